@@ -1,0 +1,1 @@
+"""Stream groups over HTTP: members, fetch, acks, take-over."""

@@ -1,0 +1,1 @@
+"""ZooKeeper: leases, epochs, election, membership, bells. The only importer of kazoo."""

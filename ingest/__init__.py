@@ -1,0 +1,1 @@
+"""Thin, durable, ordered ingest over HTTP."""

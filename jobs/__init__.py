@@ -1,0 +1,1 @@
+"""The Spark jobs; their rules are pure functions beside them."""

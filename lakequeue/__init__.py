@@ -1,0 +1,1 @@
+"""lakequeue: a message queue whose storage is open Delta Lake tables."""

@@ -1,0 +1,298 @@
+"""One tree of errors, the same classes on both sides of the wire.
+
+Four branches tell what to do: `Rejected` fix the request, `Fenced` stop and rejoin, `TryAgain`
+wait and retry, `Broken` page someone. Each class carries its `code`, `http_status` and
+`retryable` as data; an instance adds `detail` (with the numbers), `hint` (the remedy), and for
+produce and ack `stored` ("no" or "unknown"). Rendered as RFC 9457 problem+json.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+Stored = Literal["no", "unknown"]
+
+
+class LakequeueError(Exception):
+    """Base of every error that lakequeue raises on purpose."""
+
+    code: ClassVar[str] = "error"
+    http_status: ClassVar[int] = 500
+    retryable: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        detail: str,
+        *,
+        hint: str = "",
+        stored: Stored | None = None,
+        retry_after_s: float | None = None,
+        **extra: Any,
+    ) -> None:
+        super().__init__(f"{detail}; {hint}" if hint else detail)
+        self.detail = detail
+        self.hint = hint
+        self.stored = stored
+        self.retry_after_s = retry_after_s
+        self.extra = extra
+
+    def to_problem(self) -> dict[str, Any]:
+        """The problem+json body: type, title, status, code, detail, hint, retryable, …"""
+        body: dict[str, Any] = {
+            "type": f"urn:lakequeue:error:{self.code}",
+            "title": self.code.replace("_", " "),
+            "status": self.http_status,
+            "code": self.code,
+            "detail": self.detail,
+            "hint": self.hint,
+            "retryable": self.retryable,
+        }
+        if self.stored is not None:
+            body["stored"] = self.stored
+        if self.retry_after_s is not None:
+            body["retry_after_s"] = self.retry_after_s
+        return body | self.extra
+
+
+class Rejected(LakequeueError):
+    """The request is wrong and will stay wrong: fix it before sending it again."""
+
+    code = "rejected"
+    http_status = 422
+
+
+class Fenced(LakequeueError):
+    """Somebody newer owns this: stop, and join again."""
+
+    code = "fenced"
+    http_status = 409
+
+
+class TryAgain(LakequeueError):
+    """Nothing is wrong with the request: wait `retry_after_s` and send it again."""
+
+    code = "try_again"
+    http_status = 503
+    retryable = True
+
+
+class Broken(LakequeueError):
+    """The installation needs a person: page someone."""
+
+    code = "broken"
+    http_status = 500
+
+
+# -- Rejected -----------------------------------------------------------------------------------
+
+
+class MalformedBody(Rejected):
+    """The body cannot be parsed: send what the Content-Type says."""
+
+    code = "malformed_body"
+    http_status = 400
+
+
+class InvalidRequest(Rejected):
+    """A field has a wrong value: `record` (index, if any) and `field` name it."""
+
+    code = "invalid_request"
+
+
+class InvalidName(Rejected):
+    """Topic and group names are 1 to 249 characters of A-Z a-z 0-9 . _ -"""
+
+    code = "invalid_name"
+
+
+class UnknownTopic(Rejected):
+    """Create the topic first: PUT /v1/topics/{topic}, or `lakequeue topic create`."""
+
+    code = "unknown_topic"
+    http_status = 404
+
+
+class UnknownGroup(Rejected):
+    """No such group: it is created by its first member."""
+
+    code = "unknown_group"
+    http_status = 404
+
+
+class TopicExists(Rejected):
+    """A topic of this name has other settings: alter it, or choose another name."""
+
+    code = "topic_exists"
+    http_status = 409
+
+
+class TooLarge(Rejected):
+    """Record, request or count over its limit: send less at once."""
+
+    code = "too_large"
+    http_status = 413
+
+
+class UnsupportedMediaType(Rejected):
+    """Send JSON, NDJSON or an Arrow stream, plain, gzip or zstd."""
+
+    code = "unsupported_media_type"
+    http_status = 415
+
+
+class GroupActive(Rejected):
+    """The group has members: stop them (the owners are named) before seeking or deleting."""
+
+    code = "group_active"
+    http_status = 409
+
+
+class OffsetOutOfRange(Rejected):
+    """The offset is beyond the end, or below retention: seek to an offset that exists."""
+
+    code = "offset_out_of_range"
+
+
+class SkippedRecords(Rejected):
+    """An earlier record is not acked yet: ack in order, or say commit_through=True."""
+
+    code = "skipped_records"
+    http_status = 409
+
+
+# -- Fenced -------------------------------------------------------------------------------------
+
+
+class EpochSuperseded(Fenced):
+    """The partition has a newer owner: rejoin the group, deliver nothing more from before."""
+
+    code = "epoch_superseded"
+
+
+class UnknownMember(Fenced):
+    """The member expired or never was: join again, with a new member id."""
+
+    code = "unknown_member"
+    http_status = 404
+
+
+class LeadershipLost(Fenced):
+    """A newer leader has committed: end this term."""
+
+    code = "leadership_lost"
+
+
+class ShardSealed(Fenced):
+    """The shard was sealed by another: open a new incarnation."""
+
+    code = "shard_sealed"
+
+
+# -- TryAgain -----------------------------------------------------------------------------------
+
+
+class Overloaded(TryAgain):
+    """The bound in memory is reached: wait Retry-After seconds."""
+
+    code = "overloaded"
+    http_status = 429
+
+
+class StorageUnavailable(TryAgain):
+    """Storage did not answer, or answered with an error: retry; idempotent sends stay single."""
+
+    code = "storage_unavailable"
+
+
+class StorageFull(TryAgain):
+    """No space left on the storage: free some; nothing was half-written."""
+
+    code = "storage_full"
+    http_status = 507
+
+
+class CoordinationUnavailable(TryAgain):
+    """ZooKeeper is away: consumption stops until it is back; ingest goes on."""
+
+    code = "coordination_unavailable"
+
+
+class ClockSkew(TryAgain):
+    """A clock is more than 5 s off: mend NTP on the node that is named."""
+
+    code = "clock_skew"
+
+
+class NotReady(TryAgain):
+    """The service is starting, stopping, or cannot take work now; the detail says why."""
+
+    code = "not_ready"
+
+
+class OrderTimeout(TryAgain):
+    """The records are stored, and were not ordered in time: ask again, or raise timeout_ms."""
+
+    code = "order_timeout"
+    http_status = 504
+
+
+class CommitConflict(TryAgain):
+    """Another process committed to the table first: refresh, judge again, retry."""
+
+    code = "commit_conflict"
+    http_status = 409
+
+
+# -- Broken -------------------------------------------------------------------------------------
+
+
+class SchemaDrift(Broken):
+    """A table's schema is not the declared one: run the release that wrote it, or migrate it."""
+
+    code = "schema_drift"
+
+
+class NewerFormat(Broken):
+    """The root was written by a newer lakequeue: upgrade this one."""
+
+    code = "newer_format"
+
+
+class RootUnusable(Broken):
+    """The root cannot be written, or its atomic create does not work: choose another root."""
+
+    code = "root_unusable"
+
+
+class CorruptTable(Broken):
+    """A commit or data file is missing or damaged."""
+
+    code = "corrupt_table"
+
+
+class MissingDependency(Broken):
+    """Something outside Python is missing (Java, jars): the hint says how to get it."""
+
+    code = "missing_dependency"
+
+
+def _tree(cls: type[LakequeueError]) -> dict[str, type[LakequeueError]]:
+    found = {cls.code: cls}
+    for sub in cls.__subclasses__():
+        found |= _tree(sub)
+    return found
+
+
+def from_problem(body: dict[str, Any], status: int) -> LakequeueError:
+    """Rebuild the error that the other side raised from its problem+json `body`."""
+    known = {"type", "title", "status", "code", "detail", "hint", "retryable", "stored"}
+    fallback = TryAgain if status >= 500 or status == 429 else Rejected
+    cls = _tree(LakequeueError).get(str(body.get("code")), fallback)
+    extra = {k: v for k, v in body.items() if k not in known and k != "retry_after_s"}
+    return cls(
+        str(body.get("detail") or f"HTTP {status}"),
+        hint=str(body.get("hint") or ""),
+        stored=body.get("stored"),
+        retry_after_s=body.get("retry_after_s"),
+        **extra,
+    )

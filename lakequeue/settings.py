@@ -1,0 +1,122 @@
+"""Every setting, once: command line > `LAKEQUEUE_*` > `lakequeue.toml` > the defaults here.
+
+Each component is handed its own slice (`settings.ingest`, `settings.order`, …); nothing else in
+the code reads the environment. `docs/configuration.md` is generated from this file.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+
+class _Slice(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class IngestSettings(_Slice):
+    """The ingest node."""
+
+    host: str = Field("127.0.0.1", description="address to listen on")
+    port: int = Field(8080, description="port to listen on; 0 takes a free one")
+    threads: int = Field(64, description="requests served at once")
+    linger_ms: float = Field(5.0, description="how long a group waits for more records")
+    max_group_bytes: int = Field(8 << 20, description="a group is sealed at this size")
+    max_pending_bytes: int = Field(
+        64 << 20, description="bytes accepted and not yet committed; past it 429"
+    )
+    max_record_bytes: int = Field(1 << 20, description="key + value + headers of one record")
+    max_request_bytes: int = Field(16 << 20, description="one request, decompressed")
+    max_request_records: int = Field(10_000, description="records in one request")
+    max_carried_ahead_s: float = Field(5.0, description="a carried stamp further ahead gets 503")
+
+
+class OrderSettings(_Slice):
+    """The order job."""
+
+    max_batch_bytes: int = Field(128 << 20, description="record bytes admitted into one batch")
+    executor_rows: int = Field(
+        200_000, description="batches of at least this many rows are written by the executors"
+    )
+    poll_s: float = Field(1.0, description="longest wait for the bell before looking anyway")
+    max_index_ids: int = Field(50_000_000, description="ids the dedup index may hold")
+    checkpoint_every: int = Field(500, description="commits between Delta checkpoints of `log`")
+    driver_memory: str = Field("1g", description="heap of the Spark driver")
+
+
+class OffsetsSettings(_Slice):
+    """The offsets job."""
+
+    fold_interval_s: float = Field(1.0, description="at most one fold commit in this time")
+
+
+class ConsumerSettings(_Slice):
+    """The consumer-service node."""
+
+    host: str = Field("127.0.0.1", description="address to listen on")
+    port: int = Field(8081, description="port to listen on; 0 takes a free one")
+    threads: int = Field(256, description="long polls parked at once")
+    linger_ms: float = Field(2.0, description="how long a group of facts waits for more")
+    tail_bytes: int = Field(64 << 20, description="newest records kept in memory by the tailer")
+    max_poll_records: int = Field(10_000, description="most records in one poll")
+    max_poll_bytes: int = Field(8 << 20, description="most bytes of records in one poll")
+    session_timeout_ms: int = Field(10_000, description="default of a member's session timeout")
+    max_poll_interval_ms: int = Field(
+        300_000, description="a member that never commits for this long loses its partitions"
+    )
+
+
+class CoordinationSettings(_Slice):
+    """ZooKeeper."""
+
+    session_timeout_s: float = Field(10.0, description="session timeout of a node")
+    lease_margin_s: float = Field(1.0, description="a lease is distrusted this long before its end")
+    ring_interval_ms: float = Field(20.0, description="a bell rings at most once in this time")
+
+
+class Settings(BaseSettings):
+    """The whole of the settings; frozen."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="LAKEQUEUE_",
+        env_nested_delimiter="__",
+        toml_file="lakequeue.toml",
+        frozen=True,
+        extra="forbid",
+    )
+
+    root: str = Field("./lakequeue-data", description="root URI or directory of the queue")
+    zookeeper: str | None = Field(
+        None, description="host:port,… of an external ensemble; none starts the embedded server"
+    )
+    node: str | None = Field(None, description="name of this node; default <role>-<host>")
+    work_dir: Path | None = Field(
+        None, description="local disk for checkpoints and logs; default <root>/_work or a temp dir"
+    )
+    log_level: str = Field("info", description="debug, info, warning or error")
+    crash_at: str | None = Field(None, description="for fault tests: step[:count[:kill|stop]]")
+
+    ingest: IngestSettings = IngestSettings()
+    order: OrderSettings = OrderSettings()
+    offsets: OffsetsSettings = OffsetsSettings()
+    consumer: ConsumerSettings = ConsumerSettings()
+    coordination: CoordinationSettings = CoordinationSettings()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Command line (given as init arguments) > environment > toml > defaults."""
+        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)

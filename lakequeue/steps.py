@@ -1,0 +1,101 @@
+"""The named steps of every protocol: documents list them, logs print them, tests crash at them.
+
+`reach(step)` is called at the point in the code that the step names. A process that was armed
+(`--crash-at order.committed` or `--crash-at ingest.data_written:3`, the third time) kills itself
+there with SIGKILL, as a power cut would; `:stop` in place of `kill` freezes it with SIGSTOP.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import dataclass
+from enum import StrEnum
+
+from lakequeue.errors import InvalidRequest
+
+
+class Step(StrEnum):
+    """`<protocol>.<what has just become true>`."""
+
+    INGEST_SEALED = "ingest.sealed"
+    """The group is closed and has its stamp; nothing is written."""
+    INGEST_DATA_WRITTEN = "ingest.data_written"
+    """The Parquet file is durable, no commit names it."""
+    INGEST_COMMITTED = "ingest.committed"
+    """The commit is durable; the producer has no answer."""
+    INGEST_ANSWERED = "ingest.answered"
+    """The producers of the group have their answers."""
+
+    ORDER_EPOCH_COMMITTED = "order.epoch_committed"
+    """The new leader's epoch stands in `log`; the old one can commit no more."""
+    ORDER_CUT = "order.cut"
+    """The batch is planned; nothing is written."""
+    ORDER_NUMBERED = "order.numbered"
+    """Offsets are assigned in memory."""
+    ORDER_REJECTS_COMMITTED = "order.rejects_committed"
+    """Refused rows and duplicates stand in `rejects`."""
+    ORDER_DATA_WRITTEN = "order.data_written"
+    """The log files are durable, no commit names them."""
+    ORDER_COMMITTED = "order.committed"
+    """Rows and watermarks are durable in one commit; no bell has rung."""
+    ORDER_RUNG = "order.rung"
+
+    JOURNAL_DATA_WRITTEN = "journal.data_written"
+    """The facts' file is durable, no commit names it."""
+    JOURNAL_COMMITTED = "journal.committed"
+    """The facts are durable; the consumer has no answer."""
+
+    TAKEOVER_LEASED = "takeover.leased"
+    """The lease is held in ZooKeeper; nothing stands in the tables."""
+    TAKEOVER_FENCED = "takeover.fenced"
+    """Every earlier holder's shard carries the fence."""
+    TAKEOVER_READ = "takeover.read"
+    """The position is known: folded state plus all facts not folded."""
+    TAKEOVER_TAKEN = "takeover.taken"
+    """The fact *taken* is durable; delivery may start."""
+
+    FOLD_READ = "fold.read"
+    FOLD_DATA_WRITTEN = "fold.data_written"
+    FOLD_COMMITTED = "fold.committed"
+
+    SEAL_COMMITTED = "seal.committed"
+    """The shard is sealed: its owner, if it still lives, can append no more."""
+
+
+@dataclass(slots=True)
+class _Armed:
+    step: Step
+    countdown: int
+    signal: signal.Signals
+
+
+_armed: _Armed | None = None
+
+
+def arm(spec: str | None) -> None:
+    """Arm this process: `step[:count[:kill|stop]]`. `None` or "" disarms."""
+    global _armed
+    if not spec:
+        _armed = None
+        return
+    name, _, rest = spec.partition(":")
+    count, _, how = rest.partition(":")
+    if name not in set(Step) or (count and not count.isdigit()) or how not in {"", "kill", "stop"}:
+        raise InvalidRequest(
+            f"crash point {spec!r} is not valid",
+            hint=f"step[:count[:kill|stop]], with a step of {', '.join(Step)}",
+        )
+    sig = signal.SIGSTOP if how == "stop" else signal.SIGKILL
+    _armed = _Armed(Step(name), int(count or 1), sig)
+
+
+def reach(step: Step) -> None:
+    """Say that `step` is reached; die or freeze here if this process was armed for it."""
+    global _armed
+    if _armed is None or _armed.step is not step:
+        return
+    _armed.countdown -= 1
+    if _armed.countdown == 0:
+        sig, _armed = _armed.signal, None
+        os.kill(os.getpid(), sig)

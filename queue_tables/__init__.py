@@ -1,0 +1,1 @@
+"""The storage contract: tables, commits, shards, the tail. The only importer of deltalake."""

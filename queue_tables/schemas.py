@@ -1,0 +1,215 @@
+"""Every table of the queue, declared once: columns with their meaning, partitioning, statistics.
+
+Rendered for Arrow here, for Spark as DDL, for Delta as its schema JSON, and for people as
+`docs/tables.md` (generated). Only base Delta features; times are UTC microseconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import pyarrow as pa
+
+Kind = Literal["string", "int", "long", "bool", "binary", "timestamp", "headers", "holders"]
+
+HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
+HOLDERS = pa.list_(pa.struct([pa.field("shard", pa.string()), pa.field("epoch", pa.int64())]))
+
+_ARROW: dict[Kind, pa.DataType] = {
+    "string": pa.string(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "bool": pa.bool_(),
+    "binary": pa.binary(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "headers": HEADERS,
+    "holders": HOLDERS,
+}
+_SPARK: dict[Kind, str] = {
+    "string": "STRING",
+    "int": "INT",
+    "long": "BIGINT",
+    "bool": "BOOLEAN",
+    "binary": "BINARY",
+    "timestamp": "TIMESTAMP",
+    "headers": "ARRAY<STRUCT<key: STRING, value: BINARY>>",
+    "holders": "ARRAY<STRUCT<shard: STRING, epoch: BIGINT>>",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column: name, kind, and what it means."""
+
+    name: str
+    kind: Kind
+    doc: str
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table, or a family of shards of one shape (`inbox`, `journal`)."""
+
+    name: str
+    doc: str
+    committed_by: str
+    columns: tuple[Column, ...]
+    partition_by: tuple[str, ...] = ()
+    sharded: bool = False
+    stats: tuple[str, ...] = ()
+    """Columns whose minimum and maximum stand in each file's statistics."""
+
+    @property
+    def arrow(self) -> pa.Schema:
+        """The Arrow schema, in column order, partition columns included."""
+        return pa.schema([pa.field(c.name, _ARROW[c.kind]) for c in self.columns])
+
+    @property
+    def file_arrow(self) -> pa.Schema:
+        """The Arrow schema of a data file: without the partition columns."""
+        return pa.schema([f for f in self.arrow if f.name not in self.partition_by])
+
+    @property
+    def spark_ddl(self) -> str:
+        """The Spark schema as DDL, for `StructType.fromDDL` and `CREATE TABLE`."""
+        return ", ".join(f"`{c.name}` {_SPARK[c.kind]}" for c in self.columns)
+
+
+_HOUR = Column("hour", "string", "partition: UTC hour of the commit, `2013-01-31T07`")
+_RECORD = (
+    Column("topic_id", "string", "id of the incarnation of the topic"),
+    Column("partition", "int", "partition of the topic"),
+    Column("key", "binary", "key as sent, null if none"),
+    Column("value", "binary", "value as sent, null for a tombstone"),
+    Column("key_format", "int", "0 bytes, 1 text, 2 JSON"),
+    Column("value_format", "int", "0 bytes, 1 text, 2 JSON"),
+    Column("headers", "headers", "headers in the order sent"),
+    Column("timestamp", "timestamp", "the record's own time, given by the producer, else arrival"),
+    Column("message_id", "string", "what deduplication goes by; null: not deduplicated"),
+    Column("producer_id", "string", "name of an idempotent producer"),
+    Column("producer_epoch", "long", "epoch of that producer"),
+    Column("sequence", "long", "sequence number within that producer"),
+    Column("stamp", "long", "hybrid logical time of the group commit, microseconds"),
+    Column("row", "int", "position within the group commit"),
+)
+
+TOPICS = Table(
+    "topics",
+    "One row per version of a topic; the highest version of a name counts.",
+    "ingest nodes, compare-and-set",
+    (
+        Column("topic", "string", "name"),
+        Column("topic_id", "string", "id of this incarnation"),
+        Column("version", "long", "rises with each change of the topic"),
+        Column("deleted", "bool", "true: the topic is gone"),
+        Column("partitions", "int", "number of partitions"),
+        Column("partitioner", "string", "crc32 or murmur2"),
+        Column("retention_ms", "long", "age at which records may be removed; null: never"),
+        Column("ttl_ms", "long", "age at which records are not delivered any more; null: never"),
+        Column("dedup_window_ms", "long", "how long a message id is remembered"),
+        Column("max_record_bytes", "long", "limit of one record; null: the node's"),
+        Column("value_schema", "string", "JSON Schema that values must satisfy; null: any value"),
+        Column("dead_letter_topic", "string", "where dead records go; null: <topic>.dlq"),
+        Column("changed_at", "timestamp", "time of this version"),
+    ),
+)
+
+INBOX = Table(
+    "inbox",
+    "Acknowledged records that are not ordered yet; one table per ingest process.",
+    "that ingest process; a sealer",
+    (
+        _HOUR,
+        *_RECORD,
+        Column("request", "string", "id of the produce request, within the shard"),
+        Column("atomic", "bool", "the request is taken or refused as a whole"),
+        Column("consumed", "string", "JSON of what this request consumed, see the order protocol"),
+        Column("bytes", "int", "key + value + headers"),
+    ),
+    partition_by=("hour",),
+    sharded=True,
+)
+
+LOG = Table(
+    "log",
+    "The ordered records: the truth.",
+    "the order leader; maintenance",
+    (
+        _HOUR,
+        Column("topic", "string", "name of the topic when the record was ordered"),
+        *_RECORD,
+        Column("offset", "long", "position in the partition, gapless from 0"),
+        Column("ordered_at", "timestamp", "when the order leader numbered it"),
+        Column("shard", "string", "inbox shard it came through"),
+    ),
+    partition_by=("hour",),
+    stats=("topic", "topic_id", "partition", "offset", "timestamp", "ordered_at", "stamp"),
+)
+
+JOURNAL = Table(
+    "journal",
+    "Facts of consumption; one table per consumer-service process.",
+    "that consumer-service process; takers of its partitions (a fence); a sealer",
+    (
+        _HOUR,
+        Column("stamp", "long", "hybrid logical time of the group commit, microseconds"),
+        Column("row", "int", "position within the group commit"),
+        Column("kind", "string", "taken, committed, seek, group_deleted (queue groups add more)"),
+        Column("group", "string", "consumer group"),
+        Column("topic", "string", "name of the topic"),
+        Column("topic_id", "string", "id of the incarnation of the topic"),
+        Column("partition", "int", "partition"),
+        Column("generation", "long", "raised by a seek"),
+        Column("epoch", "long", "epoch of the lease under which the fact was made"),
+        Column("offset", "long", "committed, seek: the next offset to deliver"),
+        Column("member", "string", "member the fact is about"),
+        Column("mode", "string", "stream or queue"),
+        Column("at", "timestamp", "when the fact was made"),
+    ),
+    partition_by=("hour",),
+    sharded=True,
+)
+
+GROUP_OFFSETS = Table(
+    "group_offsets",
+    "The folded state of each group and partition; rewritten whole by each fold.",
+    "the offsets leader",
+    (
+        Column("group", "string", "consumer group"),
+        Column("topic", "string", "name of the topic"),
+        Column("topic_id", "string", "id of the incarnation of the topic"),
+        Column("partition", "int", "partition"),
+        Column("mode", "string", "stream or queue"),
+        Column("generation", "long", "raised by each seek"),
+        Column("committed_offset", "long", "next offset to deliver; null: nothing committed yet"),
+        Column("epoch", "long", "highest lease epoch seen"),
+        Column("owner_shard", "string", "journal shard that took it at that epoch"),
+        Column("member", "string", "member that held it at that epoch"),
+        Column("holders", "holders", "shards that took it and are not fenced since"),
+        Column("changed_at", "timestamp", "time of the newest fact"),
+    ),
+)
+
+REJECTS = Table(
+    "rejects",
+    "Acknowledged records that got no offset of their own, and why.",
+    "the order leader",
+    (
+        _HOUR,
+        Column("topic", "string", "name of the topic, if it is known"),
+        *_RECORD,
+        Column("reason", "string", "duplicate, topic_gone, partition_gone, request_refused"),
+        Column("original_partition", "int", "duplicate: partition of the original"),
+        Column("original_offset", "long", "duplicate: offset of the original"),
+        Column("rejected_at", "timestamp", "when the order leader judged it"),
+        Column("shard", "string", "inbox shard it came through"),
+    ),
+    partition_by=("hour",),
+)
+
+TABLES: dict[str, Table] = {
+    t.name: t for t in (TOPICS, INBOX, LOG, JOURNAL, GROUP_OFFSETS, REJECTS)
+}
+FORMAT = 1
+"""Version of this whole declaration, written into the root; a newer root is refused."""
