@@ -1,0 +1,204 @@
+"""Keys, values, headers, times and receipts, between Python, storage and JSON."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+import orjson
+
+from lakequeue.errors import InvalidRequest
+from lakequeue.records import Format, Record
+from lakequeue.wire.limits import MAX_HEADERS
+
+
+def to_bytes(given: Any) -> tuple[bytes | None, Format]:
+    """Stored form of a Python key or value: bytes, str, None, or anything JSON can hold.
+
+    Raises `InvalidRequest` for a value that JSON cannot hold.
+    """
+    if given is None:
+        return None, Format.BYTES
+    if isinstance(given, str):
+        return given.encode(), Format.TEXT
+    if isinstance(given, bytes | bytearray | memoryview):
+        return bytes(given), Format.BYTES
+    try:
+        return orjson.dumps(given), Format.JSON
+    except (orjson.JSONEncodeError, TypeError) as e:
+        raise InvalidRequest(
+            f"a {type(given).__name__} cannot be sent: {e}",
+            hint="send bytes, text, or what JSON can hold",
+        ) from e
+
+
+def from_bytes(data: bytes | None, fmt: Format | int) -> Any:
+    """The Python key or value as it was sent: bytes, str, None, or the parsed JSON."""
+    if data is None:
+        return None
+    if fmt == Format.TEXT:
+        return data.decode()
+    return orjson.loads(data) if fmt == Format.JSON else data
+
+
+def key_value_to_json(
+    name: Literal["key", "value"], data: bytes | None, fmt: int
+) -> dict[str, Any]:
+    """`{"key": …}` or `{"key_base64": "…"}`; JSON is passed through byte for byte.
+
+    The result is for `orjson.dumps`: a JSON value is an `orjson.Fragment`.
+    """
+    if data is None:
+        return {name: None}
+    if fmt == Format.TEXT:
+        return {name: data.decode()}
+    if fmt == Format.JSON:
+        return {name: orjson.Fragment(data)}
+    return {f"{name}_base64": base64.b64encode(data).decode("ascii")}
+
+
+def key_value_from_json(
+    name: Literal["key", "value"], record: Mapping[str, Any]
+) -> tuple[bytes | None, Format]:
+    """Read `key` or `key_base64` (`value` likewise) of a record of the wire.
+
+    Raises `InvalidRequest` with `field` when both are given or the base64 is damaged.
+    """
+    encoded = record.get(f"{name}_base64")
+    plain = record.get(name)
+    if encoded is None:
+        return to_bytes(plain)
+    if plain is not None:
+        raise InvalidRequest(
+            f"{name} and {name}_base64 are both given", hint="send one of them", field=name
+        )
+    return _unbase64(encoded, f"{name}_base64"), Format.BYTES
+
+
+def _unbase64(encoded: Any, field: str) -> bytes:
+    if isinstance(encoded, str):
+        try:
+            return base64.b64decode(encoded, validate=True)
+        except (binascii.Error, ValueError):
+            pass
+    raise InvalidRequest(f"{field} is not base64", hint="standard alphabet, padded", field=field)
+
+
+def headers_to_json(headers: Iterable[tuple[str, bytes | None]]) -> list[dict[str, Any]]:
+    """Headers in order, each `{"key", "value"}`, or `value_base64` for what is not UTF-8."""
+    out: list[dict[str, Any]] = []
+    for key, value in headers:
+        if value is None:
+            out.append({"key": key, "value": None})
+            continue
+        try:
+            out.append({"key": key, "value": value.decode()})
+        except UnicodeDecodeError:
+            out.append({"key": key, "value_base64": base64.b64encode(value).decode("ascii")})
+    return out
+
+
+def headers_from_json(given: Any) -> list[tuple[str, bytes | None]]:
+    """Read headers: an object of texts, or a list as `headers_to_json` makes it.
+
+    Raises `InvalidRequest` with `field` = "headers".
+    """
+    if given is None:
+        return []
+    items: Iterable[Any]
+    if isinstance(given, dict):
+        items = ({"key": k, "value": v} for k, v in given.items())
+    elif isinstance(given, list):
+        items = given
+    else:
+        raise _bad_headers()
+    out: list[tuple[str, bytes | None]] = []
+    for item in items:
+        if not isinstance(item, dict) or not isinstance(item.get("key"), str):
+            raise _bad_headers()
+        value, encoded = item.get("value"), item.get("value_base64")
+        if encoded is not None:
+            out.append((item["key"], _unbase64(encoded, "headers")))
+        elif value is None or isinstance(value, str):
+            out.append((item["key"], None if value is None else value.encode()))
+        else:
+            raise _bad_headers()
+    if len(out) > MAX_HEADERS:
+        raise InvalidRequest(
+            f"{len(out)} headers, at most {MAX_HEADERS}", hint="send fewer", field="headers"
+        )
+    return out
+
+
+def _bad_headers() -> InvalidRequest:
+    return InvalidRequest(
+        "headers are not valid",
+        hint='{"name": "text"}, or [{"key": "name", "value": "text" or "value_base64": "…"}]',
+        field="headers",
+    )
+
+
+def timestamp_from_json(given: Any) -> int:
+    """Microseconds of a produced `timestamp`: a whole number, or RFC 3339 text with an offset.
+
+    Raises `InvalidRequest` with `field` = "timestamp".
+    """
+    if isinstance(given, int) and not isinstance(given, bool) and 0 <= given < 1 << 62:
+        return given
+    if isinstance(given, str):
+        try:
+            moment = datetime.fromisoformat(given)
+        except ValueError:
+            moment = None
+        if moment is not None and moment.tzinfo is not None:
+            return to_micros(moment)
+    raise InvalidRequest(
+        f"timestamp {given!r} is not valid",
+        hint="whole microseconds since 1970, or RFC 3339 such as 2013-01-31T07:00:00Z",
+        field="timestamp",
+    )
+
+
+def to_micros(moment: datetime) -> int:
+    """Microseconds since 1970 UTC, exactly; a datetime without a zone is taken as UTC."""
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    since = moment - datetime(1970, 1, 1, tzinfo=UTC)
+    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+
+
+def record_to_json(record: Record, receipt: str, attempt: int = 1) -> dict[str, Any]:
+    """A delivered record, for `orjson.dumps`."""
+    return {
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        **key_value_to_json("key", record.key, record.key_format),
+        **key_value_to_json("value", record.value, record.value_format),
+        "headers": headers_to_json(record.headers),
+        "timestamp": record.timestamp,
+        "message_id": record.message_id,
+        "attempt": attempt,
+        "receipt": receipt,
+    }
+
+
+def receipt_of(topic_id: str, partition: int, offset: int, epoch: int, attempt: int = 1) -> str:
+    """What a consumer acknowledges by; opaque to it."""
+    return f"{topic_id}.{partition}.{offset}.{epoch}.{attempt}"
+
+
+def parse_receipt(receipt: str) -> tuple[str, int, int, int, int]:
+    """(topic_id, partition, offset, epoch, attempt) of a receipt; raises `InvalidRequest`."""
+    parts = receipt.rsplit(".", 4)
+    if len(parts) == 5 and parts[0] and all(p.isascii() and p.isdigit() for p in parts[1:]):
+        topic_id, partition, offset, epoch, attempt = parts
+        return topic_id, int(partition), int(offset), int(epoch), int(attempt)
+    raise InvalidRequest(
+        f"receipt {receipt[:80]!r} is not valid",
+        hint="send back the receipt of the record as it was delivered",
+        field="acks",
+    )

@@ -1,0 +1,46 @@
+"""Media types, headers, default addresses and limits."""
+
+from __future__ import annotations
+
+from typing import Final
+
+JSON: Final = "application/json"
+NDJSON: Final = "application/x-ndjson"
+"""One record object a line; the envelope fields then come as query parameters."""
+ARROW_STREAM: Final = "application/vnd.apache.arrow.stream"
+"""Columns: value (required), key, partition, message_id, timestamp, headers."""
+SSE: Final = "text/event-stream"
+PROBLEM: Final = "application/problem+json"
+ENCODINGS: Final = ("gzip", "zstd")
+
+DEFAULT_INGEST_URL: Final = "http://127.0.0.1:8080"
+DEFAULT_CONSUMER_URL: Final = "http://127.0.0.1:8081"
+
+HOST_HEADER: Final = "Lakequeue-Host"
+
+MAX_RECORD_BYTES: Final = 1 << 20
+MAX_REQUEST_BYTES: Final = 16 << 20
+MAX_REQUEST_RECORDS: Final = 10_000
+MAX_HEADERS: Final = 64
+MAX_MESSAGE_ID_CHARS: Final = 512
+DEFAULT_PARTITIONS: Final = 4
+MAX_PARTITIONS: Final = 10_000
+DEFAULT_DEDUP_WINDOW_MS: Final = 10 * 60_000
+MAX_DEDUP_WINDOW_MS: Final = 24 * 3_600_000
+MAX_WAIT_MS: Final = 60_000
+"""Longest `wait_ms` of a poll and `timeout_ms` of `wait=ordered`."""
+DEFAULT_ORDER_TIMEOUT_MS: Final = 10_000
+
+RECORD_FIELDS: Final = frozenset(
+    {
+        "key",
+        "key_base64",
+        "value",
+        "value_base64",
+        "headers",
+        "partition",
+        "message_id",
+        "timestamp",
+    }
+)
+"""What a produced record may have; anything else is refused, so that a typo is not lost data."""
