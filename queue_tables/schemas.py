@@ -14,7 +14,15 @@ import pyarrow as pa
 Kind = Literal["string", "int", "long", "bool", "binary", "timestamp", "headers", "holders"]
 
 HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
-HOLDERS = pa.list_(pa.struct([pa.field("shard", pa.string()), pa.field("epoch", pa.int64())]))
+HOLDERS = pa.list_(
+    pa.struct(
+        [
+            pa.field("shard", pa.string()),
+            pa.field("epoch", pa.int64()),
+            pa.field("taken", pa.bool_()),
+        ]
+    )
+)
 
 _ARROW: dict[Kind, pa.DataType] = {
     "string": pa.string(),
@@ -34,7 +42,7 @@ _SPARK: dict[Kind, str] = {
     "binary": "BINARY",
     "timestamp": "TIMESTAMP",
     "headers": "ARRAY<STRUCT<key: STRING, value: BINARY>>",
-    "holders": "ARRAY<STRUCT<shard: STRING, epoch: BIGINT>>",
+    "holders": "ARRAY<STRUCT<shard: STRING, epoch: BIGINT, taken: BOOLEAN>>",
 }
 
 
@@ -186,7 +194,9 @@ GROUP_OFFSETS = Table(
         Column("epoch", "long", "highest lease epoch seen"),
         Column("owner_shard", "string", "journal shard that took it at that epoch"),
         Column("member", "string", "member that held it at that epoch"),
-        Column("holders", "holders", "shards that took it and are not fenced since"),
+        Column(
+            "holders", "holders", "each shard's newest word on it: taken (true) or fenced (false)"
+        ),
         Column("changed_at", "timestamp", "time of the newest fact"),
     ),
 )
