@@ -1,0 +1,66 @@
+# `make help` lists the targets. Everything runs from .venv, which tools/setup makes.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+VENV := .venv/bin
+ROOT ?= lakequeue-data
+PYTEST ?= $(VENV)/python -m pytest
+
+.PHONY: help setup up demo test check fast lint types contracts docs docs-check unit services bench lock clean jars
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: ## prepare .venv (PYTHON=… names the Python), and nothing else
+	@PYTHON="$(PYTHON)" tools/setup
+
+jars: setup ## fetch the Delta jars, once
+	@$(VENV)/python -m jobs.jars
+
+up: setup ## start the queue and stay (ROOT=lakequeue-data)
+	@$(VENV)/lakequeue up --root $(ROOT)
+
+demo: setup ## replay the flights of 2013 through the queue and prove it (RECORDS=20000 for fewer)
+	@$(VENV)/python -m examples.flights.demo $(if $(RECORDS),--records $(RECORDS))
+
+test: check services ## the whole test suite, from nothing, including the services
+
+check: setup lint types contracts docs-check unit ## lint, types, import contracts, documents, unit tests
+
+lint: setup ## ruff: rules and format
+	@$(VENV)/ruff check .
+	@$(VENV)/ruff format --check .
+
+fast: setup ## mend what ruff can mend
+	@$(VENV)/ruff check --fix .
+	@$(VENV)/ruff format .
+
+types: setup ## mypy, strict, everywhere
+	@$(VENV)/mypy
+
+contracts: setup ## who may import whom
+	@$(VENV)/lint-imports --no-cache
+
+docs: setup ## write the generated pages anew
+	@$(VENV)/python -m tools.generate_docs
+
+docs-check: setup ## fail when a generated page is stale
+	@$(VENV)/python -m tools.generate_docs --check
+
+unit: setup ## unit tests: no Spark, no ZooKeeper, no network
+	@$(PYTEST) tests/unit -q
+
+services: setup jars ## the tests with real services: integration, faults, end to end
+	@$(PYTEST) tests --ignore=tests/unit
+
+bench: setup ## measure; writes bench/results.md and bench/results.json
+	@$(VENV)/python -m bench
+
+lock: setup ## compile the lock files anew from pyproject.toml and requirements-*.in
+	@cd . && for name in build java; do $(VENV)/uv pip compile --quiet --universal --python-version 3.11 \
+	  --generate-hashes --no-emit-index-url --no-header requirements-$$name.in -o requirements-$$name.txt || exit 1; done
+	@$(VENV)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	  --no-header --all-extras -c requirements-build.txt pyproject.toml -o requirements.txt
+
+clean: ## remove what was built here; the data of the queue stays
+	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache spark-warehouse
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
