@@ -1,0 +1,118 @@
+"""The proof, in SQL: the tables against what producers and consumers recorded themselves.
+
+Nothing here trusts a counter of the queue: `log` is read as the Delta table that it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+from departures import TOPIC
+from deltalake import DeltaTable
+
+_VIEWS = """
+CREATE TABLE ordered AS
+    SELECT partition, "offset", message_id, producer_id, sequence,
+           decode(key) AS key, CAST(json_extract_string(decode(value), '$.n') AS INT) AS n
+    FROM log WHERE topic = '{topic}';
+CREATE TABLE acknowledged AS SELECT * FROM read_json('{folder}/producer-*.jsonl',
+    format = 'newline_delimited', columns = {{n: 'INT', partition: 'INT'}});
+CREATE TABLE received AS
+    SELECT *, regexp_extract(filename, 'consumer-[^/]*$') AS consumer,
+    FROM read_json('{folder}/consumer-*.jsonl', format = 'newline_delimited', filename = true,
+    columns = {{seen: 'INT', partition: 'INT', "offset": 'BIGINT', epoch: 'BIGINT', n: 'INT'}});
+"""
+
+_PRODUCED = "SELECT count(DISTINCT n) FROM acknowledged"
+_ORDERED = "SELECT count(*) FROM ordered"
+_DELIVERED = """
+SELECT count(*) FROM (SELECT DISTINCT partition, "offset", n FROM received)
+JOIN ordered USING (partition, "offset", n)
+"""
+# Acknowledged and not in the log, or in the log and never delivered.
+_LOST = """
+SELECT (SELECT count(*) FROM (SELECT DISTINCT n FROM acknowledged) a ANTI JOIN ordered USING (n))
+     + (SELECT count(*) FROM ordered ANTI JOIN received USING (partition, "offset", n))
+"""
+# One departure at two offsets; or offsets of a partition that are not 0, 1, 2, …
+_DUPLICATED = """
+SELECT (SELECT count(*) - count(DISTINCT n) FROM ordered)
+     + (SELECT coalesce(sum(abs(top + 1 - rows)), 0) FROM (
+            SELECT max("offset") AS top, count(DISTINCT "offset") AS rows
+            FROM ordered GROUP BY partition))
+"""
+# A plane's departures out of the file's order; a producer's records of one partition out of the
+# order sent; or a consumer that, under one lease, did not get offset after offset.
+_OUT_OF_ORDER = """
+SELECT (SELECT count(*) FROM (
+            SELECT n < lag(n) OVER (PARTITION BY key ORDER BY partition, "offset") AS bad
+            FROM ordered WHERE key IS NOT NULL) WHERE bad)
+     + (SELECT count(*) FROM (
+            SELECT sequence < lag(sequence)
+                   OVER (PARTITION BY producer_id, partition ORDER BY "offset") AS bad
+            FROM ordered) WHERE bad)
+     + (SELECT count(*) FROM (
+            SELECT "offset" <> lag("offset")
+                   OVER (PARTITION BY consumer, partition, epoch ORDER BY seen) + 1 AS bad
+            FROM received) WHERE bad)
+"""
+_REDELIVERED = """
+SELECT count(*) - count(DISTINCT (partition, "offset")) FROM received
+"""
+_KEYS_IN_ONE_PARTITION = """
+SELECT count(*) FROM (SELECT key FROM ordered WHERE key IS NOT NULL
+                      GROUP BY key HAVING count(DISTINCT partition) > 1)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """The counts of the last line, and those that are printed beside it."""
+
+    produced: int
+    ordered: int
+    delivered: int
+    lost: int
+    duplicated: int
+    out_of_order: int
+    redelivered: int
+    split_keys: int
+
+    @property
+    def line(self) -> str:
+        """The demo's last line."""
+        return (
+            f"demo: produced={self.produced} ordered={self.ordered} delivered={self.delivered} "
+            f"lost={self.lost} duplicated={self.duplicated} out_of_order={self.out_of_order}"
+        )
+
+    def holds(self, records: int) -> bool:
+        """Everything arrived, once, in order."""
+        return (
+            self.produced == self.ordered == self.delivered == records
+            and not self.lost + self.duplicated + self.out_of_order + self.split_keys
+        )
+
+
+def prove(root: Path, folder: Path) -> Proof:
+    """Compute every figure from `log` under `root` and the recordings in `folder`."""
+    with duckdb.connect() as sql:
+        sql.register("log", DeltaTable(root / "log").to_pyarrow_dataset())
+        sql.execute(_VIEWS.format(topic=TOPIC, folder=folder))
+
+        def count(query: str) -> int:
+            row = sql.execute(query).fetchone()
+            return int(row[0]) if row and row[0] is not None else 0
+
+        return Proof(
+            produced=count(_PRODUCED),
+            ordered=count(_ORDERED),
+            delivered=count(_DELIVERED),
+            lost=count(_LOST),
+            duplicated=count(_DUPLICATED),
+            out_of_order=count(_OUT_OF_ORDER),
+            redelivered=count(_REDELIVERED),
+            split_keys=count(_KEYS_IN_ONE_PARTITION),
+        )
