@@ -19,6 +19,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -124,14 +125,13 @@ def wrap(home: Path, folder: Path) -> Path:
 
     Written beside and renamed, so that several processes may do it at once.
     """
-    trust = (
-        f"-Djavax.net.ssl.trustStore={_SYSTEM_CERTIFICATES} "
-        if _SYSTEM_CERTIFICATES.exists()
-        else ""
-    )
+    trust = ""
+    if _SYSTEM_CERTIFICATES.exists():
+        trust = f"-Djavax.net.ssl.trustStore={_SYSTEM_CERTIFICATES} "
     script = (
         "#!/bin/bash\n"
-        'for flag in "$@"; do shift; [[ $flag == --add-modules=jdk.incubator.vector ]] || set -- "$@" "$flag"; done\n'
+        'for flag in "$@"; do shift; '
+        '[[ $flag == --add-modules=jdk.incubator.vector ]] || set -- "$@" "$flag"; done\n'
         f'exec {shlex.quote(str(home / "bin" / "java"))} {trust}"$@"\n'
     )
     wrapper = folder / "bin" / "java"
@@ -159,7 +159,9 @@ def find_java() -> Java:
     chosen, major = choose((c, probe(c.program)) for c in candidates(os.environ))
     home = chosen.program.parent.parent
     if home == wheel_home():
-        home = wrap(home, cache_dir(os.environ) / f"java-{major}-{os.path.basename(sys.prefix)}")
+        # One wrapper for each wheel: two environments may hold different ones.
+        name = f"java-{major}-{zlib.crc32(str(home).encode()):08x}"
+        home = wrap(home, cache_dir(os.environ) / name)
     return Java(home=home, major=major, source=chosen.source)
 
 
