@@ -1,0 +1,139 @@
+"""Write the pages that come from declarations: `docs/tables.md` and `docs/configuration.md`.
+
+`python -m tools.generate_docs` writes them; with `--check` it only says which are stale, and ends
+with status 1 if any is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from lakequeue.settings import Settings
+from queue_tables.schemas import FORMAT, TABLES, Table
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+
+def tables_page(tables: Mapping[str, Table]) -> str:
+    """One section a table: where it lies, who commits to it, its columns."""
+    lines = [
+        "# Tables",
+        "",
+        "Generated from `queue_tables/schemas.py` by `make docs`; do not edit.",
+        "",
+        f"Format {FORMAT}. All are Delta tables below the queue's root. Times are UTC, to the "
+        "microsecond.",
+        "",
+        "| table | path | partitioned by | committed by |",
+        "|---|---|---|---|",
+    ]
+    lines += [
+        f"| [{t.name}](#{t.name}) | `{_path(t)}` | {', '.join(t.partition_by) or '–'} "
+        f"| {t.committed_by} |"
+        for t in tables.values()
+    ]
+    for table in tables.values():
+        lines += ["", f"## {table.name}", "", table.doc, ""]
+        if table.stats:
+            lines += [f"Statistics in each file: {', '.join(table.stats)}.", ""]
+        lines += ["| column | type | meaning |", "|---|---|---|"]
+        lines += [
+            f"| `{name}` | {spark.lower()} | {_cell(column.doc)} |"
+            for column, (name, spark) in zip(table.columns, _types(table), strict=True)
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _path(table: Table) -> str:
+    return f"{table.name}/<node>-<boot>" if table.sharded else table.name
+
+
+def _types(table: Table) -> Iterator[tuple[str, str]]:
+    """(name, Spark type) of each column."""
+    for column in table.columns:
+        alone = Table(table.name, "", "", (column,))
+        name, _, spark = alone.spark_ddl.partition(" ")
+        yield name.strip("`"), spark
+
+
+def configuration_page(settings: type[BaseModel]) -> str:
+    """Every setting: its three names, its default, what it does."""
+    lines = [
+        "# Configuration",
+        "",
+        "Generated from `lakequeue/settings.py` by `make docs`; do not edit.",
+        "",
+        "The command line wins over `LAKEQUEUE_*` in the environment, that over `lakequeue.toml` "
+        "in the working directory, that over the defaults here. An unknown setting is an error.",
+    ]
+    slices: dict[str, type[BaseModel]] = {}
+    top: dict[str, FieldInfo] = {}
+    for name, info in settings.model_fields.items():
+        if isinstance(info.annotation, type) and issubclass(info.annotation, BaseModel):
+            slices[name] = info.annotation
+        else:
+            top[name] = info
+    lines += ["", "## The queue", "", *_settings_table(top, "")]
+    for name, model in slices.items():
+        title = (model.__doc__ or name).strip().rstrip(".")
+        lines += ["", f"## `[{name}]`: {title}", "", *_settings_table(model.model_fields, name)]
+    return "\n".join(lines) + "\n"
+
+
+def _settings_table(fields: Mapping[str, FieldInfo], section: str) -> list[str]:
+    lines = ["| `lakequeue.toml` | environment | default | meaning |", "|---|---|---|---|"]
+    for name, info in fields.items():
+        variable = "LAKEQUEUE_" + (f"{section}__{name}" if section else name).upper()
+        default = _default(info.default)
+        lines.append(f"| `{name}` | `{variable}` | {default} | {_cell(info.description or '')} |")
+    return lines
+
+
+def _default(value: Any) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}" if value >= 100_000 else str(value)
+    return f"`{value}`"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("<", "&lt;")
+
+
+def pages() -> dict[Path, str]:
+    """Every generated page: path → content."""
+    return {
+        DOCS / "tables.md": tables_page(TABLES),
+        DOCS / "configuration.md": configuration_page(Settings),
+    }
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Write the pages, or check them; the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing, fail when stale")
+    check = parser.parse_args(arguments).check
+    stale = [
+        path
+        for path, content in pages().items()
+        if not path.exists() or path.read_text(encoding="utf-8") != content
+    ]
+    for path in stale:
+        if check:
+            print(f"{path.relative_to(DOCS.parent)} is stale: run `make docs` and commit it")
+        else:
+            path.write_text(pages()[path], encoding="utf-8")
+            print(f"wrote {path.relative_to(DOCS.parent)}")
+    return 1 if check and stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
