@@ -1,0 +1,261 @@
+"""What message ids were ordered lately, and where: what deduplication goes by (pure, in memory).
+
+Per topic, sorted runs of 128-bit hashes of the message id, merged geometrically: 36 bytes an id,
+a look-up is a binary search in a few runs. The window runs in *stamps*, not in wall time: an order
+job that was down for an hour, or a node that paused, must not let a copy through. A run of rows
+that reaches back below what is in memory first reads the rest of its window from `log`.
+
+Correctness never hangs on the memory: at the bound (`max_ids`) the oldest ids are dropped, and a
+batch that needs them looks them up in `log` itself, slowly, and an alarm says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+
+from lakequeue.records import Stamp, TopicId
+
+U64 = npt.NDArray[np.uint64]
+I64 = npt.NDArray[np.int64]
+I32 = npt.NDArray[np.int32]
+Mask = npt.NDArray[np.bool_]
+
+_KEYS = ("lakequeue-id-hi!", "lakequeue-id-lo!")
+_SLACK = 4
+"""Ids are kept for 1 + 1/4 windows, so that slightly late rows do not read `log` each time."""
+_NEVER = Stamp(np.iinfo(np.int64).max)
+
+
+def hash_ids(ids: pa.Array | pa.ChunkedArray) -> tuple[U64, U64]:
+    """Two independent 64-bit SipHashes of each id; a null has some hash, mask it out."""
+    strings = ids.to_numpy(zero_copy_only=False)
+    if ids.null_count:
+        strings = np.where(pd.isna(strings), "", strings)
+    if not len(strings):
+        return np.empty(0, np.uint64), np.empty(0, np.uint64)
+    hi, lo = (
+        np.asarray(pd.util.hash_array(strings, hash_key=key, categorize=False), np.uint64)
+        for key in _KEYS
+    )
+    return hi, lo
+
+
+@dataclass(frozen=True, slots=True)
+class Ids:
+    """Columns: hash, and where the id was ordered. Any order; sorted by `hi` within a run."""
+
+    hi: U64
+    lo: U64
+    partition: I32
+    offset: I64
+    stamp: I64
+
+    def __len__(self) -> int:
+        return len(self.hi)
+
+    def take(self, picked: npt.NDArray[np.intp] | Mask) -> Ids:
+        """The rows that `picked` selects."""
+        return Ids(
+            self.hi[picked],
+            self.lo[picked],
+            self.partition[picked],
+            self.offset[picked],
+            self.stamp[picked],
+        )
+
+    def sorted(self) -> Ids:
+        """The same rows by hash. Stable sort finds the runs in its input: a merge is linear."""
+        return self.take(np.argsort(self.hi, kind="stable"))
+
+    @staticmethod
+    def concat(parts: list[Ids]) -> Ids:
+        """All rows of `parts`."""
+        return Ids(
+            np.concatenate([p.hi for p in parts]),
+            np.concatenate([p.lo for p in parts]),
+            np.concatenate([p.partition for p in parts]),
+            np.concatenate([p.offset for p in parts]),
+            np.concatenate([p.stamp for p in parts]),
+        )
+
+    @staticmethod
+    def empty() -> Ids:
+        """No rows."""
+        z = np.empty(0, np.int64)
+        return Ids(z.view(np.uint64), z.view(np.uint64), z.astype(np.int32), z, z)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """For each id asked: was it known, and the original's place (0 where not)."""
+
+    mask: Mask
+    partition: I32
+    offset: I64
+
+    @staticmethod
+    def nothing(count: int) -> Found:
+        """None of `count` ids is known."""
+        return Found(np.zeros(count, bool), np.zeros(count, np.int32), np.zeros(count, np.int64))
+
+
+def _search(run: Ids, hi: U64, lo: U64, found: Found) -> None:
+    """Fill `found` with the matches in one sorted run."""
+    if not len(run):
+        return
+    at = np.searchsorted(run.hi, hi)
+    open_ = np.flatnonzero(at < len(run))
+    open_ = open_[run.hi[at[open_]] == hi[open_]]
+    while len(open_):  # more than once only where two different ids share their first 64 bits
+        hit = run.lo[at[open_]] == lo[open_]
+        rows, places = open_[hit], at[open_[hit]]
+        found.mask[rows] = True
+        found.partition[rows] = run.partition[places]
+        found.offset[rows] = run.offset[places]
+        open_ = open_[~hit]
+        at[open_] += 1
+        open_ = open_[at[open_] < len(run)]
+        open_ = open_[run.hi[at[open_]] == hi[open_]]
+
+
+@dataclass(slots=True)
+class _TopicIds:
+    floor: Stamp = _NEVER
+    """Every id of `log` with a stamp at or above this is in memory."""
+    newest: Stamp = Stamp(0)
+    window_us: int = 0
+    runs: list[Ids] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return sum(len(run) for run in self.runs)
+
+    def add(self, ids: Ids) -> None:
+        if not len(ids):
+            return
+        self.newest = Stamp(max(self.newest, int(ids.stamp.max())))
+        self.runs.append(ids.sorted())
+        while len(self.runs) > 1 and len(self.runs[-2]) < 2 * len(self.runs[-1]):
+            self._merge()
+
+    def _merge(self) -> None:
+        below = self.newest - self.window_us - self.window_us // _SLACK
+        last, before = self.runs.pop(), self.runs.pop()
+        both = Ids.concat([before, last]).sorted()
+        if below > self.floor:
+            old = both.stamp < below
+            if old.any():
+                both = both.take(~old)
+                self.floor = Stamp(below)
+        self.runs.append(both)
+
+    def evict(self, below: Stamp) -> None:
+        """Drop every id with a lower stamp, in all runs."""
+        self.runs = [run.take(run.stamp >= below) for run in self.runs]
+        self.runs = [run for run in self.runs if len(run)]
+        self.floor = max(self.floor, below)
+
+
+ReadOlder = Callable[[TopicId, Stamp, Stamp], Iterable[Ids]]
+"""(topic, from, below): the ids in `log` with from <= stamp < below, in chunks, any order."""
+
+
+class IdIndex:
+    """Ids of all topics. `read_older` reads from `log`; `alarm` is told when the bound is hit."""
+
+    def __init__(
+        self,
+        read_older: ReadOlder,
+        max_ids: int,
+        alarm: Callable[[str], None] = lambda _message: None,
+    ) -> None:
+        self._read_older = read_older
+        self._max_ids = max_ids
+        self._alarm = alarm
+        self._topics: dict[TopicId, _TopicIds] = {}
+
+    def __len__(self) -> int:
+        return sum(len(topic) for topic in self._topics.values())
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held by the arrays."""
+        return 36 * len(self)
+
+    def find(
+        self, topic_id: TopicId, hi: U64, lo: U64, *, oldest: Stamp, newest: Stamp, window_us: int
+    ) -> Found:
+        """Look the ids up among everything ordered in [oldest − window_us, now].
+
+        `oldest`, `newest`: stamps of the rows that are judged.
+        """
+        topic = self._topics.setdefault(topic_id, _TopicIds())
+        topic.window_us = window_us
+        topic.newest = max(topic.newest, newest)
+        found = Found.nothing(len(hi))
+        needed = Stamp(oldest - window_us)
+        if needed < topic.floor:
+            self._reach_back(topic_id, topic, Stamp(needed - window_us // _SLACK), hi, lo, found)
+        for run in topic.runs:
+            _search(run, hi, lo, found)
+        return found
+
+    def _reach_back(
+        self, topic_id: TopicId, topic: _TopicIds, needed: Stamp, hi: U64, lo: U64, found: Found
+    ) -> None:
+        """Read the rest of the window from `log`, and keep it if there is room for all of it."""
+        room = self._max_ids - len(self)
+        kept: list[Ids] = []
+        overflow = False
+        for chunk in self._read_older(topic_id, needed, topic.floor):
+            room -= len(chunk)
+            overflow = overflow or room < 0
+            if not overflow:
+                kept.append(chunk)
+                continue
+            for held in (*kept, chunk):
+                _search(held.sorted(), hi, lo, found)
+            kept.clear()
+        if overflow:
+            self._alarm(
+                f"the index of message ids is at its bound of {self._max_ids}: ids of topic "
+                f"{topic_id} older than stamp {topic.floor} are looked up in `log`, slowly; raise "
+                "order.max_index_ids, or shorten dedup_window_ms"
+            )
+            if topic.floor == _NEVER:
+                topic.floor = Stamp(topic.newest)
+            return
+        topic.floor = needed
+        if kept:
+            topic.add(Ids.concat(kept))
+
+    def add(self, topic_id: TopicId, ids: Ids) -> None:
+        """Ids that were just ordered."""
+        topic = self._topics.setdefault(topic_id, _TopicIds())
+        topic.add(ids)
+        if len(self) > self._max_ids:
+            self._shrink()
+
+    def _shrink(self) -> None:
+        """First drop what no window needs, then the oldest half of the largest topics."""
+        for topic in self._topics.values():
+            topic.evict(Stamp(topic.newest - topic.window_us))
+        while len(self) > self._max_ids:
+            largest = max(self._topics.values(), key=len)
+            stamps = np.concatenate([run.stamp for run in largest.runs])
+            largest.evict(Stamp(int(np.partition(stamps, len(stamps) // 2)[len(stamps) // 2]) + 1))
+            self._alarm(f"the index of message ids is over its bound of {self._max_ids}")
+
+    def forget(self, topic_ids: Iterable[TopicId]) -> None:
+        """Drop topics that are gone."""
+        for topic_id in topic_ids:
+            self._topics.pop(topic_id, None)
+
+    def topics(self) -> Iterator[TopicId]:
+        """Topics that the index knows."""
+        yield from self._topics
