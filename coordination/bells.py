@@ -1,0 +1,129 @@
+"""Bells: they wake, and say nothing that may be relied on.
+
+A bell is a node with the newest version of a table. Ringing never waits: rings are coalesced, and
+one thread sends the newest at most once per `ring_interval_ms`. Hearing never waits for ZooKeeper
+either. Whatever a bell says, the truth is read from the tables; without bells (ZooKeeper away) a
+listener simply sleeps to the end of its own timeout.
+"""
+
+from __future__ import annotations
+
+import threading
+from types import TracebackType
+from typing import Self
+
+from kazoo.exceptions import KazooException, NoNodeError
+
+from coordination.session import Session
+from lakequeue.errors import CoordinationUnavailable
+
+NAMES = ("inbox", "log", "journal", "topics")
+
+
+class Bell:
+    """The ringing side; several processes may ring one bell."""
+
+    def __init__(self, session: Session, name: str, ring_interval_ms: float = 20.0) -> None:
+        self._session = session
+        self._path = session.path("bells", name)
+        self._interval_s = ring_interval_ms / 1000.0
+        self._version = 0
+        self._pending = threading.Event()
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"bell-{name}", daemon=True)
+        self._thread.start()
+
+    def ring(self, version: int) -> None:
+        """Ring with the newest version; returns at once, whatever ZooKeeper does."""
+        self._version = version
+        self._pending.set()
+
+    def close(self) -> None:
+        """Stop ringing; a ring that has not been sent is dropped."""
+        self._closing.set()
+        self._pending.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            self._pending.wait()
+            if self._closing.is_set():
+                return
+            self._pending.clear()
+            try:
+                self._send(str(self._version).encode())
+            except (CoordinationUnavailable, KazooException):
+                # A bell that does not ring delays its hearers to their slow poll, no more.
+                self._closing.wait(self._session.timeout_s / 8)
+            self._closing.wait(self._interval_s)
+
+    def _send(self, data: bytes) -> None:
+        try:
+            self._session.call(self._session.kazoo.set_async, self._path, data)
+        except NoNodeError:
+            self._session.ensure(self._path, data)
+
+
+class BellListener:
+    """The hearing side: `wait` returns True when the bell has rung since the last `wait`."""
+
+    def __init__(self, session: Session, name: str) -> None:
+        self._session = session
+        self._path = session.path("bells", name)
+        self._closing = threading.Event()
+        self._changed = session.waker()
+        self._changed.set()
+        self._rung = threading.Event()
+        self._seen = -1
+        self.version = 0
+        """The newest version that was rung."""
+        self._thread = threading.Thread(target=self._run, name=f"hear-{name}", daemon=True)
+        self._thread.start()
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait for a ring; False after `timeout_s`. Never waits for ZooKeeper itself."""
+        rung = self._rung.wait(timeout_s)
+        self._rung.clear()
+        return rung
+
+    def wake(self) -> None:
+        """Let a `wait` return now, as if the bell had rung (to stop its thread, say)."""
+        self._rung.set()
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._closing.set()
+        self._changed.set()
+        self._rung.set()
+        self._thread.join()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _run(self) -> None:
+        while not self._closing.is_set():
+            self._changed.wait()
+            self._changed.clear()
+            if self._closing.is_set() or not self._session.connected.is_set():
+                continue
+            try:
+                found = self._session.read(self._path, self._changed)
+            except (CoordinationUnavailable, KazooException):
+                # The watch may not be set: look again soon, without a storm of requests.
+                self._closing.wait(self._session.timeout_s / 8)
+                self._changed.set()
+                continue
+            # After a loss of the connection a ring may have been missed: then it is heard here.
+            rung_at = found[1].mzxid if found is not None else 0
+            if rung_at != self._seen:
+                self._seen = rung_at
+                self.version = int(found[0] or b"0") if found is not None else 0
+                self._rung.set()

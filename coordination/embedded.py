@@ -1,0 +1,218 @@
+"""The embedded ZooKeeper: a real server, started from the jars that PySpark already ships.
+
+    python -m coordination.embedded --data-dir DIR --port 2181
+
+replaces itself with the Java process, so its pid is the server's. `EmbeddedZooKeeper` runs that
+as a child, for the supervisor and the tests. The server listens on the loopback address only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from lakequeue.clock import boot_seconds
+from lakequeue.errors import CoordinationUnavailable, MissingDependency
+from lakequeue.java import java_command
+from lakequeue.parent import die_with_parent
+
+HOST = "127.0.0.1"
+TICK_MS = 500
+"""Sessions expire on a tick; a session timeout may be from 2 ticks to `MAX_SESSION_MS`."""
+MAX_SESSION_MS = 60_000
+_MAIN = "org.apache.zookeeper.server.ZooKeeperServerMain"
+_NEEDED = ("zookeeper", "slf4j-api", "log4j-", "netty-", "metrics-core", "snappy-java")
+"""Jars on the class path: of PySpark's 300 the few that the server loads, for a quick start."""
+
+
+def find_jars() -> list[Path]:
+    """The jars of the server, inside PySpark. Raises `MissingDependency`.
+
+    PySpark is found, not imported: importing it takes a second.
+    """
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or not spec.submodule_search_locations:
+        raise MissingDependency(
+            "the embedded ZooKeeper needs PySpark's jars, and PySpark is not installed",
+            hint="pip install 'lakequeue[spark]', or name an external ensemble with --zookeeper",
+        )
+    folder = Path(next(iter(spec.submodule_search_locations))) / "jars"
+    jars = sorted(jar for jar in folder.glob("*.jar") if jar.name.startswith(_NEEDED))
+    if not any(jar.name.startswith("zookeeper-") for jar in jars):
+        raise MissingDependency(
+            f"no zookeeper-*.jar in {folder}",
+            hint="reinstall pyspark, or name an external ensemble with --zookeeper",
+        )
+    return jars
+
+
+def server_command(data_dir: Path, port: int) -> list[str]:
+    """Write the server's configuration into `data_dir`, and return the command that starts it."""
+    data_dir.mkdir(parents=True, exist_ok=True)
+    config = data_dir / "zoo.cfg"
+    config.write_text(
+        f"dataDir={data_dir / 'data'}\n"
+        f"clientPortAddress={HOST}\n"
+        f"clientPort={port}\n"
+        f"tickTime={TICK_MS}\n"
+        f"maxSessionTimeout={MAX_SESSION_MS}\n"
+        "maxClientCnxns=0\n"
+        "admin.enableServer=false\n"
+        "4lw.commands.whitelist=ruok,srvr,stat,mntr,cons\n"
+        "autopurge.snapRetainCount=3\n"
+        "autopurge.purgeInterval=1\n"
+    )
+    return [
+        java_command(),
+        "-Xmx128m",
+        "-XX:+UseSerialGC",
+        "-XX:TieredStopAtLevel=1",
+        # The transaction log grows in steps of 64 MiB by default: too much for what stands in it.
+        "-Dzookeeper.preAllocSize=4096",
+        "-Djava.awt.headless=true",
+        "-cp",
+        os.pathsep.join(map(str, find_jars())),
+        _MAIN,
+        str(config),
+    ]
+
+
+def free_port() -> int:
+    """A TCP port that is free on the loopback address now."""
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        return int(probe.getsockname()[1])
+
+
+def answers(port: int, timeout_s: float = 1.0) -> bool:
+    """Whether the server on `port` serves requests (the four-letter word `srvr`)."""
+    try:
+        with socket.create_connection((HOST, port), timeout_s) as link:
+            link.settimeout(timeout_s)
+            link.sendall(b"srvr")
+            answer = link.recv(4096)
+    except OSError:
+        return False
+    return answer.startswith(b"Zookeeper version")
+
+
+class EmbeddedZooKeeper:
+    """A server as a child process: `start`, `stop`, `kill`; starting again keeps data and port.
+
+    The child is killed by the kernel when the thread that called `start` ends: call it from a
+    thread that lives as long as the server should.
+    """
+
+    def __init__(self, data_dir: Path, port: int = 0) -> None:
+        self.data_dir = data_dir
+        self.port = port or free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def hosts(self) -> str:
+        """`host:port`, as `Session` takes it."""
+        return f"{HOST}:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        """Process id of the running server."""
+        if self._process is None:
+            raise CoordinationUnavailable("the embedded ZooKeeper is not running")
+        return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        """Whether the child lives."""
+        return self._process is not None and self._process.poll() is None
+
+    def start(self, timeout_s: float = 30.0) -> None:
+        """Start the server and return when it serves. Raises `CoordinationUnavailable`."""
+        if self.running:
+            return
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+        log = self.data_dir / "zookeeper.log"
+        project = str(Path(__file__).resolve().parents[1])
+        path = os.pathsep.join(filter(None, [project, os.environ.get("PYTHONPATH", "")]))
+        command = [sys.executable, "-m", "coordination.embedded"]
+        command += ["--data-dir", str(self.data_dir), "--port", str(self.port)]
+        command += ["--parent", str(os.getpid())]
+        with log.open("ab") as out:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                env=os.environ | {"PYTHONPATH": path},
+                # A Ctrl-C at the terminal is for the supervisor, which stops this one last.
+                start_new_session=True,
+            )
+        self._wait_serving(self._process, timeout_s, log)
+
+    def _wait_serving(self, process: subprocess.Popen[bytes], timeout_s: float, log: Path) -> None:
+        deadline = boot_seconds() + timeout_s
+        while not answers(self.port):
+            try:
+                code: int | None = process.wait(timeout=0.02)
+            except subprocess.TimeoutExpired:
+                code = None
+            if code is None and boot_seconds() < deadline:
+                continue
+            self.kill()
+            tail = log.read_text(errors="replace")[-2_000:].strip()
+            what = f"ended with {code}" if code is not None else f"not ready in {timeout_s:g} s"
+            raise CoordinationUnavailable(
+                f"the embedded ZooKeeper on port {self.port} {what}: {tail}",
+                hint=f"see {log}; is the port in use?",
+            )
+
+    def stop(self, timeout_s: float = 10.0) -> None:
+        """Ask the server to end, and wait; kill it when it does not."""
+        if self._process is None:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+        self._process = None
+
+    def kill(self) -> None:
+        """SIGKILL, and wait until it is gone: what a power cut leaves is on disk."""
+        if self._process is None:
+            return
+        self._process.kill()
+        self._process.wait()
+        self._process = None
+
+    def pause(self) -> None:
+        """SIGSTOP: connections stay open and nothing answers."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        os.kill(self.pid, signal.SIGCONT)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Become the server."""
+    parser = argparse.ArgumentParser(prog="python -m coordination.embedded", description=__doc__)
+    parser.add_argument("--data-dir", type=Path, required=True, help="where its state is kept")
+    parser.add_argument("--port", type=int, required=True, help="loopback port to listen on")
+    parser.add_argument("--die-with-parent", action="store_true", help="end when the parent does")
+    parser.add_argument("--parent", type=int, help="pid of that parent (implies the above)")
+    args = parser.parse_args(argv)
+    if args.die_with_parent or args.parent is not None:
+        die_with_parent(args.parent)
+    command = server_command(args.data_dir, args.port)
+    os.execv(command[0], command)
+
+
+if __name__ == "__main__":
+    main()
