@@ -229,6 +229,12 @@ class NotReady(TryAgain):
     code = "not_ready"
 
 
+class Unreachable(TryAgain):
+    """Client side: no node answers; check the URLs, or start the services."""
+
+    code = "unreachable"
+
+
 class OrderTimeout(TryAgain):
     """The records are stored, and were not ordered in time: ask again, or raise timeout_ms."""
 
@@ -241,6 +247,14 @@ class CommitConflict(TryAgain):
 
     code = "commit_conflict"
     http_status = 409
+    commits: tuple[Any, ...] = ()
+    """The other's commits, oldest first; never on the wire."""
+
+
+class TailLost(TryAgain):
+    """The commits to tail were cleaned up: catch up from the snapshot, then tail on."""
+
+    code = "tail_lost"
 
 
 # -- Broken -------------------------------------------------------------------------------------

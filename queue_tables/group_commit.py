@@ -1,0 +1,194 @@
+"""Group commit: many submissions, one commit. A pure batcher, and a thread around it.
+
+A group is closed when its first submission has waited for the linger, when it is large enough,
+or at once when the committer has been idle: a lone record never waits for company. While one
+commit runs the next group fills, so under load groups grow by themselves.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from lakequeue.errors import NotReady, Overloaded
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_RETRY_AFTER_S = (0.05, 5.0)
+
+
+@dataclass(slots=True)
+class Group(Generic[T]):
+    """Submissions that are committed together, in the order they came."""
+
+    opened_at: float
+    items: list[T] = field(default_factory=list)
+    size: int = 0
+    """Bytes."""
+
+
+class Batcher(Generic[T]):
+    """The rules, without threads or clock: `now` is in seconds of any rising clock."""
+
+    def __init__(self, linger_s: float, max_group_bytes: int, max_pending_bytes: int) -> None:
+        self._linger_s = linger_s
+        self._max_group = max_group_bytes
+        self._max_pending = max_pending_bytes
+        self._groups: deque[Group[T]] = deque()
+        self._committing: Group[T] | None = None
+        self._busy_until = float("-inf")
+        self._bytes_per_s = 0.0
+        self._started_at = 0.0
+        self.pending_bytes = 0
+        """Bytes accepted and not yet committed: open, closed and committing groups."""
+
+    def add(self, item: T, size: int, now: float) -> None:
+        """Put `item` whole into the open group. Raises `Overloaded` past the bound.
+
+        One item larger than the bound is taken when nothing else is pending.
+        """
+        if self.pending_bytes and self.pending_bytes + size > self._max_pending:
+            raise Overloaded(
+                f"{self.pending_bytes} bytes are waiting to be committed, {size} more would pass"
+                f" the bound of {self._max_pending}",
+                hint="wait as long as Retry-After says, then send again",
+                stored="no",
+                retry_after_s=self._retry_after_s(),
+            )
+        last = self._groups[-1] if self._groups else None
+        if last is None or (last.items and last.size + size > self._max_group):
+            last = Group(opened_at=now)
+            self._groups.append(last)
+        last.items.append(item)
+        last.size += size
+        self.pending_bytes += size
+
+    def due_in(self, now: float) -> float | None:
+        """Seconds until the oldest group is to be committed; <= 0 now; None: there is none."""
+        if not self._groups:
+            return None
+        first = self._groups[0]
+        if len(self._groups) > 1 or first.size >= self._max_group:
+            return 0.0
+        if first.opened_at - self._busy_until >= self._linger_s:
+            return 0.0  # idle before it came: nothing suggests that more is coming
+        return first.opened_at + self._linger_s - now
+
+    def take(self, now: float) -> list[T]:
+        """Close the oldest group, for committing. `done` must follow before the next `take`."""
+        self._committing = self._groups.popleft()
+        self._started_at = now
+        return self._committing.items
+
+    def done(self, now: float) -> None:
+        """The commit of the taken group has ended, well or badly."""
+        group, self._committing = self._committing, None
+        if group is None:
+            raise ValueError("done() without take()")
+        self.pending_bytes -= group.size
+        self._busy_until = now
+        rate = group.size / max(now - self._started_at, 1e-6)
+        self._bytes_per_s = 0.8 * self._bytes_per_s + 0.2 * rate if self._bytes_per_s else rate
+
+    def _retry_after_s(self) -> float:
+        # Half of what is pending must go first, or the next try would be refused as well.
+        low, high = _RETRY_AFTER_S
+        if not self._bytes_per_s:
+            return low
+        return min(high, max(low, self.pending_bytes / 2 / self._bytes_per_s))
+
+
+class GroupCommitter(Generic[T, R]):
+    """A thread that commits groups of what is submitted, one commit at a time."""
+
+    def __init__(
+        self,
+        commit: Callable[[list[T]], R],
+        *,
+        linger_ms: float,
+        max_group_bytes: int,
+        max_pending_bytes: int,
+        name: str = "committer",
+    ) -> None:
+        """`commit` is called in the committer's thread with the items of one group, in order.
+
+        What it returns is the result of every submission of the group; what it raises, likewise.
+        """
+        self._commit = commit
+        self._batcher: Batcher[tuple[T, Future[R]]] = Batcher(
+            linger_ms / 1_000, max_group_bytes, max_pending_bytes
+        )
+        self._changed = threading.Condition()
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes accepted and not yet committed."""
+        return self._batcher.pending_bytes
+
+    def submit(self, item: T, size: int) -> Future[R]:
+        """Have `item`, of `size` bytes, committed; it is never split over two groups.
+
+        Raises `Overloaded` (with `retry_after_s`) past the bound, `NotReady` while draining.
+        """
+        future: Future[R] = Future()
+        with self._changed:
+            if self._stopping:
+                raise NotReady(
+                    "this node is stopping",
+                    hint="send to another node, or again when it is back",
+                    stored="no",
+                    retry_after_s=1.0,
+                )
+            self._batcher.add((item, future), size, time.monotonic())
+            self._changed.notify()
+        return future
+
+    def drain(self, timeout_s: float | None = None) -> bool:
+        """Take no more, commit what was taken. False if that took longer than `timeout_s`."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify()
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        while (group := self._next()) is not None:
+            items = [item for item, _ in group]
+            try:
+                result = self._commit(items)
+            except BaseException as e:  # noqa: BLE001 -- a waiting request must hear of any end
+                self._finish()
+                for _, future in group:
+                    future.set_exception(e)
+            else:
+                self._finish()
+                for _, future in group:
+                    future.set_result(result)
+
+    def _next(self) -> list[tuple[T, Future[R]]] | None:
+        with self._changed:
+            while True:
+                now = time.monotonic()
+                due_in = self._batcher.due_in(now)
+                if due_in is None and self._stopping:
+                    return None
+                if due_in is not None and (due_in <= 0 or self._stopping):
+                    group = self._batcher.take(now)
+                    # From here on a future can no longer be cancelled by who waits for it.
+                    for _, future in group:
+                        future.set_running_or_notify_cancel()
+                    return group
+                self._changed.wait(due_in)
+
+    def _finish(self) -> None:
+        with self._changed:
+            self._batcher.done(time.monotonic())

@@ -1,0 +1,105 @@
+"""Data files: Arrow in, one durable Parquet file and its `Add` out; and back."""
+
+from __future__ import annotations
+
+import math
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import quote
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from lakequeue.errors import CorruptTable
+from queue_tables.delta_log import Add
+from queue_tables.schemas import Table
+from queue_tables.store import Store
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def write_data_file(
+    store: Store,
+    table_path: str,
+    table: pa.Table,
+    partition: Mapping[str, str],
+    declared: Table,
+    compression: str = "zstd",
+) -> Add:
+    """Write `table` (columns of the declared file, in any order) as one durable file.
+
+    Rows keep their order. Nothing refers to the file until the returned `Add` is committed.
+    """
+    rows = table.select(declared.file_arrow.names).cast(declared.file_arrow)
+    sink = pa.BufferOutputStream()
+    pq.write_table(
+        rows,
+        sink,
+        compression=compression,
+        compression_level=1 if compression == "zstd" else None,
+        use_dictionary=[n for n in rows.column_names if n not in {"key", "value"}],
+        write_statistics=list(declared.stats),
+        store_schema=False,
+    )
+    data = sink.getvalue()
+    folder = "".join(f"{name}={quote(partition[name])}/" for name in declared.partition_by)
+    path = f"{folder}part-{uuid.uuid4()}.{compression}.parquet"
+    store.put(f"{table_path}/{path}", data)
+    return Add(
+        path=path,
+        size=data.size,
+        partition_values={name: partition[name] for name in declared.partition_by},
+        modification_time=time.time_ns() // 1_000_000,
+        data_change=True,
+        stats=file_stats(rows, declared.stats),
+    )
+
+
+def read_data_file(
+    store: Store, table_path: str, add_path: str, columns: Sequence[str] | None = None
+) -> pa.Table:
+    """Read a data file in row order, without its partition columns.
+
+    Raises `FileNotFoundError` if it is gone (vacuumed), `CorruptTable` if it is damaged.
+    """
+    source = store.open(f"{table_path}/{add_path}")
+    try:
+        with pq.ParquetFile(source, memory_map=isinstance(source, str)) as file:
+            return file.read(columns=None if columns is None else list(columns))
+    except (pa.ArrowInvalid, OSError) as e:
+        if isinstance(e, FileNotFoundError):
+            raise
+        raise CorruptTable(
+            f"data file {table_path}/{add_path} cannot be read: {e}",
+            hint="restore the file from a backup",
+        ) from e
+
+
+def file_stats(rows: pa.Table, columns: Sequence[str]) -> str:
+    """The statistics JSON of a file: row count, and for `columns` minimum, maximum, nulls."""
+    stats: dict[str, Any] = {"numRecords": rows.num_rows}
+    if columns:
+        lowest, highest, nulls = {}, {}, {}
+        for name in columns:
+            column = rows.column(name)
+            nulls[name] = column.null_count
+            if column.null_count < len(column):
+                bounds = pc.min_max(column)
+                lowest[name] = _bound(bounds["min"], up=False)
+                highest[name] = _bound(bounds["max"], up=True)
+        stats |= {"minValues": lowest, "maxValues": highest, "nullCount": nulls}
+    return orjson.dumps(stats).decode()
+
+
+def _bound(value: pa.Scalar, *, up: bool) -> Any:
+    if not pa.types.is_timestamp(value.type):
+        return value.as_py()
+    # Delta keeps milliseconds: the minimum is rounded down and the maximum up, never inwards.
+    millis = value.value / 1_000
+    at = _EPOCH + timedelta(milliseconds=math.ceil(millis) if up else math.floor(millis))
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")

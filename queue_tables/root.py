@@ -1,0 +1,118 @@
+"""The root of a queue: its format and identity, its tables, and the list of its shards."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import UTC, datetime
+from typing import Literal
+
+import orjson
+
+from lakequeue.errors import CorruptTable, NewerFormat, RootUnusable
+from lakequeue.records import ShardName
+from queue_tables.schemas import FORMAT, TABLES
+from queue_tables.store import Store, open_store
+from queue_tables.table import TableLog, create_table, verify_schema
+
+ShardKind = Literal["inbox", "journal"]
+_FORMAT_PATH = "_lakequeue/format.json"
+
+
+class QueueRoot:
+    """An opened root, whose tables exist and are as declared. Thread-safe."""
+
+    def __init__(self, store: Store, queue_id: str) -> None:
+        self.store = store
+        self.queue_id = queue_id
+        self._known: dict[str, frozenset[str]] = {"inbox": frozenset(), "journal": frozenset()}
+
+    @property
+    def uri(self) -> str:
+        """What `QueueRoot.open` opens again."""
+        return self.store.uri
+
+    @classmethod
+    def open(cls, uri: str, create: bool = True) -> QueueRoot:
+        """Probe the storage, read the format, create what is missing, verify the rest.
+
+        Raises `RootUnusable`, `NewerFormat`, `SchemaDrift`.
+        """
+        return cls.over(open_store(uri), create=create)
+
+    @classmethod
+    def over(cls, store: Store, create: bool = True) -> QueueRoot:
+        """The same, over a store that is open already."""
+        if not create and not store.exists(_FORMAT_PATH):
+            raise RootUnusable(
+                f"there is no queue at {store.uri}",
+                hint="give the root of an existing one, or start one there: lakequeue up --root",
+            )
+        _probe(store)
+        queue_id = _read_format(store)
+        for table in TABLES.values():
+            if not table.sharded:
+                create_table(store, table.name, table)
+                verify_schema(TableLog(store, table.name, keep_files=False).open(), table)
+        return cls(store, queue_id)
+
+    def shards(self, kind: ShardKind) -> list[ShardName]:
+        """The shards that exist, sealed ones included, sorted by name."""
+        names = self.store.names(kind)
+        known = self._known[kind] & set(names)
+        fresh = {n for n in names if n not in known and self._is_table(f"{kind}/{n}")}
+        self._known[kind] = known | fresh
+        return sorted(ShardName(n) for n in self._known[kind])
+
+    def _is_table(self, path: str) -> bool:
+        # A folder without a commit is a shard whose creation is under way, or never finished.
+        return bool(self.store.names(f"{path}/_delta_log"))
+
+
+def _probe(store: Store) -> None:
+    """Two creations of one name: the second must be refused, or commits would overwrite."""
+    path = f"_lakequeue/probe-{uuid.uuid4().hex}"
+    try:
+        store.put_new(path, b"probe")
+        try:
+            store.put_new(path, b"again")
+        except FileExistsError:
+            return
+        finally:
+            store.delete(path)
+    except OSError as e:
+        raise RootUnusable(
+            f"{store.uri} cannot be written: {e}", hint="choose a root that can be written"
+        ) from e
+    raise RootUnusable(
+        f"{store.uri} does not refuse to create a file that exists",
+        hint="use a local file system with hard links, or an object store with conditional puts",
+    )
+
+
+def _read_format(store: Store) -> str:
+    new = {
+        "format": FORMAT,
+        "queue_id": uuid.uuid4().hex,
+        "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    try:
+        data = store.get(_FORMAT_PATH)
+    except FileNotFoundError:
+        try:
+            store.put_new(_FORMAT_PATH, orjson.dumps(new))
+        except FileExistsError:
+            pass  # another process created the same root just now
+        data = store.get(_FORMAT_PATH)
+    try:
+        found = orjson.loads(data)
+        version, queue_id = int(found["format"]), str(found["queue_id"])
+    except (orjson.JSONDecodeError, KeyError, TypeError, ValueError) as e:
+        raise CorruptTable(
+            f"{store.uri}/{_FORMAT_PATH} cannot be read: {e}", hint="restore it from a backup"
+        ) from e
+    if version > FORMAT:
+        raise NewerFormat(
+            f"{store.uri} is of format {version}, this release knows up to {FORMAT}",
+            hint="upgrade lakequeue",
+        )
+    return queue_id

@@ -1,0 +1,205 @@
+"""Shards: the tables of one process incarnation each (`inbox/<node>-<boot>`, `journal/…`).
+
+A shard is created by its owner, committed to by its owner alone, and never reopened: after a
+restart there is a new one. Others may only *fence* a journal (a taker of partitions) or *seal*
+a shard (it takes no more rows, ever). Both are commits, so the owner's next commit meets them.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakequeue.clock import hour_of
+from lakequeue.errors import CommitConflict, CorruptTable, ShardSealed
+from lakequeue.records import ShardName, Stamp, Version, checked_name
+from lakequeue.steps import Step, reach
+from queue_tables.delta_log import Add, Commit, Metadata, Txn, commit_path, parse
+from queue_tables.parquet import write_data_file
+from queue_tables.root import QueueRoot, ShardKind
+from queue_tables.schemas import TABLES
+from queue_tables.snapshot import load_snapshot
+from queue_tables.table import TableLog, create_table
+from queue_tables.tail import commit_versions
+
+Fence = tuple[str, str, int, int]
+"""(group, topic_id, partition, epoch): facts of that partition below `epoch` are refused."""
+SEALED = "lakequeue.sealed"
+GROUP_TXN = "group"
+STAMP_TXN = "stamp"
+FENCE_TXN = "fence"
+
+_DATA_WRITTEN = {"inbox": Step.INGEST_DATA_WRITTEN, "journal": Step.JOURNAL_DATA_WRITTEN}
+_COMMITTED = {"inbox": Step.INGEST_COMMITTED, "journal": Step.JOURNAL_COMMITTED}
+
+
+def shard_path(kind: ShardKind, shard: str) -> str:
+    """The table of a shard, relative to the root."""
+    return f"{kind}/{shard}"
+
+
+def node_of(shard: str) -> str:
+    """The node whose incarnation a shard is."""
+    return shard.rpartition("-")[0]
+
+
+class ShardWriter:
+    """The one committer of a shard. Not thread-safe: it belongs to the group committer."""
+
+    def __init__(self, log: TableLog, kind: ShardKind, name: ShardName) -> None:
+        self._log = log
+        self._kind = kind
+        self._declared = TABLES[kind]
+        self._sequence = 0
+        self.name = name
+
+    @classmethod
+    def create(cls, root: QueueRoot, kind: ShardKind, node: str) -> ShardWriter:
+        """Open a new incarnation for `node`; its table is durable when this returns."""
+        checked_name(node, "node")
+        while True:
+            boot = f"{time.time_ns() // 1_000:x}{secrets.token_hex(2)}"
+            name = ShardName(f"{node}-{boot}")
+            path = shard_path(kind, name)
+            if create_table(root.store, path, TABLES[kind]):
+                return cls(TableLog(root.store, path, keep_files=False).open(), kind, name)
+
+    @property
+    def version(self) -> Version:
+        """The newest version of the shard this process has seen."""
+        return self._log.version
+
+    @property
+    def path(self) -> str:
+        """The table of the shard, relative to the root."""
+        return self._log.path
+
+    def append(self, table: pa.Table, stamp: Stamp) -> Version:
+        """Commit one group, durable when this returns; rows keep their order.
+
+        `table` has the declared columns without hour, stamp and row. Raises `ShardSealed` (open
+        a new incarnation); for a journal `CommitConflict`, whose `commits` hold fences: drop
+        what they forbid and append the rest. Storage errors carry `stored`.
+        """
+        rows = _numbered(table, stamp)
+        add = write_data_file(
+            self._log.store, self.path, rows, {"hour": hour_of(stamp)}, self._declared
+        )
+        reach(_DATA_WRITTEN[self._kind])
+        version = self._commit(add, rows, stamp)
+        reach(_COMMITTED[self._kind])
+        return version
+
+    def _commit(self, add: Add, rows: pa.Table, stamp: Stamp) -> Version:
+        self._sequence += 1
+        sequence = self._sequence
+        actions = [Txn(GROUP_TXN, sequence), Txn(STAMP_TXN, stamp), add]
+        info = {"stamp": stamp, "rows": rows.num_rows, "bytes": _record_bytes(rows)}
+        while True:
+            try:
+                return self._log.commit(actions, info)
+            except CommitConflict as conflict:
+                foreign = [c for c in conflict.commits if not self._is_own(c)]
+                if self._may_go_on(foreign):
+                    continue
+                self._log.store.delete(f"{self.path}/{add.path}")
+                conflict.commits = tuple(foreign)
+                raise
+
+    def _is_own(self, commit: Commit) -> bool:
+        # An earlier group whose outcome was unknown, and whose put arrived late.
+        return GROUP_TXN in commit.txns
+
+    def _may_go_on(self, foreign: Sequence[Commit]) -> bool:
+        """True: commit again. False: a fence, for the journal's owner to judge."""
+        if self._log.configuration.get(SEALED):
+            raise ShardSealed(
+                f"shard {self.name} was sealed by another process",
+                hint="open a new incarnation and send again",
+                stored="no",
+            )
+        for commit in foreign:
+            if commit.appends:
+                raise CorruptTable(
+                    f"shard {self.name}: version {commit.version} was appended by another process",
+                    hint="no process but its owner may append to a shard; find that process",
+                    stored="no",
+                )
+        return not any("fence" in c.info for c in foreign)
+
+
+def _numbered(table: pa.Table, stamp: Stamp) -> pa.Table:
+    count = table.num_rows
+    return table.append_column("stamp", pa.repeat(pa.scalar(stamp, pa.int64()), count)).append_column(
+        "row", pa.array(range(count), pa.int32())
+    )
+
+
+def _record_bytes(rows: pa.Table) -> int:
+    if "bytes" in rows.column_names:
+        return int(pc.sum(rows.column("bytes")).as_py() or 0)
+    return int(rows.nbytes)
+
+
+def fence_shard(
+    root: QueueRoot, shard: ShardName, fences: Sequence[Fence], kind: ShardKind = "journal"
+) -> bool:
+    """Forbid the shard's owner all facts below the given epochs. False if it is sealed already."""
+    log = TableLog(root.store, shard_path(kind, shard), keep_files=False).open()
+    info = {"fence": [list(f) for f in fences]}
+    while not log.configuration.get(SEALED):
+        try:
+            log.commit([Txn(FENCE_TXN, log.txns.get(FENCE_TXN, 0) + 1)], info)
+        except CommitConflict:
+            continue  # the owner was faster; its commit came before the fence
+        return True
+    log.make_durable()
+    return False
+
+
+def seal_shard(root: QueueRoot, kind: ShardKind, shard: ShardName) -> None:
+    """Let the shard take no more rows, ever. Idempotent."""
+    log = TableLog(root.store, shard_path(kind, shard), keep_files=False).open()
+    while not log.configuration.get(SEALED):
+        old = log.metadata
+        sealed = Metadata(
+            id=old.id,
+            schema_string=old.schema_string,
+            partition_columns=old.partition_columns,
+            configuration={**old.configuration, SEALED: "true"},
+            name=old.name,
+            created_time=old.created_time,
+        )
+        try:
+            log.commit([sealed], {"seal": True})
+        except CommitConflict:
+            continue
+        reach(Step.SEAL_COMMITTED)
+    log.make_durable()
+
+
+def is_sealed(root: QueueRoot, kind: ShardKind, shard: ShardName) -> bool:
+    """Whether the shard takes no more rows. Raises `FileNotFoundError` if it was removed."""
+    snapshot = load_snapshot(root.store, shard_path(kind, shard), keep_files=False)
+    return bool(snapshot.configuration.get(SEALED))
+
+
+def highest_stamp(root: QueueRoot, kind: ShardKind, node: str) -> Stamp:
+    """The newest stamp in that node's shards, 0 if there is none: where its next clock starts."""
+    shards = [s for s in root.shards(kind) if node_of(s) == node]
+    return Stamp(max((_newest_stamp(root, shard_path(kind, s)) for s in shards), default=0))
+
+
+def _newest_stamp(root: QueueRoot, path: str) -> int:
+    try:
+        for version in reversed(commit_versions(root.store, path)):
+            commit = parse(version, root.store.get(commit_path(path, version)))
+            if "stamp" in commit.info:
+                return int(commit.info["stamp"])
+        return load_snapshot(root.store, path, keep_files=False).txns.get(STAMP_TXN, 0)
+    except FileNotFoundError:
+        return 0  # removed while we looked: all of it is ordered

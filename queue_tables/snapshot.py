@@ -1,0 +1,172 @@
+"""The state of a table at a version: newest checkpoint, then the commits after it."""
+
+from __future__ import annotations
+
+import io
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from lakequeue.errors import CorruptTable, SchemaDrift
+from lakequeue.records import Version
+from queue_tables.delta_log import (
+    Add,
+    Commit,
+    Metadata,
+    Protocol,
+    Remove,
+    Txn,
+    add_from,
+    checkpoint_part,
+    commit_path,
+    commit_version,
+    metadata_from,
+    parse,
+)
+from queue_tables.store import Store
+
+_READER_VERSION = 1
+_ADD_FIELDS = ("path", "partitionValues", "size", "modificationTime", "dataChange", "stats")
+
+
+@dataclass
+class Snapshot:
+    """A table at `version`. With `keep_files=False` the files are not kept in memory."""
+
+    version: Version = Version(-1)
+    files: dict[str, Add] = field(default_factory=dict)
+    txns: dict[str, int] = field(default_factory=dict)
+    metadata: Metadata | None = None
+    keep_files: bool = True
+
+    @property
+    def configuration(self) -> Mapping[str, str]:
+        """The table properties."""
+        return self.metadata.configuration if self.metadata else {}
+
+    @property
+    def schema_string(self) -> str:
+        """The schema, as Delta's JSON."""
+        return self.metadata.schema_string if self.metadata else ""
+
+    def apply(self, commit: Commit) -> None:
+        """Move to `commit`, which must be the next version."""
+        if commit.version != self.version + 1:
+            raise ValueError(f"commit {commit.version} does not follow version {self.version}")
+        for action in commit.actions:
+            match action:
+                case Add() if self.keep_files:
+                    self.files[action.path] = action
+                case Remove():
+                    self.files.pop(action.path, None)
+                case Txn():
+                    self.txns[action.app_id] = action.version
+                case Metadata():
+                    self.metadata = action
+                case Protocol():
+                    _check_protocol(action.min_reader_version)
+        self.version = commit.version
+
+
+def _check_protocol(min_reader_version: int) -> None:
+    if min_reader_version > _READER_VERSION:
+        raise SchemaDrift(
+            f"the table needs Delta reader version {min_reader_version}, the queue's tables are"
+            f" of version {_READER_VERSION}",
+            hint="another engine enabled a table feature; restore the table to the version before",
+        )
+
+
+def load_snapshot(store: Store, table_path: str, *, keep_files: bool = True) -> Snapshot:
+    """Read the newest state of a table.
+
+    Raises `FileNotFoundError` if there is no table, `CorruptTable` if commits are missing.
+    """
+    for attempt in range(3):
+        try:
+            return _load(store, table_path, keep_files)
+        except _Moved:
+            # Log clean-up ran between the listing and the reading; the newer checkpoint is there.
+            if attempt == 2:
+                break
+    raise CorruptTable(
+        f"{table_path}: commits of the Delta log are missing, and no checkpoint stands for them",
+        hint="restore the missing files of _delta_log from a backup",
+    )
+
+
+class _Moved(Exception):  # noqa: N818 -- private signal, not an error to report
+    """A file that was listed is gone, or a commit is missing."""
+
+
+def _load(store: Store, table_path: str, keep_files: bool) -> Snapshot:
+    names = store.names(f"{table_path}/_delta_log")
+    commits = {v for n in names if (v := commit_version(n)) is not None}
+    parts: dict[tuple[Version, int], list[str]] = defaultdict(list)
+    for name in names:
+        if (found := checkpoint_part(name)) is not None:
+            parts[found[0], found[2]].append(name)
+    complete = sorted(k for k, found_parts in parts.items() if len(found_parts) == k[1])
+    if not commits and not complete:
+        raise FileNotFoundError(f"no Delta table at {table_path}")
+
+    snapshot = Snapshot(keep_files=keep_files)
+    for key in reversed(complete):
+        try:
+            snapshot = _read_checkpoint(store, table_path, key[0], parts[key], keep_files)
+        except (pa.ArrowInvalid, OSError, KeyError):
+            # A half-written checkpoint stands for nothing; an older one, or the commits, do.
+            continue
+        break
+    while True:
+        version = snapshot.version + 1
+        try:
+            data = store.get(commit_path(table_path, version))
+        except FileNotFoundError:
+            break
+        snapshot.apply(parse(version, data))
+    if snapshot.version < max(commits, default=-1) or snapshot.metadata is None:
+        raise _Moved
+    return snapshot
+
+
+def _read_checkpoint(
+    store: Store, table_path: str, version: Version, names: list[str], keep_files: bool
+) -> Snapshot:
+    snapshot = Snapshot(version, keep_files=keep_files)
+    columns = ["txn", "metaData", "protocol"]
+    if keep_files:
+        columns += [f"add.{name}" for name in _ADD_FIELDS]
+    for name in sorted(names):
+        source = io.BytesIO(store.get(f"{table_path}/_delta_log/{name}"))
+        table = pq.ParquetFile(source).read(columns=columns)
+        for body in _rows(table, "protocol"):
+            _check_protocol(body["minReaderVersion"])
+        for body in _rows(table, "metaData"):
+            snapshot.metadata = metadata_from(_without_maps(body, "configuration"))
+        for body in _rows(table, "txn"):
+            snapshot.txns[body["appId"]] = body["version"]
+        if keep_files:
+            for body in _rows(table, "add"):
+                add = add_from(_without_maps(body, "partitionValues"))
+                snapshot.files[add.path] = add
+    if snapshot.metadata is None:
+        raise KeyError("metaData")
+    return snapshot
+
+
+def _rows(table: pa.Table, column: str) -> list[dict[str, Any]]:
+    if column not in table.column_names:
+        return []
+    values = table.column(column)
+    rows: list[dict[str, Any]] = values.filter(pc.is_valid(values)).to_pylist()
+    return rows
+
+
+def _without_maps(body: dict[str, Any], key: str) -> dict[str, Any]:
+    return body | {key: dict(body.get(key) or ())}

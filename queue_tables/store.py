@@ -1,0 +1,252 @@
+"""The storage under a root: a local directory with the fsync rule, or an object store.
+
+The one place that knows how bytes become durable, and the one that translates storage errors.
+`FileNotFoundError` and `FileExistsError` are answers, not faults, and pass through.
+
+The fsync rule of a local root: whatever a name leads to is durable before the name exists, and
+the name is durable before the call returns. A commit file is therefore written and fsynced under
+a temporary name and then hard-linked into place, which also makes the creation atomic: of two
+processes that create one name, exactly one succeeds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+
+from lakequeue.errors import RootUnusable, StorageFull, StorageUnavailable
+from queue_tables.object_store import ObjectStore
+
+__all__ = ["LocalStore", "ObjectStore", "Store", "open_store"]
+
+
+class Store(Protocol):
+    """Paths are relative to the root and separated by "/"; every call may block on storage.
+
+    Raises `StorageUnavailable`, `StorageFull` or `RootUnusable` for what the storage refuses.
+    """
+
+    @property
+    def uri(self) -> str:
+        """What `open_store` opens again."""
+
+    @property
+    def local_path(self) -> Path | None:
+        """The directory, if the root is a local one."""
+
+    def get(self, path: str) -> bytes:
+        """The content. Raises `FileNotFoundError`."""
+
+    def put_new(self, path: str, data: bytes) -> None:
+        """Create atomically: durable before visible. Raises `FileExistsError`."""
+
+    def put(self, path: str, data: bytes | pa.Buffer) -> None:
+        """Write a file nobody reads yet (a data file), durable, with its directories."""
+
+    def exists(self, path: str) -> bool:
+        """Whether the file is there."""
+
+    def names(self, prefix: str) -> list[str]:
+        """Names of the direct children of a folder, sorted; [] if there is no such folder."""
+
+    def delete(self, path: str) -> None:
+        """Remove a file; no error if it is gone already."""
+
+    def make_durable(self, path: str) -> None:
+        """Make the entries of a directory durable that another process may have made."""
+
+    def size(self, path: str) -> int:
+        """Bytes of a file. Raises `FileNotFoundError`."""
+
+    def open(self, path: str) -> str | pa.BufferReader:
+        """A source that `pyarrow.parquet` reads."""
+
+
+@contextlib.contextmanager
+def _translated(doing: str, path: str) -> Iterator[None]:
+    try:
+        yield
+    except (FileNotFoundError, FileExistsError):
+        raise
+    except PermissionError as e:
+        raise RootUnusable(
+            f"no permission {doing} {path}: {e.strerror}",
+            hint="give the user of this process read and write access to the root",
+        ) from e
+    except OSError as e:
+        if e.errno in {errno.ENOSPC, errno.EDQUOT}:
+            raise StorageFull(
+                f"no space left {doing} {path}", hint="free some space", retry_after_s=5.0
+            ) from e
+        if e.errno == errno.EROFS:
+            raise RootUnusable(
+                f"read-only file system, {doing} {path}", hint="mount the root writable"
+            ) from e
+        raise StorageUnavailable(f"failed {doing} {path}: {e}", retry_after_s=1.0) from e
+
+
+def _fsync_dir(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _write_synced(path: Path, data: bytes | pa.Buffer) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(fd, view) :]
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+class LocalStore:
+    """A directory. Thread-safe; several processes may use one directory at once."""
+
+    def __init__(self, directory: Path) -> None:
+        self._dir = directory
+        # Directories whose own entry this process has made durable: a directory found existing
+        # may have been created by a process that died before it fsynced the parent.
+        self._durable: set[Path] = set()
+
+    def __repr__(self) -> str:
+        return f"LocalStore({str(self._dir)!r})"
+
+    @property
+    def uri(self) -> str:
+        """The absolute path of the directory."""
+        return str(self._dir)
+
+    @property
+    def local_path(self) -> Path | None:
+        """The directory."""
+        return self._dir
+
+    def get(self, path: str) -> bytes:
+        """The content. Raises `FileNotFoundError`."""
+        with _translated("reading", path):
+            # os.open, not Path.read_bytes: the empty poll of a tail is one failed call of this.
+            fd = os.open(f"{self._dir}/{path}", os.O_RDONLY)
+            try:
+                size = os.fstat(fd).st_size
+                data = os.read(fd, size + 1)
+                while len(data) < size and (more := os.read(fd, size - len(data))):
+                    data += more
+                return data
+            finally:
+                os.close(fd)
+
+    def put_new(self, path: str, data: bytes) -> None:
+        """Create atomically: durable before visible. Raises `FileExistsError`."""
+        target = self._dir / path
+        with _translated("creating", path):
+            # The dot keeps what a crash leaves behind out of sight of every Delta reader.
+            temp = target.with_name(f".{target.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+            try:
+                self._write(temp, data)
+                os.link(temp, target)
+            finally:
+                with contextlib.suppress(OSError):
+                    temp.unlink(missing_ok=True)
+            _fsync_dir(target.parent)
+
+    def put(self, path: str, data: bytes | pa.Buffer) -> None:
+        """Write a file nobody reads yet (a data file), durable, with its directories."""
+        target = self._dir / path
+        with _translated("writing", path):
+            try:
+                self._write(target, data)
+            except OSError:
+                with contextlib.suppress(OSError):
+                    target.unlink(missing_ok=True)
+                raise
+            _fsync_dir(target.parent)
+
+    def exists(self, path: str) -> bool:
+        """Whether the file is there."""
+        with _translated("looking for", path):
+            try:
+                (self._dir / path).stat()
+            except (FileNotFoundError, NotADirectoryError):
+                return False
+            return True
+
+    def names(self, prefix: str) -> list[str]:
+        """Names of the direct children, sorted, without dot names; [] if there is no folder."""
+        with _translated("listing", prefix):
+            try:
+                return sorted(n for n in os.listdir(self._dir / prefix) if not n.startswith("."))
+            except (FileNotFoundError, NotADirectoryError):
+                return []
+
+    def delete(self, path: str) -> None:
+        """Remove a file; no error if it is gone already."""
+        with _translated("deleting", path):
+            (self._dir / path).unlink(missing_ok=True)
+
+    def make_durable(self, path: str) -> None:
+        """Make the entries of a directory durable that another process may have made."""
+        with _translated("syncing", path):
+            _fsync_dir(self._dir / path)
+
+    def size(self, path: str) -> int:
+        """Bytes of a file. Raises `FileNotFoundError`."""
+        with _translated("looking for", path):
+            return (self._dir / path).stat().st_size
+
+    def open(self, path: str) -> str | pa.BufferReader:
+        """The file's own path. Raises `FileNotFoundError`."""
+        full = f"{self._dir}/{path}"
+        with _translated("opening", path):
+            os.stat(full)  # noqa: PTH116 -- hot path
+        return full
+
+    def _write(self, target: Path, data: bytes | pa.Buffer) -> None:
+        self._ensure(target.parent)
+        try:
+            _write_synced(target, data)
+        except FileNotFoundError:
+            # The directory was removed (vacuum, a removed shard) after it was seen here.
+            self._durable.clear()
+            self._ensure(target.parent)
+            _write_synced(target, data)
+
+    def _ensure(self, directory: Path) -> None:
+        if directory in self._durable:
+            return
+        if directory == self._dir or directory == directory.parent:
+            directory.mkdir(parents=True, exist_ok=True)
+            if directory != directory.parent:
+                _fsync_dir(directory.parent)
+        else:
+            self._ensure(directory.parent)
+            directory.mkdir(exist_ok=True)
+            _fsync_dir(directory.parent)
+        self._durable.add(directory)
+
+
+def open_store(uri: str | os.PathLike[str]) -> Store:
+    """Open the storage at `uri`: a path, `file://…`, or what an object store understands.
+
+    A local directory is created when the first file is written. Raises `RootUnusable` for a URI
+    that no store understands.
+    """
+    text = os.fspath(uri)
+    scheme = urlsplit(text).scheme if "://" in text else ""
+    if scheme == "":
+        return LocalStore(Path(text).absolute())
+    if scheme == "file":
+        return LocalStore(Path(unquote(urlsplit(text).path)))
+    return ObjectStore.from_url(text)

@@ -1,0 +1,254 @@
+"""The handle of one table: its newest state, and commits at exactly the next version.
+
+A commit file is created only if it is absent, which is the Delta protocol's own mutual exclusion.
+So a commit either lands at `version + 1`, or somebody else's is there and the caller judges it:
+a fence, a seal, a newer epoch, or a compaction to go on from. No handle is ever stale unnoticed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import uuid
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import orjson
+import pyarrow as pa
+
+from lakequeue.errors import (
+    CommitConflict,
+    RootUnusable,
+    SchemaDrift,
+    StorageFull,
+    StorageUnavailable,
+)
+from lakequeue.records import Version
+from queue_tables.delta_log import (
+    Action,
+    Add,
+    Commit,
+    CommitInfo,
+    Metadata,
+    Protocol,
+    commit_path,
+    encode,
+    parse,
+)
+from queue_tables.schemas import Table
+from queue_tables.snapshot import Snapshot, load_snapshot
+from queue_tables.store import Store
+from queue_tables.tail import Tail
+
+_PUT_ATTEMPTS = 3
+
+
+class TableLog:
+    """Reader and writer of one table. Not thread-safe: one committer owns a handle."""
+
+    def __init__(self, store: Store, path: str, *, keep_files: bool = True) -> None:
+        self.store = store
+        self.path = path
+        self._snapshot = Snapshot(keep_files=keep_files)
+        self._tail = Tail(store, path, Version(-1))
+
+    def open(self) -> TableLog:
+        """Load the newest state. Raises `FileNotFoundError` if there is no table."""
+        self._snapshot = load_snapshot(
+            self.store, self.path, keep_files=self._snapshot.keep_files
+        )
+        self._tail = Tail(self.store, self.path, self._snapshot.version)
+        return self
+
+    @property
+    def version(self) -> Version:
+        """The newest version this handle has seen."""
+        return self._snapshot.version
+
+    @property
+    def txns(self) -> Mapping[str, int]:
+        """Application id → version."""
+        return self._snapshot.txns
+
+    @property
+    def configuration(self) -> Mapping[str, str]:
+        """The table properties."""
+        return self._snapshot.configuration
+
+    @property
+    def files(self) -> Mapping[str, Add]:
+        """Path → file, of the files that belong to the table; empty without `keep_files`."""
+        return self._snapshot.files
+
+    @property
+    def metadata(self) -> Metadata:
+        """Schema and properties. Raises `ValueError` before `open`."""
+        if self._snapshot.metadata is None:
+            raise ValueError(f"{self.path} is not open")
+        return self._snapshot.metadata
+
+    def refresh(self) -> list[Commit]:
+        """The commits since `version`, applied. Raises `TailLost`: open the table anew."""
+        commits = self._tail.poll()
+        for commit in commits:
+            self._snapshot.apply(commit)
+        return commits
+
+    def make_durable(self) -> None:
+        """Make the seen version durable, before acting on one that another process committed."""
+        self._tail.make_durable()
+
+    def commit(self, actions: Iterable[Action], info: Mapping[str, Any] | None = None) -> Version:
+        """Commit at exactly `version + 1`; durable when it returns.
+
+        `info` becomes the commit's `lakequeue` object. Raises `CommitConflict` with the foreign
+        `commits`, already applied to this handle; `StorageFull` and `StorageUnavailable` say by
+        `stored` whether the commit may have landed ("unknown") or not ("no").
+        """
+        provenance = CommitInfo(
+            lakequeue=info or {},
+            timestamp=time.time_ns() // 1_000_000,
+            txn_id=uuid.uuid4().hex,
+        )
+        data = encode([provenance, *actions])
+        version = Version(self.version + 1)
+        if not self._put(version, data):
+            foreign = self.refresh()
+            conflict = CommitConflict(
+                f"{self.path}: version {version} was committed by another process",
+                hint="judge the newer commits, then commit again",
+                stored="no",
+            )
+            conflict.commits = tuple(foreign)
+            raise conflict
+        self._snapshot.apply(parse(version, data))
+        self._tail = Tail(self.store, self.path, version)
+        return version
+
+    def _put(self, version: Version, data: bytes) -> bool:
+        """True: our commit is version `version`, durably. False: another's is."""
+        path = commit_path(self.path, version)
+        for attempt in range(1, _PUT_ATTEMPTS + 1):
+            try:
+                self.store.put_new(path, data)
+            except FileExistsError:
+                # Ours, if an earlier attempt that was answered by an error did land.
+                if attempt == 1 or self.store.get(path) != data:
+                    return False
+            except (StorageFull, StorageUnavailable, RootUnusable) as e:
+                landed = self._landed(path, data)
+                if landed is False:
+                    return False
+                if landed is None:
+                    if isinstance(e, StorageUnavailable) and attempt < _PUT_ATTEMPTS:
+                        continue
+                    # A local failure is over when it is answered; a request to an object store
+                    # may still be on its way.
+                    e.stored = "no" if self.store.local_path else "unknown"
+                    raise
+            else:
+                return True
+            self._must_be_durable()
+            return True
+        raise AssertionError("unreachable")
+
+    def _landed(self, path: str, data: bytes) -> bool | None:
+        """True ours, False another's, None nothing there."""
+        try:
+            return self.store.get(path) == data
+        except FileNotFoundError:
+            return None
+        except (StorageUnavailable, RootUnusable) as e:
+            raise StorageUnavailable(
+                f"{path}: it could not be found out whether the commit landed: {e.detail}",
+                stored="unknown",
+                retry_after_s=1.0,
+            ) from e
+
+    def _must_be_durable(self) -> None:
+        try:
+            self.store.make_durable(f"{self.path}/_delta_log")
+        except (StorageUnavailable, StorageFull) as e:
+            raise StorageUnavailable(
+                f"{self.path}: the commit is visible, and could not be made durable: {e.detail}",
+                stored="unknown",
+                retry_after_s=1.0,
+            ) from e
+
+
+def delta_schema(schema: pa.Schema) -> str:
+    """Delta's JSON of an Arrow schema; every column nullable, as in every table of the queue."""
+    return orjson.dumps(_delta_struct(schema)).decode()
+
+
+def _delta_struct(fields: Iterable[pa.Field]) -> dict[str, Any]:
+    return {
+        "type": "struct",
+        "fields": [
+            {"name": f.name, "type": _delta_type(f.type), "nullable": True, "metadata": {}}
+            for f in fields
+        ],
+    }
+
+
+def _delta_type(kind: pa.DataType) -> Any:
+    if pa.types.is_list(kind):
+        element = _delta_type(kind.value_type)
+        return {"type": "array", "elementType": element, "containsNull": True}
+    if pa.types.is_struct(kind):
+        return _delta_struct(kind)
+    return _DELTA_TYPES[kind]
+
+
+_DELTA_TYPES = {
+    pa.string(): "string",
+    pa.int32(): "integer",
+    pa.int64(): "long",
+    pa.bool_(): "boolean",
+    pa.binary(): "binary",
+    pa.timestamp("us", tz="UTC"): "timestamp",
+}
+
+
+def create_table(
+    store: Store, path: str, table: Table, configuration: Mapping[str, str] | None = None
+) -> bool:
+    """Commit version 0 of `table` at `path`, durable. False if there is a table already."""
+    now_ms = time.time_ns() // 1_000_000
+    actions: list[Action] = [
+        CommitInfo(timestamp=now_ms, operation="CREATE TABLE", txn_id=uuid.uuid4().hex),
+        Protocol(),
+        Metadata(
+            id=str(uuid.uuid4()),
+            schema_string=delta_schema(table.arrow),
+            partition_columns=table.partition_by,
+            configuration=configuration or {},
+            created_time=now_ms,
+        ),
+    ]
+    if store.names(f"{path}/_delta_log"):
+        return False  # version 0 may have been cleaned up behind a checkpoint
+    with contextlib.suppress(FileExistsError):
+        store.put_new(commit_path(path, 0), encode(actions))
+        return True
+    return False
+
+
+def verify_schema(log: TableLog, table: Table) -> None:
+    """Raise `SchemaDrift` unless the opened `log` has exactly the declared columns."""
+    found = _columns(log.metadata.schema_string)
+    declared = _columns(delta_schema(table.arrow))
+    differing = sorted(
+        name for name in found.keys() | declared.keys() if found.get(name) != declared.get(name)
+    )
+    partitions = log.metadata.partition_columns
+    if differing or partitions != table.partition_by:
+        what = f"columns {', '.join(differing)}" if differing else f"partitioning {partitions}"
+        raise SchemaDrift(
+            f"{log.path}: {what} differ from what this release declares",
+            hint="run the release that wrote this root, or migrate it",
+        )
+
+
+def _columns(schema_string: str) -> dict[str, Any]:
+    return {f["name"]: f["type"] for f in orjson.loads(schema_string)["fields"]}
