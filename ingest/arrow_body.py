@@ -1,0 +1,254 @@
+"""Produce bodies that are Arrow streams, to columns. Pure.
+
+The bytes come from outside, and Arrow trusts what it reads: nothing is computed on a batch before
+`validate(full=True)`, and nothing is expanded before its size is known. Compressed buffers are
+refused (their size is not known before they are unpacked; compress the body instead), and so are
+the types that can name the same bytes many times (views, run ends, dictionaries).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ingest.rows import NO_PARTITION, NO_TIMESTAMP, Headers, Rows
+from ingest.validation import (
+    Limits,
+    at_record,
+    check_message_id,
+    check_partition,
+    check_time,
+    header_bytes,
+    too_large,
+    too_many,
+)
+from lakequeue import wire
+from lakequeue.errors import InvalidRequest, LakequeueError, MalformedBody
+from lakequeue.partitioner import PARTITIONERS
+from lakequeue.records import Format
+
+_COLUMNS = ("value", "key", "partition", "message_id", "timestamp", "headers")
+_COMPRESSION_SLOT = 3
+"""Field of `RecordBatch` in Arrow's Message.fbs that tells how its buffers are compressed."""
+
+
+def columns_of_arrow(
+    body: bytes, limits: Limits, producer_id: str | None, sequence: int | None
+) -> Rows:
+    """Check a stream of record batches and turn it into columns.
+
+    Texts come out as text, binaries as bytes. Raises `MalformedBody`, `InvalidRequest`, `TooLarge`.
+    """
+    table = _read(body, limits)
+    if table.num_rows == 0:
+        raise InvalidRequest(
+            "the request has no records", hint="send at least one", field="records", stored="no"
+        )
+    rows = Rows()
+    rows.values, rows.value_formats = _payload(table, "value")
+    if "key" in table.schema.names:
+        rows.keys, rows.key_formats = _payload(table, "key")
+    else:
+        rows.keys, rows.key_formats = [None] * len(rows), [int(Format.BYTES)] * len(rows)
+    rows.headers = _headers(table)
+    given = _optional(table, "partition", pa.types.is_integer, "an integer")
+    ids = _optional(table, "message_id", _is_text, "text")
+    times = _times(table)
+    rule = PARTITIONERS[limits.partitioner]
+    for i in range(len(rows)):
+        try:
+            key, value = rows.keys[i], rows.values[i]
+            size = (len(key) if key is not None else 0) + (len(value) if value is not None else 0)
+            if rows.headers is not None:
+                size += header_bytes(rows.headers[i])
+            if size > limits.max_record_bytes:
+                raise too_large(size, limits.max_record_bytes)
+            partition = given[i]
+            if partition is None:
+                partition = NO_PARTITION if key is None else rule(key, limits.partitions)
+            else:
+                check_partition(partition, limits.partitions)
+            message_id = ids[i]
+            if message_id is not None:
+                check_message_id(message_id)
+            elif producer_id is not None and sequence is not None:
+                message_id = wire.derived_message_id(producer_id, sequence + i)
+            time = times[i]
+            if time is not None:
+                check_time(time)
+        except LakequeueError as e:
+            raise at_record(e, i) from None
+        rows.partitions.append(partition)
+        rows.message_ids.append(message_id)
+        rows.timestamps.append(NO_TIMESTAMP if time is None else time)
+        rows.sizes.append(size)
+    return rows
+
+
+def _read(body: bytes, limits: Limits) -> pa.Table:
+    try:
+        _refuse_compressed(body)
+        with pa.ipc.open_stream(pa.BufferReader(body)) as stream:
+            schema = stream.schema
+            _check_schema(schema)
+            batches: list[pa.RecordBatch] = []
+            total = 0
+            for batch in stream:
+                total += batch.num_rows
+                if total > limits.max_records:
+                    raise too_many(total, limits.max_records)
+                batch.validate(full=True)
+                batches.append(batch)
+            return pa.Table.from_batches(batches, schema)
+    except (pa.ArrowException, OSError, ValueError, TypeError, KeyError, IndexError) as e:
+        raise MalformedBody(
+            f"the body is not an Arrow stream: {e}",
+            hint="pyarrow.ipc.new_stream, or another writer of the streaming format",
+            stored="no",
+        ) from None
+
+
+def _check_schema(schema: pa.Schema) -> None:
+    names = schema.names
+    for name in names:
+        if name not in _COLUMNS:
+            raise _wrong(f"unknown column {name[:100]!r}", f"known are {', '.join(_COLUMNS)}", name)
+    if "value" not in names:
+        raise _wrong("column value is missing", "text or binary", "value")
+    if len(set(names)) != len(names):
+        raise _wrong("a column is there twice", "send each once", "records")
+
+
+def _payload(table: pa.Table, name: str) -> tuple[list[bytes | None], list[int]]:
+    column = table[name]
+    kind = column.type
+    if _is_text(kind):
+        data: list[Any] = column.cast(
+            pa.large_binary() if pa.types.is_large_string(kind) else pa.binary()
+        ).to_pylist()
+        return data, [int(Format.BYTES) if d is None else int(Format.TEXT) for d in data]
+    if _is_binary(kind) or pa.types.is_null(kind):
+        return column.to_pylist(), [int(Format.BYTES)] * table.num_rows
+    raise _wrong(f"column {name} is {kind}", "text or binary", name)
+
+
+def _headers(table: pa.Table) -> list[Headers] | None:
+    if "headers" not in table.schema.names:
+        return None
+    kind = table["headers"].type
+    is_map = pa.types.is_map(kind) and _is_text(kind.key_type) and _is_payload(kind.item_type)
+    is_list = (
+        pa.types.is_list(kind)
+        and pa.types.is_struct(kind.value_type)
+        and [f.name for f in kind.value_type] == ["key", "value"]
+        and _is_text(kind.value_type[0].type)
+        and _is_payload(kind.value_type[1].type)
+    )
+    if not (is_map or is_list):
+        raise _wrong(
+            f"column headers is {kind}", "list<struct<key: string, value: binary>> or a map", "headers"
+        )
+    out: list[Headers] = []
+    for i, items in enumerate(table["headers"].to_pylist()):
+        pairs = [tuple(p.values()) if isinstance(p, dict) else p for p in items or []]
+        if len(pairs) > wire.MAX_HEADERS or any(k is None for k, _ in pairs):
+            raise at_record(
+                InvalidRequest(
+                    "headers are not valid",
+                    hint=f"at most {wire.MAX_HEADERS}, each with a key",
+                    field="headers",
+                ),
+                i,
+            )
+        out.append([(k, v.encode() if isinstance(v, str) else v) for k, v in pairs])
+    return out
+
+
+def _times(table: pa.Table) -> list[int | None]:
+    if "timestamp" not in table.schema.names:
+        return [None] * table.num_rows
+    column = table["timestamp"]
+    kind = column.type
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        try:
+            micros = column.cast(pa.timestamp("us", tz="UTC"), safe=kind.unit != "ns")
+        except pa.ArrowInvalid:
+            raise _wrong("a timestamp is out of range", "years 1900 to 2199", "timestamp") from None
+        return list(micros.cast(pa.int64()).to_pylist())
+    if pa.types.is_int64(kind):
+        return list(column.to_pylist())
+    if pa.types.is_null(kind):
+        return [None] * table.num_rows
+    raise _wrong(
+        f"column timestamp is {kind}", "timestamp with a zone, or int64 microseconds", "timestamp"
+    )
+
+
+def _optional(table: pa.Table, name: str, accepts: Any, expected: str) -> list[Any]:
+    if name not in table.schema.names or pa.types.is_null(table[name].type):
+        return [None] * table.num_rows
+    if not accepts(table[name].type):
+        raise _wrong(f"column {name} is {table[name].type}", expected, name)
+    return list(table[name].to_pylist())
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _is_binary(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+
+
+def _is_payload(kind: pa.DataType) -> bool:
+    return _is_text(kind) or _is_binary(kind)
+
+
+def _wrong(detail: str, expected: str, field: str) -> InvalidRequest:
+    return InvalidRequest(detail, hint=expected, field=field[:100], stored="no")
+
+
+# -- compressed buffers -------------------------------------------------------------------------
+
+
+def _refuse_compressed(body: bytes) -> None:
+    """Look at each message's header (a flatbuffer) before Arrow unpacks anything."""
+    reader = pa.ipc.MessageReader.open_stream(pa.BufferReader(body))
+    while True:
+        try:
+            message = reader.read_next_message()
+        except StopIteration:
+            return
+        if message.type == "dictionary":
+            raise _wrong("dictionary-encoded columns are not taken", "plain columns", "records")
+        if message.type == "record batch" and _is_compressed(message.metadata.to_pybytes()):
+            raise _wrong(
+                "the Arrow buffers are compressed",
+                "write them plain, and compress the body by Content-Encoding",
+                "records",
+            )
+
+
+def _is_compressed(metadata: bytes) -> bool:
+    root = _u32(metadata, 0)
+    header = _field(metadata, root, 2)  # Message.header, a union: slot 1 is its type
+    if header is None:
+        return False
+    batch = header + _u32(metadata, header)
+    return _field(metadata, batch, _COMPRESSION_SLOT) is not None
+
+
+def _field(data: bytes, table: int, slot: int) -> int | None:
+    """Position of a table's field, None if it is absent (the flatbuffers internals page)."""
+    vtable = table - int.from_bytes(data[table : table + 4], "little", signed=True)
+    at = 4 + 2 * slot
+    if vtable < 0 or at + 2 > int.from_bytes(data[vtable : vtable + 2], "little"):
+        return None
+    offset = int.from_bytes(data[vtable + at : vtable + at + 2], "little")
+    return table + offset if offset else None
+
+
+def _u32(data: bytes, at: int) -> int:
+    return int.from_bytes(data[at : at + 4], "little")

@@ -1,0 +1,220 @@
+"""Produce bodies of every media type to one validated request. Pure.
+
+JSON carries records and envelope in one object; NDJSON and Arrow carry records alone, and the
+envelope comes as query parameters.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import orjson
+from pydantic import ValidationError
+
+from ingest.arrow_body import columns_of_arrow
+from ingest.rows import Request, Rows
+from ingest.validation import InexactNumber, Limits, columns_of
+from lakequeue import wire
+from lakequeue.errors import InvalidRequest, MalformedBody, TooLarge, UnsupportedMediaType
+
+MEDIA_TYPES: Final = {
+    wire.JSON: "json",
+    "text/json": "json",
+    wire.NDJSON: "ndjson",
+    "application/ndjson": "ndjson",
+    "application/jsonl": "ndjson",
+    wire.ARROW_STREAM: "arrow",
+}
+_QUERY = frozenset(wire.ProduceQuery.model_fields)
+_ENVELOPE = frozenset(wire.ProduceEnvelope.model_fields)
+_MAX_SEQUENCE = (1 << 63) - 1
+
+
+def media_type(content_type: str) -> str:
+    """"json", "ndjson" or "arrow". Raises `UnsupportedMediaType`."""
+    plain = content_type.partition(";")[0].strip().lower()
+    kind = MEDIA_TYPES.get(plain)
+    if kind is None:
+        raise UnsupportedMediaType(
+            f"Content-Type {content_type[:100]!r} is not supported",
+            hint=f"{wire.JSON}, {wire.NDJSON} or {wire.ARROW_STREAM}",
+            stored="no",
+        )
+    return kind
+
+
+def query_of(args: Mapping[str, str], kind: str) -> tuple[wire.ProduceQuery, dict[str, str]]:
+    """The query parameters: how to wait, and the envelope (not for JSON).
+
+    Raises `InvalidRequest` for unknown ones.
+    """
+    wait = {k: v for k, v in args.items() if k in _QUERY}
+    rest = {k: v for k, v in args.items() if k not in _QUERY}
+    allowed = frozenset() if kind == "json" else _ENVELOPE - {"consumed"}
+    for name in rest:
+        if name not in allowed:
+            known = ", ".join(sorted(_QUERY | allowed))
+            raise InvalidRequest(
+                f"unknown query parameter {name[:100]!r}",
+                hint=f"known are {known}"
+                + ("; the envelope goes into the JSON body" if name in _ENVELOPE else ""),
+                field=name[:100],
+                stored="no",
+            )
+    try:
+        return wire.ProduceQuery.model_validate(wait), rest
+    except ValidationError as e:
+        raise invalid(e) from None
+
+
+def request_of(
+    body: bytes, kind: str, query: Mapping[str, str], topic_id: str, limits: Limits
+) -> Request:
+    """Parse and check a whole request.
+
+    Raises `MalformedBody` (it cannot be parsed), `InvalidRequest`, `TooLarge`; all name what is
+    wrong, and with `record` where it is wrong.
+    """
+    if kind == "json":
+        return _json(body, topic_id, limits)
+    envelope = _envelope(dict(query), strict=False)
+    if kind == "ndjson":
+        rows = _exactly(
+            lambda loads: _columns(_lines(body, loads, limits), envelope, limits, loads)
+        )
+    else:
+        rows = columns_of_arrow(body, limits, envelope.producer_id, envelope.sequence)
+    return _request(topic_id, envelope, rows)
+
+
+Loads = Callable[[bytes], Any]
+
+
+def _exactly(parse: Callable[[Loads], Any]) -> Any:
+    """Run `parse` with orjson, and again with unbounded integers if one of those came in."""
+    try:
+        return parse(orjson.loads)
+    except InexactNumber:
+        pass
+    try:
+        return parse(json.loads)
+    except (ValueError, RecursionError) as e:
+        raise MalformedBody(f"the body is not JSON: {e}", stored="no") from None
+
+
+def _json(body: bytes, topic_id: str, limits: Limits) -> Request:
+    def parse(loads: Loads) -> Request:
+        try:
+            whole = loads(body)
+        except orjson.JSONDecodeError as e:
+            raise MalformedBody(
+                f"the body is not JSON: {e}", hint='send {"records": [{"value": …}]}', stored="no"
+            ) from None
+        if type(whole) is not dict or type(whole.get("records")) is not list:
+            raise MalformedBody(
+                "the body has no list of records",
+                hint='send {"records": [{"value": …}]}',
+                stored="no",
+                field="records",
+            )
+        records = whole.pop("records")
+        envelope = _envelope(whole, strict=True)
+        if len(records) > limits.max_records:
+            raise _too_many(len(records), limits)
+        return _request(topic_id, envelope, _columns(records, envelope, limits, loads))
+
+    request: Request = _exactly(parse)
+    return request
+
+
+def _columns(records: Any, envelope: wire.ProduceEnvelope, limits: Limits, loads: Loads) -> Rows:
+    numbered = envelope.producer_id is not None and envelope.sequence is not None
+    return columns_of(
+        records,
+        limits,
+        message_id_prefix=envelope.producer_id if numbered else None,
+        first_sequence=envelope.sequence or 0,
+        exact=loads is not orjson.loads,
+    )
+
+
+def _lines(body: bytes, loads: Loads, limits: Limits) -> list[Any]:
+    records: list[Any] = []
+    for number, line in enumerate(body.split(b"\n"), 1):
+        if not line.strip():
+            continue
+        if len(records) >= limits.max_records:
+            raise _too_many(len(records) + 1, limits)
+        try:
+            records.append(loads(line))
+        except orjson.JSONDecodeError as e:
+            raise MalformedBody(
+                f"record {len(records)} (line {number}) is not JSON: {e}",
+                hint="one record object a line",
+                stored="no",
+                record=len(records),
+                line=number,
+            ) from None
+    return records
+
+
+def _envelope(given: dict[str, Any], *, strict: bool) -> wire.ProduceEnvelope:
+    for name in ("producer_epoch", "consumed"):
+        if given.get(name) is not None:
+            raise InvalidRequest(
+                f"{name} is not supported by this release",
+                hint="leave it out: producer fencing and consume-transform-produce come later",
+                field=name,
+                stored="no",
+            )
+    try:
+        envelope = wire.ProduceEnvelope.model_validate(given, strict=strict)
+    except ValidationError as e:
+        raise invalid(e) from None
+    if envelope.sequence is not None and envelope.producer_id is None:
+        raise InvalidRequest(
+            "sequence is given without producer_id",
+            hint="give both, or neither",
+            field="producer_id",
+            stored="no",
+        )
+    return envelope
+
+
+def _request(topic_id: str, envelope: wire.ProduceEnvelope, rows: Rows) -> Request:
+    sequence = envelope.sequence
+    if sequence is not None and sequence + len(rows) > _MAX_SEQUENCE:
+        raise InvalidRequest(
+            f"sequence {sequence} + {len(rows)} records is beyond 2^63 - 1",
+            hint="take a new producer_id",
+            field="sequence",
+            stored="no",
+        )
+    return Request(
+        topic_id=topic_id,
+        rows=rows,
+        producer_id=envelope.producer_id,
+        sequence=sequence,
+        after=envelope.after or 0,
+        atomic=envelope.atomic,
+    )
+
+
+def _too_many(count: int, limits: Limits) -> TooLarge:
+    return TooLarge(
+        f"{count} records or more in one request, at most {limits.max_records} are taken",
+        hint="split the request",
+        field="records",
+        stored="no",
+    )
+
+
+def invalid(error: ValidationError) -> InvalidRequest:
+    """The first fault that pydantic found, as ours."""
+    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    field = ".".join(str(part) for part in first["loc"])[:100] or "body"
+    return InvalidRequest(
+        f"{field}: {first['msg']}", hint="see /openapi.json", field=field, stored="no"
+    )
