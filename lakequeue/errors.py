@@ -247,8 +247,15 @@ class CommitConflict(TryAgain):
 
     code = "commit_conflict"
     http_status = 409
-    commits: tuple[Any, ...] = ()
-    """The other's commits, oldest first; never on the wire."""
+
+    @property
+    def commits(self) -> tuple[Any, ...]:
+        """The other's commits, oldest first, given as the extra `commits`."""
+        return tuple(self.extra.get("commits", ()))
+
+    def to_problem(self) -> dict[str, Any]:
+        """As everywhere, without the commits: those are for this process only."""
+        return {k: v for k, v in super().to_problem().items() if k != "commits"}
 
 
 class TailLost(TryAgain):

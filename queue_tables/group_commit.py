@@ -13,12 +13,11 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from lakequeue.errors import NotReady, Overloaded
 
 T = TypeVar("T")
-R = TypeVar("R")
 
 _RETRY_AFTER_S = (0.05, 5.0)
 
@@ -104,12 +103,12 @@ class Batcher(Generic[T]):
         return min(high, max(low, self.pending_bytes / 2 / self._bytes_per_s))
 
 
-class GroupCommitter(Generic[T, R]):
+class GroupCommitter(Generic[T]):
     """A thread that commits groups of what is submitted, one commit at a time."""
 
     def __init__(
         self,
-        commit: Callable[[list[T]], R],
+        commit: Callable[[list[T]], Any],
         *,
         linger_ms: float,
         max_group_bytes: int,
@@ -121,7 +120,7 @@ class GroupCommitter(Generic[T, R]):
         What it returns is the result of every submission of the group; what it raises, likewise.
         """
         self._commit = commit
-        self._batcher: Batcher[tuple[T, Future[R]]] = Batcher(
+        self._batcher: Batcher[tuple[T, Future[Any]]] = Batcher(
             linger_ms / 1_000, max_group_bytes, max_pending_bytes
         )
         self._changed = threading.Condition()
@@ -134,12 +133,12 @@ class GroupCommitter(Generic[T, R]):
         """Bytes accepted and not yet committed."""
         return self._batcher.pending_bytes
 
-    def submit(self, item: T, size: int) -> Future[R]:
+    def submit(self, item: T, size: int) -> Future[Any]:
         """Have `item`, of `size` bytes, committed; it is never split over two groups.
 
         Raises `Overloaded` (with `retry_after_s`) past the bound, `NotReady` while draining.
         """
-        future: Future[R] = Future()
+        future: Future[Any] = Future()
         with self._changed:
             if self._stopping:
                 raise NotReady(
@@ -174,7 +173,7 @@ class GroupCommitter(Generic[T, R]):
                 for _, future in group:
                     future.set_result(result)
 
-    def _next(self) -> list[tuple[T, Future[R]]] | None:
+    def _next(self) -> list[tuple[T, Future[Any]]] | None:
         with self._changed:
             while True:
                 now = time.monotonic()

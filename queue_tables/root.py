@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 from datetime import UTC, datetime
 from typing import Literal
@@ -98,10 +99,8 @@ def _read_format(store: Store) -> str:
     try:
         data = store.get(_FORMAT_PATH)
     except FileNotFoundError:
-        try:
+        with contextlib.suppress(FileExistsError):  # another process creates the same root
             store.put_new(_FORMAT_PATH, orjson.dumps(new))
-        except FileExistsError:
-            pass  # another process created the same root just now
         data = store.get(_FORMAT_PATH)
     try:
         found = orjson.loads(data)

@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakequeue.clock import hour_of
-from lakequeue.errors import CommitConflict, CorruptTable, ShardSealed
+from lakequeue.errors import CommitConflict, CorruptTable, LakequeueError, ShardSealed
 from lakequeue.records import ShardName, Stamp, Version, checked_name
 from lakequeue.steps import Step, reach
-from queue_tables.delta_log import Add, Commit, Metadata, Txn, commit_path, parse
+from queue_tables.delta_log import Action, Add, Commit, Metadata, Txn, commit_path, parse
 from queue_tables.parquet import write_data_file
 from queue_tables.root import QueueRoot, ShardKind
 from queue_tables.schemas import TABLES
@@ -90,29 +90,29 @@ class ShardWriter:
             self._log.store, self.path, rows, {"hour": hour_of(stamp)}, self._declared
         )
         reach(_DATA_WRITTEN[self._kind])
-        version = self._commit(add, rows, stamp)
+        try:
+            version = self._commit(add, rows, stamp)
+        except LakequeueError as e:
+            if e.stored == "no":
+                self._log.store.delete(f"{self.path}/{add.path}")
+            raise
         reach(_COMMITTED[self._kind])
         return version
 
     def _commit(self, add: Add, rows: pa.Table, stamp: Stamp) -> Version:
         self._sequence += 1
         sequence = self._sequence
-        actions = [Txn(GROUP_TXN, sequence), Txn(STAMP_TXN, stamp), add]
+        actions: list[Action] = [Txn(GROUP_TXN, sequence), Txn(STAMP_TXN, stamp), add]
         info = {"stamp": stamp, "rows": rows.num_rows, "bytes": _record_bytes(rows)}
         while True:
             try:
                 return self._log.commit(actions, info)
             except CommitConflict as conflict:
-                foreign = [c for c in conflict.commits if not self._is_own(c)]
-                if self._may_go_on(foreign):
-                    continue
-                self._log.store.delete(f"{self.path}/{add.path}")
-                conflict.commits = tuple(foreign)
-                raise
-
-    def _is_own(self, commit: Commit) -> bool:
-        # An earlier group whose outcome was unknown, and whose put arrived late.
-        return GROUP_TXN in commit.txns
+                # Not foreign: an earlier group of unknown outcome whose put arrived late.
+                foreign = [c for c in conflict.commits if GROUP_TXN not in c.txns]
+                if not self._may_go_on(foreign):
+                    conflict.extra["commits"] = tuple(foreign)
+                    raise
 
     def _may_go_on(self, foreign: Sequence[Commit]) -> bool:
         """True: commit again. False: a fence, for the journal's owner to judge."""
@@ -134,9 +134,9 @@ class ShardWriter:
 
 def _numbered(table: pa.Table, stamp: Stamp) -> pa.Table:
     count = table.num_rows
-    return table.append_column("stamp", pa.repeat(pa.scalar(stamp, pa.int64()), count)).append_column(
-        "row", pa.array(range(count), pa.int32())
-    )
+    return table.append_column(
+        "stamp", pa.repeat(pa.scalar(stamp, pa.int64()), count)
+    ).append_column("row", pa.array(range(count), pa.int32()))
 
 
 def _record_bytes(rows: pa.Table) -> int:

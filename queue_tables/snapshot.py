@@ -31,6 +31,7 @@ from queue_tables.delta_log import (
 from queue_tables.store import Store
 
 _READER_VERSION = 1
+_NOTHING = Version(-1)
 _ADD_FIELDS = ("path", "partitionValues", "size", "modificationTime", "dataChange", "stats")
 
 
@@ -38,7 +39,7 @@ _ADD_FIELDS = ("path", "partitionValues", "size", "modificationTime", "dataChang
 class Snapshot:
     """A table at `version`. With `keep_files=False` the files are not kept in memory."""
 
-    version: Version = Version(-1)
+    version: Version = _NOTHING
     files: dict[str, Add] = field(default_factory=dict)
     txns: dict[str, int] = field(default_factory=dict)
     metadata: Metadata | None = None
@@ -100,7 +101,7 @@ def load_snapshot(store: Store, table_path: str, *, keep_files: bool = True) -> 
     )
 
 
-class _Moved(Exception):  # noqa: N818 -- private signal, not an error to report
+class _Moved(Exception):
     """A file that was listed is gone, or a commit is missing."""
 
 

@@ -187,7 +187,11 @@ class LocalStore:
         """Names of the direct children, sorted, without dot names; [] if there is no folder."""
         with _translated("listing", prefix):
             try:
-                return sorted(n for n in os.listdir(self._dir / prefix) if not n.startswith("."))
+                return sorted(
+                    n
+                    for n in os.listdir(self._dir / prefix)  # noqa: PTH208 -- names, hot path
+                    if not n.startswith(".")
+                )
             except (FileNotFoundError, NotADirectoryError):
                 return []
 
@@ -228,7 +232,7 @@ class LocalStore:
             return
         if directory == self._dir or directory == directory.parent:
             directory.mkdir(parents=True, exist_ok=True)
-            if directory != directory.parent:
+            with contextlib.suppress(PermissionError):  # the parent may belong to another user
                 _fsync_dir(directory.parent)
         else:
             self._ensure(directory.parent)

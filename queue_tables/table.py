@@ -54,9 +54,7 @@ class TableLog:
 
     def open(self) -> TableLog:
         """Load the newest state. Raises `FileNotFoundError` if there is no table."""
-        self._snapshot = load_snapshot(
-            self.store, self.path, keep_files=self._snapshot.keep_files
-        )
+        self._snapshot = load_snapshot(self.store, self.path, keep_files=self._snapshot.keep_files)
         self._tail = Tail(self.store, self.path, self._snapshot.version)
         return self
 
@@ -114,13 +112,18 @@ class TableLog:
         version = Version(self.version + 1)
         if not self._put(version, data):
             foreign = self.refresh()
-            conflict = CommitConflict(
+            if not foreign:
+                raise StorageUnavailable(
+                    f"{self.path}: version {version} exists, and could not be read",
+                    stored="no",
+                    retry_after_s=1.0,
+                )
+            raise CommitConflict(
                 f"{self.path}: version {version} was committed by another process",
                 hint="judge the newer commits, then commit again",
                 stored="no",
+                commits=tuple(foreign),
             )
-            conflict.commits = tuple(foreign)
-            raise conflict
         self._snapshot.apply(parse(version, data))
         self._tail = Tail(self.store, self.path, version)
         return version
@@ -132,8 +135,9 @@ class TableLog:
             try:
                 self.store.put_new(path, data)
             except FileExistsError:
-                # Ours, if an earlier attempt that was answered by an error did land.
-                if attempt == 1 or self.store.get(path) != data:
+                # Ours, if an earlier attempt landed although it was answered by an error; object
+                # store clients also try again by themselves.
+                if self.store.get(path) != data:
                     return False
             except (StorageFull, StorageUnavailable, RootUnusable) as e:
                 landed = self._landed(path, data)

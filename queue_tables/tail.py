@@ -6,7 +6,7 @@ each exactly once; what a commit means (new rows, compaction, a fence) is the ca
 
 from __future__ import annotations
 
-from lakequeue.errors import TailLost
+from lakequeue.errors import CorruptTable, TailLost
 from lakequeue.records import Stamp, Version
 from queue_tables.delta_log import Commit, commit_path, commit_version, parse
 from queue_tables.store import Store
@@ -43,7 +43,7 @@ class Tail:
                 break
             try:
                 commit = parse(version, data)
-            except Exception:
+            except CorruptTable:
                 if found:
                     return found
                 raise
