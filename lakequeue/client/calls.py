@@ -1,0 +1,162 @@
+"""One call to a service: which node, which redirect, how often again, and what then.
+
+A call is repeated only when the error says that repeating helps (`TryAgain`, or no answer), after
+a pause with jitter that doubles, never shorter than the server's Retry-After. What is repeated is
+the same bytes, so an idempotent request stays single.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from urllib.parse import urljoin, urlsplit
+
+import orjson
+import tenacity
+
+from lakequeue.client.effects import Http, Now, Reply, Request, Script, Unanswered, Wait
+from lakequeue.errors import (
+    InvalidRequest,
+    LakequeueError,
+    NotReady,
+    Stored,
+    TryAgain,
+    Unreachable,
+    from_problem,
+)
+
+MAX_REDIRECTS = 5
+_BACKOFF = tenacity.wait_random_exponential(multiplier=0.05, max=5.0, min=0.02)
+
+
+class Nodes:
+    """The nodes of one service, and the one that answered last."""
+
+    def __init__(self, urls: str | Sequence[str]) -> None:
+        given = urls.split(",") if isinstance(urls, str) else list(urls)
+        self.urls = [u.strip().rstrip("/") for u in given if u.strip()]
+        bad = [u for u in self.urls if urlsplit(u).scheme not in {"http", "https"}]
+        if bad or not self.urls:
+            raise InvalidRequest(
+                f"{bad[0]!r} is not a URL" if bad else "no URL is given",
+                hint="give one or more, such as http://127.0.0.1:8080",
+                field="urls",
+            )
+        self._at = 0
+
+    def __len__(self) -> int:
+        return len(self.urls)
+
+    @property
+    def current(self) -> str:
+        """Where the next call goes."""
+        return self.urls[self._at % len(self.urls)]
+
+    def leave(self, url: str) -> None:
+        """`url` did not serve us: go to the next one, unless somebody has moved on already."""
+        if url == self.current:
+            self._at += 1
+
+
+@dataclass(slots=True)
+class Policy:
+    """How long a call keeps trying. `sticky` calls stay with the current node."""
+
+    deadline_s: float | None = None
+    """Seconds from the start of the call; None: until `give_up()`."""
+    give_up: Callable[[], bool] = field(default=lambda: False)
+    sticky: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A successful reply, and the node it came from."""
+
+    reply: Reply
+    node: str
+    attempts: int
+
+
+def pause_before(attempt: int) -> float:
+    """Seconds before retry number `attempt` (from 1): full jitter, doubling, at most 5."""
+    state = tenacity.RetryCallState(_RETRYING, None, (), {})
+    state.attempt_number = attempt
+    return _BACKOFF(state)
+
+
+_RETRYING = tenacity.Retrying()
+
+
+def call(nodes: Nodes, request: Request, now: Now, policy: Policy) -> Script[Answer]:
+    """Send `request` until it is answered for good.
+
+    Raises the error of the service; `Unreachable` when no node answers in time. `stored` of the
+    error covers every attempt: "no" only if none of them can have been stored.
+    """
+    start, attempt, maybe_stored = now(), 0, False
+    while True:
+        attempt += 1
+        node = nodes.current
+        error: LakequeueError
+        try:
+            reply, node = yield from _follow(node, request)
+        except Unanswered as e:
+            error = Unreachable(
+                f"{node} does not answer: {e}",
+                hint="check the URL, or start the services with `lakequeue up`",
+                stored="unknown" if e.sent else "no",
+                url=node,
+            )
+        else:
+            if reply.status < 300:
+                return Answer(reply, node, attempt)
+            error = problem_of(reply, node)
+        maybe_stored |= _may_be_stored(error)
+        error.stored = "unknown" if maybe_stored else error.stored
+        if not isinstance(error, TryAgain):
+            raise error
+        moves = isinstance(error, Unreachable | NotReady) and not policy.sticky
+        if moves:
+            nodes.leave(node)
+        pause = 0.0 if moves and attempt < len(nodes) else pause_before(attempt)
+        pause = max(pause, error.retry_after_s or 0.0)
+        out_of_time = policy.deadline_s is not None and now() - start + pause > policy.deadline_s
+        if out_of_time or policy.give_up():
+            raise error
+        if pause:
+            yield Wait(policy.give_up, pause)
+
+
+def _follow(node: str, request: Request) -> Script[tuple[Reply, str]]:
+    """Send to `node`, following redirects with the same method and body."""
+    url = node + request.path
+    for _ in range(MAX_REDIRECTS + 1):
+        reply: Reply = yield Http(url, request)
+        location = reply.headers.get("location")
+        if reply.status not in {307, 308} or not location:
+            return reply, node
+        url = urljoin(url, location)
+        parts = urlsplit(url)
+        node = f"{parts.scheme}://{parts.netloc}"
+    raise Unanswered(f"more than {MAX_REDIRECTS} redirects", sent=False)
+
+
+def problem_of(reply: Reply, node: str) -> LakequeueError:
+    """The error that a reply of status 300 and above stands for."""
+    try:
+        body = orjson.loads(reply.body)
+    except orjson.JSONDecodeError:
+        body = None
+    if not isinstance(body, dict):
+        # Not ours: a proxy, or a server that fell over before it could say more.
+        body = {"detail": f"{node} answered HTTP {reply.status}"}
+    error = from_problem(body, reply.status)
+    if error.retry_after_s is None:
+        seconds = reply.headers.get("retry-after", "")
+        error.retry_after_s = float(seconds) if seconds.replace(".", "", 1).isdigit() else None
+    return error
+
+
+def _may_be_stored(error: LakequeueError) -> bool:
+    stored: Stored | None = error.stored
+    return stored == "unknown" or (stored is None and error.http_status >= 500)

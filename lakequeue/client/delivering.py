@@ -1,0 +1,239 @@
+"""How a producer's records get acknowledged: the core that both producers share."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Literal
+
+from pydantic import ValidationError
+
+from lakequeue.client.calls import Nodes, Policy, call
+from lakequeue.client.effects import Now, Reply, Request, Script, Wait
+from lakequeue.client.outbox import Batch, Delivered, HeadersIn, Ledger, Limits, Outbox, Outgoing
+from lakequeue.errors import Broken, InvalidRequest, LakequeueError, NotReady, TooLarge
+from lakequeue.records import checked_name
+from lakequeue.wire import MAX_MESSAGE_ID_CHARS, ProduceAnswer
+
+_log = logging.getLogger("lakequeue.producer")
+Acks = Literal["committed", "ordered"]
+OnAck = Callable[[Outgoing, Delivered], None]
+OnError = Callable[[Outgoing, LakequeueError], None]
+_ORDER_TIMEOUT_MS = 10_000
+
+
+class Delivering:
+    """State and scripts of a producer. `lock` protects all of it; `ring` says that it changed."""
+
+    def __init__(
+        self,
+        nodes: Nodes,
+        producer_id: str,
+        acks: Acks,
+        limits: Limits,
+        delivery_timeout_s: float,
+        now: Now,
+        ring: Callable[[], None],
+        on_ack: OnAck | None,
+        on_error: OnError | None,
+    ) -> None:
+        if acks not in {"committed", "ordered"}:
+            raise InvalidRequest(f"acks={acks!r}", hint="'committed' or 'ordered'", field="acks")
+        if not 1 <= limits.batch_size <= 10_000:
+            raise InvalidRequest(
+                f"batch_size={limits.batch_size}", hint="1 to 10000", field="batch_size"
+            )
+        self.nodes = nodes
+        self.producer_id = producer_id
+        self.ledger = Ledger(limits)
+        self.last_stamp: int | None = None
+        self.aborted = False
+        self.lock = threading.RLock()
+        self._acks = acks
+        self._limits = limits
+        self._delivery_timeout_s = delivery_timeout_s
+        self._now = now
+        self._ring = ring
+        self._on_ack = on_ack
+        self._on_error = on_error
+        self._outboxes: dict[str, Outbox] = {}
+        self._closed = False
+
+    # -- the caller's side ----------------------------------------------------------------------
+
+    def prepare(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        headers: HeadersIn,
+        partition: int | None,
+        timestamp: int | None,
+        message_id: str | None,
+    ) -> Outgoing:
+        """The record, checked and encoded, not queued yet."""
+        self._refuse_when_closed()
+        if message_id is not None and not 1 <= len(message_id) <= MAX_MESSAGE_ID_CHARS:
+            raise InvalidRequest(
+                f"message_id has {len(message_id)} characters",
+                hint=f"1 to {MAX_MESSAGE_ID_CHARS}",
+                field="message_id",
+            )
+        outbox = self._outboxes.get(topic)
+        if outbox is None:
+            outbox = Outbox(checked_name(topic, "topic"), self.producer_id, self._limits)
+        return outbox.make(value, key, headers, partition, timestamp, message_id)
+
+    def queue(self, record: Outgoing) -> Outbox | None:
+        """Queue a prepared record; the caller has waited for room. A new outbox is returned: its
+        `deliver` script has to be started."""
+        with self.lock:
+            self._refuse_when_closed()
+            outbox = self._outboxes.get(record.topic)
+            fresh = outbox is None
+            if outbox is None:
+                outbox = Outbox(record.topic, self.producer_id, self._limits)
+                self._outboxes[record.topic] = outbox
+            self.ledger.open(record)
+            wake = outbox.add(record, self._now())
+        if wake:
+            self._ring()
+        return outbox if fresh else None
+
+    def flush(self, on: bool) -> None:
+        """While on, nothing lingers."""
+        with self.lock:
+            for outbox in self._outboxes.values():
+                outbox.flushing = on
+        self._ring()
+
+    def close(self) -> None:
+        """No more sends; scripts end when their outbox is empty."""
+        with self.lock:
+            self._closed = True
+            for outbox in self._outboxes.values():
+                outbox.closed = True
+        self._ring()
+
+    def abort(self) -> None:
+        """Stop retrying: what is not acknowledged is given up."""
+        self.aborted = True
+        self._ring()
+
+    def take_first_error(self) -> LakequeueError | None:
+        """The first record given up since the last call."""
+        with self.lock:
+            error, self.ledger.first_error = self.ledger.first_error, None
+            return error
+
+    def _refuse_when_closed(self) -> None:
+        if self._closed:
+            raise NotReady("the producer is closed", hint="make a new one", stored="no")
+
+    # -- the sender's side ----------------------------------------------------------------------
+
+    def deliver(self, outbox: Outbox) -> Script[None]:
+        """Send the batches of one topic, one at a time, until it is closed and empty."""
+        while True:
+            with self.lock:
+                due_in = outbox.due_in(self._now())
+                if due_in is None and outbox.closed:
+                    return
+                batch = outbox.take() if due_in == 0.0 else None
+            if batch is None:
+                yield Wait(lambda: outbox.ready(self._now()), due_in)
+            else:
+                yield from self._settle(batch)
+
+    def _settle(self, batch: Batch) -> Script[None]:
+        """Get every record of `batch` acknowledged or given up, in order.
+
+        A request is refused as a whole for one bad record: that one is given up, and the others
+        are sent without it, under the message ids that they have.
+        """
+        todo = deque([batch])
+        while todo:
+            part = todo.popleft()
+            try:
+                yield from self._send(part)
+            except LakequeueError as error:
+                index = _index_at_fault(error, part)
+                if index is not None:
+                    self._finish(part.records[index : index + 1], None, error)
+                    todo.extendleft(reversed(part.without(index)))
+                elif isinstance(error, TooLarge) and len(part.records) > 1:
+                    todo.extendleft(reversed(part.halves()))
+                else:
+                    self._finish(part.records, None, error)
+
+    def _send(self, batch: Batch) -> Script[None]:
+        ordered = self._acks == "ordered"
+        request = Request(
+            "POST",
+            f"/v1/topics/{batch.topic}/records",
+            {"wait": "ordered", "timeout_ms": _ORDER_TIMEOUT_MS} if ordered else {},
+            batch.body(self.producer_id, self.last_stamp),
+        )
+        waited = self._now() - batch.records[0].added_at
+        policy = Policy(max(self._delivery_timeout_s - waited, 0.0), give_up=lambda: self.aborted)
+        answer = yield from call(self.nodes, request, self._now, policy)
+        produced = _read(answer.reply, len(batch.records))
+        self.last_stamp = max(produced.stamp, self.last_stamp or 0)
+        delivered = [
+            Delivered(
+                batch.topic,
+                got.partition,
+                record.message_id,
+                produced.stamp,
+                got.offset,
+                got.duplicate,
+            )
+            for record, got in zip(batch.records, produced.records, strict=True)
+        ]
+        self._finish(batch.records, delivered, None)
+
+    def _finish(
+        self,
+        records: list[Outgoing],
+        delivered: list[Delivered] | None,
+        error: LakequeueError | None,
+    ) -> None:
+        with self.lock:
+            for record in records:
+                self.ledger.settle(record, error)
+        for i, record in enumerate(records):
+            handle = record.handle
+            if handle is not None and not handle.done():
+                if error is not None:
+                    handle.set_exception(error)
+                elif delivered is not None:
+                    handle.set_result(delivered[i])
+            try:
+                if error is not None and self._on_error is not None:
+                    self._on_error(record, error)
+                elif delivered is not None and self._on_ack is not None:
+                    self._on_ack(record, delivered[i])
+            except Exception:  # noqa: BLE001 - a fault of the user's callback must not stop sending
+                _log.exception("a callback of the producer failed")
+        self._ring()
+
+
+def _read(reply: Reply, count: int) -> ProduceAnswer:
+    try:
+        answer = ProduceAnswer.model_validate_json(reply.body)
+    except ValidationError as e:
+        raise Broken(f"the answer cannot be read: {e}", stored="unknown") from e
+    if len(answer.records) != count:
+        raise Broken(
+            f"{count} records were sent, {len(answer.records)} are answered", stored="unknown"
+        )
+    return answer
+
+
+def _index_at_fault(error: LakequeueError, batch: Batch) -> int | None:
+    index = error.extra.get("record")
+    if not isinstance(error, InvalidRequest | TooLarge) or not isinstance(index, int):
+        return None
+    return index if 0 <= index < len(batch.records) else None

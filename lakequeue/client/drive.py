@@ -1,0 +1,96 @@
+"""Runs scripts with blocking I/O. httpx2's exceptions are translated here and in `drive_async`."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import httpx2
+
+from lakequeue.client.effects import Effect, Http, Reply, Request, Script, Unanswered
+
+T = TypeVar("T")
+CONNECT_TIMEOUT_S = 5.0
+
+
+class Bell:
+    """Wakes whoever waits for a change of what `lock` protects."""
+
+    def __init__(self, lock: threading.RLock) -> None:
+        self._changed = threading.Condition(lock)
+
+    def ring(self) -> None:
+        """Something has changed: every waiter looks again."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def wait_until(self, until: Callable[[], bool], timeout_s: float | None) -> bool:
+        """Wait, holding the lock only while looking; the last value of `until()`."""
+        with self._changed:
+            return self._changed.wait_for(until, timeout_s)
+
+
+def open_http(headers: dict[str, str]) -> httpx2.Client:
+    """A client for loopback and data-centre use: no proxy from the environment."""
+    return httpx2.Client(
+        headers=headers, timeout=timeout_of(30.0), follow_redirects=False, trust_env=False
+    )
+
+
+def timeout_of(read_s: float) -> httpx2.Timeout:
+    """Connecting is quick or fails; reading may be a long poll."""
+    return httpx2.Timeout(read_s, connect=CONNECT_TIMEOUT_S)
+
+
+def reply_of(response: httpx2.Response) -> Reply:
+    """An httpx2 response as scripts see it."""
+    headers = {k.lower(): v for k, v in response.headers.items()}
+    return Reply(response.status_code, headers, response.content)
+
+
+def unanswered(e: httpx2.RequestError) -> Unanswered:
+    """Tell a connection that was never made from one that broke."""
+    never_sent = isinstance(e, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.PoolTimeout)
+    return Unanswered(f"{type(e).__name__} {e}".strip(), sent=not never_sent)
+
+
+def request_args(request: Request) -> dict[str, Any]:
+    """Keyword arguments of httpx2's `request`."""
+    args: dict[str, Any] = {"timeout": timeout_of(request.read_timeout_s)}
+    if request.params:
+        args["params"] = dict(request.params)
+    if request.body is not None:
+        args["content"] = request.body
+        args["headers"] = {"content-type": request.content_type}
+    return args
+
+
+def run(script: Script[T], http: httpx2.Client, bell: Bell) -> T:
+    """Run `script` to its end in this thread."""
+    answer: Any = None
+    failure: Unanswered | None = None
+    while True:
+        try:
+            effect = script.throw(failure) if failure else script.send(answer)
+        except StopIteration as stop:
+            result: T = stop.value
+            return result
+        answer, failure = None, None
+        try:
+            answer = _perform(effect, http, bell)
+        except Unanswered as e:
+            failure = e
+
+
+def _perform(effect: Effect, http: httpx2.Client, bell: Bell) -> Any:
+    if not isinstance(effect, Http):
+        return bell.wait_until(effect.until, effect.timeout_s)
+    request = effect.request
+    try:
+        return reply_of(http.request(request.method, effect.url, **request_args(request)))
+    except httpx2.RequestError as e:
+        raise unanswered(e) from e
+    except RuntimeError as e:
+        # The client was closed by another thread while this one was on its way.
+        raise Unanswered(str(e), sent=True) from e

@@ -1,0 +1,276 @@
+"""What a producer holds until it is acknowledged: one outbox a topic, in the order of sending.
+
+Rules only; time comes in. An outbox gives out one batch at a time, so nothing overtakes a batch
+that is being retried.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import orjson
+
+from lakequeue.errors import InvalidRequest, LakequeueError, Overloaded, TooLarge
+from lakequeue.wire import (
+    MAX_REQUEST_BYTES,
+    MAX_REQUEST_RECORDS,
+    derived_message_id,
+    headers_to_json,
+    key_value_to_json,
+    to_bytes,
+)
+
+HeadersIn = Mapping[str, str | bytes] | Sequence[tuple[str, str | bytes | None]] | None
+_ENVELOPE_BYTES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """Where an acknowledged record went."""
+
+    topic: str
+    partition: int
+    message_id: str
+    stamp: int
+    offset: int | None = None
+    """Known with `acks="ordered"`."""
+    duplicate: bool = False
+    """It was there already: partition and offset are the original's."""
+
+
+class Handle(Protocol):
+    """What `send` returns: a future of the blocking or of the async kind."""
+
+    def done(self) -> bool:
+        """Settled, or cancelled."""
+
+    def set_result(self, result: Delivered, /) -> None:
+        """Acknowledged."""
+
+    def set_exception(self, exception: LakequeueError, /) -> None:
+        """Given up."""
+
+
+@dataclass(slots=True)
+class Outgoing:
+    """A record on its way, encoded: changing the value after `send` has no effect."""
+
+    topic: str
+    key: Any
+    value: Any
+    headers: HeadersIn
+    partition: int | None
+    timestamp: int | None
+    message_id: str
+    encoded: bytes = b""
+    sequence: int = 0
+    added_at: float = 0.0
+    handle: Handle | None = None
+    error: LakequeueError | None = None
+    """Why it was given up; None while it is on its way."""
+
+    def encode(self, own_message_id: bool) -> bytes:
+        """The record's JSON; raises `InvalidRequest` for what JSON cannot hold."""
+        body: dict[str, Any] = {}
+        if self.key is not None:
+            body |= key_value_to_json("key", *to_bytes(self.key))
+        body |= key_value_to_json("value", *to_bytes(self.value))
+        if self.headers:
+            body["headers"] = headers_to_json(header_pairs(self.headers))
+        if self.partition is not None:
+            body["partition"] = self.partition
+        if self.timestamp is not None:
+            body["timestamp"] = self.timestamp
+        if own_message_id:
+            body["message_id"] = self.message_id
+        return orjson.dumps(body)
+
+
+def header_pairs(given: HeadersIn) -> list[tuple[str, bytes | None]]:
+    """Headers as stored; raises `InvalidRequest` for values that are neither text nor bytes."""
+    pairs = given.items() if isinstance(given, Mapping) else (given or ())
+    out: list[tuple[str, bytes | None]] = []
+    key: Any
+    value: Any
+    for key, value in pairs:
+        if not isinstance(key, str) or not isinstance(value, str | bytes | None):
+            raise InvalidRequest(
+                f"header {key!r} is a {type(value).__name__}",
+                hint="names are text, values text or bytes",
+                field="headers",
+            )
+        out.append((key, value.encode() if isinstance(value, str) else value))
+    return out
+
+
+@dataclass(slots=True)
+class Batch:
+    """Consecutive records of one topic: what one request carries."""
+
+    topic: str
+    records: list[Outgoing]
+
+    def body(self, producer_id: str, after: int | None) -> bytes:
+        """The request. Equal for every retry but for `after`, which may only have risen."""
+        head: dict[str, Any] = {
+            "producer_id": producer_id,
+            "sequence": self.records[0].sequence,
+        }
+        if after is not None:
+            head["after"] = after
+        records = b",".join([r.encoded for r in self.records])
+        return orjson.dumps(head)[:-1] + b',"records":[' + records + b"]}"
+
+    def without(self, index: int) -> list[Batch]:
+        """What is before and after record `index`, which is at fault."""
+        parts = (self.records[:index], self.records[index + 1 :])
+        return [Batch(self.topic, part) for part in parts if part]
+
+    def halves(self) -> list[Batch]:
+        """Two smaller batches, in order."""
+        middle = len(self.records) // 2
+        return [Batch(self.topic, self.records[:middle]), Batch(self.topic, self.records[middle:])]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When a batch is closed, and how much may wait."""
+
+    batch_size: int = 500
+    batch_bytes: int = 4 << 20
+    linger_s: float = 0.005
+    max_buffered_bytes: int = 32 << 20
+
+
+class Outbox:
+    """The records of one topic that wait to be sent."""
+
+    def __init__(self, topic: str, producer_id: str, limits: Limits) -> None:
+        self.topic = topic
+        self.closed = False
+        self.flushing = False
+        self._producer_id = producer_id
+        self._limits = limits
+        self._waiting: deque[Outgoing] = deque()
+        self._waiting_bytes = 0
+        self._next_sequence = 0
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def make(
+        self,
+        value: Any,
+        key: Any,
+        headers: HeadersIn,
+        partition: int | None,
+        timestamp: int | None,
+        message_id: str | None,
+    ) -> Outgoing:
+        """The record, encoded; it takes its sequence number only when it is added."""
+        record = Outgoing(self.topic, key, value, headers, partition, timestamp, message_id or "")
+        record.encoded = record.encode(message_id is not None)
+        if len(record.encoded) > MAX_REQUEST_BYTES - _ENVELOPE_BYTES:
+            raise TooLarge(
+                f"the record has {len(record.encoded)} bytes as JSON, a request at most "
+                f"{MAX_REQUEST_BYTES}",
+                hint="store it elsewhere and send its address",
+            )
+        return record
+
+    def add(self, record: Outgoing, now: float) -> bool:
+        """Queue `record`. True when a waiting sender has a reason to look: first, or batch full."""
+        record.sequence = self._next_sequence
+        record.message_id = record.message_id or derived_message_id(
+            self._producer_id, record.sequence
+        )
+        record.added_at = now
+        self._next_sequence += 1
+        self._waiting.append(record)
+        self._waiting_bytes += len(record.encoded)
+        return len(self._waiting) == 1 or self._full()
+
+    def _full(self) -> bool:
+        return (
+            len(self._waiting) >= self._limits.batch_size
+            or self._waiting_bytes >= self._limits.batch_bytes
+        )
+
+    def due_in(self, now: float) -> float | None:
+        """Seconds until a batch may go; 0 when one may go now; None when nothing waits."""
+        if not self._waiting:
+            return None
+        if self.flushing or self.closed or self._full():
+            return 0.0
+        return max(0.0, self._waiting[0].added_at + self._limits.linger_s - now)
+
+    def ready(self, now: float) -> bool:
+        """A batch may go, or there will never be another one."""
+        return self.due_in(now) == 0.0 or self.closed
+
+    def take(self) -> Batch:
+        """The next batch: consecutive records within the limits, at least one."""
+        records: list[Outgoing] = []
+        size = 0
+        most = min(self._limits.batch_size, MAX_REQUEST_RECORDS)
+        while self._waiting and len(records) < most:
+            size += len(self._waiting[0].encoded) + 1
+            if records and size > self._limits.batch_bytes:
+                break
+            records.append(self._waiting.popleft())
+        self._waiting_bytes -= sum(len(r.encoded) for r in records)
+        return Batch(self.topic, records)
+
+
+class Ledger:
+    """Every record of a producer from `send` until it is settled, and those that were given up."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._pending: dict[int, Outgoing] = {}
+        self._failed: deque[Outgoing] = deque()
+        self._failed_bytes = 0
+        self.bytes = 0
+        self.first_error: LakequeueError | None = None
+
+    def __len__(self) -> int:
+        return len(self._pending)
+
+    def has_room(self, size: int) -> bool:
+        """`size` more bytes are within the bound; an empty ledger takes any one record."""
+        return not self._pending or self.bytes + size <= self._limits.max_buffered_bytes
+
+    def no_room(self) -> Overloaded:
+        """The error of a `send` that waited in vain."""
+        return Overloaded(
+            f"{self.bytes} bytes wait to be acknowledged, at most "
+            f"{self._limits.max_buffered_bytes}",
+            hint="send more slowly, or raise max_buffered_bytes",
+            stored="no",
+        )
+
+    def open(self, record: Outgoing) -> None:
+        """`record` is on its way."""
+        self._pending[id(record)] = record
+        self.bytes += len(record.encoded)
+
+    def settle(self, record: Outgoing, error: LakequeueError | None) -> None:
+        """`record` is acknowledged, or given up with `error`."""
+        del self._pending[id(record)]
+        self.bytes -= len(record.encoded)
+        record.error = error
+        if error is None:
+            return
+        self.first_error = self.first_error or error
+        self._failed.append(record)
+        self._failed_bytes += len(record.encoded)
+        # Bounded like the buffer: a producer that nobody asks must not grow for ever.
+        while self._failed_bytes > self._limits.max_buffered_bytes and len(self._failed) > 1:
+            self._failed_bytes -= len(self._failed.popleft().encoded)
+
+    def unacked(self) -> list[Outgoing]:
+        """Given up first, then those still on their way, in the order of sending."""
+        return [*self._failed, *self._pending.values()]
