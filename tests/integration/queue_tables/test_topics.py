@@ -1,0 +1,156 @@
+"""Topics on a real root: compare-and-set between processes, incarnations, settings."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakequeue.errors import InvalidName, InvalidRequest, TopicExists, UnknownTopic
+from queue_tables.root import QueueRoot
+from queue_tables.topics import Topic, TopicStore
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> QueueRoot:
+    return QueueRoot.open(str(tmp_path / "root"))
+
+
+def create_in_another_process(uri: str) -> tuple[str, bool]:
+    topic, created = TopicStore(QueueRoot.open(uri)).create("orders", partitions=8)
+    return topic.topic_id, created
+
+
+def test_created_topics_are_seen_by_other_processes(root: QueueRoot) -> None:
+    mine, others = TopicStore(root), TopicStore(root)
+    topic, created = mine.create("orders", partitions=8, retention_ms=86_400_000)
+    assert created
+    assert others.refresh()
+    assert not others.refresh()
+    assert others.get("orders") == topic
+    assert others.by_id(topic.topic_id) == topic
+    assert TopicStore(root).list() == [topic]
+    assert (topic.partitions, topic.partitioner, topic.ttl_ms) == (8, "crc32", None)
+
+
+def test_get_looks_once_more_before_it_says_unknown(root: QueueRoot) -> None:
+    mine, others = TopicStore(root), TopicStore(root)
+    topic, _ = mine.create("orders")
+    assert others.get("orders") == topic
+    with pytest.raises(UnknownTopic, match="does not exist"):
+        others.get("odrers")
+
+
+def test_the_same_topic_again_is_found_and_a_different_one_refused(root: QueueRoot) -> None:
+    topics = TopicStore(root)
+    first, _ = topics.create("orders", partitions=8)
+    assert topics.create("orders", partitions=8) == (first, False)
+    with pytest.raises(TopicExists, match="exists with partitions 8"):
+        topics.create("orders", partitions=9)
+
+
+def test_of_threads_that_create_one_topic_one_does(root: QueueRoot) -> None:
+    barrier = threading.Barrier(6)
+
+    def create(_: int) -> tuple[Topic, bool]:
+        topics = TopicStore(root)
+        barrier.wait(timeout=30)
+        return topics.create("orders", partitions=8)
+
+    with ThreadPoolExecutor(6) as pool:
+        answers = list(pool.map(create, range(6)))
+    assert sum(created for _, created in answers) == 1
+    assert len({topic.topic_id for topic, _ in answers}) == 1
+
+
+def test_of_processes_that_create_one_topic_one_does(root: QueueRoot) -> None:
+    with ProcessPoolExecutor(3, mp_context=get_context("spawn")) as pool:
+        answers = list(pool.map(create_in_another_process, [root.uri] * 3))
+    assert sum(created for _, created in answers) == 1
+    assert len({topic_id for topic_id, _ in answers}) == 1
+
+
+def test_concurrent_creations_of_different_topics_all_land(root: QueueRoot) -> None:
+    stores = [TopicStore(root) for _ in range(4)]
+
+    def create(i: int) -> None:
+        for n in range(5):
+            stores[i].create(f"t-{i}-{n}")
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(create, range(4)))
+    assert len(TopicStore(root).list()) == 20
+    assert root.store.names("topics/_delta_log")[-1] == f"{20:020d}.json"
+
+
+def test_a_topic_created_again_is_a_new_incarnation(root: QueueRoot) -> None:
+    topics = TopicStore(root)
+    old, _ = topics.create("orders")
+    topics.delete("orders")
+    assert topics.list() == []
+    assert topics.by_id(old.topic_id) is None
+    with pytest.raises(UnknownTopic):
+        topics.delete("orders")
+    new, created = topics.create("orders", partitions=2)
+    assert created
+    assert new.topic_id != old.topic_id
+    assert TopicStore(root).list() == [new]
+
+
+def test_altering_changes_what_was_given_and_partitions_only_grow(root: QueueRoot) -> None:
+    topics = TopicStore(root)
+    before, _ = topics.create("orders", partitions=4, ttl_ms=1000)
+    after = topics.alter("orders", partitions=8, ttl_ms=None)
+    assert (after.topic_id, after.partitions, after.ttl_ms) == (before.topic_id, 8, None)
+    assert after.version > before.version
+    assert topics.alter("orders", partitions=8) == after
+    assert TopicStore(root).get("orders") == after
+    with pytest.raises(InvalidRequest, match="partitions only grow") as refused:
+        topics.alter("orders", partitions=4)
+    assert refused.value.extra["field"] == "partitions"
+    with pytest.raises(InvalidRequest, match="partitioner"):
+        topics.alter("orders", partitioner="murmur2")
+
+
+def test_concurrent_alterations_lose_none(root: QueueRoot) -> None:
+    one, two = TopicStore(root), TopicStore(root)
+    one.create("orders", partitions=1)
+    two.refresh()
+    one.alter("orders", partitions=2)
+    two.alter("orders", ttl_ms=5)
+    topic = TopicStore(root).get("orders")
+    assert (topic.partitions, topic.ttl_ms) == (2, 5)
+
+
+@pytest.mark.parametrize(
+    ("config", "field", "message"),
+    [
+        ({"partitions": 0}, "partitions", "greater than or equal to 1"),
+        ({"partitions": 10_001}, "partitions", "less than or equal to 10000"),
+        ({"partitions": "4"}, "partitions", "valid integer"),
+        ({"partitons": 4}, "partitons", "did you mean 'partitions'"),
+        ({"colour": "red"}, "colour", "a topic has partitions, partitioner"),
+        ({"partitioner": "md5"}, "partitioner", "crc32"),
+        ({"retention_ms": -1}, "retention_ms", "greater than or equal"),
+        ({"retention_ms": 1000}, "retention_ms", "below dedup_window_ms 600000"),
+        ({"dedup_window_ms": 86_400_001}, "dedup_window_ms", "less than or equal"),
+        ({"value_schema": "{"}, "value_schema", "no JSON"),
+    ],
+)
+def test_a_wrong_setting_is_refused_by_name_and_nothing_is_written(
+    root: QueueRoot, config: dict[str, Any], field: str, message: str
+) -> None:
+    topics = TopicStore(root)
+    with pytest.raises(InvalidRequest, match=message) as refused:
+        topics.create("orders", **config)
+    assert refused.value.extra["field"] == field
+    assert TopicStore(root).version == 0
+
+
+def test_a_name_outside_the_alphabet_is_refused(root: QueueRoot) -> None:
+    with pytest.raises(InvalidName, match="not valid"):
+        TopicStore(root).create("or/ders")
