@@ -11,6 +11,7 @@ statistics of the declared columns: a reader of one partition decodes little els
 
 from __future__ import annotations
 
+import itertools
 import time
 import uuid
 from collections.abc import Iterable, Sequence
@@ -186,7 +187,7 @@ def row_groups(rows: pa.Table) -> list[tuple[int, int]]:
         parts = -(-(end - open_at) // most)
         if parts > 1 or end - open_at >= least:
             edges = np.linspace(open_at, end, parts + 1).astype(int).tolist()
-            cuts += zip(edges[:-1], edges[1:], strict=True)
+            cuts += itertools.pairwise(edges)
             open_at = end
     if open_at < rows.num_rows:
         cuts.append((open_at, rows.num_rows))
@@ -206,4 +207,4 @@ def _runs(keys: Sequence[npt.NDArray[np.int64]]) -> list[tuple[int, int]]:
     for key in keys:
         changes |= key[1:] != key[:-1]
     edges = [0, *(np.flatnonzero(changes) + 1).tolist(), count]
-    return list(zip(edges[:-1], edges[1:], strict=True))
+    return list(itertools.pairwise(edges))

@@ -1,0 +1,255 @@
+"""The state of groups: the folded rows of `group_offsets`, and the facts not folded yet.
+
+What makes a reading whole while folds go on: the rows and the fold position (the `folded/<shard>`
+txns) come from one snapshot, taken first; then every journal shard is read from that position to
+its end. A fold that commits meanwhile only means that facts are joined twice, which changes
+nothing. Folded facts stay in their shards for at least an hour, far longer than a reading takes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakequeue.errors import CommitConflict, LeadershipLost, TailLost
+from lakequeue.records import Epoch, ShardName, Stamp, Version
+from lakequeue.steps import Step, reach
+from queue_tables.delta_log import Add, Commit, Remove, Txn
+from queue_tables.facts import (
+    Fact,
+    Fence,
+    GroupState,
+    Key,
+    States,
+    fold,
+    from_arrow,
+    states_from_arrow,
+    states_to_arrow,
+)
+from queue_tables.parquet import read_data_file, write_data_file
+from queue_tables.root import QueueRoot
+from queue_tables.schemas import GROUP_OFFSETS
+from queue_tables.shards import SEALED, shard_path
+from queue_tables.store import Store
+from queue_tables.table import TableLog
+from queue_tables.tail import Tail, find_version
+
+OFFSETS_TXN = "offsets"
+"""Of `group_offsets`: (epoch << 40) | counter of its newest commit."""
+_FOLDED = "folded/"
+_COUNTER_BITS = 40
+_ATTEMPTS = 3
+
+
+@dataclass(slots=True)
+class JournalNews:
+    """What commits of one journal shard say."""
+
+    facts: list[Fact] = field(default_factory=list)
+    fences: list[Fence] = field(default_factory=list)
+    last_stamp: Stamp | None = None
+    """Of the newest commit with rows; `None` if there was none."""
+    sealed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GroupReading:
+    """The state of groups as of one moment, folded or not."""
+
+    states: States
+    fences: list[Fence]
+    """Fences met behind the fold positions; they are part of `states`."""
+    folded: dict[ShardName, Stamp]
+    shards: list[ShardName]
+    """The journal shards that were read."""
+
+
+def journal_news(
+    store: Store, shard: ShardName, commits: Iterable[Commit], group: str | None = None
+) -> JournalNews:
+    """Read the facts and fences that `commits` of a journal shard brought, of one group or all."""
+    news = JournalNews()
+    path = shard_path("journal", shard)
+    for commit in commits:
+        if commit.appends:
+            for add in commit.adds:
+                rows = read_data_file(store, path, add.path)
+                if group is not None:
+                    rows = rows.filter(pc.equal(rows.column("group"), pa.scalar(group)))
+                news.facts += from_arrow(rows, shard)
+        news.fences += [
+            Fence(shard, *fence)
+            for fence in commit.info.get("fence", ())
+            if group is None or fence[0] == group
+        ]
+        if (stamp := commit.info.get("stamp")) is not None:
+            news.last_stamp = Stamp(stamp)
+        if commit.configuration is not None and commit.configuration.get(SEALED):
+            news.sealed = True
+    return news
+
+
+def read_group_offsets(root: QueueRoot) -> tuple[States, dict[ShardName, Stamp]]:
+    """The folded states, and for each journal shard the last stamp folded: of one snapshot."""
+    return _folded(TableLog(root.store, GROUP_OFFSETS.name).open())
+
+
+def read_group_state(root: QueueRoot, group: str | None = None) -> GroupReading:
+    """The states of `group` (or of all) with every fact there is. See `GroupStateReader`."""
+    return GroupStateReader(root).read(group)
+
+
+class GroupStateReader:
+    """Reads the state of groups again and again; keeps its handle on `group_offsets`.
+
+    Not thread-safe.
+    """
+
+    def __init__(self, root: QueueRoot) -> None:
+        self._root = root
+        self._table = TableLog(root.store, GROUP_OFFSETS.name).open()
+
+    def read(self, group: str | None = None) -> GroupReading:
+        """All that is committed when this is called is in the answer, and durable.
+
+        Raises `CorruptTable`, or `TailLost` if facts that are not folded are gone.
+        """
+        for _ in range(_ATTEMPTS - 1):
+            with contextlib.suppress(TailLost, FileNotFoundError):
+                return self._read(group)
+            # A shard was cleaned up behind a newer fold: that fold has what is gone.
+        return self._read(group)
+
+    def _read(self, group: str | None) -> GroupReading:
+        try:
+            self._table.refresh()
+        except TailLost:
+            self._table.open()
+        self._table.make_durable()
+        states, folded = _folded(self._table)
+        if group is not None:
+            states = {key: state for key, state in states.items() if key.group == group}
+        shards = self._root.shards("journal")
+        news = [self._journal(shard, folded.get(shard), group) for shard in shards]
+        fences = [fence for one in news for fence in one.fences]
+        return GroupReading(
+            fold(
+                states,
+                [fact for one in news for fact in one.facts],
+                fences,
+                {shard for shard, one in zip(shards, news, strict=True) if one.sealed},
+            ),
+            fences,
+            folded,
+            shards,
+        )
+
+    def _journal(self, shard: ShardName, folded: Stamp | None, group: str | None) -> JournalNews:
+        store, path = self._root.store, shard_path("journal", shard)
+        start = Version(-1) if folded is None else find_version(store, path, folded)
+        tail = Tail(store, path, start)
+        commits = tail.poll()
+        # Whoever acts on a version makes it durable first.
+        tail.make_durable()
+        return journal_news(store, shard, commits, group)
+
+
+class GroupOffsetsWriter:
+    """The one committer of `group_offsets`: the offsets leader, in its epoch.
+
+    The lease is for liveness, the `offsets` txn for safety: a commit lands right after the last
+    one this leader has seen, or not at all, so it never lands after a newer leader's first.
+    """
+
+    def __init__(self, root: QueueRoot) -> None:
+        self._store = root.store
+        self._table = TableLog(root.store, GROUP_OFFSETS.name).open()
+        self._epoch = Epoch(0)
+        self._counter = 0
+
+    @property
+    def recorded_epoch(self) -> Epoch:
+        """The newest epoch in the table: a new leader's must be above it."""
+        return Epoch(self._table.txns.get(OFFSETS_TXN, 0) >> _COUNTER_BITS)
+
+    def begin(self, epoch: Epoch) -> tuple[States, dict[ShardName, Stamp]]:
+        """Commit the epoch, so that earlier leaders can commit no more; the state to go on from.
+
+        Raises `LeadershipLost` if the table has this epoch or a higher one already.
+        """
+        while True:
+            if self.recorded_epoch >= epoch:
+                raise LeadershipLost(
+                    f"epoch {epoch} presented, {self.recorded_epoch} in group_offsets",
+                    hint="take a higher epoch",
+                )
+            try:
+                self._table.commit([Txn(OFFSETS_TXN, epoch << _COUNTER_BITS)], {"epoch": epoch})
+            except CommitConflict:
+                continue
+            self._epoch, self._counter = epoch, 0
+            return _folded(self._table)
+
+    def commit(
+        self,
+        states: Mapping[Key, GroupState],
+        folded: Mapping[ShardName, Stamp],
+    ) -> Version:
+        """Replace the rows by `states` and move the fold positions to `folded`, in one commit.
+
+        Raises `LeadershipLost` when a newer leader has begun.
+        """
+        if not self._epoch:
+            raise ValueError("begin() comes first")
+        add = write_data_file(
+            self._store, GROUP_OFFSETS.name, states_to_arrow(states.values()), {}, GROUP_OFFSETS
+        )
+        reach(Step.FOLD_DATA_WRITTEN)
+        self._counter += 1
+        while True:
+            try:
+                version = self._table.commit(
+                    [
+                        *(
+                            _removal(old, add.modification_time)
+                            for old in self._table.files.values()
+                        ),
+                        add,
+                        Txn(OFFSETS_TXN, (self._epoch << _COUNTER_BITS) | self._counter),
+                        *(Txn(_FOLDED + shard, stamp) for shard, stamp in folded.items()),
+                    ],
+                    {"epoch": self._epoch, "counter": self._counter, "rows": len(states)},
+                )
+            except CommitConflict:
+                self._check_epoch(add)
+                continue
+            reach(Step.FOLD_COMMITTED)
+            return version
+
+    def _check_epoch(self, unused: Add) -> None:
+        if self.recorded_epoch != self._epoch:
+            self._store.delete(f"{GROUP_OFFSETS.name}/{unused.path}")
+            raise LeadershipLost(
+                f"epoch {self._epoch} presented, {self.recorded_epoch} in group_offsets",
+                hint="this term is over",
+            )
+
+
+def _removal(old: Add, now_ms: int) -> Remove:
+    return Remove(old.path, now_ms, True, old.partition_values, old.size)
+
+
+def _folded(table: TableLog) -> tuple[States, dict[ShardName, Stamp]]:
+    states: States = {}
+    for path in table.files:
+        states |= states_from_arrow(read_data_file(table.store, table.path, path))
+    folded = {
+        ShardName(app_id.removeprefix(_FOLDED)): Stamp(stamp)
+        for app_id, stamp in table.txns.items()
+        if app_id.startswith(_FOLDED)
+    }
+    return states, folded
