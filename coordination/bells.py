@@ -67,13 +67,14 @@ class Bell:
 class BellListener:
     """The hearing side: `wait` returns True when the bell has rung since the last `wait`."""
 
-    def __init__(self, session: Session, name: str) -> None:
+    def __init__(self, session: Session, name: str, event: threading.Event | None = None) -> None:
+        """`event`, if given, is set at each ring, for one that waits for several things."""
         self._session = session
         self._path = session.path("bells", name)
         self._closing = threading.Event()
         self._changed = session.waker()
         self._changed.set()
-        self._rung = threading.Event()
+        self._rung = event or threading.Event()
         self._seen = -1
         self.version = 0
         """The newest version that was rung."""

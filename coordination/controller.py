@@ -1,0 +1,176 @@
+"""The controller: one elected process says which member consumes which partition.
+
+It writes `/groups/<group>/assignment`; nodes read it, give up what moved away, and lease what
+they were given once it is free. A wrong or old assignment delays, it never breaks exclusivity:
+that is the leases'. So the controller may be simple: on every change it looks at everything anew,
+and writes what differs, with a compare-and-set on the node it has read.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+import structlog
+from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
+
+from coordination.assignor import Assignment, Target, assign
+from coordination.bells import BellListener
+from coordination.election import Election
+from coordination.epochs import next_epoch
+from coordination.membership import Member, group_path, groups, members
+from coordination.session import Session
+from lakequeue.errors import LeadershipLost
+
+log = structlog.get_logger(__name__)
+
+PartitionsOf = Callable[[list[str]], Iterable[tuple[str, str, int]]]
+"""Topics → (topic, topic_id, partition) of those that exist."""
+
+SETTLE_S = 0.02
+"""Changes come in bursts (a node with ten members dies): they are answered once."""
+SLOW_POLL_S = 5.0
+"""How often everything is looked at without being told of a change."""
+FIRST_RETRY_S = 0.1
+LAST_RETRY_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class GroupAssignment:
+    """What the controller last said of a group."""
+
+    version: int
+    """Rises with every change; compare for being different, a rebuilt ensemble counts anew."""
+    epoch: int
+    """The controller's own."""
+    members: Assignment
+
+    def of(self, member_id: str) -> list[Target]:
+        """The partitions of one member."""
+        return self.members.get(member_id, [])
+
+
+def read_assignment(
+    session: Session, group: str, event: threading.Event | None = None
+) -> GroupAssignment:
+    """The present assignment; version 0 and nobody before the first. `event` as elsewhere."""
+    return _parse(session.read(group_path(session, group, "assignment"), event))
+
+
+def _parse(found: tuple[bytes, Any] | None) -> GroupAssignment:
+    if found is None or not found[0]:
+        return GroupAssignment(0, 0, {})
+    fields = orjson.loads(found[0])
+    shares = {
+        member: [Target(*target) for target in targets]
+        for member, targets in fields["members"].items()
+    }
+    return GroupAssignment(fields["version"], fields["epoch"], shares)
+
+
+class Controller:
+    """A candidate for the controller's post, and the controller while it leads.
+
+    `partitions_of` is called from the controller's thread; what it raises is logged, and tried
+    again with growing pauses.
+    """
+
+    def __init__(self, session: Session, partitions_of: PartitionsOf) -> None:
+        self.election = Election(session, "controller")
+        self._session = session
+        self._partitions_of = partitions_of
+        self._changed = session.waker()
+        self._topics_bell: BellListener | None = None
+        self._stopping = threading.Event()
+        self._retry_s = FIRST_RETRY_S
+        self._thread = threading.Thread(target=self._run, name="controller", daemon=True)
+
+    def start(self) -> Controller:
+        """Become a candidate."""
+        self._topics_bell = BellListener(self._session, "topics", self._changed)
+        self.election.start()
+        self._thread.start()
+        return self
+
+    def stop(self) -> None:
+        """Resign and end."""
+        self._stopping.set()
+        self._changed.set()
+        self.election.stop()
+        if self._thread.is_alive():
+            self._thread.join()
+        if self._topics_bell is not None:
+            self._topics_bell.close()
+
+    def look(self) -> None:
+        """Look at everything now (topics have changed, say)."""
+        self._changed.set()
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            if self.election.wait_leading():
+                self._lead(self.election.term)
+
+    def _lead(self, term: int) -> None:
+        """One term: until leadership ends or the process stops."""
+        epoch: int | None = None
+        while self.election.leads(term) and not self._stopping.is_set():
+            self._changed.clear()
+            try:
+                if epoch is None:
+                    epoch = self._take_epoch()
+                self._assign_all(epoch)
+            except Exception as error:  # noqa: BLE001 - a controller that gives up stops every group
+                log.warning("controller.failed", error=str(error), retry_in_s=self._retry_s)
+                self._stopping.wait(self._retry_s)
+                self._retry_s = min(self._retry_s * 2, LAST_RETRY_S)
+                continue
+            self._retry_s = FIRST_RETRY_S
+            if self._changed.wait(SLOW_POLL_S):
+                self._stopping.wait(SETTLE_S)
+
+    def _take_epoch(self) -> int:
+        session = self._session
+        written = [read_assignment(session, group).epoch for group in groups(session)]
+        epoch = next_epoch(session, "controller", max(written, default=0))
+        self.election.announce({"epoch": epoch})
+        log.info("controller.leading", node=session.node, epoch=epoch)
+        return epoch
+
+    def _assign_all(self, epoch: int) -> None:
+        for group in groups(self._session, self._changed):
+            self._assign(group, members(self._session, group, self._changed), epoch)
+
+    def _assign(self, group: str, present: dict[str, Member], epoch: int) -> None:
+        path = group_path(self._session, group, "assignment")
+        found = self._session.read(path)
+        last = _parse(found)
+        if last.epoch > epoch:
+            raise LeadershipLost(f"controller epoch {epoch} is superseded by {last.epoch}")
+        topics = sorted({topic for member in present.values() for topic in member.topics})
+        targets = [Target(*each) for each in self._partitions_of(topics)] if topics else []
+        wanted = {member.member_id: member.topics for member in present.values()}
+        share = assign(targets, wanted, last.members)
+        if share == last.members or not self.election.trusted():
+            return
+        shares = {member: [list(target) for target in owned] for member, owned in share.items()}
+        fields = {"version": last.version + 1, "epoch": epoch, "members": shares}
+        self._write(path, orjson.dumps(fields), None if found is None else found[1].version)
+        log.info("controller.assigned", group=group, version=last.version + 1, members=len(share))
+
+    def _write(self, path: str, data: bytes, version: int | None) -> None:
+        kazoo = self._session.kazoo
+        try:
+            if version is None:
+                self._session.call(kazoo.create_async, path, data)
+            else:
+                self._session.call(kazoo.set_async, path, data, version=version)
+        except (BadVersionError, NodeExistsError):
+            # Another controller has written: look again, and see there who leads.
+            self._changed.set()
+        except NoNodeError:
+            # The group was deleted.
+            self._changed.set()

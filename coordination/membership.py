@@ -1,0 +1,164 @@
+"""Groups and their members.
+
+    /groups/<group>/config        persistent: the mode, set by the first member
+    /groups/<group>/members/<id>  ephemeral, of the node that the member joined through
+    /groups/<group>/assignment    persistent: see `controller`
+    /groups/<group>/leases/…      see `leases`
+
+A member lives as long as its node's session *and* its own session timeout, which the node
+enforces by `leave`. A node that dies takes its members with it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+
+import orjson
+from kazoo.exceptions import KazooException, NoNodeError
+
+from coordination.session import Session
+from lakequeue.errors import CoordinationUnavailable, GroupActive, InvalidRequest, UnknownGroup
+from lakequeue.records import checked_name
+
+_PARTS = ("members", "leases", "lease-epochs")
+_TRIES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One consumer. `member_id` is new at each join."""
+
+    member_id: str
+    topics: tuple[str, ...]
+    node: str
+    """The consumer-service node that it joined through and that leases for it."""
+    mode: str = "stream"
+    client: str = ""
+    """How the consumer calls itself (host, application), for people."""
+
+    def to_json(self) -> bytes:
+        return orjson.dumps(self)
+
+    @classmethod
+    def from_json(cls, data: bytes) -> Member:
+        fields = orjson.loads(data)
+        return cls(**(fields | {"topics": tuple(fields["topics"])}))
+
+
+def group_path(session: Session, group: str, *parts: str) -> str:
+    """Path of a node of the group. Raises `InvalidName`."""
+    return session.path("groups", checked_name(group, "group"), *parts)
+
+
+def ensure_group(session: Session, group: str, mode: str) -> None:
+    """Create the group if there is none. Raises `InvalidRequest` when it has another mode."""
+    config = group_path(session, group, "config")
+    found = session.read(config)
+    if found is None:
+        created = {"mode": mode, "created_at": time.time_ns() // 1_000}
+        session.ensure(config, orjson.dumps(created))
+        found = session.read(config)
+    for part in _PARTS:
+        session.ensure(group_path(session, group, part))
+    present = mode if found is None else orjson.loads(found[0])["mode"]
+    if present != mode:
+        raise InvalidRequest(
+            f"group {group!r} is a {present} group, {mode} was asked for",
+            hint="use another group name, or delete the group first",
+            field="mode",
+        )
+
+
+def group_mode(session: Session, group: str) -> str | None:
+    """ "stream" or "queue"; None when there is no such group here."""
+    found = session.read(group_path(session, group, "config"))
+    return None if found is None else str(orjson.loads(found[0])["mode"])
+
+
+def groups(session: Session, event: threading.Event | None = None) -> list[str]:
+    """Names of all groups; `event` is set when one is created or deleted."""
+    return session.children(session.path("groups"), event)
+
+
+def join(session: Session, group: str, member: Member) -> None:
+    """Add `member`; it is added again by itself in every new session, until `leave`.
+
+    Raises `InvalidRequest` (mode), `CoordinationUnavailable`.
+    """
+    path = group_path(session, group, "members", member.member_id)
+
+    def make() -> None:
+        for _ in range(_TRIES):
+            ensure_group(session, group, member.mode)
+            try:
+                session.put_ephemeral(path, member.to_json(), makepath=False)
+            except NoNodeError:
+                # The group was deleted in between: it is created again.
+                continue
+            return
+        raise CoordinationUnavailable(f"group {group!r} is being deleted", retry_after_s=1.0)
+
+    try:
+        session.keep(path, make)
+    except CoordinationUnavailable:
+        # The caller is told that it did not join, so it must not join later.
+        session.drop(path)
+        raise
+    except InvalidRequest:
+        session.drop(path)
+        raise
+
+
+def leave(session: Session, group: str, member_id: str) -> None:
+    """Remove a member of this node, now or, if ZooKeeper is away, when it is back."""
+    session.drop(group_path(session, group, "members", member_id))
+
+
+def members(
+    session: Session, group: str, event: threading.Event | None = None
+) -> dict[str, Member]:
+    """The live members; `event` is set at the next join or leave. {} for an unknown group."""
+    names = session.children(group_path(session, group, "members"), event)
+    found = session.get_all([group_path(session, group, "members", name) for name in names])
+    return {
+        name: Member.from_json(entry[0])
+        for name, entry in zip(names, found, strict=True)
+        if entry is not None
+    }
+
+
+def delete_group(session: Session, group: str) -> None:
+    """Delete what ZooKeeper holds of the group, in one transaction.
+
+    Its epochs go too: whoever leases in a group of the same name later starts above what the
+    tables record. Raises `GroupActive` (it has members or leases), `UnknownGroup`.
+    """
+    for _ in range(_TRIES):
+        top = group_path(session, group)
+        paths = _tree(session, top)
+        if not paths:
+            raise UnknownGroup(f"group {group!r} does not exist")
+        busy = [p.rpartition("/")[2] for p in paths if p.startswith(f"{top}/members/")]
+        leased = [p.rpartition("/")[2] for p in paths if p.startswith(f"{top}/leases/")]
+        if busy or leased:
+            raise GroupActive(
+                f"group {group!r} has {len(busy)} members ({', '.join(busy) or 'none'}) and "
+                f"{len(leased)} leases",
+                hint="stop its consumers first",
+            )
+        results = session.transact(*(("delete", (path,)) for path in reversed(paths)))
+        if not any(isinstance(result, KazooException) for result in results):
+            return
+    raise GroupActive(f"group {group!r} keeps changing", hint="stop its consumers first")
+
+
+def _tree(session: Session, top: str) -> list[str]:
+    """`top` and all below it, parents first; [] when there is no such node."""
+    if session.read(top) is None:
+        return []
+    paths = [top]
+    for path in paths:
+        paths.extend(f"{path}/{name}" for name in session.children(path))
+    return paths
