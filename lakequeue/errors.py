@@ -3,14 +3,15 @@
 Four branches tell what to do: `Rejected` fix the request, `Fenced` stop and rejoin, `TryAgain`
 wait and retry, `Broken` page someone. Each class carries its `code`, `http_status` and
 `retryable` as data; an instance adds `detail` (with the numbers), `hint` (the remedy), and for
-produce and ack `stored` ("no" or "unknown"). Rendered as RFC 9457 problem+json.
+produce and ack `stored` ("no", "unknown", or "yes" when only waiting for it to be ordered failed).
+Rendered as RFC 9457 problem+json.
 """
 
 from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
-Stored = Literal["no", "unknown"]
+Stored = Literal["no", "unknown", "yes"]
 
 
 class LakequeueError(Exception):
