@@ -1,1 +1,57 @@
-"""lakequeue: a message queue whose storage is open Delta Lake tables."""
+"""lakequeue: a message queue whose storage is open Delta Lake tables.
+
+`from lakequeue import Producer, Consumer` is the client; it loads httpx2 and pydantic, and only
+when it is used. The services are other packages, and are never loaded from here.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lakequeue.client.admin import Admin
+    from lakequeue.client.consumer import AsyncConsumer, Consumer
+    from lakequeue.client.holding import Lost
+    from lakequeue.client.message import Message
+    from lakequeue.client.outbox import Delivered
+    from lakequeue.client.producer import AsyncProducer, Producer
+    from lakequeue.errors import LakequeueError
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "Admin": "lakequeue.client.admin",
+    "AsyncConsumer": "lakequeue.client.consumer",
+    "AsyncProducer": "lakequeue.client.producer",
+    "Consumer": "lakequeue.client.consumer",
+    "Delivered": "lakequeue.client.outbox",
+    "LakequeueError": "lakequeue.errors",
+    "Lost": "lakequeue.client.holding",
+    "Message": "lakequeue.client.message",
+    "Producer": "lakequeue.client.producer",
+}
+
+__all__ = [
+    "Admin",
+    "AsyncConsumer",
+    "AsyncProducer",
+    "Consumer",
+    "Delivered",
+    "LakequeueError",
+    "Lost",
+    "Message",
+    "Producer",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Load what is asked for: the services import this package too, and need none of it."""
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module 'lakequeue' has no attribute {name!r}")
+    return getattr(import_module(home), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -44,7 +44,7 @@ class HybridClock:
         return Stamp(self._last)
 
     def observe(self, stamp: int) -> None:
-        """Later stamps will be above `stamp` (one carried in by a producer, or found in a shard)."""
+        """Later stamps will be above `stamp` (one carried in by a producer, or in a shard)."""
         self._last = max(self._last, stamp)
 
     def next(self) -> Stamp:

@@ -159,4 +159,4 @@ def problem_of(reply: Reply, node: str) -> LakequeueError:
 
 def _may_be_stored(error: LakequeueError) -> bool:
     stored: Stored | None = error.stored
-    return stored == "unknown" or (stored is None and error.http_status >= 500)
+    return stored in {"unknown", "yes"} or (stored is None and error.http_status >= 500)

@@ -31,6 +31,11 @@ class Bell:
             return self._changed.wait_for(until, timeout_s)
 
 
+def new_bell() -> Bell:
+    """A bell for calls that nobody interrupts."""
+    return Bell(threading.RLock())
+
+
 def open_http(headers: dict[str, str]) -> httpx2.Client:
     """A client for loopback and data-centre use: no proxy from the environment."""
     return httpx2.Client(

@@ -40,15 +40,15 @@ class JoinAnswer(AnswerShape):
     """201: joined. The assignment may still be empty; polls tell it as it changes."""
 
     member_id: str
-    assignment: list[Assigned] = []
+    assignment: list[Assigned] = Field(default_factory=list)
     assignment_version: int = 0
     session_timeout_ms: int
 
 
 class HeartbeatAnswer(AnswerShape):
-    """200 of a heartbeat."""
+    """200 of a heartbeat; `assignment` as in a poll."""
 
-    assignment: list[Assigned] = []
+    assignment: list[Assigned] | None = None
     assignment_version: int = 0
 
 
@@ -63,11 +63,11 @@ class PollAnswer(AnswerShape):
     """200 of a poll: records in offset order within each partition; empty after `wait_ms`.
 
     `assignment` is what the member owns at this answer: records of a partition that is not in it
-    must not be processed any more.
+    must not be processed any more. Null: as told before.
     """
 
     records: list[dict[str, Any]]
-    assignment: list[Assigned] = []
+    assignment: list[Assigned] | None = None
     assignment_version: int = 0
 
 
@@ -102,11 +102,11 @@ class AckRequest(RequestShape):
     is neither committed nor in `acks` is `skipped_records`, unless `commit_through`.
     """
 
-    acks: list[str] = []
+    acks: list[str] = Field(default_factory=list)
     commit_through: bool = False
-    commit: list[CommitPosition] = []
-    nacks: list[Nack] = []
-    extend: list[Extend] = []
+    commit: list[CommitPosition] = Field(default_factory=list)
+    nacks: list[Nack] = Field(default_factory=list)
+    extend: list[Extend] = Field(default_factory=list)
 
 
 class Committed(AnswerShape):
@@ -129,8 +129,8 @@ class RefusedAck(AnswerShape):
 class AckAnswer(AnswerShape):
     """200: all of it is durable. A 409 problem carries `committed` and `refused` as well."""
 
-    committed: list[Committed] = []
-    refused: list[RefusedAck] = []
+    committed: list[Committed] = Field(default_factory=list)
+    refused: list[RefusedAck] = Field(default_factory=list)
 
 
 class PartitionState(AnswerShape):
@@ -158,7 +158,7 @@ class MemberState(AnswerShape):
     """A live member."""
 
     member_id: str
-    topics: list[str] = []
+    topics: list[str] = Field(default_factory=list)
     node: str | None = None
     host: str | None = None
     partitions: int = 0
@@ -171,7 +171,7 @@ class GroupDescription(AnswerShape):
     mode: GroupMode = "stream"
     generation: int | None = None
     partitions: list[PartitionState]
-    members: list[MemberState] = []
+    members: list[MemberState] = Field(default_factory=list)
 
 
 class GroupSummary(AnswerShape):

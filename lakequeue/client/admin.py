@@ -1,0 +1,175 @@
+"""`Admin`: topics and groups, for programs and the command line. Blocking."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import orjson
+from pydantic import BaseModel, ValidationError
+
+from lakequeue.client import drive
+from lakequeue.client.calls import Nodes, Policy, call
+from lakequeue.client.effects import Reply, Request
+from lakequeue.errors import Broken, InvalidRequest, TopicExists
+from lakequeue.records import checked_name
+from lakequeue.wire import (
+    DEFAULT_CONSUMER_URL,
+    DEFAULT_INGEST_URL,
+    GroupDescription,
+    GroupList,
+    SeekAnswer,
+    SeekRequest,
+    SeekTo,
+    TopicConfig,
+    TopicDescription,
+    TopicList,
+)
+
+M = TypeVar("M", bound=BaseModel)
+
+
+class Admin:
+    """Creates, alters, describes and deletes topics; describes, moves and deletes groups.
+
+    Every call is repeated for `timeout_s` while the services say "try again" or do not answer.
+    """
+
+    def __init__(
+        self,
+        urls: str | Sequence[str] = DEFAULT_INGEST_URL,
+        consumer_urls: str | Sequence[str] = DEFAULT_CONSUMER_URL,
+        *,
+        timeout_s: float = 10.0,
+    ) -> None:
+        self._ingest = Nodes(urls)
+        self._consumer = Nodes(consumer_urls)
+        self._timeout_s = timeout_s
+        self._http = drive.open_http({})
+        self._closing = False
+        self._bell = drive.new_bell()
+
+    # -- topics ---------------------------------------------------------------------------------
+
+    def create_topic(
+        self, topic: str, *, if_not_exists: bool = False, **config: Any
+    ) -> tuple[TopicDescription, bool]:
+        """(topic, whether it is new). Settings are those of `TopicConfig`.
+
+        Raises `TopicExists` when it exists with other settings, unless `if_not_exists`.
+        """
+        body = _checked(TopicConfig, config).model_dump()
+        try:
+            reply = self._call(self._ingest, "PUT", _topic(topic), body)
+        except TopicExists:
+            if not if_not_exists:
+                raise
+            return self.topic(topic), False
+        return _read(TopicDescription, reply), reply.status == 201
+
+    def topic(self, topic: str) -> TopicDescription:
+        """Describe a topic; raises `UnknownTopic`."""
+        return _read(TopicDescription, self._call(self._ingest, "GET", _topic(topic)))
+
+    def topics(self) -> list[TopicDescription]:
+        """All topics, by name."""
+        return _read(TopicList, self._call(self._ingest, "GET", "/v1/topics")).topics
+
+    def alter_topic(self, topic: str, **changes: Any) -> TopicDescription:
+        """Change settings; partitions only grow."""
+        return _read(TopicDescription, self._call(self._ingest, "PATCH", _topic(topic), changes))
+
+    def delete_topic(self, topic: str) -> None:
+        """Delete a topic: its records are not delivered any more."""
+        self._call(self._ingest, "DELETE", _topic(topic))
+
+    # -- groups ---------------------------------------------------------------------------------
+
+    def groups(self) -> list[str]:
+        """Names of all groups."""
+        answer = self._call(self._consumer, "GET", "/v1/groups")
+        return [g.group for g in _read(GroupList, answer).groups]
+
+    def group(self, group: str) -> GroupDescription:
+        """Positions, lag, owners and members; raises `UnknownGroup`."""
+        return _read(GroupDescription, self._call(self._consumer, "GET", _group(group)))
+
+    def seek(
+        self,
+        group: str,
+        to: SeekTo,
+        *,
+        offset: int | None = None,
+        time: int | None = None,
+        shift: int = 0,
+        topics: Sequence[str] | None = None,
+        partition: int | None = None,
+        dry_run: bool = False,
+    ) -> SeekAnswer:
+        """Move a group that has no member; raises `GroupActive` naming the owners otherwise."""
+        request = SeekRequest(
+            to=to,
+            offset=offset,
+            time=time,
+            shift=shift,
+            topics=None if topics is None else list(topics),
+            partition=partition,
+            dry_run=dry_run,
+        )
+        body = request.model_dump(exclude_none=True)
+        return _read(SeekAnswer, self._call(self._consumer, "POST", _group(group) + "/seek", body))
+
+    def delete_group(self, group: str) -> None:
+        """Forget the positions of a group that has no member."""
+        self._call(self._consumer, "DELETE", _group(group))
+
+    # -- shared ---------------------------------------------------------------------------------
+
+    def _call(self, nodes: Nodes, method: str, path: str, body: Any = None) -> Reply:
+        request = Request(method, path, body=None if body is None else orjson.dumps(body))
+        policy = Policy(self._timeout_s, lambda: self._closing)
+        script = call(nodes, request, time.monotonic, policy)
+        return drive.run(script, self._http, self._bell).reply
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._closing = True
+        self._bell.ring()
+        self._http.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _topic(name: str) -> str:
+    return f"/v1/topics/{checked_name(name, 'topic')}"
+
+
+def _group(name: str) -> str:
+    return f"/v1/groups/{checked_name(name, 'group')}"
+
+
+def _checked(model: type[M], fields: dict[str, Any]) -> M:
+    try:
+        return model.model_validate(fields)
+    except ValidationError as e:
+        first = e.errors()[0]
+        field = ".".join(str(p) for p in first["loc"])
+        raise InvalidRequest(f"{field}: {first['msg']}", hint="see docs/sdk.md", field=field) from e
+
+
+def _read(model: type[M], reply: Reply) -> M:
+    try:
+        return model.model_validate_json(reply.body)
+    except ValidationError as e:
+        raise Broken(f"the answer cannot be read: {e}") from e

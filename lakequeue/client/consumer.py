@@ -1,0 +1,321 @@
+"""`Consumer` and `AsyncConsumer`: the shells around `Consuming`."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Literal, Self, TypedDict, Unpack
+
+from pydantic import ValidationError
+
+from lakequeue.client import drive, drive_async
+from lakequeue.client.calls import Nodes
+from lakequeue.client.consuming import ConsumeOptions, Consuming, OnLost, OnStatus
+from lakequeue.client.message import Message
+from lakequeue.errors import CoordinationUnavailable, InvalidRequest
+from lakequeue.records import checked_name
+from lakequeue.wire import DEFAULT_CONSUMER_URL, HOST_HEADER, JoinRequest
+
+_CLOSE_TIMEOUT_S = 10.0
+
+
+class ConsumerOptions(TypedDict, total=False):
+    """Options of both consumers."""
+
+    urls: str | Sequence[str]
+    """One or more consumer-service nodes; the next is tried when one does not answer."""
+    from_: Literal["earliest", "latest"]
+    """Where a partition starts that the group has no position in; earliest."""
+    session_timeout_ms: int
+    """The member is dropped when nothing is heard of it for so long; the service's default."""
+    max_poll_interval_ms: int
+    """A member that acknowledges nothing for so long loses its partitions; the service's."""
+    max_poll_records: int
+    """Most records in one poll, of which one is fetched ahead; 1000."""
+    ack_interval_ms: float
+    """Acknowledgements are sent together, at most once in this time; 50."""
+    connect_timeout_s: float
+    """The first join must succeed within this time; 30. Later ones are tried for ever."""
+    on_lost: OnLost | None
+    """Called with the list of `Lost` partitions, in the background, as soon as it is known."""
+    on_status: OnStatus | None
+    """Called with one line of text at each join, loss of a node and rejoin."""
+
+
+class _Base:
+    """What both consumers have in common."""
+
+    def __init__(self, topics: str | Sequence[str], group: str, options: ConsumerOptions) -> None:
+        names = [topics] if isinstance(topics, str) else list(topics)
+        try:
+            join = JoinRequest(
+                topics=[checked_name(t, "topic") for t in names],
+                from_=options.get("from_", "earliest"),
+                session_timeout_ms=options.get("session_timeout_ms"),
+                max_poll_interval_ms=options.get("max_poll_interval_ms"),
+            )
+        except ValidationError as e:
+            raise InvalidRequest(f"the options are not valid: {e}", hint="see docs/sdk.md") from e
+        self.topics = names
+        self.group = checked_name(group, "group")
+        self._headers = {HOST_HEADER.lower(): socket.gethostname()}
+        self._core = Consuming(
+            Nodes(options.get("urls", DEFAULT_CONSUMER_URL)),
+            group,
+            join,
+            ConsumeOptions(
+                max_poll_records=options.get("max_poll_records", 1000),
+                ack_interval_s=options.get("ack_interval_ms", 50.0) / 1000,
+                connect_timeout_s=options.get("connect_timeout_s", 30.0),
+            ),
+            time.monotonic,
+            self._ring,
+            options.get("on_lost"),
+            options.get("on_status"),
+        )
+
+    def _ring(self) -> None:
+        raise NotImplementedError
+
+    @property
+    def assignment(self) -> dict[tuple[str, int], int | None]:
+        """(topic, partition) → epoch of what this consumer owns now."""
+        with self._core.lock:
+            return dict(self._core.holding.assignment)
+
+    @property
+    def member_id(self) -> str | None:
+        """Id of the current membership; None while there is none."""
+        member = self._core.member
+        return member.member_id if member else None
+
+    def stop(self) -> None:
+        """End the iteration, from a signal handler or a callback; `close` does the rest."""
+        self._core.stop()
+
+    def _raise_refusal(self, settled: bool) -> None:
+        with self._core.lock:
+            refusal = self._core.holding.take_refusal()
+        if refusal is not None:
+            raise refusal
+        if self._core.error is not None:
+            raise self._core.error
+        if not settled:
+            raise CoordinationUnavailable(
+                "the acknowledgements are not answered in time",
+                hint="try commit() again; if they were not stored the records come again",
+                stored="unknown",
+            )
+
+
+class Consumer(_Base):
+    """Receives records of one or more topics as a member of `group`; a context manager.
+
+    Joins when it is first used. Iterating waits for ever; `poll` waits for a given time.
+    Options are those of `ConsumerOptions`. To be iterated by one thread; `ack`, `commit` and
+    `stop` may be called by any.
+    """
+
+    def __init__(
+        self, topics: str | Sequence[str], group: str, **options: Unpack[ConsumerOptions]
+    ) -> None:
+        self._bell: drive.Bell | None = None
+        super().__init__(topics, group, options)
+        self._bell = drive.Bell(self._core.lock)
+        self._http = drive.open_http(self._headers)
+        self._fetcher: threading.Thread | None = None
+        self._keeper: threading.Thread | None = None
+        self._closed = False
+
+    def _ring(self) -> None:
+        if self._bell is not None:
+            self._bell.ring()
+
+    def _start(self) -> drive.Bell:
+        assert self._bell is not None  # noqa: S101 - set in __init__
+        if self._fetcher is None:
+            self._fetcher = self._thread("fetch")
+            self._keeper = self._thread("keep")
+        return self._bell
+
+    def _thread(self, name: Literal["fetch", "keep"]) -> threading.Thread:
+        script = self._core.fetch() if name == "fetch" else self._core.keep()
+        thread = threading.Thread(
+            target=drive.run,
+            args=(script, self._http, self._bell),
+            name=f"lakequeue-{name}-{self.group}",
+            daemon=True,
+        )
+        thread.start()
+        return thread
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Message:
+        bell = self._start()
+        while True:
+            message = self._core.next()
+            if message is not None:
+                return message
+            if self._core.closing:
+                raise StopIteration
+            bell.wait_until(lambda: self._core.has_news, None)
+
+    def poll(self, timeout_s: float = 1.0, max_records: int = 500) -> list[Message]:
+        """Up to `max_records` records; empty when none came within `timeout_s`, or at the end."""
+        self._start().wait_until(lambda: self._core.has_news, timeout_s)
+        messages: list[Message] = []
+        while len(messages) < max_records and (message := self._core.next()) is not None:
+            messages.append(message)
+            if not self._core.holding.ready:
+                break
+        return messages
+
+    def commit(self, timeout_s: float = 30.0) -> None:
+        """Wait until every acknowledgement made so far is durable.
+
+        Raises `EpochSuperseded`, with both epochs, when one of them was refused because the
+        partition has a newer owner; `CoordinationUnavailable` when it is not known in time.
+        """
+        bell = self._start()
+        with self._core.lock:
+            number = self._core.holding.queued
+            self._core.committing += 1
+        try:
+            self._ring()
+            settled = bell.wait_until(lambda: self._core.settled(number), timeout_s)
+        finally:
+            with self._core.lock:
+                self._core.committing -= 1
+        self._raise_refusal(settled)
+
+    def close(self) -> None:
+        """Send what is acknowledged, leave the group, stop. A refused acknowledgement raises."""
+        if self._closed:
+            return
+        self._closed = True
+        self._core.stop()
+        try:
+            if self._fetcher is not None and self._core.error is None:
+                self.commit(_CLOSE_TIMEOUT_S)
+        finally:
+            self._core.end()
+            if self._bell is not None:
+                drive.run(self._core.leave(), self._http, self._bell)
+            # A poll that is still parked is abandoned: its thread ends with its answer.
+            for thread in (self._keeper, self._fetcher):
+                if thread is not None and thread is not threading.current_thread():
+                    thread.join(timeout=0.5)
+            self._http.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        try:
+            self.close()
+        except Exception:
+            # The block's own error is the one to see.
+            if error is None:
+                raise
+
+
+class AsyncConsumer(_Base):
+    """The same from asyncio, within one event loop: `async for message in consumer`."""
+
+    def __init__(
+        self, topics: str | Sequence[str], group: str, **options: Unpack[ConsumerOptions]
+    ) -> None:
+        self._bell = drive_async.AsyncBell()
+        super().__init__(topics, group, options)
+        self._http = drive_async.open_http(self._headers)
+        self._tasks: list[asyncio.Task[None]] = []
+        self._closed = False
+
+    def _ring(self) -> None:
+        self._bell.ring()
+
+    def _start(self) -> drive_async.AsyncBell:
+        if not self._tasks:
+            self._tasks = [
+                asyncio.create_task(drive_async.run(script, self._http, self._bell))
+                for script in (self._core.fetch(), self._core.keep())
+            ]
+        return self._bell
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Message:
+        bell = self._start()
+        while True:
+            message = self._core.next()
+            if message is not None:
+                return message
+            if self._core.closing:
+                raise StopAsyncIteration
+            await bell.wait_until(lambda: self._core.has_news, None)
+
+    async def poll(self, timeout_s: float = 1.0, max_records: int = 500) -> list[Message]:
+        """Up to `max_records` records; empty when none came within `timeout_s`, or at the end."""
+        await self._start().wait_until(lambda: self._core.has_news, timeout_s)
+        messages: list[Message] = []
+        while len(messages) < max_records and (message := self._core.next()) is not None:
+            messages.append(message)
+            if not self._core.holding.ready:
+                break
+        return messages
+
+    async def commit(self, timeout_s: float = 30.0) -> None:
+        """As `Consumer.commit`."""
+        bell = self._start()
+        number = self._core.holding.queued
+        self._core.committing += 1
+        try:
+            self._ring()
+            settled = await bell.wait_until(lambda: self._core.settled(number), timeout_s)
+        finally:
+            self._core.committing -= 1
+        self._raise_refusal(settled)
+
+    async def close(self) -> None:
+        """Send what is acknowledged, leave the group, stop. A refused acknowledgement raises."""
+        if self._closed:
+            return
+        self._closed = True
+        self._core.stop()
+        try:
+            if self._tasks and self._core.error is None:
+                await self.commit(_CLOSE_TIMEOUT_S)
+        finally:
+            self._core.end()
+            await drive_async.run(self._core.leave(), self._http, self._bell)
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            await self._http.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        try:
+            await self.close()
+        except Exception:
+            if error is None:
+                raise

@@ -1,0 +1,352 @@
+"""How a consumer stays in its group: the core that both consumers share.
+
+Two scripts run side by side: `fetch` joins and polls one answer ahead, `keep` sends
+acknowledgements and heartbeats. A member stays with its node while that answers; when it does not,
+or says that it does not know us, everything held is lost and we join again, through the next node.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import orjson
+from pydantic import BaseModel, ValidationError
+
+from lakequeue.client.calls import Answer, Nodes, Policy, call, pause_before
+from lakequeue.client.effects import Now, Reply, Request, Script, Wait
+from lakequeue.client.holding import Holding, Lost
+from lakequeue.client.message import Message
+from lakequeue.errors import (
+    Broken,
+    EpochSuperseded,
+    Fenced,
+    LakequeueError,
+    NotReady,
+    TryAgain,
+    UnknownMember,
+    Unreachable,
+)
+from lakequeue.wire import Assigned, HeartbeatAnswer, JoinAnswer, JoinRequest
+
+_log = logging.getLogger("lakequeue.consumer")
+OnLost = Callable[[list[Lost]], None]
+OnStatus = Callable[[str], None]
+M = TypeVar("M", bound=BaseModel)
+_ELSEWHERE_AFTER_S = 1.0
+"""With other nodes to go to, one that does not answer is given this long."""
+
+
+@dataclass(slots=True)
+class Member:
+    """A membership: valid at one node."""
+
+    member_id: str
+    nodes: Nodes
+    session_timeout_s: float
+    last_contact: float
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumeOptions:
+    """How to fetch and acknowledge."""
+
+    max_poll_records: int = 1000
+    wait_ms: int = 5_000
+    ack_interval_s: float = 0.05
+    connect_timeout_s: float = 30.0
+
+
+class Consuming:
+    """State and scripts of a consumer. `lock` protects all of it; `ring` says that it changed."""
+
+    def __init__(
+        self,
+        nodes: Nodes,
+        group: str,
+        join: JoinRequest,
+        options: ConsumeOptions,
+        now: Now,
+        ring: Callable[[], None],
+        on_lost: OnLost | None,
+        on_status: OnStatus | None,
+    ) -> None:
+        self.holding = Holding(group)
+        self.member: Member | None = None
+        self.closing = False
+        self.leaving = False
+        self.committing = 0
+        """Callers that wait in `commit`: acknowledgements go out at once."""
+        self.error: LakequeueError | None = None
+        """Why consuming has ended by itself."""
+        self.lock = threading.RLock()
+        self._nodes = nodes
+        self._group_path = f"/v1/groups/{group}"
+        self._join_request = join
+        self._options = options
+        self._now = now
+        self._ring = ring
+        self._on_lost = on_lost
+        self._on_status = on_status
+        self._last_acks = float("-inf")
+
+    # -- the application's side -----------------------------------------------------------------
+
+    @property
+    def has_news(self) -> bool:
+        """`next` will not be in vain: a record, an error, or the end."""
+        return self.holding.ready > 0 or self.error is not None or self.closing
+
+    def next(self) -> Message | None:
+        """The next record; None: there is none now, or (see `closing`) never again."""
+        with self.lock:
+            if self.closing:
+                return None
+            message = self.holding.next()
+            if message is None and self.error is not None:
+                raise self.error
+            room = self.holding.ready == self._options.max_poll_records - 1
+        if room:
+            self._ring()
+        return message
+
+    def ack(self, message: Message, commit_through: bool) -> None:
+        """Queue an acknowledgement."""
+        with self.lock:
+            first = self.holding.ack(message, commit_through)
+        if first:
+            self._ring()
+
+    def settled(self, number: int) -> bool:
+        """The acknowledgements up to `number` are decided, or nobody is left to send them."""
+        return self.holding.settled >= number or self.error is not None
+
+    def stop(self) -> None:
+        """Hand out nothing more. Acknowledgements still go out."""
+        self.closing = True
+        self._ring()
+
+    def end(self) -> None:
+        """Both scripts are to end."""
+        self.closing = self.leaving = True
+        self._ring()
+
+    # -- fetch ----------------------------------------------------------------------------------
+
+    def fetch(self) -> Script[None]:
+        """Join, and keep one poll ahead of the application."""
+        try:
+            yield from self._join(Policy(self._options.connect_timeout_s, lambda: self.closing))
+            while not self.closing:
+                member = self.member
+                if member is None:
+                    yield from self._join(Policy(None, lambda: self.closing))
+                    continue
+                if not self._has_room():
+                    yield Wait(lambda: self._has_room() or self.closing, None)
+                    continue
+                try:
+                    yield from self._poll(member)
+                except (TryAgain, Fenced) as error:
+                    self._forget(member, error)
+        except LakequeueError as error:
+            if not self.closing:
+                self.error = error
+        finally:
+            self._ring()
+
+    def _has_room(self) -> bool:
+        return self.holding.ready < self._options.max_poll_records
+
+    def _join(self, policy: Policy) -> Script[None]:
+        body = self._join_request.model_dump(by_alias=True, exclude_none=True)
+        request = Request("POST", f"{self._group_path}/members", body=orjson.dumps(body))
+        answer = yield from call(self._nodes, request, self._now, policy)
+        joined = _read(JoinAnswer, answer.reply)
+        member = Member(
+            joined.member_id, Nodes(answer.node), joined.session_timeout_ms / 1000, self._now()
+        )
+        with self.lock:
+            self.member = member
+            self.holding.joined(joined.assignment_version, joined.assignment)
+        self._status(f"joined {self._group_path} at {answer.node} as {member.member_id}")
+        self._ring()
+
+    def _poll(self, member: Member) -> Script[None]:
+        options = self._options
+        request = Request(
+            "GET",
+            f"{self._path(member)}/records",
+            {"max": options.max_poll_records, "wait_ms": options.wait_ms},
+            read_timeout_s=options.wait_ms / 1000 + 15.0,
+        )
+        answer = yield from self._ask(member, request)
+        # Not through pydantic: there are thousands of records in it.
+        body: dict[str, Any] = answer.reply.json()
+        told = body.get("assignment")
+        assignment = None if told is None else [Assigned.model_validate(a) for a in told]
+        with self.lock:
+            if self.member is not member:
+                return
+            lost = self.holding.assigned(body.get("assignment_version", 0), assignment)
+            self.holding.received(body["records"], self.ack)
+        self._tell_lost(lost)
+        self._ring()
+
+    # -- keep -----------------------------------------------------------------------------------
+
+    def keep(self) -> Script[None]:
+        """Send acknowledgements and heartbeats, until `end`."""
+        while True:
+            member = self.member
+            if member is not None and self._acks_due():
+                yield from self._send_acks(member)
+            elif self.leaving:
+                return
+            elif member is not None and self._heartbeat_in(member) <= 0:
+                yield from self._heartbeat(member)
+            else:
+                yield Wait(lambda: self._keep_has_work(member), self._next_work_in(member))  # noqa: B023 - looked at before the loop goes on
+
+    def _acks_due(self) -> bool:
+        hurried = self.committing > 0 or self.closing
+        waited = self._now() - self._last_acks >= self._options.ack_interval_s
+        return self.holding.has_acks and (hurried or waited)
+
+    def _heartbeat_in(self, member: Member) -> float:
+        return member.last_contact + member.session_timeout_s / 3 - self._now()
+
+    def _next_work_in(self, member: Member | None) -> float | None:
+        if member is None:
+            return None
+        next_acks = self._last_acks + self._options.ack_interval_s - self._now()
+        until = self._heartbeat_in(member)
+        return max(0.001, min(until, next_acks) if self.holding.has_acks else until)
+
+    def _keep_has_work(self, member: Member | None) -> bool:
+        return self.leaving or self._acks_due() or self.member is not member or self.member is None
+
+    def _send_acks(self, member: Member) -> Script[None]:
+        with self.lock:
+            acks, number = self.holding.take_acks()
+        self._last_acks = self._now()
+        # Order was checked when they were made, so the highest of each partition says it all.
+        body = {"acks": [m.receipt for m in acks], "commit_through": True}
+        request = Request("POST", f"{self._path(member)}/acks", body=orjson.dumps(body))
+        lost: list[Lost] = []
+        try:
+            yield from self._ask(member, request)
+        except EpochSuperseded as error:
+            refused = error.extra.get("refused")
+            if refused is None:
+                refused = [{"topic": m.topic, "partition": m.partition} for m in acks]
+            with self.lock:
+                for item in refused:
+                    place = (item["topic"], item["partition"])
+                    lost += self.holding.refused(place, item.get("current_epoch"))
+        except (TryAgain, Fenced) as error:
+            self._forget(member, error)
+        except LakequeueError as error:
+            with self.lock:
+                self.holding.refusal = self.holding.refusal or error
+        with self.lock:
+            self.holding.acks_settled(number)
+        self._tell_lost(lost)
+        self._ring()
+
+    def _heartbeat(self, member: Member) -> Script[None]:
+        request = Request("POST", f"{self._path(member)}/heartbeat", read_timeout_s=5.0)
+        lost: list[Lost] = []
+        try:
+            answer = yield from call(member.nodes, request, self._now, Policy(0.0, sticky=True))
+            member.last_contact = self._now()
+            beat = _read(HeartbeatAnswer, answer.reply)
+            with self.lock:
+                if self.member is member:
+                    lost = self.holding.assigned(beat.assignment_version, beat.assignment)
+        except UnknownMember as error:
+            self._forget(member, error)
+        except LakequeueError as error:
+            # The poll meets the same trouble and decides; here it is only tried again.
+            _log.debug("heartbeat failed: %s", error)
+            yield Wait(lambda: self.leaving, member.session_timeout_s / 10)
+        self._tell_lost(lost)
+
+    def leave(self) -> Script[None]:
+        """Tell the service that we are gone, if it can be told at once."""
+        member, self.member = self.member, None
+        if member is None:
+            return
+        request = Request("DELETE", self._path(member), read_timeout_s=5.0)
+        try:
+            yield from call(member.nodes, request, self._now, Policy(0.0, sticky=True))
+        except LakequeueError as error:
+            # The session timeout ends the membership as well.
+            _log.debug("leaving failed: %s", error)
+
+    # -- shared ---------------------------------------------------------------------------------
+
+    def _ask(self, member: Member, request: Request) -> Script[Answer]:
+        """Ask the member's node, patiently while the membership may live."""
+        failing_since: float | None = None
+        attempt = 0
+        while True:
+            try:
+                answer = yield from call(member.nodes, request, self._now, Policy(0.0, sticky=True))
+                member.last_contact = self._now()
+                return answer
+            except TryAgain as error:
+                attempt += 1
+                failing_since = self._now() if failing_since is None else failing_since
+                elsewhere = len(self._nodes) > 1 and isinstance(error, Unreachable | NotReady)
+                patience = _ELSEWHERE_AFTER_S if elsewhere else member.session_timeout_s
+                pause = max(pause_before(attempt), error.retry_after_s or 0.0)
+                if self.leaving or self._now() + pause - failing_since > patience:
+                    raise
+                if attempt == 1:
+                    self._status(f"{error.detail}; trying again")
+                yield Wait(lambda: self.leaving or self.member is not member, pause)
+                if self.member is not member:
+                    raise
+
+    def _forget(self, member: Member, error: LakequeueError) -> None:
+        with self.lock:
+            if self.member is not member:
+                return
+            self.member = None
+            lost = self.holding.lose_all(error.detail)
+            if isinstance(error, Unreachable | NotReady):
+                self._nodes.leave(member.nodes.current)
+        self._status(f"{error.detail}; joining again")
+        self._tell_lost(lost)
+        self._ring()
+
+    def _path(self, member: Member) -> str:
+        return f"{self._group_path}/members/{member.member_id}"
+
+    def _tell_lost(self, lost: list[Lost]) -> None:
+        if not lost or self._on_lost is None:
+            return
+        try:
+            self._on_lost(lost)
+        except Exception:  # noqa: BLE001 - a fault of the user's callback must not end consuming
+            _log.exception("on_lost failed")
+
+    def _status(self, line: str) -> None:
+        _log.info(line)
+        if self._on_status is None:
+            return
+        try:
+            self._on_status(line)
+        except Exception:  # noqa: BLE001 - as above
+            _log.exception("on_status failed")
+
+
+def _read(model: type[M], reply: Reply) -> M:
+    try:
+        return model.model_validate_json(reply.body)
+    except ValidationError as e:
+        raise Broken(f"the answer cannot be read: {e}") from e

@@ -1,0 +1,211 @@
+"""What a member of a group holds: partitions, records fetched ahead, acknowledgements to send.
+
+Rules only. A record is handed out only while its partition is held under the epoch that it was
+delivered under; an acknowledgement of anything else is refused here, before it is sent.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from lakequeue.client.message import Message
+from lakequeue.errors import EpochSuperseded, LakequeueError, SkippedRecords
+from lakequeue.wire import Assigned
+
+Place = tuple[str, int]
+"""(topic, partition)"""
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """A partition that this consumer does not own any more."""
+
+    topic: str
+    partition: int
+    epoch: int | None
+    """Epoch that we held it under."""
+    current_epoch: int | None
+    """Epoch of the new owner, when it is known."""
+    reason: str
+
+    def error(self, group: str) -> EpochSuperseded:
+        """What an acknowledgement for it meets."""
+        current = "a newer one" if self.current_epoch is None else self.current_epoch
+        return EpochSuperseded(
+            f"{self.topic}/{self.partition} of group {group}: epoch {self.epoch} presented, "
+            f"{current} current ({self.reason})",
+            hint="its records are delivered again to the new owner; nothing is to be done",
+            topic=self.topic,
+            partition=self.partition,
+            epoch=self.epoch,
+            current_epoch=self.current_epoch,
+        )
+
+
+class Holding:
+    """The partitions of one consumer, over all its memberships (terms)."""
+
+    def __init__(self, group: str) -> None:
+        self.term = 0
+        self.assignment: dict[Place, int | None] = {}
+        self.refusal: LakequeueError | None = None
+        """First acknowledgement that was refused since somebody last asked."""
+        self.queued = 0
+        """Acknowledgements made; the number of the newest."""
+        self.settled = 0
+        """All acknowledgements up to this number are durable or refused."""
+        self._group = group
+        self._version = -1
+        self._ready: deque[Message] = deque()
+        self._unacked: dict[Place, deque[int]] = {}
+        self._marks: dict[Place, Message] = {}
+        self._in_flight: dict[Place, Message] = {}
+        self._lost: dict[Place, Lost] = {}
+
+    # -- membership -----------------------------------------------------------------------------
+
+    def joined(self, version: int, assignment: Iterable[Assigned]) -> None:
+        """A new membership: a new term."""
+        self.term += 1
+        self._version = -1
+        self.assigned(version, assignment)
+
+    def assigned(self, version: int, assignment: Iterable[Assigned] | None) -> list[Lost]:
+        """The service tells what we own; older news than what we know are ignored."""
+        if assignment is None or version < self._version:
+            return []
+        self._version = version
+        new = {(a.topic, a.partition): a.epoch for a in assignment}
+        lost = [
+            Lost(*place, epoch, new.get(place), "revoked" if place not in new else "newer epoch")
+            for place, epoch in self.assignment.items()
+            if place not in new or (epoch is not None and new[place] != epoch)
+        ]
+        self._forget(lost)
+        self.assignment = new
+        for place in new:
+            self._lost.pop(place, None)
+        return lost
+
+    def lose_all(self, reason: str) -> list[Lost]:
+        """The membership has ended: nothing of it counts any more."""
+        lost = [Lost(*place, epoch, None, reason) for place, epoch in self.assignment.items()]
+        unsent = {**self._in_flight, **self._marks}
+        self._forget(lost)
+        self.assignment = {}
+        self._marks, self._in_flight = {}, {}
+        self.settled = self.queued
+        for place, message in unsent.items():
+            self._refuse(self._lost.get(place) or _gone(message, reason))
+        return lost
+
+    def refused(self, place: Place, current_epoch: int | None) -> list[Lost]:
+        """The service refused an acknowledgement: somebody newer owns the partition."""
+        message = self._in_flight.get(place)
+        epoch = message.epoch if message else self.assignment.get(place)
+        lost = Lost(*place, epoch, current_epoch, "taken over")
+        self._refuse(lost)
+        if place not in self.assignment or self.assignment[place] != epoch:
+            return []
+        self._forget([lost])
+        del self.assignment[place]
+        return [lost]
+
+    def _forget(self, lost: list[Lost]) -> None:
+        for item in lost:
+            place = (item.topic, item.partition)
+            self._lost[place] = item
+            self._unacked.pop(place, None)
+        if lost:
+            gone = {(item.topic, item.partition) for item in lost}
+            self._ready = deque(m for m in self._ready if (m.topic, m.partition) not in gone)
+
+    def _refuse(self, lost: Lost) -> None:
+        self.refusal = self.refusal or lost.error(self._group)
+
+    # -- delivery -------------------------------------------------------------------------------
+
+    def received(self, records: Iterable[dict[str, Any]], ack: Any) -> None:
+        """Records of a poll, whose assignment has been told before."""
+        held = self.assignment
+        for raw in records:
+            place = (raw["topic"], raw["partition"])
+            if place in held:
+                self._ready.append(Message(raw, held[place], self.term, ack))
+
+    @property
+    def ready(self) -> int:
+        """Records that wait to be handed out."""
+        return len(self._ready)
+
+    def next(self) -> Message | None:
+        """The next record, which the application now has to acknowledge."""
+        if not self._ready:
+            return None
+        message = self._ready.popleft()
+        place = (message.topic, message.partition)
+        unacked = self._unacked.get(place)
+        if unacked is None:
+            unacked = self._unacked[place] = deque()
+        unacked.append(message.offset)
+        return message
+
+    def holds(self, message: Message) -> bool:
+        """`message` may still be processed: nobody else has its partition."""
+        place = (message.topic, message.partition)
+        return (
+            message.term == self.term
+            and place in self.assignment
+            and self.assignment[place] in {message.epoch, None}
+        )
+
+    # -- acknowledgements -----------------------------------------------------------------------
+
+    def ack(self, message: Message, commit_through: bool) -> bool:
+        """Queue it. True when it is the first one to send. Raises `SkippedRecords`."""
+        place = (message.topic, message.partition)
+        if not self.holds(message):
+            self._refuse(self._lost.get(place) or _gone(message, "the membership has ended"))
+            return False
+        unacked = self._unacked.get(place)
+        if not unacked or message.offset < unacked[0]:
+            return False
+        if unacked[0] != message.offset and not commit_through:
+            raise SkippedRecords(
+                f"{message.topic}/{message.partition}: offset {message.offset} acknowledged, "
+                f"{unacked[0]} is not yet",
+                hint="acknowledge in order, or say commit_through=True",
+            )
+        while unacked and unacked[0] <= message.offset:
+            unacked.popleft()
+        first = not self._marks
+        self._marks[place] = message
+        self.queued += 1
+        return first
+
+    @property
+    def has_acks(self) -> bool:
+        """Something is to be sent."""
+        return bool(self._marks)
+
+    def take_acks(self) -> tuple[list[Message], int]:
+        """The newest acknowledged record of each partition, and the number that settles them."""
+        self._in_flight, self._marks = self._marks, {}
+        return list(self._in_flight.values()), self.queued
+
+    def acks_settled(self, number: int) -> None:
+        """All up to `number` are durable, or refused."""
+        self._in_flight = {}
+        self.settled = max(self.settled, number)
+
+    def take_refusal(self) -> LakequeueError | None:
+        """The first refusal since the last call."""
+        refusal, self.refusal = self.refusal, None
+        return refusal
+
+
+def _gone(message: Message, reason: str) -> Lost:
+    return Lost(message.topic, message.partition, message.epoch, None, reason)
