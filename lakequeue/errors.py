@@ -298,6 +298,24 @@ class MissingDependency(Broken):
     code = "missing_dependency"
 
 
+class PortInUse(Broken):
+    """Another process listens on the port: stop it, or choose another port."""
+
+    code = "port_in_use"
+
+
+class AlreadyRunning(Broken):
+    """One `lakequeue up` serves a root: use the one that runs, or stop it."""
+
+    code = "already_running"
+
+
+class StartFailed(Broken):
+    """A service of `lakequeue up` did not become ready: the detail ends with its log."""
+
+    code = "start_failed"
+
+
 def _tree(cls: type[LakequeueError]) -> dict[str, type[LakequeueError]]:
     found = {cls.code: cls}
     for sub in cls.__subclasses__():
