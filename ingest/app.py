@@ -1,0 +1,225 @@
+"""The HTTP calls of an ingest node (port 8080)."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import orjson
+import structlog
+from flask import Response, request
+from flask_openapi3 import Info, OpenAPI
+from pydantic import BaseModel, Field
+from werkzeug.exceptions import HTTPException
+
+from ingest import openapi
+from ingest.bodies import media_type, query_of, request_of
+from ingest.decompression import decompress, too_large_body
+from ingest.metrics import Metrics
+from ingest.node import IngestNode, refuse_value_schema
+from lakequeue import wire
+from lakequeue.errors import Broken, InvalidRequest, LakequeueError, MalformedBody, TryAgain
+from lakequeue.steps import Step, reach
+from queue_tables.topics import Topic
+
+log = structlog.get_logger(__name__)
+
+_PIECE = 256 << 10
+_MAX_CONFIG_BYTES = 1 << 20
+_DEFAULT_RETRY_S = 1.0
+
+
+class TopicPath(BaseModel):
+    """The topic that a call is about."""
+
+    topic: str = Field(description="1 to 249 characters of A-Z a-z 0-9 . _ -")
+
+
+def create_app(node: IngestNode) -> OpenAPI:
+    """The WSGI application of a node."""
+    metrics = Metrics(node)
+    node.on_committed = metrics.committed
+    info = Info(title="lakequeue ingest", version="1", description=openapi.DESCRIPTION)
+    app = OpenAPI(__name__, info=info, doc_ui=False, static_folder=None)
+    app.url_map.strict_slashes = False
+    _errors(app)
+    _topics(app, node)
+    _records(app, node, metrics)
+    _state(app, node, metrics)
+    return app
+
+
+def _topics(app: OpenAPI, node: IngestNode) -> None:
+    @app.get("/v1/topics", summary="List the topics", responses={200: wire.TopicList})
+    def list_topics() -> Response:
+        node.topics.refresh()
+        return _json({"topics": [_described(t) for t in node.topics.list()]})
+
+    @app.get("/v1/topics/<topic>", summary="Describe a topic", **openapi.DESCRIBE)
+    def get_topic(path: TopicPath) -> Response:
+        node.topics.refresh()
+        return _json(_described(node.topics.get(path.topic)))
+
+    @app.put("/v1/topics/<topic>", summary="Create a topic", **openapi.CREATE)
+    def put_topic(path: TopicPath) -> Response:
+        config = _config()
+        refuse_value_schema(config.get("value_schema"))
+        topic, created = node.topics.create(path.topic, **config)
+        return _json(_described(topic), 201 if created else 200)
+
+    @app.patch("/v1/topics/<topic>", summary="Alter a topic", **openapi.ALTER)
+    def patch_topic(path: TopicPath) -> Response:
+        changes = _config()
+        refuse_value_schema(changes.get("value_schema"))
+        return _json(_described(node.topics.alter(path.topic, **changes)))
+
+    @app.delete("/v1/topics/<topic>", summary="Delete a topic", **openapi.DELETE)
+    def delete_topic(path: TopicPath) -> Response:
+        node.topics.delete(path.topic)
+        return Response(status=204)
+
+
+def _records(app: OpenAPI, node: IngestNode, metrics: Metrics) -> None:
+    settings = node.settings
+
+    @app.post("/v1/topics/<topic>/records", summary="Produce records", **openapi.PRODUCE)
+    def produce(path: TopicPath) -> Response:
+        started = time.perf_counter()
+        try:
+            kind = media_type(request.headers.get("Content-Type", ""))
+            query, envelope = query_of(request.args, kind)
+            topic = node.topic(path.topic)
+            refuse_value_schema(topic.value_schema)
+            with node.budget.lease() as lease:
+                body = _body(settings.max_request_bytes, lease.grow)
+                parsed = request_of(body, kind, envelope, topic.topic_id, node.limits_of(topic))
+                del body
+                count, size = len(parsed.rows), parsed.rows.total_bytes
+                lease.shrink_to(size)
+                answer = node.produce(parsed, topic, query)
+        except LakequeueError as e:
+            e.stored = e.stored or "no"
+            metrics.refused(e.code)
+            raise
+        metrics.produced(count, size, time.perf_counter() - started)
+        response = _json(answer)
+        response.call_on_close(lambda: reach(Step.INGEST_ANSWERED))
+        return response
+
+
+def _state(app: OpenAPI, node: IngestNode, metrics: Metrics) -> None:
+    @app.get("/healthz", summary="The process answers")
+    def healthz() -> Response:
+        return _json({"status": "alive", "node": node.node, "shard": node.appender.shard})
+
+    @app.get("/readyz", summary="200: send requests here; 503 says why not")
+    def readyz() -> Response:
+        troubles = [{"code": t.code, "detail": t.detail} for t in node.troubles()]
+        state = {
+            "status": "not_ready" if troubles else "ready",
+            "reasons": troubles,
+            "node": node.node,
+            "shard": node.appender.shard,
+            "queue_id": node.root.queue_id,
+            "zookeeper": node.presence.state,
+        }
+        return _json(state, 503 if troubles else 200)
+
+    @app.get("/metrics", summary="Prometheus metrics")
+    def show_metrics() -> Response:
+        return Response(metrics.text(), content_type="text/plain; version=0.0.4; charset=utf-8")
+
+    @app.route("/openapi.json")
+    def openapi_json() -> Response:
+        return _json(app.api_doc)
+
+
+# -- bodies and answers -------------------------------------------------------------------------
+
+
+def _body(limit: int, grow: Any) -> bytes:
+    """The request's body, unpacked, never more than `limit` bytes; memory is taken by `grow`."""
+    length = request.content_length
+    if length is not None and length > limit:
+        raise too_large_body(limit)
+    packed = _read(limit, None if length is None else length, grow)
+    return decompress(packed, request.headers.get("Content-Encoding", ""), limit, grow)
+
+
+def _read(limit: int, length: int | None, grow: Any) -> bytes:
+    if length is not None:
+        grow(length)
+    pieces: list[bytes] = []
+    total = 0
+    while piece := request.stream.read(_PIECE):
+        total += len(piece)
+        if total > limit:
+            raise too_large_body(limit)
+        if length is None:
+            grow(len(piece))
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def _config() -> dict[str, Any]:
+    """The JSON object of a topic call; an empty body is an empty object."""
+    body = _body(_MAX_CONFIG_BYTES, lambda _: None)
+    if not body.strip():
+        return {}
+    try:
+        config = orjson.loads(body)
+    except orjson.JSONDecodeError as e:
+        raise MalformedBody(f"the body is not JSON: {e}", hint='send {"partitions": 4}') from None
+    if not isinstance(config, dict):
+        raise MalformedBody("the body is not an object", hint='send {"partitions": 4}')
+    return config
+
+
+def _described(topic: Topic) -> dict[str, Any]:
+    return {"topic": topic.topic, "topic_id": topic.topic_id, "version": topic.version} | (
+        topic.config
+    )
+
+
+def _json(body: Any, status: int = 200, content_type: str = wire.JSON) -> Response:
+    return Response(orjson.dumps(body), status=status, content_type=content_type)
+
+
+def _problem(error: LakequeueError) -> Response:
+    if isinstance(error, TryAgain) and error.retry_after_s is None:
+        error.retry_after_s = _DEFAULT_RETRY_S
+    response = _json(error.to_problem(), error.http_status, wire.PROBLEM)
+    if error.retry_after_s is not None:
+        # Whole seconds, as the header wants them, and never 0; the body has the exact time.
+        response.headers["Retry-After"] = str(max(1, round(error.retry_after_s)))
+    return response
+
+
+def _errors(app: OpenAPI) -> None:
+    @app.errorhandler(LakequeueError)
+    def ours(error: LakequeueError) -> Response:
+        return _problem(error)
+
+    @app.errorhandler(HTTPException)
+    def of_http(error: HTTPException) -> Response:
+        status = error.code or 500
+        body = InvalidRequest(error.description or error.name, hint="see /openapi.json").to_problem()
+        code = error.name.lower().replace(" ", "_")
+        body |= {"status": status, "code": code, "title": error.name, "stored": "no"}
+        body["type"] = f"urn:lakequeue:error:{code}"
+        response = _json(body, status, wire.PROBLEM)
+        for name, value in error.get_headers():
+            if name.lower() == "allow":
+                response.headers[name] = value
+        return response
+
+    @app.errorhandler(Exception)
+    def unexpected(error: Exception) -> Response:
+        log.exception("unexpected error", path=request.path, exc_info=error)
+        return _problem(
+            Broken(
+                f"unexpected {type(error).__name__}; the log of this node has the details",
+                hint="report it, with the log",
+                stored="unknown",
+            )
+        )

@@ -1,0 +1,140 @@
+"""The one committer of this process's inbox shard: stamps a group, commits it, ends up durable."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+
+from ingest.expectations import Expectations, Ticket
+from ingest.rows import Request, to_table
+from lakequeue.clock import HybridClock
+from lakequeue.errors import (
+    LakequeueError,
+    RootUnusable,
+    ShardSealed,
+    StorageUnavailable,
+)
+from lakequeue.records import ShardName, Stamp, Version
+from lakequeue.steps import Step, reach
+from queue_tables.root import QueueRoot
+from queue_tables.shards import ShardWriter
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True)
+class Submission:
+    """A request on its way into a group; `ticket` if it waits to be ordered."""
+
+    request: Request
+    ticket: Ticket | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A durable group: what each of its requests is answered with."""
+
+    shard: ShardName
+    stamp: Stamp
+    version: Version
+    rows: int
+    seconds: float
+
+
+class Appender:
+    """Owns the shard and the clock; `commit` is called by the group committer's thread alone."""
+
+    def __init__(
+        self, root: QueueRoot, node: str, clock: HybridClock, expectations: Expectations
+    ) -> None:
+        self._root = root
+        self._node = node
+        self._clock = clock
+        self._expectations = expectations
+        self._writer = ShardWriter.create(root, "inbox", node)
+        self._failure: LakequeueError | None = None
+        self.on_committed: Callable[[Committed], None] = lambda _: None
+        self.incarnations = 1
+
+    @property
+    def shard(self) -> ShardName:
+        """The shard that takes the next group."""
+        return self._writer.name
+
+    @property
+    def newest_stamp(self) -> Stamp:
+        """The newest stamp given or seen."""
+        return self._clock.last
+
+    @property
+    def failure(self) -> LakequeueError | None:
+        """Why the newest commit failed; None if it did not."""
+        return self._failure
+
+    def commit(self, group: list[Submission]) -> Committed:
+        """Commit a group, durable when this returns.
+
+        Raises `StorageFull` or `StorageUnavailable`, with `stored` "no", or "unknown" when it
+        could not be found out.
+        """
+        started = time.perf_counter()
+        for submission in group:
+            self._clock.observe(submission.request.after)
+        stamp = self._clock.next()
+        reach(Step.INGEST_SEALED)
+        try:
+            version = self._append(group, stamp)
+        except LakequeueError as e:
+            self._failure = _answerable(e)
+            log.warning("group not committed", error=self._failure.detail, code=e.code)
+            raise self._failure from e
+        self._failure = None
+        rows = sum(len(s.request.rows) for s in group)
+        committed = Committed(self.shard, stamp, version, rows, time.perf_counter() - started)
+        self.on_committed(committed)
+        return committed
+
+    def _append(self, group: list[Submission], stamp: Stamp) -> Version:
+        table = to_table([s.request for s in group])
+        tickets = _number(group)
+        while True:
+            shard = self._writer.name
+            if tickets:
+                # Before the commit: the order job may be done with it before `append` returns.
+                self._expectations.expect(shard, stamp, tickets)
+            try:
+                return self._writer.append(table, stamp)
+            except ShardSealed:
+                # We were taken for dead (a long pause, say). Nothing of this group is in the old
+                # shard, so a new incarnation takes it, under the same stamp.
+                self._expectations.forget(shard, stamp)
+                self._writer = ShardWriter.create(self._root, "inbox", self._node)
+                self.incarnations += 1
+                log.warning("shard sealed by another", sealed=shard, opened=self._writer.name)
+            except BaseException:
+                self._expectations.forget(shard, stamp)
+                raise
+
+
+def _number(group: list[Submission]) -> list[Ticket]:
+    """Tell each ticket where its rows begin; the tickets of the group."""
+    first_row = 0
+    tickets: list[Ticket] = []
+    for submission in group:
+        if submission.ticket is not None:
+            submission.ticket.first_row = first_row
+            tickets.append(submission.ticket)
+        first_row += len(submission.request.rows)
+    return tickets
+
+
+def _answerable(error: LakequeueError) -> LakequeueError:
+    """A storage error as a producer should hear it: to be retried, and whether it is stored."""
+    if error.retryable and error.http_status != 409:
+        error.stored = error.stored or "no"
+        return error
+    stored = error.stored or ("no" if isinstance(error, RootUnusable) else "unknown")
+    return StorageUnavailable(error.detail, hint=error.hint, stored=stored, retry_after_s=5.0)

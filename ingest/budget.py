@@ -1,0 +1,72 @@
+"""The bound on memory: bytes of bodies being read, parsed and committed, over all requests."""
+
+from __future__ import annotations
+
+import threading
+from types import TracebackType
+from typing import Self
+
+from lakequeue.errors import Overloaded
+
+RETRY_AFTER_S = 0.5
+"""A full budget of 64 MiB is committed in less, so a client that waits this long finds room."""
+
+
+class Budget:
+    """A number of bytes that requests share. Thread-safe; it never waits."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.used = 0
+        self._lock = threading.Lock()
+
+    def lease(self) -> Lease:
+        """A share that grows by need and is given back at the end of the `with`."""
+        return Lease(self)
+
+    def take(self, size: int) -> None:
+        """Reserve `size` bytes. Raises `Overloaded` when they are not there."""
+        with self._lock:
+            if self.used + size > self.limit:
+                raise Overloaded(
+                    f"{self.used} of {self.limit} bytes are in use, {size} more are needed",
+                    hint="wait as long as Retry-After says, then send again",
+                    stored="no",
+                    retry_after_s=RETRY_AFTER_S,
+                )
+            self.used += size
+
+    def give(self, size: int) -> None:
+        """Give `size` bytes back."""
+        with self._lock:
+            self.used -= size
+
+
+class Lease:
+    """What one request holds of the budget."""
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+        self.held = 0
+
+    def grow(self, size: int) -> None:
+        """Hold `size` bytes more. Raises `Overloaded`."""
+        self._budget.take(size)
+        self.held += size
+
+    def shrink_to(self, size: int) -> None:
+        """Hold `size` bytes, unless it is less already."""
+        if size < self.held:
+            self._budget.give(self.held - size)
+            self.held = size
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.shrink_to(0)

@@ -1,0 +1,254 @@
+"""An ingest node: everything one process holds, from the topics to the shard it commits to."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+from ingest.appender import Appender, Committed, Submission
+from ingest.budget import Budget
+from ingest.expectations import Expectations, Outcome, Ticket
+from ingest.order_tail import OrderTail
+from ingest.presence import Presence
+from ingest.rows import NO_PARTITION, NO_TIMESTAMP, Request
+from ingest.validation import Limits
+from lakequeue import wire
+from lakequeue.clock import HybridClock, WallClock, wall_micros
+from lakequeue.errors import ClockSkew, InvalidRequest, OrderTimeout, TooLarge, UnknownTopic
+from lakequeue.partitioner import StickyRoundRobin
+from lakequeue.settings import IngestSettings, Settings
+from queue_tables.group_commit import GroupCommitter
+from queue_tables.root import QueueRoot
+from queue_tables.shards import highest_stamp
+from queue_tables.topics import Topic, TopicStore
+
+_TOPICS_FRESH_S = 1.0
+_MAX_SKEW_S = 5.0
+_ASSUMED_ROOM = 64 << 20
+"""Free bytes below which a local disk counts as full: the groups under way must still fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """A reason not to be ready."""
+
+    code: str
+    detail: str
+
+
+class IngestNode:
+    """Opens the root and a shard of its own at construction; `close` drains.
+
+    Thread-safe. Raises what `QueueRoot.open` raises when the root is not usable.
+    """
+
+    def __init__(
+        self, settings: Settings, node: str, url: str = "", *, wall: WallClock = wall_micros
+    ) -> None:
+        self.settings: IngestSettings = settings.ingest
+        self.node = node
+        self._wall = wall
+        self.root = QueueRoot.open(settings.root)
+        self.topics = TopicStore(self.root)
+        self._topics_at = time.monotonic()
+        self.budget = Budget(max(self.settings.max_pending_bytes, self.settings.max_request_bytes))
+        self._expectations = Expectations()
+        self.stopping = threading.Event()
+        self._order_tail = OrderTail(self.root, self._expectations, self.stopping)
+        clock = HybridClock(wall, highest_stamp(self.root, "inbox", node))
+        self.appender = Appender(self.root, node, clock, self._expectations)
+        self.appender.on_committed = self._committed
+        self.on_committed: Callable[[Committed], None] = lambda _: None
+        self.presence = Presence(
+            settings.zookeeper,
+            self.root.queue_id,
+            node,
+            {"url": url, "shard": self.appender.shard},
+            settings.coordination,
+        )
+        self.committer: GroupCommitter[Submission, Committed] = GroupCommitter(
+            self.appender.commit,
+            linger_ms=self.settings.linger_ms,
+            max_group_bytes=self.settings.max_group_bytes,
+            max_pending_bytes=self.budget.limit,
+            name="ingest-committer",
+        )
+        self._sticky: dict[str, StickyRoundRobin] = {}
+        self._sticky_lock = threading.Lock()
+
+    # -- topics -------------------------------------------------------------------------------------
+
+    def topic(self, name: str) -> Topic:
+        """The topic, at most a second behind what other nodes changed. Raises `UnknownTopic`."""
+        now = time.monotonic()
+        if now - self._topics_at > _TOPICS_FRESH_S:
+            self._topics_at = now
+            self.topics.refresh()
+        try:
+            return self.topics.get(name)
+        except UnknownTopic as e:
+            e.stored = "no"
+            raise
+
+    def limits_of(self, topic: Topic) -> Limits:
+        """What a request to this topic may hold."""
+        most = self.settings.max_record_bytes
+        return Limits(
+            partitions=topic.partitions,
+            partitioner=topic.partitioner,
+            max_record_bytes=min(most, topic.max_record_bytes or most),
+            max_records=self.settings.max_request_records,
+        )
+
+    # -- produce ------------------------------------------------------------------------------------
+
+    def produce(self, request: Request, topic: Topic, query: wire.ProduceQuery) -> dict[str, Any]:
+        """Commit a request, and wait for its offsets if it says so; the body of the 200.
+
+        Raises `ClockSkew`, `TooLarge`, `Overloaded`, `NotReady`, storage errors, `OrderTimeout`.
+        """
+        self._check(request)
+        self._complete(request, topic.partitions)
+        waits = query.wait == "ordered"
+        ticket = Ticket(len(request.rows)) if waits else None
+        deadline = time.monotonic() + query.timeout_ms / 1_000
+        future = self.committer.submit(Submission(request, ticket), request.rows.total_bytes)
+        committed = future.result()
+        outcomes = self._outcomes(ticket, deadline, request, committed) if ticket else None
+        return answer_of(request, committed.stamp, outcomes)
+
+    def _check(self, request: Request) -> None:
+        now = self._wall()
+        ahead_s = (request.after - now) / 1e6
+        if ahead_s > self.settings.max_carried_ahead_s:
+            raise ClockSkew(
+                f"after = {request.after} is {ahead_s:.1f} s ahead of this node's clock",
+                hint="a clock is off: mend NTP on this node or on the one that gave the stamp",
+                stored="no",
+                retry_after_s=max(1.0, ahead_s - self.settings.max_carried_ahead_s),
+            )
+        size = request.rows.total_bytes
+        if request.atomic and size > self.settings.max_group_bytes:
+            raise TooLarge(
+                f"an atomic request of {size} bytes, at most {self.settings.max_group_bytes} "
+                "(max_group_bytes) fit into one commit",
+                hint="send less in one atomic request",
+                stored="no",
+            )
+
+    def _complete(self, request: Request, partitions: int) -> None:
+        """Fill in what depends on this node: arrival, keyless partitions, the request's id."""
+        rows = request.rows
+        request.request_id = uuid4().hex
+        if NO_TIMESTAMP in rows.timestamps:
+            now = self._wall()
+            rows.timestamps = [now if t == NO_TIMESTAMP else t for t in rows.timestamps]
+        if NO_PARTITION in rows.partitions:
+            with self._sticky_lock:
+                rule = self._sticky.setdefault(request.topic_id, StickyRoundRobin())
+                for i, partition in enumerate(rows.partitions):
+                    if partition == NO_PARTITION:
+                        rows.partitions[i] = rule.take(rows.sizes[i], partitions)
+
+    def _outcomes(
+        self, ticket: Ticket, deadline: float, request: Request, committed: Committed
+    ) -> list[Outcome]:
+        ticket.settled.wait(max(0.0, deadline - time.monotonic()))
+        if ticket.outcomes is not None:
+            return ticket.outcomes
+        self._expectations.abandon(ticket)
+        why = "this node is stopping" if self.stopping.is_set() else "not ordered in time"
+        raise OrderTimeout(
+            f"the {ticket.count} records are stored, and {why}",
+            hint="send again with the same message ids to learn the offsets, or read the log",
+            stored="yes",
+            retry_after_s=1.0,
+            **answer_of(request, committed.stamp, None),
+        )
+
+    def _committed(self, committed: Committed) -> None:
+        self.presence.ring(committed.version)
+        self.on_committed(committed)
+
+    # -- state --------------------------------------------------------------------------------------
+
+    def troubles(self) -> list[Trouble]:
+        """Why this node should get no requests now; [] when it is ready."""
+        found: list[Trouble] = []
+        if self.stopping.is_set():
+            found.append(Trouble("stopping", "the node is draining"))
+        failure = self.appender.failure
+        if failure is not None and not self._mended(failure.code):
+            found.append(Trouble(failure.code, f"the newest commit failed: {failure.detail}"))
+        elif (free := self._free_bytes()) is not None and free < self._needed_bytes():
+            found.append(Trouble("storage_full", f"{free} bytes are free on the root's disk"))
+        ahead_s = (self.appender.newest_stamp - self._wall()) / 1e6
+        if ahead_s > _MAX_SKEW_S:
+            found.append(
+                Trouble("clock_skew", f"the clock is {ahead_s:.1f} s behind this node's own stamps")
+            )
+        skew_s = self.presence.skew_s
+        if skew_s is not None and abs(skew_s) > _MAX_SKEW_S:
+            found.append(Trouble("clock_skew", f"the clock is {skew_s:+.1f} s off ZooKeeper's"))
+        return found
+
+    def _mended(self, code: str) -> bool:
+        """A full disk is ready again as soon as there is room; other storage after a commit."""
+        if code != "storage_full":
+            return False
+        free = self._free_bytes()
+        return free is not None and free >= self._needed_bytes()
+
+    def _needed_bytes(self) -> int:
+        return min(_ASSUMED_ROOM, 2 * self.settings.max_group_bytes)
+
+    def _free_bytes(self) -> int | None:
+        path = self.root.store.local_path
+        try:
+            return None if path is None else shutil.disk_usage(path).free
+        except OSError:
+            return None
+
+    def close(self, timeout_s: float | None = None) -> None:
+        """Take no more, commit what was taken, answer, end the session."""
+        self.stopping.set()
+        self.committer.drain(timeout_s)
+        self._order_tail.close()
+        self.presence.close()
+
+
+def answer_of(request: Request, stamp: int, outcomes: list[Outcome] | None) -> dict[str, Any]:
+    """The body of a produce answer (`wire.ProduceAnswer`), as plain values: it may be long."""
+    ids = request.rows.message_ids
+    if outcomes is None:
+        partitions = request.rows.partitions
+        records: list[dict[str, Any]] = [
+            {"partition": p, "message_id": m} for p, m in zip(partitions, ids, strict=True)
+        ]
+    else:
+        records = [_ordered(o, m) for o, m in zip(outcomes, ids, strict=True)]
+    return {"records": records, "stamp": stamp}
+
+
+def _ordered(outcome: Outcome, message_id: str | None) -> dict[str, Any]:
+    record: dict[str, Any] = {"partition": outcome.partition, "message_id": message_id}
+    if outcome.reason is not None:
+        return record | {"reason": outcome.reason}
+    record["offset"] = outcome.offset
+    return record | {"duplicate": True} if outcome.duplicate else record
+
+
+def refuse_value_schema(given: Any) -> None:
+    """Raise `InvalidRequest`: a schema that is not checked must not be set."""
+    if given is not None:
+        raise InvalidRequest(
+            "value_schema is not supported by this release",
+            hint="leave it out: values are taken as they are",
+            field="value_schema",
+            stored="no",
+        )

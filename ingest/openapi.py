@@ -1,0 +1,108 @@
+"""What `/openapi.json` says beyond the paths: bodies, parameters and answers of each call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from lakequeue import wire
+
+DESCRIPTION = (
+    "Topics, and records into them. A 200 to a produce call means that every record is durable. "
+    "Errors are application/problem+json with `code`, `detail`, `hint`, `retryable` and `stored`."
+)
+
+
+class Problem(BaseModel):
+    """An error, RFC 9457; produce calls also say `stored`, and name `record` and `field`."""
+
+    type: str
+    title: str
+    status: int
+    code: str
+    detail: str
+    hint: str
+    retryable: bool
+    stored: str | None = Field(None, description="no, unknown or yes")
+    retry_after_s: float | None = None
+    record: int | None = Field(None, description="index of the bad record in the request")
+    field: str | None = Field(None, description="the bad field")
+
+
+class RecordIn(BaseModel):
+    """One record of a produce request."""
+
+    key: Any = Field(None, description="text or JSON; bytes as key_base64")
+    key_base64: str | None = None
+    value: Any = Field(None, description="text or JSON, null for none; bytes as value_base64")
+    value_base64: str | None = None
+    headers: dict[str, str] | list[dict[str, Any]] | None = None
+    partition: int | None = Field(None, description="default: by key, else round robin")
+    message_id: str | None = Field(None, description="deduplicated by it")
+    timestamp: int | str | None = Field(None, description="microseconds since 1970, or RFC 3339")
+
+
+class ProduceIn(wire.ProduceEnvelope):
+    """A produce request in JSON."""
+
+    records: list[RecordIn]
+
+
+def _schema(model: type[BaseModel]) -> dict[str, Any]:
+    """A JSON Schema that stands for itself, with its definitions inside."""
+    return model.model_json_schema(mode="validation")
+
+
+def _problems(*statuses: int) -> dict[Any, Any]:
+    return dict.fromkeys(statuses, Problem)
+
+
+def _body(model: type[BaseModel]) -> dict[str, Any]:
+    content = {wire.JSON: {"schema": _schema(model)}}
+    return {"requestBody": {"required": True, "content": content}}
+
+
+def _parameter(name: str, schema: dict[str, Any]) -> dict[str, Any]:
+    return {"name": name, "in": "query", "required": False, "schema": schema}
+
+
+_BYTES = {"schema": {"type": "string", "format": "binary"}}
+_QUERY = [
+    _parameter(name, schema)
+    for model in (wire.ProduceQuery, wire.ProduceEnvelope)
+    for name, schema in _schema(model)["properties"].items()
+    if name not in {"consumed", "producer_epoch"}
+]
+
+DESCRIBE: dict[str, Any] = {"responses": {200: wire.TopicDescription, **_problems(404)}}
+CREATE: dict[str, Any] = {
+    "responses": {
+        200: wire.TopicDescription,
+        201: wire.TopicDescription,
+        **_problems(400, 409, 422, 503),
+    },
+    "openapi_extensions": _body(wire.TopicConfig),
+}
+ALTER: dict[str, Any] = {
+    "responses": {200: wire.TopicDescription, **_problems(400, 404, 422, 503)},
+    "openapi_extensions": _body(wire.TopicChanges),
+}
+DELETE: dict[str, Any] = {"responses": {204: None, **_problems(404, 503)}}
+PRODUCE: dict[str, Any] = {
+    "responses": {
+        200: wire.ProduceAnswer,
+        **_problems(400, 404, 413, 415, 422, 429, 503, 504, 507),
+    },
+    "openapi_extensions": {
+        "requestBody": {
+            "required": True,
+            "content": {
+                wire.JSON: {"schema": _schema(ProduceIn)},
+                wire.NDJSON: _BYTES,
+                wire.ARROW_STREAM: _BYTES,
+            },
+        },
+        "x-query-parameters": _QUERY,
+    },
+}

@@ -1,0 +1,96 @@
+"""This node in ZooKeeper: registered, and ringing the bell. All of it is optional.
+
+ZooKeeper is tried in a thread of its own, and tried again for as long as it is away: ingest starts
+and goes on without it, and the order job then finds new records by its slow poll.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import structlog
+
+from coordination.bells import Bell
+from coordination.registry import Registration, register
+from coordination.session import Session
+from lakequeue.errors import LakequeueError
+from lakequeue.settings import CoordinationSettings
+
+ROLE = "ingest"
+_CONNECT_S = 10.0
+_RETRY_S = 2.0
+
+log = structlog.get_logger(__name__)
+
+
+class Presence:
+    """Connects in the background; `ring` and `skew_s` work whether connected or not."""
+
+    def __init__(
+        self,
+        hosts: str | None,
+        queue_id: str,
+        node: str,
+        info: dict[str, Any],
+        settings: CoordinationSettings,
+    ) -> None:
+        self._hosts = hosts
+        self._queue_id = queue_id
+        self._node = node
+        self._info = info
+        self._settings = settings
+        self._stopping = threading.Event()
+        self._session: Session | None = None
+        self._bell: Bell | None = None
+        self._thread: threading.Thread | None = None
+        if hosts is not None:
+            self._thread = threading.Thread(target=self._run, name="presence", daemon=True)
+            self._thread.start()
+
+    @property
+    def state(self) -> str:
+        """"off" (no ensemble named), "away" or "connected"."""
+        if self._hosts is None:
+            return "off"
+        session = self._session
+        return "connected" if session is not None and session.connected.is_set() else "away"
+
+    @property
+    def skew_s(self) -> float | None:
+        """This machine's clock less ZooKeeper's; None while it was never measured."""
+        return self._session.skew_s if self._session is not None else None
+
+    def ring(self, version: int) -> None:
+        """Tell the order job that there is something; never waits, never fails."""
+        if self._bell is not None:
+            self._bell.ring(version)
+
+    def close(self) -> None:
+        """End the session: the registration goes at once."""
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join()
+        if self._bell is not None:
+            self._bell.close()
+        if self._session is not None:
+            self._session.stop()
+
+    def _run(self) -> None:
+        registration: Registration | None = None
+        while not self._stopping.is_set():
+            try:
+                if self._session is None:
+                    self._session = self._connect()
+                if registration is None:
+                    registration = register(self._session, ROLE, self._node, self._info)
+                return
+            except LakequeueError as e:
+                log.info("no registration yet", error=e.detail)
+                self._stopping.wait(_RETRY_S)
+
+    def _connect(self) -> Session:
+        session = Session(str(self._hosts), self._queue_id, self._node, self._settings)
+        session.start(_CONNECT_S)
+        self._bell = Bell(session, "inbox", self._settings.ring_interval_ms)
+        return session
