@@ -16,8 +16,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
-import pyarrow as pa
 
 from lakequeue.records import Stamp, TopicId
 
@@ -26,24 +24,9 @@ I64 = npt.NDArray[np.int64]
 I32 = npt.NDArray[np.int32]
 Mask = npt.NDArray[np.bool_]
 
-_KEYS = ("lakequeue-id-hi!", "lakequeue-id-lo!")
 _SLACK = 4
 """Ids are kept for 1 + 1/4 windows, so that slightly late rows do not read `log` each time."""
 _NEVER = Stamp(np.iinfo(np.int64).max)
-
-
-def hash_ids(ids: pa.Array | pa.ChunkedArray) -> tuple[U64, U64]:
-    """Two independent 64-bit SipHashes of each id; a null has some hash, mask it out."""
-    strings = ids.to_numpy(zero_copy_only=False)
-    if ids.null_count:
-        strings = np.where(pd.isna(strings), "", strings)
-    if not len(strings):
-        return np.empty(0, np.uint64), np.empty(0, np.uint64)
-    hi, lo = (
-        np.asarray(pd.util.hash_array(strings, hash_key=key, categorize=False), np.uint64)
-        for key in _KEYS
-    )
-    return hi, lo
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +195,11 @@ class IdIndex:
         room = self._max_ids - len(self)
         kept: list[Ids] = []
         overflow = False
+        highest = int(topic.newest)
         for chunk in self._read_older(topic_id, needed, topic.floor):
+            if not len(chunk):
+                continue
+            highest = max(highest, int(chunk.stamp.max()))
             room -= len(chunk)
             overflow = overflow or room < 0
             if not overflow:
@@ -224,19 +211,21 @@ class IdIndex:
         if overflow:
             self._alarm(
                 f"the index of message ids is at its bound of {self._max_ids}: ids of topic "
-                f"{topic_id} older than stamp {topic.floor} are looked up in `log`, slowly; raise "
+                f"{topic_id} from before its floor are looked up in `log`, slowly; raise "
                 "order.max_index_ids, or shorten dedup_window_ms"
             )
             if topic.floor == _NEVER:
-                topic.floor = Stamp(topic.newest)
+                topic.floor = Stamp(highest + 1)
             return
         topic.floor = needed
         if kept:
             topic.add(Ids.concat(kept))
 
     def add(self, topic_id: TopicId, ids: Ids) -> None:
-        """Ids that were just ordered."""
-        topic = self._topics.setdefault(topic_id, _TopicIds())
+        """Ids that were just ordered. Of a topic nobody asked for yet, `log` is read when one does."""
+        topic = self._topics.get(topic_id)
+        if topic is None or topic.floor == _NEVER:
+            return
         topic.add(ids)
         if len(self) > self._max_ids:
             self._shrink()

@@ -25,7 +25,7 @@ Mask = npt.NDArray[np.bool_]
 NARROW = pa.schema(
     [
         pa.field("shard", pa.string()),
-        pa.field("path", pa.string()),
+        pa.field("file", pa.string()),
         pa.field("row", pa.int32()),
         pa.field("stamp", pa.int64()),
         pa.field("topic_id", pa.string()),
@@ -37,7 +37,7 @@ NARROW = pa.schema(
     ]
 )
 """What a row brings through Spark: no key, value or header. `id_hi`, `id_lo`: the hash of the
-message id, null without one. `request`: null unless the request is atomic."""
+message id, null without one. `file` is relative to the root. `request`: null unless the request is atomic."""
 
 DUPLICATE = "duplicate"
 TOPIC_GONE = "topic_gone"

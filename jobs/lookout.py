@@ -1,0 +1,225 @@
+"""The looks at all shards: which commits are visible, which may be taken into a batch.
+
+Runs in the source's process. Keeps a tail for each shard and what it found above the watermarks;
+the rule of the cut itself is `jobs.cut`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from jobs.cut import Look, Seen, consistent_cut, ends
+from jobs.term_file import Term
+from lakequeue.errors import CorruptTable, TailLost
+from lakequeue.records import ShardName, Stamp
+from queue_tables.delta_log import Commit
+from queue_tables.root import QueueRoot, ShardKind
+from queue_tables.shards import SEALED
+from queue_tables.tail import Tail, find_version
+
+MAX_READ = 5_000
+"""Commits of one shard held in memory; the rest of a longer backlog waits for later batches."""
+
+Offset = dict[ShardName, Stamp]
+"""What Spark keeps: the last stamp admitted of each shard."""
+
+
+@dataclass(slots=True)
+class _Shard:
+    tail: Tail
+    pending: list[Seen] = field(default_factory=list)
+    """Visible, above what is admitted, in stamp order."""
+    admitted: list[Seen] = field(default_factory=list)
+    """Planned into a batch that is not committed yet."""
+    sealed: bool = False
+    truncated: bool = False
+
+
+class Lookout:
+    """Looks for one kind of shard. One instance serves one query, through several terms."""
+
+    def __init__(self, root: QueueRoot, kind: ShardKind, max_bytes: int) -> None:
+        self._root = root
+        self._kind = kind
+        self._max_bytes = max_bytes
+        self._epoch: int | None = None
+        self._marks: dict[ShardName, Stamp] = {}
+        self._shards: dict[ShardName, _Shard] = {}
+        self._plan: Mapping[ShardName, Stamp] | None = None
+
+    def begin(self, term: Term) -> None:
+        """Go on from the watermarks of `term`; nothing happens if it is the present one."""
+        if term.epoch == self._epoch:
+            return
+        self._epoch = term.epoch
+        self._marks = dict(term.watermarks)
+        self._shards = {}
+        self._plan = term.plan
+
+    def marks(self) -> Offset:
+        """Where the present term has got to: the last stamp admitted of each shard."""
+        return dict(self._marks)
+
+    # -- looking ----------------------------------------------------------------------------------
+
+    def next_end(self, limit: Mapping[ShardName, Stamp] | None = None) -> Offset | None:
+        """Admit what may be admitted now; the new offset, or None if there is nothing.
+
+        `limit`: admit nothing above these stamps, and no shard that is not named (a run that
+        ends). What is admitted is durable: a commit that another process made visible may not be.
+        """
+        if self._plan is not None:
+            return self._planned(self._plan)
+        first = self._look()
+        if not first.commits:
+            return None
+        late = self._second_look(first)
+        admitted = consistent_cut(first, late, self._max_bytes)
+        if limit is not None:
+            admitted = _within(admitted, limit)
+        if not admitted:
+            return None
+        return self._admit(ends(admitted))
+
+    def _planned(self, plan: Mapping[ShardName, Stamp]) -> Offset:
+        """Exactly the cut that an earlier term has committed rejects for."""
+        self._plan = None
+        self._look()
+        for name, end in plan.items():
+            shard = self._shards.get(name)
+            while shard is not None and shard.truncated and shard.pending[-1].stamp < end:
+                self._read(name, shard, more=True)
+            last = max((s.stamp for s in shard.pending if s.stamp <= end), default=0) if shard else 0
+            if last != end and end > self._marks.get(name, 0):
+                raise CorruptTable(
+                    f"{self._kind} shard {name} has no commit of stamp {end}, which was planned "
+                    f"(newest below it: {last})",
+                    hint="was part of the root restored to an older state? restore all of it to one moment",
+                )
+        return self._admit({n: e for n, e in plan.items() if e > self._marks.get(n, 0)})
+
+    def _admit(self, new_ends: Mapping[ShardName, Stamp]) -> Offset:
+        for name, end in new_ends.items():
+            shard = self._shards[name]
+            shard.tail.make_durable()
+            taken = [seen for seen in shard.pending if seen.stamp <= end]
+            shard.pending = shard.pending[len(taken) :]
+            shard.admitted += taken
+            self._marks[name] = Stamp(end)
+        return dict(self._marks)
+
+    def _look(self) -> Look:
+        """List the shards, then read each."""
+        listed = self._root.shards(self._kind)
+        for gone in self._shards.keys() - set(listed):
+            del self._shards[gone]
+        for gone in self._marks.keys() - set(listed):
+            del self._marks[gone]
+        found: dict[ShardName, list[Seen]] = {}
+        for name in listed:
+            shard = self._shards.get(name)
+            if shard is None:
+                shard = self._shards[name] = self._open(name)
+            self._read(name, shard)
+            if shard.pending:
+                found[name] = list(shard.pending)
+        return Look(found, frozenset(n for n, s in self._shards.items() if s.truncated))
+
+    def _second_look(self, first: Look) -> list[Seen]:
+        """What is visible now and was not in `first`.
+
+        With one growing shard a listing is enough: within a shard stamps rise, so whatever is new there
+        is above what was seen. A shard that the listing finds makes it a full look.
+        """
+        growing = [shard for shard in self._shards.values() if not shard.sealed]
+        if len(growing) <= 1 and set(self._root.shards(self._kind)) <= self._shards.keys():
+            return []
+        newest = {name: commits[-1].stamp for name, commits in first.commits.items()}
+        second = self._look()
+        return [
+            seen
+            for name, commits in second.commits.items()
+            if name not in first.truncated
+            for seen in commits
+            if seen.stamp > newest.get(name, 0)
+        ]
+
+    def _open(self, name: ShardName) -> _Shard:
+        path = f"{self._kind}/{name}"
+        start = find_version(self._root.store, path, self._marks.get(name, Stamp(0)))
+        return _Shard(Tail(self._root.store, path, start))
+
+    def _read(self, name: ShardName, shard: _Shard, *, more: bool = False) -> None:
+        """Read on in a shard. A look must see all of it, or know that it does not (`truncated`)."""
+        if shard.sealed and not shard.truncated:
+            return  # a sealed shard grows no more
+        room = MAX_READ if more else MAX_READ - len(shard.pending)
+        shard.truncated = room <= 0
+        while room > 0:
+            commits = self._poll(name, shard, room)
+            mark = shard.pending[-1].stamp if shard.pending else self._marks.get(name, 0)
+            for commit in commits:
+                if (commit.configuration or {}).get(SEALED):
+                    shard.sealed = True
+                seen = _seen(name, commit)
+                if seen is not None and seen.stamp > mark:
+                    shard.pending.append(seen)
+            shard.truncated = len(commits) == room
+            if shard.pending or not shard.truncated:
+                return
+
+    def _poll(self, name: ShardName, shard: _Shard, limit: int) -> list[Commit]:
+        try:
+            return shard.tail.poll(limit)
+        except TailLost:
+            # Commits were cleaned up: only done ones ever are, so go on from the watermark.
+            shard.tail = self._open(name).tail
+            return shard.tail.poll(limit)
+
+    # -- planning ---------------------------------------------------------------------------------
+
+    def between(self, start: Mapping[str, int], end: Mapping[str, int]) -> list[Seen]:
+        """The admitted commits above `start` and up to `end`, in cut order."""
+        found = [
+            seen
+            for name, shard in self._shards.items()
+            for seen in shard.admitted
+            if start.get(name, 0) < seen.stamp <= end.get(name, 0)
+        ]
+        return sorted(found)
+
+    def done(self, end: Mapping[str, int]) -> None:
+        """A batch up to `end` is committed: forget its commits."""
+        for name, shard in self._shards.items():
+            if shard.admitted:
+                mark = end.get(name, 0)
+                shard.admitted = [seen for seen in shard.admitted if seen.stamp > mark]
+
+    def targets(self) -> Offset:
+        """The newest visible stamp of each shard: where a run that ends will end."""
+        look = self._look()
+        return {name: commits[-1].stamp for name, commits in look.commits.items()}
+
+
+def _seen(shard: ShardName, commit: Commit) -> Seen | None:
+    """What a commit brings; None for a creation, a fence, a seal."""
+    info = commit.info
+    if "stamp" not in info or not commit.appends:
+        return None
+    return Seen(
+        Stamp(info["stamp"]),
+        shard,
+        commit.version,
+        int(info.get("rows", 0)),
+        int(info.get("bytes", 0)),
+        tuple(add.path for add in commit.adds),
+    )
+
+
+def _within(admitted: list[Seen], limit: Mapping[ShardName, Stamp]) -> list[Seen]:
+    """The prefix of `admitted` up to the first commit above `limit`."""
+    for at, seen in enumerate(admitted):
+        if seen.stamp > limit.get(seen.shard, 0):
+            return admitted[:at]
+    return admitted

@@ -1,0 +1,84 @@
+"""Reads the narrow rows of inbox commits: all that Spark carries. Runs in Spark's Python workers.
+
+Keys, values and headers stay in the inbox files; whoever writes the log copies them from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from jobs.id_hash import hash_ids
+from jobs.ordering import NARROW
+from queue_tables.parquet import read_data_file
+from queue_tables.schemas import JOURNAL
+from queue_tables.store import Store
+
+_INBOX_COLUMNS = (
+    "topic_id", "partition", "message_id", "stamp", "row", "request", "atomic", "bytes",
+)  # fmt: skip
+_ROWS_AT_ONCE = 50_000
+
+FACT_ROWS = pa.schema(
+    [pa.field("shard", pa.string()), *(f for f in JOURNAL.arrow if f.name != "hour")]
+)
+"""A journal row, and the shard it was read from: facts are narrow as they are."""
+
+
+def narrow_rows(store: Store, files: Sequence[tuple[str, str]]) -> Iterator[pa.RecordBatch]:
+    """Rows of `NARROW` for each (shard, path within the shard's table), in that order."""
+    tables: list[pa.Table] = []
+    rows = 0
+    for shard, path in files:
+        tables.append(_narrow(store, shard, path))
+        rows += tables[-1].num_rows
+        if rows >= _ROWS_AT_ONCE:
+            yield from _joined(tables, NARROW)
+            tables, rows = [], 0
+    if tables:
+        yield from _joined(tables, NARROW)
+
+
+def _narrow(store: Store, shard: str, path: str) -> pa.Table:
+    rows = read_data_file(store, f"inbox/{shard}", path, _INBOX_COLUMNS)
+    count = rows.num_rows
+    ids = rows["message_id"].combine_chunks()
+    hi, lo = hash_ids(ids)
+    missing = np.asarray(ids.is_null()) if ids.null_count else None
+    request = pc.if_else(pc.fill_null(rows["atomic"], False), rows["request"], None)
+    return pa.table(
+        [
+            pa.repeat(pa.scalar(shard), count),
+            pa.repeat(pa.scalar(f"inbox/{shard}/{path}"), count),
+            rows["row"],
+            rows["stamp"],
+            rows["topic_id"],
+            rows["partition"],
+            pa.array(hi.view(np.int64), mask=missing),
+            pa.array(lo.view(np.int64), mask=missing),
+            request,
+            rows["bytes"],
+        ],
+        schema=NARROW,
+    )
+
+
+def fact_rows(store: Store, files: Sequence[tuple[str, str]]) -> Iterator[pa.RecordBatch]:
+    """Rows of `FACT_ROWS` for each (shard, path within the shard's table)."""
+    tables = []
+    for shard, path in files:
+        rows = read_data_file(store, f"journal/{shard}", path)
+        shards = pa.repeat(pa.scalar(shard), rows.num_rows)
+        tables.append(rows.add_column(0, "shard", shards).select(FACT_ROWS.names))
+    if tables:
+        yield from _joined(tables, FACT_ROWS)
+
+
+def _joined(tables: list[pa.Table], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    # Spark takes exactly the declared types, and does not look into dictionary columns.
+    joined = pa.concat_tables(tables).cast(schema).combine_chunks()
+    yield from joined.to_batches()
+

@@ -1,0 +1,224 @@
+"""One batch of the order job, from narrow rows to one commit of rows and watermarks.
+
+The steps, their durable effects and who repairs what: `docs/protocols/order.md`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from jobs.ordering import Batch, Ordered, TopicRule, above, order
+from jobs.order_state import ORDER_TXN, OrderState, order_number
+from jobs.rejects import RejectsTable, commit_fenced
+from lakequeue.clock import WallClock, hour_of, wall_micros
+from lakequeue.errors import LeadershipLost
+from lakequeue.records import Epoch, ShardName, Stamp, TopicId, TopicPartition, Version
+from lakequeue.steps import Step, reach
+from queue_tables.delta_log import Action, Add, Txn
+from queue_tables.log_writer import PLAN, write_log_files
+
+_TWO_FILES_BYTES = 8 << 20
+"""Batches of this many record bytes are written by two threads, as two files."""
+
+WriteFiles = Callable[[str, pa.Table], list[Add]]
+"""(root URI, plan) -> the files, durable."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a batch came to, and where its time went (seconds)."""
+
+    rows: int
+    ordered: int
+    duplicates: int
+    refused: int
+    version: Version
+    numbering_s: float
+    writing_s: float
+    committing_s: float
+
+
+class OrderTerm:
+    """One leader's term. Used by one thread at a time."""
+
+    def __init__(self, state: OrderState, epoch: Epoch, wall: WallClock = wall_micros) -> None:
+        self.epoch = epoch
+        self._state = state
+        self._rejects = RejectsTable(state.root)
+        self._wall = wall
+        self._counter = 0
+        self._plan: dict[ShardName, Stamp] | None = None
+        self._pool = ThreadPoolExecutor(2, thread_name_prefix="log-writer")
+
+    def begin(self) -> dict[ShardName, Stamp] | None:
+        """Put the epoch into `log` and `rejects`, with no rows, before anything else.
+
+        From the return on no older leader can commit. Returns the cut that the first batch must
+        have, if an older leader has left a batch half done. Raises `LeadershipLost` when a higher
+        epoch stands there already.
+        """
+        state = self._state
+        state.catch_up()
+        info = {"epoch": self.epoch, "counter": 0, "rows": 0}
+        number = order_number(self.epoch, 0)
+        state.learn(commit_fenced(state.log, [Txn(ORDER_TXN, number)], info, self.epoch))
+        reach(Step.ORDER_EPOCH_COMMITTED)
+        self._rejects.refresh()
+        self._rejects.begin(self.epoch)
+        self._plan = self._rejects.unfinished(state.watermarks())
+        return self._plan
+
+    def process(self, narrow: pa.Table, write: WriteFiles | None = None) -> Done | None:
+        """Order the rows of a cut; None if all of them were ordered before.
+
+        Raises `LeadershipLost` when a newer leader has committed: then nothing was.
+        """
+        state = self._state
+        began = time.perf_counter()
+        watermarks = state.watermarks()
+        batch = Batch.of(above(narrow, watermarks))
+        if len(batch) == 0:
+            return None
+        reach(Step.ORDER_CUT)
+        topics = state.rules(batch.topics)
+        ordered = order(batch, state.index, self._next_offsets(batch), topics)
+        reach(Step.ORDER_NUMBERED)
+        numbered = time.perf_counter()
+
+        self._counter += 1
+        number = order_number(self.epoch, self._counter)
+        now = self._wall()
+        self._commit_rejects(batch, ordered, topics, number, now, watermarks)
+        adds = self._write(batch, ordered, topics, now, write)
+        reach(Step.ORDER_DATA_WRITTEN)
+        written = time.perf_counter()
+
+        self._commit(ordered, adds, number)
+        reach(Step.ORDER_COMMITTED)
+        for topic_id, ids in ordered.new_ids.items():
+            state.index.add(topic_id, ids)
+        committed = time.perf_counter()
+        return Done(
+            len(batch),
+            len(ordered.survivors),
+            len(ordered.duplicates),
+            len(ordered.refused),
+            state.log.version,
+            numbered - began,
+            written - numbered,
+            committed - written,
+        )
+
+    def close(self) -> None:
+        """End the threads."""
+        self._pool.shutdown(wait=False)
+
+    # -- the parts --------------------------------------------------------------------------------
+
+    def _next_offsets(self, batch: Batch) -> dict[TopicPartition, int]:
+        seen = np.unique(batch.topic.astype(np.int64) << 32 | batch.partition)
+        partitions = [TopicPartition(batch.topics[int(k) >> 32], int(k) & 0xFFFFFFFF) for k in seen]
+        return self._state.next_offsets(partitions)
+
+    def _commit_rejects(
+        self,
+        batch: Batch,
+        ordered: Ordered,
+        topics: Mapping[TopicId, TopicRule],
+        number: int,
+        now: int,
+        watermarks: Mapping[ShardName, Stamp],
+    ) -> None:
+        plan, self._plan = self._plan, None
+        if plan is not None and ordered.watermarks != plan:
+            raise LeadershipLost(
+                f"the first batch ends at {ordered.watermarks}, and {plan} was planned",
+                hint="start the job again",
+            )
+        if not len(ordered.refused) and not len(ordered.duplicates):
+            return
+        recorded = self._rejects.recorded(plan, watermarks) if plan is not None else set()
+        self._rejects.commit(batch, ordered, topics, number, now, recorded)
+        reach(Step.ORDER_REJECTS_COMMITTED)
+
+    def _write(
+        self,
+        batch: Batch,
+        ordered: Ordered,
+        topics: Mapping[TopicId, TopicRule],
+        now: int,
+        write: WriteFiles | None,
+    ) -> list[Add]:
+        if not len(ordered.survivors):
+            return []
+        size = int(batch.table["bytes"].to_numpy().sum())
+        files = 2 if size >= _TWO_FILES_BYTES else 1
+        plan = log_plan(batch, ordered, topics, now, files)
+        uri = self._state.root.uri
+        if write is not None:
+            return write(uri, plan)
+        if files == 1:
+            return write_log_files(uri, plan)
+        half = int(np.searchsorted(plan["out_file"].to_numpy(zero_copy_only=False), "1"))
+        parts = [plan.slice(0, half), plan.slice(half)]
+        written = self._pool.map(lambda part: write_log_files(uri, part), parts)
+        return [add for adds in written for add in adds]
+
+    def _commit(self, ordered: Ordered, adds: list[Add], number: int) -> None:
+        """Rows and the watermarks they move, at once."""
+        actions: list[Action] = [
+            *adds,
+            Txn(ORDER_TXN, number),
+            *(
+                Txn(f"offset/{p.topic_id}/{p.partition}", int(offset))
+                for p, offset in ordered.next_offsets.items()
+            ),
+            *(Txn(f"inbox/{shard}", int(stamp)) for shard, stamp in ordered.watermarks.items()),
+        ]
+        info = {"epoch": self.epoch, "counter": self._counter, "rows": len(ordered.survivors)}
+        commit_fenced(self._state.log, actions, info, self.epoch)
+
+
+def log_plan(
+    batch: Batch, ordered: Ordered, topics: Mapping[TopicId, TopicRule], now: int, files: int
+) -> pa.Table:
+    """What to copy where: one row a survivor, sorted by (out_file, topic, partition, offset).
+
+    Files are cut at borders of partitions, so that each holds whole stretches.
+    """
+    rows = ordered.survivors
+    names = np.array([topics[t].name if t in topics else "" for t in batch.topics], object)
+    rank = np.argsort(np.argsort(names, kind="stable"), kind="stable")
+    topic, partition = batch.topic[rows], batch.partition[rows]
+    by_place = np.lexsort((ordered.offsets, partition, rank[topic]))
+    rows, offsets = rows[by_place], ordered.offsets[by_place]
+    topic, partition = batch.topic[rows], batch.partition[rows]
+    out_file = np.zeros(len(rows), np.int64)
+    if files > 1:
+        place = topic.astype(np.int64) << 32 | partition
+        borders = np.flatnonzero(place[1:] != place[:-1]) + 1
+        if len(borders):
+            out_file[borders[np.abs(borders - len(rows) // 2).argmin()] :] = 1
+    narrow = batch.table.select(["file", "row", "topic_id", "shard"]).take(pa.array(rows))
+    count = len(rows)
+    columns = {
+        "file": narrow["file"],
+        "row": narrow["row"],
+        "topic": pa.DictionaryArray.from_arrays(pa.array(topic), pa.array(names, pa.string())).cast(
+            pa.string()
+        ),
+        "topic_id": narrow["topic_id"],
+        "partition": pa.array(partition),
+        "offset": pa.array(offsets),
+        "ordered_at": pa.repeat(pa.scalar(now, pa.timestamp("us", tz="UTC")), count),
+        "shard": narrow["shard"],
+        "hour": pa.repeat(pa.scalar(hour_of(now)), count),
+        "out_file": pa.array(out_file).cast(pa.string()),
+    }
+    return pa.table(columns, schema=PLAN)

@@ -1,0 +1,182 @@
+"""Refused rows and duplicates, committed to `rejects` before the log commit that passes them.
+
+Nothing acknowledged vanishes without a row: by (shard, stamp, row) it stands in `log` or here. The
+commit here comes first, so a leader that dies between the two has left rejects for a batch that
+was never ordered. Judging those rows again in another batch could give another verdict (another
+copy may come first, offsets may differ), so the commit also records its *plan*, the ends of the
+cut. The next leader makes exactly that cut its first batch: the same rows over the same log come
+out the same, and what is recorded already is not recorded twice. A leader commits its epoch here
+as well as in `log`, or an old one that still lives could add to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from jobs.ordering import DUPLICATE, Batch, Ordered, TopicRule
+from jobs.order_state import ORDER_TXN, order_epoch, order_number
+from lakequeue.clock import Micros, hour_of
+from lakequeue.errors import CommitConflict, LeadershipLost
+from lakequeue.records import Epoch, ShardName, Stamp, TopicId
+from queue_tables.delta_log import Action, Txn
+from queue_tables.parquet import read_data_file, write_data_file
+from queue_tables.root import QueueRoot
+from queue_tables.schemas import REJECTS
+from queue_tables.snapshot import load_snapshot
+from queue_tables.table import TableLog
+
+_PLAN_TXN = "plan/"
+
+Key = tuple[str, int, int]
+"""(shard, stamp, row)"""
+
+
+def commit_fenced(
+    table: TableLog, actions: list[Action], info: Mapping[str, Any], epoch: Epoch
+) -> list[Any]:
+    """Commit under `epoch`, whatever maintenance does meanwhile.
+
+    Returns the foreign commits that were met. Raises `LeadershipLost` if one of them is of a
+    higher epoch: then nothing was committed, and this leader can never commit again.
+    """
+    met: list[Any] = []
+    while True:
+        newest = order_epoch(table.txns.get(ORDER_TXN, 0))
+        if newest > epoch:
+            raise LeadershipLost(
+                f"{table.path}: epoch {epoch} presented, {newest} current",
+                hint="a newer leader orders; this process starts again as a standby",
+            )
+        try:
+            table.commit(actions, info)
+        except CommitConflict as conflict:
+            met += conflict.commits
+            continue
+        return met
+
+
+class RejectsTable:
+    """The leader's handle of `rejects`."""
+
+    def __init__(self, root: QueueRoot) -> None:
+        self._root = root
+        self._table = TableLog(root.store, REJECTS.name, keep_files=False).open()
+
+    def refresh(self) -> None:
+        """See what others have committed."""
+        self._table.open()
+
+    @property
+    def epoch(self) -> Epoch:
+        """The newest term that `rejects` records."""
+        return order_epoch(self._table.txns.get(ORDER_TXN, 0))
+
+    def begin(self, epoch: Epoch) -> None:
+        """Shut out older leaders. The plan of an unfinished batch stays: it is in the txns."""
+        info = {"epoch": epoch, "counter": 0, "rows": 0}
+        commit_fenced(self._table, [Txn(ORDER_TXN, order_number(epoch, 0))], info, epoch)
+
+    def unfinished(self, watermarks: Mapping[ShardName, Stamp]) -> dict[ShardName, Stamp] | None:
+        """The cut of a batch that has its rejects here and is not passed in `log`."""
+        plan = {
+            ShardName(app_id[len(_PLAN_TXN) :]): Stamp(version)
+            for app_id, version in self._table.txns.items()
+            if app_id.startswith(_PLAN_TXN)
+        }
+        # Only the newest plan can be unfinished: older ones were passed before it was made.
+        open_ = {shard: end for shard, end in plan.items() if end > watermarks.get(shard, 0)}
+        return open_ or None
+
+    def commit(
+        self,
+        batch: Batch,
+        ordered: Ordered,
+        topics: Mapping[TopicId, TopicRule],
+        number: int,
+        now: Micros,
+        recorded: set[Key],
+    ) -> None:
+        """Record the batch's refused rows and duplicates, if it has any that are not `recorded`."""
+        rows = _rows(self._root, batch, ordered, topics, now, recorded)
+        if rows.num_rows == 0:
+            return
+        partition = {"hour": hour_of(now)}
+        add = write_data_file(self._root.store, REJECTS.name, rows, partition, REJECTS)
+        plan = [Txn(f"{_PLAN_TXN}{s}", int(end)) for s, end in ordered.watermarks.items()]
+        epoch = order_epoch(number)
+        info = {
+            "epoch": epoch,
+            "counter": number - order_number(epoch, 0),
+            "rows": rows.num_rows,
+        }
+        commit_fenced(self._table, [add, Txn(ORDER_TXN, number), *plan], info, epoch)
+
+    def recorded(self, plan: Mapping[ShardName, Stamp], above: Mapping[ShardName, Stamp]) -> set[Key]:
+        """The rows of an unfinished cut that stand here already."""
+        keys: set[Key] = set()
+        for add in load_snapshot(self._root.store, REJECTS.name).files.values():
+            rows = read_data_file(
+                self._root.store, REJECTS.name, add.path, ("shard", "stamp", "row")
+            )
+            for row in rows.to_pylist():
+                shard = row["shard"]
+                if above.get(shard, 0) < row["stamp"] <= plan.get(shard, 0):
+                    keys.add((shard, row["stamp"], row["row"]))
+        return keys
+
+
+def _rows(
+    root: QueueRoot,
+    batch: Batch,
+    ordered: Ordered,
+    topics: Mapping[TopicId, TopicRule],
+    now: Micros,
+    recorded: set[Key],
+) -> pa.Table:
+    """Whole rows of `rejects`, values copied from the inbox files."""
+    places = np.concatenate([ordered.refused, ordered.duplicates]).astype(np.int64)
+    refused = len(ordered.refused)
+    none = [None] * refused
+    verdicts = pa.table(
+        {
+            "place": places,
+            "reason": [*ordered.reasons.tolist(), *([DUPLICATE] * (len(places) - refused))],
+            "original_partition": pa.array(
+                [*none, *ordered.original_partition.tolist()], pa.int32()
+            ),
+            "original_offset": pa.array([*none, *ordered.original_offset.tolist()], pa.int64()),
+        }
+    ).sort_by("place")
+    narrow = batch.table.select(["shard", "file", "stamp", "row", "topic_id"]).take(
+        verdicts["place"]
+    )
+    keys = zip(*(narrow[c].to_pylist() for c in ("shard", "stamp", "row")), strict=True)
+    fresh = pa.array([key not in recorded for key in keys], pa.bool_())
+    narrow, verdicts = narrow.filter(fresh), verdicts.filter(fresh)
+    names = [topics[t].name if t in topics else None for t in narrow["topic_id"].to_pylist()]
+    whole = narrow.append_column("topic", pa.array(names, pa.string()))
+    for column in ("reason", "original_partition", "original_offset"):
+        whole = whole.append_column(column, verdicts[column])
+    stamped = pa.repeat(pa.scalar(now, pa.timestamp("us", tz="UTC")), whole.num_rows)
+    whole = whole.append_column("rejected_at", stamped)
+    parts = [
+        _with_values(root, path, whole.filter(pa.compute.equal(whole["file"], path)))
+        for path in dict.fromkeys(whole["file"].to_pylist())
+    ]
+    if not parts:
+        return REJECTS.file_arrow.empty_table()
+    return pa.concat_tables(parts)
+
+
+def _with_values(root: QueueRoot, path: str, rows: pa.Table) -> pa.Table:
+    kind, shard, file = path.split("/", 2)
+    names = [n for n in REJECTS.file_arrow.names if n not in rows.column_names]
+    values = read_data_file(root.store, f"{kind}/{shard}", file, [*names, "row"])
+    picked = values.take(rows["row"])
+    for name in names:
+        rows = rows.append_column(name, picked[name])
+    return rows.select(REJECTS.file_arrow.names).cast(REJECTS.file_arrow)

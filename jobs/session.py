@@ -1,0 +1,103 @@
+"""The Spark session of the jobs: small, local, and quick to turn a micro-batch round."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from jobs.jars import jar_paths
+from lakequeue.errors import LakequeueError
+from lakequeue.java import find_java
+
+_LOG4J = """\
+rootLogger.level = warn
+rootLogger.appenderRef.stderr.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{yy/MM/dd HH:mm:ss} %p %c{1}: %m%n%ex
+logger.native.name = org.apache.hadoop.util.NativeCodeLoader
+logger.native.level = error
+logger.resolver.name = org.apache.spark.sql.execution.streaming.runtime.ResolveWriteToStream
+logger.resolver.level = error
+logger.trigger.name = org.apache.spark.sql.execution.streaming.runtime.ProcessingTimeExecutor
+logger.trigger.level = error
+"""
+
+STREAMING = {
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
+    "spark.sql.streaming.minBatchesToRetain": "2",
+    "spark.sql.streaming.numRecentProgressUpdates": "5",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
+}
+"""What a running session can be given, too (a notebook, `spark-submit`)."""
+
+
+def start_session(app: str, work_dir: Path, driver_memory: str) -> SparkSession:
+    """Start Spark, or take the session that `spark-submit` has started.
+
+    Raises `MissingDependency` without a Java.
+    """
+    running = SparkSession.getActiveSession()
+    if running is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
+        session = SparkSession.builder.appName(app).getOrCreate()
+        for name, value in STREAMING.items():
+            session.conf.set(name, value)
+        return session
+    os.environ["JAVA_HOME"] = str(find_java().home)
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    log4j = work_dir / "log4j2.properties"
+    log4j.write_text(_LOG4J)
+    builder = SparkSession.builder.appName(app).master("local[2]")
+    for name, value in (STREAMING | _launch(log4j, work_dir, driver_memory)).items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def _launch(log4j: Path, work_dir: Path, driver_memory: str) -> dict[str, str]:
+    """What must be known before the JVM starts."""
+    launch = {
+        "spark.driver.memory": driver_memory,
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.local.dir": str(work_dir / "spark"),
+        "spark.sql.warehouse.dir": str(work_dir / "warehouse"),
+        "spark.driver.extraJavaOptions": (
+            f"-Dlog4j2.configurationFile=file:{log4j} -XX:+UseSerialGC -Xss4m "
+            "-XX:TieredStopAtLevel=4"
+        ),
+        "spark.python.worker.reuse": "true",
+        "spark.python.daemon.module": "jobs.daemon",
+    }
+    if jar := _file_system_jar():
+        # Hadoop's own local file system forks a `chmod` for each checkpoint file.
+        launch |= {
+            "spark.driver.extraClassPath": str(jar),
+            "spark.hadoop.fs.file.impl": (
+                "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem"
+            ),
+            "spark.sql.streaming.checkpointFileManagerClass": (
+                "org.apache.spark.sql.execution.streaming.checkpointing."
+                "FileSystemBasedCheckpointFileManager"
+            ),
+        }
+    return launch
+
+
+def _file_system_jar() -> Path | None:
+    try:
+        jars = jar_paths()
+    except LakequeueError:
+        # It only makes batches quicker: without a network the queue runs all the same.
+        return None
+    return next((jar for jar in jars if "bare-naked" in jar.name), None)

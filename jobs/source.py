@@ -1,0 +1,211 @@
+"""The streaming source over all shards of a kind: a Python Data Source.
+
+Spark calls `latestOffset` and `partitions` in one Python process that lives as long as the query,
+and `read` in a worker. An offset is `{shard: last stamp admitted}`: stamps rise strictly within a
+shard and are what `log` keeps as its watermarks, so an offset needs no translation. A query is
+started on a new checkpoint in each process; what Spark remembers of an older one does not exist.
+
+While the driver does not lead, and while nothing is new, `latestOffset` returns `start` unchanged,
+after waiting for a bell for at most `poll_s`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceStreamReader,
+    InputPartition,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from jobs.cut import Seen
+from jobs.lookout import Lookout, Offset
+from jobs.term_file import TermFile
+from lakequeue.clock import boot_seconds
+from queue_tables.root import QueueRoot, ShardKind
+from queue_tables.store import open_store
+
+_SPLIT_BYTES = 16 << 20
+"""Batches of fewer record bytes are read by one task: a second one costs more than it gains."""
+
+_INBOX_DDL = (
+    "shard STRING, file STRING, row INT, stamp BIGINT, topic_id STRING, `partition` INT, "
+    "id_hi BIGINT, id_lo BIGINT, request STRING, bytes INT"
+)
+_JOURNAL_DDL = (
+    "shard STRING, stamp BIGINT, row INT, kind STRING, `group` STRING, topic STRING, "
+    "topic_id STRING, `partition` INT, generation BIGINT, epoch BIGINT, `offset` BIGINT, "
+    "member STRING, mode STRING, at TIMESTAMP"
+)
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """Options of a shard source; all travel as strings."""
+
+    root: str
+    folder: Path
+    """Where the driver's term file and pipe are."""
+    kind: ShardKind
+    max_batch_bytes: int
+    poll_s: float
+    min_interval_s: float
+    """At most one batch in this time."""
+    tasks: int
+    """Tasks that read a large batch."""
+
+    def to_options(self) -> dict[str, str]:
+        """What `DataStreamReader.options` takes."""
+        return {name: str(value) for name, value in vars(self).items()}
+
+    @staticmethod
+    def of(options: dict[str, str]) -> SourceOptions:
+        """Read them back; Spark hands them over with case-insensitive keys."""
+        return SourceOptions(
+            options["root"],
+            Path(options["folder"]),
+            cast(ShardKind, options["kind"]),
+            int(options["max_batch_bytes"]),
+            float(options["poll_s"]),
+            float(options["min_interval_s"]),
+            int(options["tasks"]),
+        )
+
+
+@dataclass
+class ShardFiles(InputPartition):
+    """Files that one task reads: (shard, path within the shard's table)."""
+
+    files: Sequence[tuple[str, str]]
+
+    def __init__(self, files: Sequence[tuple[str, str]]) -> None:
+        super().__init__(None)
+        self.files = files
+
+
+class ShardSource(DataSource):
+    """`format("lakequeue-shards")`."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The name that `format` takes."""
+        return "lakequeue-shards"
+
+    def schema(self) -> str:
+        """Narrow rows of the inbox, or whole rows of the journal."""
+        return _INBOX_DDL if self.options["kind"] == "inbox" else _JOURNAL_DDL
+
+    def streamReader(self, schema: StructType) -> ShardReader:
+        """The reader; made in the planning process and pickled to the workers."""
+        return ShardReader(SourceOptions.of(dict(self.options)))
+
+
+class ShardReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Looks, cuts and reads. Only `read` runs outside the query's own process."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._lookout: Lookout | None = None
+        self._file: TermFile | None = None
+        self._targets: Offset | None = None
+        self._last_batch_s = 0.0
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_options": self._options}
+
+    # -- in the planning process ------------------------------------------------------------------
+
+    def _parts(self) -> tuple[Lookout, TermFile]:
+        if self._lookout is None or self._file is None:
+            options = self._options
+            root = QueueRoot(open_store(options.root), "")
+            self._lookout = Lookout(root, options.kind, options.max_batch_bytes)
+            self._file = TermFile(options.folder, options.kind)
+        return self._lookout, self._file
+
+    def initialOffset(self) -> dict[str, int]:
+        """Nothing: each term brings its own watermarks."""
+        return {}
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """End at what is visible now. The driver leads before it starts such a query."""
+        lookout, file = self._parts()
+        term = file.read()
+        if term is not None:
+            lookout.begin(term)
+        self._targets = lookout.targets()
+
+    def latestOffset(self, start: dict[str, int], limit: Any = None) -> dict[str, int]:
+        """The end of the next batch, or `start` unchanged."""
+        lookout, file = self._parts()
+        options = self._options
+        deadline = boot_seconds() + (0.0 if self._targets is not None else options.poll_s)
+        while True:
+            term = file.read()
+            if term is not None and self._due():
+                lookout.begin(term)
+                end = lookout.next_end(self._targets)
+                if end is not None:
+                    self._last_batch_s = boot_seconds()
+                    return cast(dict[str, int], end)
+            left = deadline - boot_seconds()
+            if left <= 0:
+                return start
+            if not self._due():
+                # Too early for the next batch: bells do not matter until then.
+                left = min(left, self._last_batch_s + options.min_interval_s - boot_seconds())
+                time.sleep(max(left, 0.0))
+            else:
+                file.wait(left)
+
+    def _due(self) -> bool:
+        return boot_seconds() >= self._last_batch_s + self._options.min_interval_s
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        """The files between, in as few tasks as is sensible."""
+        lookout, _ = self._parts()
+        seen = lookout.between(start, end)
+        tasks = self._options.tasks if sum(s.bytes for s in seen) >= _SPLIT_BYTES else 1
+        return [ShardFiles(_files(part)) for part in _split(seen, tasks)]
+
+    def commit(self, end: dict[str, int]) -> None:
+        """Spark has done with everything up to `end`."""
+        lookout, _ = self._parts()
+        lookout.done(end)
+
+    def stop(self) -> None:
+        """The query ends."""
+        if self._file is not None:
+            self._file.close()
+
+    # -- in a worker ------------------------------------------------------------------------------
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+        """The rows of the files of `partition`."""
+        # Only a worker needs these: the planning process stays small.
+        from jobs.narrow import fact_rows, narrow_rows
+
+        rows: Callable[..., Iterator[pa.RecordBatch]] = (
+            narrow_rows if self._options.kind == "inbox" else fact_rows
+        )
+        files = cast(ShardFiles, partition).files
+        yield from rows(open_store(self._options.root), files)
+
+
+def _files(part: Sequence[Seen]) -> list[tuple[str, str]]:
+    return [(seen.shard, path) for seen in part for path in seen.paths]
+
+
+def _split(seen: Sequence[Seen], tasks: int) -> list[Sequence[Seen]]:
+    """Contiguous parts of about equal numbers of commits; at least one part."""
+    tasks = max(1, min(tasks, len(seen)))
+    size = -(-len(seen) // tasks) or 1
+    return [seen[i : i + size] for i in range(0, len(seen), size)] or [[]]
