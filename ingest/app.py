@@ -8,7 +8,8 @@ from typing import Any
 import orjson
 import structlog
 from flask import Response, request
-from flask_openapi3 import Info, OpenAPI
+from flask_openapi3.models import Info
+from flask_openapi3.openapi import OpenAPI
 from pydantic import BaseModel, Field
 from werkzeug.exceptions import HTTPException
 
@@ -40,7 +41,13 @@ def create_app(node: IngestNode) -> OpenAPI:
     metrics = Metrics(node)
     node.on_committed = metrics.committed
     info = Info(title="lakequeue ingest", version="1", description=openapi.DESCRIPTION)
-    app = OpenAPI(__name__, info=info, doc_ui=False, static_folder=None)
+    app = OpenAPI(
+        __name__,
+        info=info,
+        doc_ui=False,
+        static_folder=None,
+        validation_error_model=openapi.Problem,
+    )
     app.url_map.strict_slashes = False
     _errors(app)
     _topics(app, node)
@@ -131,7 +138,7 @@ def _state(app: OpenAPI, node: IngestNode, metrics: Metrics) -> None:
 
     @app.route("/openapi.json")
     def openapi_json() -> Response:
-        return _json(app.api_doc)
+        return _json(openapi.finished(app.api_doc))
 
 
 # -- bodies and answers -------------------------------------------------------------------------
@@ -203,7 +210,9 @@ def _errors(app: OpenAPI) -> None:
     @app.errorhandler(HTTPException)
     def of_http(error: HTTPException) -> Response:
         status = error.code or 500
-        body = InvalidRequest(error.description or error.name, hint="see /openapi.json").to_problem()
+        body = InvalidRequest(
+            error.description or error.name, hint="see /openapi.json"
+        ).to_problem()
         code = error.name.lower().replace(" ", "_")
         body |= {"status": status, "code": code, "title": error.name, "stored": "no"}
         body["type"] = f"urn:lakequeue:error:{code}"
@@ -215,7 +224,7 @@ def _errors(app: OpenAPI) -> None:
 
     @app.errorhandler(Exception)
     def unexpected(error: Exception) -> Response:
-        log.exception("unexpected error", path=request.path, exc_info=error)
+        log.error("unexpected error", path=request.path, exc_info=error)
         return _problem(
             Broken(
                 f"unexpected {type(error).__name__}; the log of this node has the details",

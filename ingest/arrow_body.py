@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ingest.rows import NO_PARTITION, NO_TIMESTAMP, Headers, Rows
 from ingest.validation import (
@@ -56,35 +55,41 @@ def columns_of_arrow(
     given = _optional(table, "partition", pa.types.is_integer, "an integer")
     ids = _optional(table, "message_id", _is_text, "text")
     times = _times(table)
-    rule = PARTITIONERS[limits.partitioner]
     for i in range(len(rows)):
         try:
-            key, value = rows.keys[i], rows.values[i]
-            size = (len(key) if key is not None else 0) + (len(value) if value is not None else 0)
-            if rows.headers is not None:
-                size += header_bytes(rows.headers[i])
+            size = _size(rows, i)
             if size > limits.max_record_bytes:
                 raise too_large(size, limits.max_record_bytes)
-            partition = given[i]
-            if partition is None:
-                partition = NO_PARTITION if key is None else rule(key, limits.partitions)
-            else:
-                check_partition(partition, limits.partitions)
-            message_id = ids[i]
-            if message_id is not None:
-                check_message_id(message_id)
-            elif producer_id is not None and sequence is not None:
-                message_id = wire.derived_message_id(producer_id, sequence + i)
-            time = times[i]
-            if time is not None:
+            partition = _partition(given[i], rows.keys[i], limits)
+            if ids[i] is not None:
+                check_message_id(ids[i])
+            if (time := times[i]) is not None:
                 check_time(time)
         except LakequeueError as e:
             raise at_record(e, i) from None
         rows.partitions.append(partition)
-        rows.message_ids.append(message_id)
-        rows.timestamps.append(NO_TIMESTAMP if time is None else time)
         rows.sizes.append(size)
+    if producer_id is not None and sequence is not None:
+        rows.message_ids = [
+            m or wire.derived_message_id(producer_id, sequence + i) for i, m in enumerate(ids)
+        ]
+    else:
+        rows.message_ids = ids
+    rows.timestamps = [NO_TIMESTAMP if t is None else t for t in times]
     return rows
+
+
+def _size(rows: Rows, i: int) -> int:
+    key, value = rows.keys[i], rows.values[i]
+    size = (len(key) if key is not None else 0) + (len(value) if value is not None else 0)
+    return size if rows.headers is None else size + header_bytes(rows.headers[i])
+
+
+def _partition(given: int | None, key: bytes | None, limits: Limits) -> int:
+    if given is not None:
+        check_partition(given, limits.partitions)
+        return given
+    return NO_PARTITION if key is None else PARTITIONERS[limits.partitioner](key, limits.partitions)
 
 
 def _read(body: bytes, limits: Limits) -> pa.Table:
@@ -148,7 +153,9 @@ def _headers(table: pa.Table) -> list[Headers] | None:
     )
     if not (is_map or is_list):
         raise _wrong(
-            f"column headers is {kind}", "list<struct<key: string, value: binary>> or a map", "headers"
+            f"column headers is {kind}",
+            "list<struct<key: string, value: binary>> or a map",
+            "headers",
         )
     out: list[Headers] = []
     for i, items in enumerate(table["headers"].to_pylist()):

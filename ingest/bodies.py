@@ -33,7 +33,7 @@ _MAX_SEQUENCE = (1 << 63) - 1
 
 
 def media_type(content_type: str) -> str:
-    """"json", "ndjson" or "arrow". Raises `UnsupportedMediaType`."""
+    """ "json", "ndjson" or "arrow". Raises `UnsupportedMediaType`."""
     plain = content_type.partition(";")[0].strip().lower()
     kind = MEDIA_TYPES.get(plain)
     if kind is None:

@@ -71,7 +71,7 @@ class IngestNode:
             {"url": url, "shard": self.appender.shard},
             settings.coordination,
         )
-        self.committer: GroupCommitter[Submission, Committed] = GroupCommitter(
+        self.committer: GroupCommitter[Submission] = GroupCommitter(
             self.appender.commit,
             linger_ms=self.settings.linger_ms,
             max_group_bytes=self.settings.max_group_bytes,
@@ -81,7 +81,7 @@ class IngestNode:
         self._sticky: dict[str, StickyRoundRobin] = {}
         self._sticky_lock = threading.Lock()
 
-    # -- topics -------------------------------------------------------------------------------------
+    # -- topics -----------------------------------------------------------------------------------
 
     def topic(self, name: str) -> Topic:
         """The topic, at most a second behind what other nodes changed. Raises `UnknownTopic`."""
@@ -105,7 +105,7 @@ class IngestNode:
             max_records=self.settings.max_request_records,
         )
 
-    # -- produce ------------------------------------------------------------------------------------
+    # -- produce ----------------------------------------------------------------------------------
 
     def produce(self, request: Request, topic: Topic, query: wire.ProduceQuery) -> dict[str, Any]:
         """Commit a request, and wait for its offsets if it says so; the body of the 200.
@@ -118,7 +118,7 @@ class IngestNode:
         ticket = Ticket(len(request.rows)) if waits else None
         deadline = time.monotonic() + query.timeout_ms / 1_000
         future = self.committer.submit(Submission(request, ticket), request.rows.total_bytes)
-        committed = future.result()
+        committed: Committed = future.result()
         outcomes = self._outcomes(ticket, deadline, request, committed) if ticket else None
         return answer_of(request, committed.stamp, outcomes)
 
@@ -175,7 +175,7 @@ class IngestNode:
         self.presence.ring(committed.version)
         self.on_committed(committed)
 
-    # -- state --------------------------------------------------------------------------------------
+    # -- state ------------------------------------------------------------------------------------
 
     def troubles(self) -> list[Trouble]:
         """Why this node should get no requests now; [] when it is ready."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 from pydantic import BaseModel, Field
@@ -43,15 +44,21 @@ class RecordIn(BaseModel):
     timestamp: int | str | None = Field(None, description="microseconds since 1970, or RFC 3339")
 
 
-class ProduceIn(wire.ProduceEnvelope):
+class ProduceIn(BaseModel):
     """A produce request in JSON."""
 
-    records: list[RecordIn]
+    records: list[RecordIn] = Field(min_length=1)
+    producer_id: str | None = Field(None, min_length=1, max_length=249)
+    sequence: int | None = Field(None, ge=0, description="record i has sequence + i")
+    after: int | None = Field(None, ge=0, description="the last stamp this producer has seen")
+    atomic: bool = False
 
 
 def _schema(model: type[BaseModel]) -> dict[str, Any]:
-    """A JSON Schema that stands for itself, with its definitions inside."""
-    return model.model_json_schema(mode="validation")
+    """Its JSON Schema; models inside it are referred to as components."""
+    found = model.model_json_schema(ref_template="#/components/schemas/{model}")
+    found.pop("$defs", None)
+    return found
 
 
 def _problems(*statuses: int) -> dict[Any, Any]:
@@ -103,6 +110,20 @@ PRODUCE: dict[str, Any] = {
                 wire.ARROW_STREAM: _BYTES,
             },
         },
-        "x-query-parameters": _QUERY,
     },
 }
+_PRODUCE_PATH = "/v1/topics/{topic}/records"
+
+
+def finished(document: dict[str, Any]) -> dict[str, Any]:
+    """The document with what the framework cannot be told: query parameters, problem bodies."""
+    document = deepcopy(document)
+    document["paths"][_PRODUCE_PATH]["post"]["parameters"].extend(_QUERY)
+    document["components"]["schemas"]["RecordIn"] = _schema(RecordIn)
+    problem = {wire.PROBLEM: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    for path in document["paths"].values():
+        for operation in path.values():
+            for status, response in operation.get("responses", {}).items():
+                if status >= "400":
+                    response["content"] = problem
+    return document

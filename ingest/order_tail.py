@@ -111,9 +111,7 @@ class OrderTail:
             for app_id, stamp in commit.txns.items()
             if app_id.startswith(_TXN)
         }
-        if not any(
-            stamp <= watermarks.get(shard, -1) for shard, stamps in awaited.items() for stamp in stamps
-        ):
+        if not any(min(stamps) <= watermarks.get(shard, -1) for shard, stamps in awaited.items()):
             return
         found: dict[tuple[str, int], dict[int, Outcome]] = {}
         for rows in self._rows(LOG.name, commit, awaited, [*_ROW, "partition", "offset"]):

@@ -50,7 +50,7 @@ class Presence:
 
     @property
     def state(self) -> str:
-        """"off" (no ensemble named), "away" or "connected"."""
+        """ "off" (no ensemble named), "away" or "connected"."""
         if self._hosts is None:
             return "off"
         session = self._session

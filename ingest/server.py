@@ -14,8 +14,8 @@ import socket
 import sys
 from typing import Any
 
-from gunicorn.arbiter import Arbiter
 from gunicorn.app.base import BaseApplication
+from gunicorn.arbiter import Arbiter
 from gunicorn.errors import HaltServer
 from gunicorn.workers.gthread import ThreadWorker
 

@@ -51,7 +51,7 @@ class Limits:
     max_records: int
 
 
-def columns_of(
+def columns_of(  # noqa: C901 -- one pass over all records: calls would cost more than checks
     records: Iterable[Any],
     limits: Limits,
     *,
@@ -157,9 +157,9 @@ def _other(
             field=name,
         )
     if given is _MISSING or given is None or encoded is not None:
-        plain = {} if given is _MISSING else {name: given}
-        data, fmt = wire.key_value_from_json(name, {f"{name}_base64": encoded, **plain})
-        return data, int(fmt)
+        plain = None if given is _MISSING else given
+        data, read_as = wire.key_value_from_json(name, {f"{name}_base64": encoded, name: plain})
+        return data, int(read_as)
     if exact and type(given) is not str:
         return json.dumps(given, ensure_ascii=False, separators=(",", ":")).encode(), _JSON
     data, fmt = _to_json(name, given)
