@@ -214,10 +214,7 @@ class GroupOffsetsWriter:
             try:
                 version = self._table.commit(
                     [
-                        *(
-                            _removal(old, add.modification_time)
-                            for old in self._table.files.values()
-                        ),
+                        *_removals(self._table, add.modification_time),
                         add,
                         Txn(OFFSETS_TXN, (self._epoch << _COUNTER_BITS) | self._counter),
                         *(Txn(_FOLDED + shard, stamp) for shard, stamp in folded.items()),
@@ -239,8 +236,11 @@ class GroupOffsetsWriter:
             )
 
 
-def _removal(old: Add, now_ms: int) -> Remove:
-    return Remove(old.path, now_ms, True, old.partition_values, old.size)
+def _removals(table: TableLog, now_ms: int) -> list[Remove]:
+    return [
+        Remove(old.path, now_ms, True, old.partition_values, old.size)
+        for old in table.files.values()
+    ]
 
 
 def _folded(table: TableLog) -> tuple[States, dict[ShardName, Stamp]]:

@@ -1,0 +1,328 @@
+"""Reads ranges of offsets from `log`: by file, then row group, each decoded once.
+
+A reader keeps an index of where each partition's records are, and the row groups decoded last. A
+consumer that goes through a partition in polls of some hundred records decodes each row group
+once; consumers of the same partition share it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from lakequeue.clock import Micros
+from lakequeue.errors import CorruptTable, OffsetOutOfRange, TailLost
+from lakequeue.records import Offset, Partition, TopicId, Version
+from queue_tables.delta_log import Commit
+from queue_tables.log_index import LogIndex, PartitionKey, Span
+from queue_tables.root import QueueRoot
+from queue_tables.schemas import LOG
+from queue_tables.table import TableLog
+
+COLUMNS = (
+    "topic",
+    "topic_id",
+    "partition",
+    "offset",
+    "key",
+    "value",
+    "key_format",
+    "value_format",
+    "headers",
+    "timestamp",
+    "ordered_at",
+    "message_id",
+)
+"""What a consumer receives."""
+_INDEX_COLUMNS = ["topic_id", "partition", "offset"]
+_FOOTERS = 512
+_Decode = Callable[[str, int], pa.Table]
+
+
+class LogReader:
+    """Reads `log` of one root. Thread-safe.
+
+    `columns` are those of the tables returned; decoded row groups are kept up to `cache_bytes`.
+    """
+
+    def __init__(
+        self,
+        root: QueueRoot,
+        columns: Sequence[str] = COLUMNS,
+        cache_bytes: int = 64 << 20,
+    ) -> None:
+        self._store = root.store
+        self._columns = list(dict.fromkeys([*columns, "offset"]))
+        self._lock = threading.RLock()
+        self._pieces = _Pieces(cache_bytes)
+        self._footers: OrderedDict[str, pq.FileMetaData] = OrderedDict()
+        self._table = TableLog(root.store, LOG.name)
+        self._index = LogIndex()
+        self._open()
+
+    @property
+    def version(self) -> Version:
+        """The version of `log` that reads go by."""
+        return self._table.version
+
+    def refresh(self) -> list[Commit]:
+        """Take in what was committed since, durable; those commits ([] after a clean-up too)."""
+        with self._lock:
+            try:
+                commits = self._table.refresh()
+            except TailLost:
+                self._open()
+                return []
+            for commit in commits:
+                for removed in commit.removes:
+                    self._index.remove(removed.path)
+                for added in commit.adds:
+                    self._index.add(added)
+            if commits:
+                self._table.make_durable()
+            return commits
+
+    def end_offset(self, topic_id: TopicId, partition: Partition) -> Offset:
+        """The offset that the next record will get, as of the last refresh."""
+        return Offset(self._table.txns.get(f"offset/{topic_id}/{partition}", 0))
+
+    def first_offset(self, topic_id: TopicId, partition: Partition) -> Offset:
+        """The lowest offset still in the log; the end offset if there is none."""
+        with self._lock:
+            first = self._index.first(PartitionKey(topic_id, partition), self._spans_of)
+        return self.end_offset(topic_id, partition) if first is None else first
+
+    def read_range(
+        self,
+        topic_id: TopicId,
+        partition: Partition,
+        from_offset: Offset,
+        max_rows: int,
+        max_bytes: int = 8 << 20,
+    ) -> pa.Table:
+        """Records from `from_offset` on, in order, without gaps; an empty table at the end.
+
+        At most `max_rows`, and no more than `max_bytes` of keys and values, but one record at
+        least. Raises `OffsetOutOfRange` (with `first_offset` and `end_offset`) for an offset
+        below retention or beyond the end.
+        """
+        if from_offset >= self.end_offset(topic_id, partition):
+            self.refresh()
+        end = self.end_offset(topic_id, partition)
+        if from_offset >= end:
+            if from_offset > end:
+                raise self._out_of_range(topic_id, partition, from_offset)
+            return self._empty()
+        key = PartitionKey(topic_id, partition)
+        parts: list[pa.Table] = []
+        at, rows, size = int(from_offset), max_rows, max_bytes
+        while rows > 0 and at < end and size > 0:
+            part, taken = self._take(key, at, rows, size, bool(parts))
+            if part.num_rows == 0:
+                break
+            parts.append(part)
+            at, rows, size = at + part.num_rows, rows - part.num_rows, size - taken
+        return pa.concat_tables(parts) if parts else self._empty()
+
+    def offset_at_time(self, topic_id: TopicId, partition: Partition, at: Micros) -> Offset:
+        """The first offset whose record's `timestamp` is at or after `at`; else the end offset."""
+        key = PartitionKey(topic_id, partition)
+        with self._lock:
+            spans = self._index.spans(key, self._spans_of)
+        for span in spans:
+            with self._file(span.path) as file:
+                times = file.read_row_group(span.row_group, ["timestamp", "offset"])
+            times = times.slice(span.start, span.end - span.start)
+            later = pc.greater_equal(times.column("timestamp").cast(pa.int64()), at)
+            found = pc.index(later, True).as_py()
+            if found >= 0:
+                return Offset(times.column("offset")[found].as_py())
+        return self.end_offset(topic_id, partition)
+
+    # -- one piece --------------------------------------------------------------------------------
+
+    def _take(
+        self, key: PartitionKey, at: int, rows: int, size: int, has_some: bool
+    ) -> tuple[pa.Table, int]:
+        """Rows of one span from offset `at`, and their bytes."""
+        try:
+            span = self._locate(key, at)
+            piece = self._pieces.get(span.path, span.row_group, self._decode)
+        except FileNotFoundError:
+            # Rewritten by compaction and vacuumed since: the newer version has it elsewhere.
+            self.refresh()
+            try:
+                span = self._locate(key, at)
+                piece = self._pieces.get(span.path, span.row_group, self._decode)
+            except FileNotFoundError as error:
+                raise CorruptTable(
+                    f"log file {error} is gone, and the log still names it",
+                    hint="restore the file from a backup",
+                ) from error
+        mine = piece.slice(span.start, span.end - span.start)
+        start = int(np.searchsorted(mine.column("offset").to_numpy(), at))
+        mine = mine.slice(start, rows)
+        sizes = np.cumsum(_lengths(mine, "key") + _lengths(mine, "value"))
+        fitting = int(np.searchsorted(sizes, size, side="right"))
+        if fitting == 0 and not has_some:
+            fitting = 1
+        mine = mine.slice(0, fitting)
+        return mine, int(sizes[fitting - 1]) if fitting else 0
+
+    def _locate(self, key: PartitionKey, offset: int) -> Span:
+        with self._lock:
+            span = self._index.find(key, offset, self._spans_of)
+            if span is not None:
+                return span
+            first = self._index.first(key, self._spans_of)
+        topic_id, partition = TopicId(key.topic_id), Partition(key.partition)
+        if first is None or offset < first:
+            raise self._out_of_range(topic_id, partition, offset)
+        raise CorruptTable(
+            f"offset {offset} of {key.topic_id}/{key.partition} is in no file of the log",
+            hint="restore the log from a backup",
+        )
+
+    def _out_of_range(
+        self, topic_id: TopicId, partition: Partition, offset: int
+    ) -> OffsetOutOfRange:
+        first = self.first_offset(topic_id, partition)
+        end = self.end_offset(topic_id, partition)
+        return OffsetOutOfRange(
+            f"offset {offset} of {topic_id}/{partition} is outside {first} to {end}",
+            hint="seek to an offset that exists",
+            first_offset=first,
+            end_offset=end,
+        )
+
+    def _empty(self) -> pa.Table:
+        return LOG.file_arrow.empty_table().select(self._columns)
+
+    # -- files ------------------------------------------------------------------------------------
+
+    def _open(self) -> None:
+        self._table.open()
+        self._table.make_durable()
+        self._index = LogIndex()
+        for file in self._table.files.values():
+            self._index.add(file)
+
+    def _file(self, path: str) -> pq.ParquetFile:
+        source = self._store.open(f"{LOG.name}/{path}")
+        with self._lock:
+            footer = self._footers.get(path)
+        try:
+            file = pq.ParquetFile(source, metadata=footer, memory_map=isinstance(source, str))
+        except pa.ArrowInvalid as error:
+            raise CorruptTable(
+                f"log file {path} cannot be read: {error}", hint="restore it from a backup"
+            ) from error
+        with self._lock:
+            self._footers[path] = file.metadata
+            self._footers.move_to_end(path)
+            if len(self._footers) > _FOOTERS:
+                self._footers.popitem(last=False)
+        return file
+
+    def _decode(self, path: str, row_group: int) -> pa.Table:
+        with self._file(path) as file:
+            return file.read_row_group(row_group, self._columns).combine_chunks()
+
+    def _spans_of(self, path: str) -> Iterator[tuple[PartitionKey, Span]]:
+        with self._file(path) as file:
+            for row_group in range(file.metadata.num_row_groups):
+                whole = _only_key(file.metadata.row_group(row_group))
+                if whole is not None:
+                    key, first, last, count = whole
+                    yield key, Span(first, last, path, row_group, 0, count)
+                else:
+                    rows = file.read_row_group(row_group, _INDEX_COLUMNS)
+                    yield from _runs(rows, path, row_group)
+
+
+def _only_key(group: pq.RowGroupMetaData) -> tuple[PartitionKey, Offset, Offset, int] | None:
+    """(key, first, last, rows) of a row group that holds one partition; else `None`."""
+    bounds = {}
+    for i in range(group.num_columns):
+        column = group.column(i)
+        if column.path_in_schema in _INDEX_COLUMNS:
+            stats = column.statistics
+            if stats is None or not stats.has_min_max:
+                return None
+            bounds[column.path_in_schema] = (stats.min, stats.max)
+    topic_id, partition = bounds["topic_id"], bounds["partition"]
+    if topic_id[0] != topic_id[1] or partition[0] != partition[1]:
+        return None
+    first, last = bounds["offset"]
+    return PartitionKey(topic_id[0], partition[0]), first, last, group.num_rows
+
+
+def _runs(rows: pa.Table, path: str, row_group: int) -> Iterator[tuple[PartitionKey, Span]]:
+    """The spans of a row group in which several partitions follow each other."""
+    encoded = rows.column("topic_id").combine_chunks().dictionary_encode()
+    topics = encoded.indices.to_numpy()
+    partitions = rows.column("partition").to_numpy()
+    offsets = rows.column("offset").to_numpy()
+    changes = (topics[1:] != topics[:-1]) | (partitions[1:] != partitions[:-1])
+    edges = [0, *(np.flatnonzero(changes) + 1).tolist(), len(offsets)]
+    for start, end in pairwise(edges):
+        key = PartitionKey(encoded.dictionary[int(topics[start])].as_py(), int(partitions[start]))
+        first, last = Offset(int(offsets[start])), Offset(int(offsets[end - 1]))
+        yield key, Span(first, last, path, row_group, start, end)
+
+
+def _lengths(rows: pa.Table, column: str) -> npt.NDArray[np.int64]:
+    if column not in rows.column_names:
+        return np.zeros(rows.num_rows, dtype=np.int64)
+    lengths = pc.fill_null(pc.binary_length(rows.column(column)), 0)
+    return np.asarray(lengths.to_numpy()).astype(np.int64)
+
+
+class _Pieces:
+    """Decoded row groups, the last used kept; each is decoded by one of those who want it."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most = most_bytes
+        self._lock = threading.Lock()
+        self._held: OrderedDict[tuple[str, int], Future[pa.Table]] = OrderedDict()
+        self._bytes = 0
+
+    def get(self, path: str, row_group: int, decode: _Decode) -> pa.Table:
+        place = (path, row_group)
+        with self._lock:
+            piece = self._held.get(place)
+            mine = piece is None
+            if piece is None:
+                piece = self._held[place] = Future()
+            self._held.move_to_end(place)
+        if mine:
+            try:
+                table = decode(path, row_group)
+            except BaseException as error:
+                with self._lock:
+                    del self._held[place]
+                piece.set_exception(error)
+                raise
+            piece.set_result(table)
+            self._trim(table.nbytes)
+        return piece.result()
+
+    def _trim(self, more: int) -> None:
+        with self._lock:
+            self._bytes += more
+            for place in list(self._held):
+                if self._bytes <= self._most or len(self._held) == 1:
+                    break
+                oldest = self._held[place]
+                if oldest.done():
+                    self._bytes -= oldest.result().nbytes
+                    del self._held[place]
