@@ -86,8 +86,6 @@ class Holding:
         ]
         self._forget(lost)
         self.assignment = new
-        for place in new:
-            self._lost.pop(place, None)
         return lost
 
     def lose_all(self, reason: str) -> list[Lost]:
@@ -98,8 +96,8 @@ class Holding:
         self.assignment = {}
         self._marks, self._in_flight = {}, {}
         self.settled = self.queued
-        for place, message in unsent.items():
-            self._refuse(self._lost.get(place) or _gone(message, reason))
+        for message in unsent.values():
+            self._refuse(self._loss_of(message, reason))
         return lost
 
     def refused(self, place: Place, current_epoch: int | None) -> list[Lost]:
@@ -122,6 +120,12 @@ class Holding:
         if lost:
             gone = {(item.topic, item.partition) for item in lost}
             self._ready = deque(m for m in self._ready if (m.topic, m.partition) not in gone)
+
+    def _loss_of(self, message: Message, reason: str) -> Lost:
+        known = self._lost.get((message.topic, message.partition))
+        if known is not None and known.epoch == message.epoch:
+            return known
+        return Lost(message.topic, message.partition, message.epoch, None, reason)
 
     def _refuse(self, lost: Lost) -> None:
         self.refusal = self.refusal or lost.error(self._group)
@@ -168,7 +172,7 @@ class Holding:
         """Queue it. True when it is the first one to send. Raises `SkippedRecords`."""
         place = (message.topic, message.partition)
         if not self.holds(message):
-            self._refuse(self._lost.get(place) or _gone(message, "the membership has ended"))
+            self._refuse(self._loss_of(message, "the membership has ended"))
             return False
         unacked = self._unacked.get(place)
         if not unacked or message.offset < unacked[0]:
@@ -205,7 +209,3 @@ class Holding:
         """The first refusal since the last call."""
         refusal, self.refusal = self.refusal, None
         return refusal
-
-
-def _gone(message: Message, reason: str) -> Lost:
-    return Lost(message.topic, message.partition, message.epoch, None, reason)

@@ -1,0 +1,183 @@
+"""What a consumer hands out and acknowledges while partitions come and go."""
+
+from typing import Any
+
+import pytest
+
+from lakequeue.client.holding import Holding
+from lakequeue.client.message import Message
+from lakequeue.errors import EpochSuperseded, SkippedRecords
+from lakequeue.wire import Assigned, receipt_of
+
+
+def owns(*epochs: int | None) -> list[Assigned]:
+    """Partition i of `orders` under the i-th epoch; None: not owned."""
+    return [
+        Assigned(topic="orders", partition=p, epoch=e)
+        for p, e in enumerate(epochs)
+        if e is not None
+    ]
+
+
+def raws(partition: int, *offsets: int) -> list[dict[str, Any]]:
+    return [
+        {
+            "topic": "orders",
+            "partition": partition,
+            "offset": o,
+            "key": "k",
+            "value": o,
+            "headers": [],
+            "timestamp": 1_000_000,
+            "receipt": receipt_of("id", partition, o, 1),
+        }
+        for o in offsets
+    ]
+
+
+def ack(holding: Holding, message: Message, through: bool = False) -> None:
+    holding.ack(message, through)
+
+
+def holding(*epochs: int | None) -> Holding:
+    made = Holding("billing")
+    made.joined(1, owns(*epochs))
+    return made
+
+
+def drain(held: Holding) -> list[Message]:
+    out = []
+    while (message := held.next()) is not None:
+        out.append(message)
+    return out
+
+
+def no_ack(message: Message, through: bool) -> None:
+    raise AssertionError
+
+
+def test_records_are_handed_out_in_the_order_received() -> None:
+    held = holding(1, 1)
+    held.received(raws(0, 5, 6) + raws(1, 0), no_ack)
+    assert [(m.partition, m.offset) for m in drain(held)] == [(0, 5), (0, 6), (1, 0)]
+
+
+def test_records_of_a_partition_that_is_not_held_are_dropped() -> None:
+    held = holding(1)
+    held.received(raws(1, 0), no_ack)
+    assert held.ready == 0
+
+
+def test_a_revoked_partition_takes_its_buffered_records_along() -> None:
+    held = holding(1, 1)
+    held.received(raws(0, 0) + raws(1, 0), no_ack)
+    (lost,) = held.assigned(2, owns(None, 1))
+    assert (lost.partition, lost.epoch, lost.reason) == (0, 1, "revoked")
+    assert [m.partition for m in drain(held)] == [1]
+
+
+def test_a_newer_epoch_is_a_loss_too() -> None:
+    held = holding(1)
+    held.received(raws(0, 0), no_ack)
+    (lost,) = held.assigned(2, owns(4))
+    assert (lost.epoch, lost.current_epoch) == (1, 4)
+    assert held.ready == 0
+
+
+def test_an_epoch_that_becomes_known_is_no_loss() -> None:
+    held = Holding("billing")
+    held.joined(1, [Assigned(topic="orders", partition=0)])
+    assert held.assigned(1, owns(3)) == []
+
+
+def test_old_news_are_ignored() -> None:
+    held = holding(1)
+    held.assigned(5, owns(1, 1))
+    assert held.assigned(4, owns(1)) == []
+    assert set(held.assignment) == {("orders", 0), ("orders", 1)}
+
+
+def test_the_highest_acknowledged_record_of_each_partition_is_sent() -> None:
+    held = holding(1, 1)
+    held.received(raws(0, 0, 1, 2) + raws(1, 9), no_ack)
+    for message in drain(held)[:2]:
+        ack(held, message)
+    marks, number = held.take_acks()
+    assert ([(m.partition, m.offset) for m in marks], number) == ([(0, 1)], 2)
+    assert not held.has_acks
+    held.acks_settled(number)
+    assert held.settled == 2
+
+
+def test_an_acknowledgement_out_of_order_names_the_record_that_is_missing() -> None:
+    held = holding(1)
+    held.received(raws(0, 7, 8), no_ack)
+    first, second = drain(held)
+    with pytest.raises(SkippedRecords, match=r"offset 8 acknowledged, 7 is not yet"):
+        ack(held, second)
+    ack(held, second, through=True)
+    ack(held, first)  # covered already
+    assert [m.offset for m in held.take_acks()[0]] == [8]
+
+
+def test_an_acknowledgement_twice_is_one() -> None:
+    held = holding(1)
+    held.received(raws(0, 0), no_ack)
+    (message,) = drain(held)
+    ack(held, message)
+    ack(held, message)
+    assert held.queued == 1
+
+
+def test_acknowledging_a_lost_record_is_refused_with_both_epochs() -> None:
+    held = holding(7)
+    held.received(raws(0, 0), no_ack)
+    (message,) = drain(held)
+    held.assigned(2, owns(9))
+    assert not held.holds(message)
+    ack(held, message)
+    assert not held.has_acks
+    refusal = held.take_refusal()
+    assert isinstance(refusal, EpochSuperseded)
+    assert "epoch 7 presented, 9 current" in refusal.detail
+    assert held.take_refusal() is None
+
+
+def test_a_refused_acknowledgement_loses_the_partition() -> None:
+    held = holding(7, 7)
+    held.received(raws(0, 0, 1) + raws(1, 0), no_ack)
+    message = held.next()
+    assert message is not None
+    ack(held, message)
+    held.take_acks()
+    (lost,) = held.refused(("orders", 0), 9)
+    assert (lost.epoch, lost.current_epoch) == (7, 9)
+    assert [m.partition for m in drain(held)] == [1]
+    assert isinstance(held.take_refusal(), EpochSuperseded)
+
+
+def test_a_new_membership_knows_nothing_of_the_old_one() -> None:
+    held = holding(1)
+    held.received(raws(0, 0, 1), no_ack)
+    old = held.next()
+    assert old is not None
+    ack(held, old)
+    (lost,) = held.lose_all("node gone")
+    assert (lost.reason, held.ready, held.has_acks) == ("node gone", 0, False)
+    assert held.settled == held.queued, "nobody waits for what cannot be sent any more"
+    assert isinstance(held.take_refusal(), EpochSuperseded)
+    held.joined(1, owns(1))
+    assert not held.holds(old), "the same epoch in another membership is another delivery"
+
+
+def test_a_message_reads_as_it_was_sent() -> None:
+    raw = raws(0, 3)[0] | {
+        "key_base64": "AP8=",
+        "value": '{"a": 1}',
+        "headers": [{"key": "h", "value": "1"}, {"key": "h", "value_base64": "/w=="}],
+    }
+    message = Message(raw, 1, 1, no_ack)
+    assert (message.key, message.value, message.json()) == (b"\x00\xff", '{"a": 1}', {"a": 1})
+    assert message.headers == [("h", b"1"), ("h", b"\xff")]
+    assert message.header("h") == b"\xff"
+    assert message.time.isoformat() == "1970-01-01T00:00:01+00:00"

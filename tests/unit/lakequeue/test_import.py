@@ -1,0 +1,20 @@
+"""`import lakequeue` and the SDK stay light."""
+
+import subprocess
+import sys
+
+PROGRAM = """
+import sys
+import lakequeue
+assert "httpx2" not in sys.modules, "nothing is loaded before it is used"
+from lakequeue import Admin, AsyncConsumer, AsyncProducer, Consumer, Producer
+heavy = {"pyspark", "deltalake", "obstore", "pyarrow", "kazoo", "flask", "pandas", "numpy"}
+print(sorted(heavy & {m.split(".")[0] for m in sys.modules}))
+"""
+
+
+def test_the_sdk_loads_neither_spark_nor_delta_nor_arrow_nor_zookeeper_nor_flask() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (done.stdout.strip(), done.stderr) == ("[]", "")
