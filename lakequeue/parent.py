@@ -30,3 +30,17 @@ def die_with_parent(expected_parent: int | None = None) -> None:
         raise OSError(number, f"prctl(PR_SET_PDEATHSIG): {os.strerror(number)}")
     if os.getppid() != before:
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+def main(argv: list[str]) -> None:
+    """`python -I parent.py PID COMMAND …`: become the command, bound to the life of parent PID.
+
+    Run as a file, so that nothing but the standard library is loaded: the child is bound within
+    milliseconds of its start, also while its own program is still being imported.
+    """
+    die_with_parent(int(argv[0]))
+    os.execv(argv[1], argv[1:])
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

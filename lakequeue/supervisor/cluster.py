@@ -1,0 +1,275 @@
+"""The whole queue on this machine, as one object: `lakequeue up`, the demo and the tests use it.
+
+    with Cluster(root) as cluster:
+        cluster.wait_ready()
+        cluster.kill("driver-1")          # as a power cut would; it is started again
+        cluster.wait_ready()
+
+All children are started by one thread, which lives as long as they do: the kernel kills a child
+when the thread that started it ends, so none is left behind when this process gets SIGKILL.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+
+import lakequeue
+from jobs.jars import cached_jars, jar_paths
+from lakequeue.errors import InvalidRequest, LakequeueError, PortInUse
+from lakequeue.java import find_java
+from lakequeue.supervisor.child import Child
+from lakequeue.supervisor.plan import Layout
+from lakequeue.supervisor.preflight import (
+    RootLock,
+    await_free_port,
+    default_work_dir,
+    free_port,
+    local_root,
+    make_work_dir,
+)
+from lakequeue.supervisor.watch import Watch
+from queue_tables.root import QueueRoot
+
+READY_S = 120.0
+Report = Callable[[str, str], None]
+"""Called with a child's name and what happened to it, from the supervising thread."""
+
+
+def _silent(_name: str, _what: str) -> None:
+    return
+
+
+@dataclass(frozen=True)
+class ClusterOptions:
+    """What is run where. A port of 0 takes a free one, which then stays over restarts."""
+
+    root: str
+    zookeeper: str | None = None
+    host: str = "127.0.0.1"
+    ingest_port: int = 0
+    consumer_port: int = 0
+    ingest_nodes: int = 1
+    consumer_nodes: int = 1
+    drivers: int = 1
+    work_dir: Path | None = None
+    log_level: str = "info"
+    extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """More arguments for a child at every start, by its name (`ingest-1`, `driver-2`, …)."""
+    crash_at: Mapping[str, str] = field(default_factory=dict)
+    """A crash point for a child, at its first start alone, by its name."""
+    environ: Mapping[str, str] = field(default_factory=dict)
+    """More environment for every child."""
+
+
+class Cluster:
+    """The children of one queue. `start`, `wait_ready`, `stop`; also a context manager."""
+
+    def __init__(self, options: ClusterOptions, report: Report = _silent) -> None:
+        self.options = options
+        self.root = options.root
+        folder = local_root(options.root)
+        if folder is not None:
+            self.root = str(folder)
+        self.work_dir = (options.work_dir or default_work_dir(options.root)).absolute()
+        self.layout = self._lay_out()
+        self._report = report
+        self._held = ExitStack()
+        self._watch: Watch | None = None
+
+    # -- What is where --------------------------------------------------------------------------
+
+    @property
+    def ingest_urls(self) -> list[str]:
+        """Base URLs of the ingest nodes."""
+        return self.layout.ingest_urls
+
+    @property
+    def consumer_urls(self) -> list[str]:
+        """Base URLs of the consumer-service nodes."""
+        return self.layout.consumer_urls
+
+    @property
+    def zookeeper(self) -> str:
+        """`host:port,…` of the ensemble."""
+        return self.layout.zookeeper_hosts
+
+    @property
+    def log_dir(self) -> Path:
+        """Where each child's output is, as `<child>.log`."""
+        return self.layout.log_dir
+
+    @property
+    def children(self) -> list[Child]:
+        """Every child, in the order in which they were started."""
+        return list(self._watching().children.values())
+
+    def child(self, name: str) -> Child:
+        """The child of that name: `zookeeper`, `ingest-1`, `consumer-1`, `driver-1`, …"""
+        children = self._watching().children
+        if name not in children:
+            raise InvalidRequest(f"no child {name!r}", hint=f"one of {', '.join(children)}")
+        return children[name]
+
+    def leader(self) -> str | None:
+        """The driver whose state file says that it leads."""
+        return self._watching().leader()
+
+    # -- Life -----------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Check everything that can be checked, then start the children and return at once.
+
+        Raises, with no child started and nothing left behind: `RootUnusable`, `NewerFormat`,
+        `SchemaDrift`, `AlreadyRunning`, `PortInUse`, `MissingDependency`.
+        """
+        if self._watch is not None:
+            raise InvalidRequest("the cluster was started already", hint="make a new Cluster")
+        make_work_dir(self.work_dir)
+        self._held.enter_context(RootLock(self.work_dir))
+        try:
+            self._check()
+            watch = Watch(
+                [Child(s, self.log_dir, self._environ()) for s in self.layout.children()],
+                self._report,
+            )
+            for name, step in self.options.crash_at.items():
+                watch.children[name].once = ("--crash-at", step)
+            watch.start()
+            self._watch = watch
+        except BaseException:
+            self._held.close()
+            raise
+
+    def wait_ready(self, timeout_s: float = READY_S) -> None:
+        """Return when every child is ready and a driver leads.
+
+        Raises `StartFailed`, with the end of the log of what is not ready.
+        """
+        self._watching().wait_ready(timeout_s)
+
+    def wait_leader(self, other_than: str | None = None, timeout_s: float = READY_S) -> str:
+        """The driver that leads, as soon as there is one that is not `other_than`."""
+        return self._watching().wait_leader(other_than, timeout_s)
+
+    def request_stop(self) -> None:
+        """Begin to drain; returns at once, may be called from a signal handler, and repeatedly."""
+        if self._watch is not None:
+            self._watch.request_stop()
+
+    def request_kill(self) -> None:
+        """Kill every child now; returns at once, may be called from a signal handler."""
+        if self._watch is not None:
+            self._watch.request_kill()
+
+    def join(self, timeout_s: float | None = None) -> bool:
+        """Wait until every child has ended after a stop; False if the time was too short."""
+        if self._watch is not None and not self._watch.join(timeout_s):
+            return False
+        self._held.close()
+        return True
+
+    def stop(self) -> None:
+        """Drain in order (ingest, driver, consumer service, ZooKeeper), and wait for it."""
+        self.request_stop()
+        self.join()
+
+    # -- Faults, for tests and the demo ----------------------------------------------------------
+
+    def kill(self, name: str, *, hold: bool = False) -> None:
+        """SIGKILL one child and return when it is gone; with `hold` it stays down."""
+        self._watching().kill(name, hold=hold)
+
+    def revive(self, name: str) -> None:
+        """Start a child that was killed with `hold`."""
+        self._watching().revive(name)
+
+    def pause(self, name: str) -> None:
+        """SIGSTOP: the process keeps all that it has and does nothing."""
+        self.child(name).send(signal.SIGSTOP)
+
+    def resume(self, name: str) -> None:
+        """SIGCONT."""
+        self.child(name).send(signal.SIGCONT)
+
+    def __enter__(self) -> Cluster:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    # -- Inside ---------------------------------------------------------------------------------
+
+    def _watching(self) -> Watch:
+        if self._watch is None:
+            raise LakequeueError("the cluster is not started", hint="call start() first")
+        return self._watch
+
+    def _lay_out(self) -> Layout:
+        options = self.options
+        if options.ingest_port and options.ingest_port == options.consumer_port:
+            raise PortInUse(
+                f"--ingest-port and --consumer-port are both {options.ingest_port}",
+                hint="give them two ports",
+            )
+        taken: set[int] = {options.ingest_port, options.consumer_port}
+
+        def ports(first: int, count: int) -> tuple[int, ...]:
+            found = [first] if first else []
+            while len(found) < count:
+                port = free_port(options.host)
+                if port not in taken:
+                    taken.add(port)
+                    found.append(port)
+            return tuple(found[:count])
+
+        return Layout(
+            root=self.root,
+            work_dir=self.work_dir,
+            host=options.host,
+            ingest_ports=ports(options.ingest_port, options.ingest_nodes),
+            consumer_ports=ports(options.consumer_port, options.consumer_nodes),
+            drivers=options.drivers,
+            zookeeper=options.zookeeper,
+            zookeeper_port=ports(0, 1)[0],
+            log_level=options.log_level,
+            extra=options.extra,
+        )
+
+    def _check(self) -> None:
+        QueueRoot.open(self.root, create=True)
+        for port in self.layout.ingest_ports:
+            await_free_port(self.options.host, port, "--ingest-port")
+        for port in self.layout.consumer_ports:
+            await_free_port(self.options.host, port, "--consumer-port")
+        find_java()
+        if cached_jars() is None:
+            self._report("jars", "fetching the Delta jars; this is done once")
+            jar_paths()
+
+    def _environ(self) -> dict[str, str]:
+        project = str(Path(lakequeue.__file__).resolve().parents[1])
+        path = [project, *filter(None, [os.environ.get("PYTHONPATH")])]
+        return {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(path),
+            "PYTHONUNBUFFERED": "1",
+            "LAKEQUEUE_WORK_DIR": str(self.work_dir),
+            # Looked for once, here; and Spark's workers must run the same Python as its driver.
+            "JAVA_HOME": str(find_java().home),
+            "PYSPARK_PYTHON": sys.executable,
+            "PYSPARK_DRIVER_PYTHON": sys.executable,
+            **self.options.environ,
+        }

@@ -1,0 +1,152 @@
+"""Which children a queue on this machine has, with their commands and probes: no I/O.
+
+| child | command | ready when |
+|---|---|---|
+| zookeeper | `python -m coordination.embedded` | it answers `srvr` |
+| ingest-N | `python -m ingest` | `/readyz` says 200 |
+| consumer-N | `python -m consumer_service` | `/readyz` says 200 |
+| driver-N | `python -m jobs.driver` | its state file says standby or leading |
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from pathlib import Path
+
+
+class Drain(IntEnum):
+    """The order in which the children are asked to end; equal ones end together.
+
+    First no record comes in any more, then the order driver finishes its batch, then consumers
+    are let go, and what all of them hold on to goes last.
+    """
+
+    INGEST = 1
+    DRIVER = 2
+    CONSUMER = 3
+    ZOOKEEPER = 4
+
+
+@dataclass(frozen=True)
+class HttpReady:
+    """Ready when GET `url` is answered with 200."""
+
+    url: str
+
+
+@dataclass(frozen=True)
+class DriverReady:
+    """Ready when the state file names the child's own pid, as standby or leading."""
+
+    state_file: Path
+
+
+@dataclass(frozen=True)
+class ZooKeeperReady:
+    """Ready when the server on the loopback `port` answers."""
+
+    port: int
+
+
+Probe = HttpReady | DriverReady | ZooKeeperReady
+
+
+@dataclass(frozen=True)
+class ChildSpec:
+    """One child: what is run, when it counts as ready, when it ends."""
+
+    name: str
+    command: tuple[str, ...]
+    probe: Probe
+    drain: Drain
+    drain_s: float
+    """How long it may take to end before it is killed."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The whole of a queue on this machine. Ports are given, none is 0."""
+
+    root: str
+    work_dir: Path
+    host: str
+    ingest_ports: tuple[int, ...]
+    consumer_ports: tuple[int, ...]
+    drivers: int
+    zookeeper: str | None
+    """Hosts of an external ensemble; None: the embedded server on `zookeeper_port`."""
+    zookeeper_port: int
+    log_level: str = "info"
+    extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """More arguments for a child, by its name."""
+    python: str = sys.executable
+
+    @property
+    def zookeeper_hosts(self) -> str:
+        """What the services are given."""
+        return self.zookeeper or f"127.0.0.1:{self.zookeeper_port}"
+
+    @property
+    def ingest_urls(self) -> list[str]:
+        """Base URLs of the ingest nodes."""
+        return [f"http://{self.host}:{port}" for port in self.ingest_ports]
+
+    @property
+    def consumer_urls(self) -> list[str]:
+        """Base URLs of the consumer-service nodes."""
+        return [f"http://{self.host}:{port}" for port in self.consumer_ports]
+
+    @property
+    def log_dir(self) -> Path:
+        """Where each child's output goes, as `<child>.log`."""
+        return self.work_dir / "logs"
+
+    def children(self) -> list[ChildSpec]:
+        """Every child, in the order in which they are started."""
+        return [
+            *([self._zookeeper()] if self.zookeeper is None else []),
+            # The driver takes longest to start: it goes before the services.
+            *(self._driver(number) for number in range(1, self.drivers + 1)),
+            *(
+                self._service("ingest", "ingest", n, port, Drain.INGEST)
+                for n, port in enumerate(self.ingest_ports, 1)
+            ),
+            *(
+                self._service("consumer_service", "consumer", n, port, Drain.CONSUMER)
+                for n, port in enumerate(self.consumer_ports, 1)
+            ),
+        ]
+
+    def _zookeeper(self) -> ChildSpec:
+        name = "zookeeper"
+        command = (
+            *(self.python, "-m", "coordination.embedded"),
+            *("--data-dir", str(self.work_dir / "zookeeper")),
+            *("--port", str(self.zookeeper_port)),
+            "--die-with-parent",
+            *self.extra.get(name, ()),
+        )
+        return ChildSpec(name, command, ZooKeeperReady(self.zookeeper_port), Drain.ZOOKEEPER, 10.0)
+
+    def _driver(self, number: int) -> ChildSpec:
+        name = f"driver-{number}"
+        probe = DriverReady(self.work_dir / f"driver-{name}.json")
+        return ChildSpec(name, self._command("jobs.driver", name), probe, Drain.DRIVER, 30.0)
+
+    def _service(self, module: str, role: str, number: int, port: int, drain: Drain) -> ChildSpec:
+        name = f"{role}-{number}"
+        command = self._command(module, name, "--port", str(port))
+        probe = HttpReady(f"http://{self.host}:{port}/readyz")
+        return ChildSpec(name, command, probe, drain, 15.0)
+
+    def _command(self, module: str, name: str, *more: str) -> tuple[str, ...]:
+        return (
+            *(self.python, "-m", module, "--root", self.root),
+            *("--zookeeper", self.zookeeper_hosts, "--node", name),
+            *more,
+            *("--log-level", self.log_level, "--die-with-parent"),
+            *self.extra.get(name, ()),
+        )

@@ -1,0 +1,126 @@
+"""What is checked before any child is started: one error that says what to do, nothing begun."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import socket
+import tempfile
+import threading
+import urllib.parse
+from pathlib import Path
+from types import TracebackType
+
+from lakequeue.clock import boot_seconds
+from lakequeue.errors import AlreadyRunning, PortInUse, RootUnusable
+
+_HANDOVER_S = 5.0
+"""How long a port may stay taken by the dying children of a supervisor that was killed."""
+
+
+def local_root(root: str) -> Path | None:
+    """The folder that a root names; None if it is on an object store."""
+    parts = urllib.parse.urlsplit(root)
+    if parts.scheme == "file":
+        return Path(urllib.parse.unquote(parts.path)).resolve()
+    # One letter before a colon is a drive, not a scheme.
+    return None if len(parts.scheme) > 1 and "://" in root else Path(root).expanduser().resolve()
+
+
+def default_work_dir(root: str) -> Path:
+    """Local disk for logs and checkpoints: inside a local root, else one folder per root URI."""
+    folder = local_root(root)
+    if folder is not None:
+        return folder / "_work"
+    digest = hashlib.sha256(root.encode()).hexdigest()[:16]
+    return Path(tempfile.gettempdir()) / f"lakequeue-{os.getuid()}-{digest}"
+
+
+def make_work_dir(work_dir: Path) -> None:
+    """Create the folder and its `logs`, and try a write. Raises `RootUnusable`."""
+    try:
+        (work_dir / "logs").mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=work_dir):
+            pass
+    except OSError as problem:
+        raise RootUnusable(
+            f"{work_dir} cannot be written: {problem.strerror or problem}",
+            hint="choose another folder with --root, or mend its owner and mode "
+            f"(ls -ld {work_dir.parent})",
+        ) from problem
+
+
+class RootLock:
+    """One supervisor for a root: an flock, which the kernel frees however its holder ends."""
+
+    def __init__(self, work_dir: Path) -> None:
+        self._path = work_dir / "up.lock"
+        self._fd = -1
+
+    def __enter__(self) -> RootLock:
+        fd = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.read(fd, 64).decode(errors="replace").strip() or "unknown"
+            os.close(fd)
+            raise AlreadyRunning(
+                f"another `lakequeue up` serves this root: pid {holder} holds {self._path}",
+                hint=f"use that one, stop it (kill {holder}), or choose another --root",
+            ) from None
+        os.ftruncate(fd, 0)
+        os.write(fd, f"{os.getpid()}\n".encode())
+        self._fd = fd
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        os.close(self._fd)
+
+
+def free_port(host: str = "127.0.0.1") -> int:
+    """A TCP port that is free now."""
+    with socket.socket() as probe:
+        probe.bind((host, 0))
+        return int(probe.getsockname()[1])
+
+
+def port_is_free(host: str, port: int) -> bool:
+    """Whether a server could listen there; connections that linger from an earlier one are no bar.
+
+    Raises `PortInUse` when it can never be: the port needs rights, or the address is not ours.
+    """
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+            probe.listen(1)
+        except PermissionError as problem:
+            raise PortInUse(
+                f"port {port} may not be used by this user", hint="choose one above 1023"
+            ) from problem
+        except OSError:
+            return False
+    return True
+
+
+def await_free_port(host: str, port: int, option: str, wait_s: float = _HANDOVER_S) -> None:
+    """Return when the port is free. Raises `PortInUse` if somebody keeps it.
+
+    The wait is for children of a supervisor that was killed a moment ago: the kernel has sent
+    them their SIGKILL, and they need some milliseconds to be gone.
+    """
+    deadline = boot_seconds() + wait_s
+    pause = threading.Event()
+    while not port_is_free(host, port):
+        if boot_seconds() >= deadline:
+            raise PortInUse(
+                f"port {port} on {host} is in use by another process",
+                hint=f"stop it (ss -ltnp 'sport = :{port}' names it), or choose another {option}",
+            )
+        pause.wait(0.05)

@@ -1,0 +1,63 @@
+"""Asks a child whether it is ready; an answer that does not come in time is a no."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import urllib.parse
+from typing import assert_never
+
+from lakequeue.supervisor.plan import DriverReady, HttpReady, Probe, ZooKeeperReady
+
+_TIMEOUT_S = 1.0
+SERVING = ("standby", "leading")
+"""States in a driver's file that count as ready."""
+
+
+def ready(probe: Probe, pid: int) -> bool:
+    """Whether the child with this pid is ready."""
+    match probe:
+        case HttpReady(url):
+            return http_status(url) == http.client.OK
+        case DriverReady(state_file):
+            state = driver_state(state_file.read_bytes() if state_file.exists() else b"", pid)
+            return state in SERVING
+        case ZooKeeperReady(port):
+            return zookeeper_answers(port)
+        case _:
+            assert_never(probe)
+
+
+def http_status(url: str) -> int | None:
+    """The status of GET `url`, None if there is no answer."""
+    parts = urllib.parse.urlsplit(url)
+    link = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=_TIMEOUT_S)
+    try:
+        link.request("GET", parts.path)
+        return link.getresponse().status
+    except (OSError, http.client.HTTPException):
+        return None
+    finally:
+        link.close()
+
+
+def driver_state(content: bytes, pid: int) -> str | None:
+    """The state in a driver's file; None if it is of another process, or not whole."""
+    try:
+        document = json.loads(content)
+    except ValueError:
+        return None
+    if not isinstance(document, dict) or document.get("pid") != pid:
+        return None
+    return str(document.get("state"))
+
+
+def zookeeper_answers(port: int) -> bool:
+    """Whether a ZooKeeper server serves on the loopback `port`."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), _TIMEOUT_S) as link:
+            link.sendall(b"srvr")
+            return link.recv(64).startswith(b"Zookeeper version")
+    except OSError:
+        return False
