@@ -161,16 +161,17 @@ class GroupCommitter(Generic[T]):
 
     def _run(self) -> None:
         while (group := self._next()) is not None:
-            items = [item for item, _ in group]
+            # From here on a future can no longer be cancelled; those that were are dropped.
+            live = [(item, f) for item, f in group if f.set_running_or_notify_cancel()]
             try:
-                result = self._commit(items)
+                result = self._commit([item for item, _ in live]) if live else None
             except BaseException as e:  # noqa: BLE001 -- a waiting request must hear of any end
                 self._finish()
-                for _, future in group:
+                for _, future in live:
                     future.set_exception(e)
             else:
                 self._finish()
-                for _, future in group:
+                for _, future in live:
                     future.set_result(result)
 
     def _next(self) -> list[tuple[T, Future[Any]]] | None:
@@ -181,11 +182,7 @@ class GroupCommitter(Generic[T]):
                 if due_in is None and self._stopping:
                     return None
                 if due_in is not None and (due_in <= 0 or self._stopping):
-                    group = self._batcher.take(now)
-                    # From here on a future can no longer be cancelled by who waits for it.
-                    for _, future in group:
-                        future.set_running_or_notify_cancel()
-                    return group
+                    return self._batcher.take(now)
                 self._changed.wait(due_in)
 
     def _finish(self) -> None:

@@ -97,7 +97,8 @@ class ObjectStore:
     def put(self, path: str, data: bytes | pa.Buffer) -> None:
         """Write a file nobody reads yet (a data file)."""
         with _translated("writing", path):
-            obstore.put(self._store, path, memoryview(data))
+            # obstore takes unsigned bytes only; a buffer of Arrow is of signed ones.
+            obstore.put(self._store, path, memoryview(data).cast("B"))
 
     def exists(self, path: str) -> bool:
         """Whether the file is there."""

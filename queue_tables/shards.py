@@ -85,6 +85,7 @@ class ShardWriter:
         a new incarnation); for a journal `CommitConflict`, whose `commits` hold fences: drop
         what they forbid and append the rest. Storage errors carry `stored`.
         """
+        self._refuse_if_sealed()
         rows = _numbered(table, stamp)
         add = write_data_file(
             self._log.store, self.path, rows, {"hour": hour_of(stamp)}, self._declared
@@ -114,14 +115,19 @@ class ShardWriter:
                     conflict.extra["commits"] = tuple(foreign)
                     raise
 
-    def _may_go_on(self, foreign: Sequence[Commit]) -> bool:
-        """True: commit again. False: a fence, for the journal's owner to judge."""
+    def _refuse_if_sealed(self) -> None:
+        # The seal is met as a conflict once; after that this handle is past it, and its next
+        # commit would land.
         if self._log.configuration.get(SEALED):
             raise ShardSealed(
                 f"shard {self.name} was sealed by another process",
                 hint="open a new incarnation and send again",
                 stored="no",
             )
+
+    def _may_go_on(self, foreign: Sequence[Commit]) -> bool:
+        """True: commit again. False: a fence, for the journal's owner to judge."""
+        self._refuse_if_sealed()
         for commit in foreign:
             if commit.appends:
                 raise CorruptTable(

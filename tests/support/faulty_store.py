@@ -1,0 +1,64 @@
+"""A store whose `put_new` fails on demand: before the file lands, after it, or later."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+
+from queue_tables.store import Store
+
+Fault = Callable[[Store, str, bytes], None]
+"""Called in place of `put_new`; does to the real store what it likes, and raises."""
+
+
+class FaultyStore:
+    """Passes everything to `inner`, and each `put_new` to the next of `faults`, if any is left."""
+
+    def __init__(self, inner: Store) -> None:
+        self.inner = inner
+        self.faults: list[Fault] = []
+        self.get_faults: list[Exception] = []
+        self.opens = 0
+
+    @property
+    def uri(self) -> str:
+        return self.inner.uri
+
+    @property
+    def local_path(self) -> Path | None:
+        return self.inner.local_path
+
+    def get(self, path: str) -> bytes:
+        self.opens += 1
+        if self.get_faults:
+            raise self.get_faults.pop(0)
+        return self.inner.get(path)
+
+    def put_new(self, path: str, data: bytes) -> None:
+        if self.faults:
+            self.faults.pop(0)(self.inner, path, data)
+        else:
+            self.inner.put_new(path, data)
+
+    def put(self, path: str, data: bytes | pa.Buffer) -> None:
+        self.inner.put(path, data)
+
+    def exists(self, path: str) -> bool:
+        return self.inner.exists(path)
+
+    def names(self, prefix: str) -> list[str]:
+        return self.inner.names(prefix)
+
+    def delete(self, path: str) -> None:
+        self.inner.delete(path)
+
+    def make_durable(self, path: str) -> None:
+        self.inner.make_durable(path)
+
+    def size(self, path: str) -> int:
+        return self.inner.size(path)
+
+    def open(self, path: str) -> str | pa.BufferReader:
+        return self.inner.open(path)
