@@ -1,0 +1,180 @@
+"""`lakequeue up`: the whole queue on this machine, until Ctrl-C.
+
+Exit codes: 0 drained and stopped; 2 wrong usage; 3 a port is in use; 4 the root cannot be used;
+5 another `up` serves this root; 6 Java or the jars are missing; 7 a service did not become ready;
+1 anything else.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lakequeue.clock import boot_seconds
+from lakequeue.errors import (
+    AlreadyRunning,
+    LakequeueError,
+    MissingDependency,
+    NewerFormat,
+    PortInUse,
+    RootUnusable,
+    SchemaDrift,
+    StartFailed,
+)
+from lakequeue.settings import Settings
+
+if TYPE_CHECKING:
+    from lakequeue.supervisor.cluster import Cluster
+
+EXIT_CODES: dict[type[LakequeueError], int] = {
+    PortInUse: 3,
+    RootUnusable: 4,
+    NewerFormat: 4,
+    SchemaDrift: 4,
+    AlreadyRunning: 5,
+    MissingDependency: 6,
+    StartFailed: 7,
+}
+"""What `up` exits with, by the error that ended it; every other error: 1."""
+
+
+def exit_code(error: LakequeueError) -> int:
+    """The exit code for an error."""
+    return next((code for kind, code in EXIT_CODES.items() if isinstance(error, kind)), 1)
+
+
+def up(
+    root: Annotated[str | None, typer.Option(help="Root folder or URI of the queue.")] = None,
+    zookeeper: Annotated[
+        str | None,
+        typer.Option(help="host:port,… of an external ensemble; without it a server is embedded."),
+    ] = None,
+    ingest_port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="Port of the ingest service; 0: any.")
+    ] = None,
+    consumer_port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="Port of the consumer service; 0: any.")
+    ] = None,
+    standby: Annotated[
+        bool, typer.Option("--standby", help="Run a second order driver, ready to take over.")
+    ] = False,
+    work_dir: Annotated[
+        Path | None, typer.Option(help="Local folder for logs and checkpoints.")
+    ] = None,
+    log_level: Annotated[
+        str | None, typer.Option(help="debug, info, warning or error, for all services.")
+    ] = None,
+) -> None:
+    """Start the queue on this machine and stay: ZooKeeper, ingest, consumer service, order driver.
+
+    A service that dies is started again. Ctrl-C drains them in order; a second one kills.
+
+    Exit codes: 0 stopped, 2 usage, 3 port in use, 4 root unusable, 5 already running, 6 Java or
+    jars missing, 7 not ready, 1 anything else.
+    """
+    # Loaded here: a machine with the SDK and CLI alone has no storage or Spark packages.
+    from lakequeue.supervisor.cluster import Cluster, ClusterOptions
+
+    given: dict[str, Any] = {
+        "root": root,
+        "zookeeper": zookeeper,
+        "work_dir": work_dir,
+        "log_level": log_level,
+    }
+    settings = Settings(**{name: value for name, value in given.items() if value is not None})
+    started_at = boot_seconds()
+    cluster: Cluster | None = None
+    try:
+        cluster = Cluster(
+            ClusterOptions(
+                root=settings.root,
+                zookeeper=settings.zookeeper,
+                host=settings.ingest.host,
+                ingest_port=settings.ingest.port if ingest_port is None else ingest_port,
+                consumer_port=settings.consumer.port if consumer_port is None else consumer_port,
+                drivers=2 if standby else 1,
+                work_dir=settings.work_dir,
+                log_level=settings.log_level,
+            ),
+            report=_report,
+        )
+        signals = _Signals(cluster)
+        signals.install()
+        _say("starting (about 20 s, the first time longer)")
+        cluster.start()
+        # A signal that came before there was anything to stop.
+        if signals.count:
+            cluster.request_stop()
+        _stay(cluster, signals, started_at)
+    except LakequeueError as error:
+        _say(f"error: {error}")
+        raise typer.Exit(exit_code(error)) from error
+    finally:
+        if cluster is not None:
+            cluster.stop()
+    _say("stopped")
+
+
+def banner(cluster: Cluster, took_s: float) -> str:
+    """What is said when the queue is ready: where everything is."""
+    lines = [f"lakequeue is ready after {took_s:.1f} s", ""]
+    lines += [f"  ingest      {url}" for url in cluster.ingest_urls]
+    lines += [f"  consumers   {url}" for url in cluster.consumer_urls]
+    lines += [
+        f"  ZooKeeper   {cluster.zookeeper}",
+        f"  root        {cluster.root}",
+        f"  logs        {cluster.log_dir}",
+        "",
+        "  try         lakequeue topic create hello && echo hi | lakequeue produce hello",
+        "              lakequeue consume hello -g me -o earliest",
+        "  stop        Ctrl-C",
+    ]
+    return "\n".join(lines)
+
+
+@dataclass
+class _Signals:
+    """The first signal drains, the next kills."""
+
+    cluster: Cluster
+    count: int = 0
+
+    def install(self) -> None:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, self._arrived)
+
+    def _arrived(self, _number: int, _frame: FrameType | None) -> None:
+        self.count += 1
+        if self.count == 1:
+            _say("draining: ingest, order driver, consumers, ZooKeeper (Ctrl-C again kills)")
+            self.cluster.request_stop()
+        else:
+            self.cluster.request_kill()
+
+
+def _stay(cluster: Cluster, signals: _Signals, started_at: float) -> None:
+    try:
+        cluster.wait_ready()
+    except StartFailed:
+        if signals.count:
+            # It was stopped while it started, as asked.
+            return
+        raise
+    sys.stdout.write(f"{banner(cluster, boot_seconds() - started_at)}\n")
+    sys.stdout.flush()
+    cluster.join()
+
+
+def _report(name: str, what: str) -> None:
+    _say(f"{name}: {what}")
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"lakequeue: {text}\n")
+    sys.stderr.flush()
