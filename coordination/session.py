@@ -176,7 +176,8 @@ class Session(KeptNodes):
         Its holder clears it, and may have watches set it too.
         """
         event = threading.Event()
-        self._wakers.add(event)
+        with self._lock:
+            self._wakers.add(event)
         return event
 
     def _on_state(self, state: str) -> None:
@@ -192,7 +193,8 @@ class Session(KeptNodes):
                 self._term += 1
                 self._trusted_until = float("-inf")
                 self.stale.set()
-        for event in list(self._wakers):
+            wakers = list(self._wakers)
+        for event in wakers:
             event.set()
 
     # -- the heartbeat ----------------------------------------------------------------------------

@@ -9,8 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.zookeeper import own_zookeeper, sessions, zookeeper
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+__all__ = ["own_zookeeper", "sessions", "zookeeper"]
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,71 @@
+"""Bells wake, are coalesced, and never make anybody wait."""
+
+from __future__ import annotations
+
+import pytest
+
+from coordination.bells import Bell, BellListener
+from coordination.embedded import EmbeddedZooKeeper
+from lakequeue.clock import boot_seconds
+from tests.support.zookeeper import DEADLINE_S, MakeSession, expire, wait_for
+
+pytestmark = pytest.mark.zookeeper
+
+
+def test_a_ring_wakes_a_listener_in_another_session(sessions: MakeSession) -> None:
+    bell = Bell(sessions("a"), "log")
+    with BellListener(sessions("b"), "log") as listener:
+        for version in (5, 6):
+            bell.ring(version)
+            assert listener.wait(DEADLINE_S)
+            wait_for(lambda v=version: listener.version == v)  # type: ignore[misc]
+    bell.close()
+
+
+def test_many_rings_are_few_writes_and_the_last_one_is_heard(sessions: MakeSession) -> None:
+    session = sessions("a")
+    bell = Bell(session, "log", ring_interval_ms=50)
+    with BellListener(sessions("b"), "log") as listener:
+        for version in range(1, 1_001):
+            bell.ring(version)
+        wait_for(lambda: listener.version == 1_000)
+    found = session.read(session.path("bells", "log"))
+    assert found is not None
+    assert found[1].version <= 5
+    bell.close()
+
+
+def test_nobody_waits_while_zookeeper_is_away_and_a_missed_ring_is_heard_on_return(
+    own_zookeeper: EmbeddedZooKeeper, sessions: MakeSession
+) -> None:
+    ringer, hearer = sessions("a", server=own_zookeeper), sessions("b", server=own_zookeeper)
+    bell = Bell(ringer, "log")
+    with BellListener(hearer, "log") as listener:
+        bell.ring(1)
+        wait_for(lambda: listener.version == 1)
+        own_zookeeper.pause()
+        before = boot_seconds()
+        bell.ring(2)
+        listener.wait(0.05)
+        assert boot_seconds() - before < 1
+        own_zookeeper.kill()
+        own_zookeeper.start()
+        bell.ring(3)
+        wait_for(lambda: listener.version == 3, "heard after the return")
+    bell.close()
+
+
+def test_a_listener_hears_on_after_a_lost_session(sessions: MakeSession) -> None:
+    ringer, hearer = sessions("a"), sessions("b")
+    bell = Bell(ringer, "log")
+    with BellListener(hearer, "log") as listener:
+        expire(hearer)
+        bell.ring(9)
+        wait_for(lambda: listener.version == 9)
+    bell.close()
+
+
+def test_waking_a_listener_needs_no_ring(sessions: MakeSession) -> None:
+    with BellListener(sessions("a"), "log") as listener:
+        listener.wake()
+        assert listener.wait(DEADLINE_S)
