@@ -24,6 +24,8 @@ class JoinRequest(RequestShape):
     """Where partitions without a position start. New partitions start at earliest, always."""
     session_timeout_ms: int | None = Field(None, ge=1_000, le=300_000)
     max_poll_interval_ms: int | None = Field(None, ge=1_000)
+    on_out_of_range: Literal["earliest", "latest", "error"] = "earliest"
+    """What to do when the position has expired (retention)."""
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
 

@@ -86,9 +86,7 @@ class LogBuilder:
         rows = pa.concat_tables(tables)
         add = write_data_file(self._root.store, LOG.name, rows, {"hour": hour_of(now)}, LOG)
         self._counter += 1
-        txns = [
-            Txn(f"offset/{topic.topic_id}/{p}", self._next[topic.topic_id, p]) for p in values
-        ]
+        txns = [Txn(f"offset/{topic.topic_id}/{p}", self._next[topic.topic_id, p]) for p in values]
         info = {"epoch": 1, "counter": self._counter, "rows": rows.num_rows}
         version = self._log.commit([Txn("order", (1 << 40) | self._counter), *txns, add], info)
         if self._bell is not None:

@@ -1,0 +1,230 @@
+"""Acknowledgements of a stream group: judged against the cursors, made durable, then answered.
+
+A position is answered as committed only if, *after* its fact became durable, the lease was still
+trusted. Otherwise a newer owner may have read the tables without it: then the outcome is unknown,
+and said so.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from consumer_service.cursor import Cursor
+from consumer_service.held import Held, Holdings
+from consumer_service.journal import Entry, Journal
+from consumer_service.takeover import fact_of
+from lakequeue.clock import wall_micros
+from lakequeue.errors import CoordinationUnavailable, EpochSuperseded, InvalidRequest
+from lakequeue.records import Partition, TopicId
+from lakequeue.wire import AckAnswer, AckRequest, Committed, RefusedAck, parse_receipt
+from queue_tables.facts import Key, Kind
+
+COMMIT_TIMEOUT_S = 60.0
+
+
+@dataclass(slots=True)
+class Wanted:
+    """What a request says about one partition."""
+
+    topic: str
+    epoch: int | None
+    offsets: list[int]
+    position: int | None = None
+
+
+def wanted_of(group: str, request: AckRequest, ids: Mapping[str, str]) -> dict[Key, list[Wanted]]:
+    """Sort receipts and positions by partition and epoch. Pure.
+
+    `ids` maps names of topics to topic ids. Raises `InvalidRequest` for a damaged receipt, an
+    unknown topic, and what only queue groups have.
+    """
+    if request.nacks or request.extend:
+        raise InvalidRequest(
+            "nacks and extend are for queue groups, and this is a stream group",
+            hint="in a stream group, seek or leave without acking to read records again",
+            field="nacks" if request.nacks else "extend",
+        )
+    receipts: dict[tuple[Key, int], list[int]] = defaultdict(list)
+    for receipt in request.acks:
+        topic_id, partition, offset, epoch, _ = parse_receipt(receipt)
+        key = Key(group, TopicId(topic_id), Partition(partition))
+        receipts[key, epoch].append(offset)
+    wanted: dict[Key, list[Wanted]] = defaultdict(list)
+    for (key, epoch), offsets in receipts.items():
+        wanted[key].append(Wanted("", epoch, offsets))
+    for position in request.commit:
+        topic_id = ids.get(position.topic, "")
+        if not topic_id:
+            raise InvalidRequest(
+                f"topic {position.topic!r} is not consumed by this member",
+                hint="commit topics that the member subscribes to",
+                field="commit",
+            )
+        key = Key(group, TopicId(topic_id), Partition(position.partition))
+        wanted[key].append(Wanted(position.topic, position.epoch, [], position.offset))
+    return wanted
+
+
+class Acks:
+    """The acknowledgements of all members of the node; thread-safe."""
+
+    def __init__(self, journal: Journal, holdings: Holdings) -> None:
+        self._journal = journal
+        self._holdings = holdings
+
+    def commit(
+        self,
+        member: str,
+        wanted: dict[Key, list[Wanted]],
+        ends: Mapping[Key, int],
+        *,
+        through: bool,
+    ) -> AckAnswer:
+        """Make the positions durable.
+
+        Errors: `SkippedRecords`, `InvalidRequest`, `OffsetOutOfRange` (nothing has changed);
+        `EpochSuperseded` with what was committed and refused; `CoordinationUnavailable` with
+        `stored` "unknown" when the lease ran out meanwhile.
+        """
+        refused: list[RefusedAck] = []
+        mine: dict[Key, Held] = {}
+        for key, parts in wanted.items():
+            held = self._holdings.get(key)
+            stale = [w for w in parts if not _accepts(held, member, w.epoch)]
+            if held is None or stale:
+                refused += [_refusal(key, held, w) for w in stale]
+            else:
+                mine[key] = held
+        positions, entry = self._submit(mine, wanted, ends, through=through)
+        committed: list[Committed] = []
+        for key, held in mine.items():
+            newer = entry.refused.get(key)
+            if newer is not None:
+                refused.append(
+                    RefusedAck(
+                        topic=held.topic,
+                        partition=key.partition,
+                        epoch=held.epoch,
+                        current_epoch=newer,
+                    )
+                )
+                continue
+            committed.append(
+                Committed(topic=held.topic, partition=key.partition, offset=positions[key])
+            )
+        self._check_trust(mine)
+        answer = AckAnswer(committed=committed, refused=refused)
+        if refused:
+            raise _superseded(answer)
+        return answer
+
+    def _submit(
+        self,
+        mine: dict[Key, Held],
+        wanted: dict[Key, list[Wanted]],
+        ends: Mapping[Key, int],
+        *,
+        through: bool,
+    ) -> tuple[dict[Key, int], Entry]:
+        """Judge all partitions, then move all cursors and queue the facts; wait for them."""
+        with _locked(mine.values()):
+            cursors = {key: _copy(held.cursor) for key, held in mine.items()}
+            positions = {
+                key: _judge(cursors[key], wanted[key], ends.get(key, 0), through=through)
+                for key in mine
+            }
+            at = wall_micros()
+            facts = [
+                fact_of(Kind.COMMITTED, held, held.generation, positions[key], at)
+                for key, held in mine.items()
+                if positions[key] > held.cursor.durable
+            ]
+            if not facts:
+                return positions, Entry([])
+            entry, future = self._journal.submit(facts)
+            for fact in facts:
+                held = mine[fact.key]
+                held.cursor = cursors[fact.key]
+                held.pending += 1
+        moving = [(mine[fact.key], positions[fact.key]) for fact in facts]
+        # Settled by the committer, not here: a caller that gave up waiting must not let a
+        # hand-over go on while its facts are still on their way.
+        future.add_done_callback(partial(_settle, entry, moving))
+        future.result(COMMIT_TIMEOUT_S)
+        return positions, entry
+
+    def _check_trust(self, mine: dict[Key, Held]) -> None:
+        if mine and not all(held.trusted() for held in mine.values()):
+            raise CoordinationUnavailable(
+                "the lease could not be confirmed after the commit",
+                hint="the position may be committed or not; ack again once polls work again",
+                stored="unknown",
+                retry_after_s=1.0,
+            )
+
+
+def _settle(entry: Entry, moving: list[tuple[Held, int]], future: Future[Any]) -> None:
+    durable = future.exception() is None
+    for held, position in moving:
+        with held.settled:
+            held.pending -= 1
+            held.superseded_by = entry.refused.get(held.key, held.superseded_by)
+            if durable and held.key not in entry.refused:
+                held.cursor.made_durable(position)
+            held.settled.notify_all()
+
+
+def _accepts(held: Held | None, member: str, epoch: int | None) -> bool:
+    if held is None or held.member != member or not held.accepts_acks:
+        return False
+    return epoch is None or epoch == held.epoch
+
+
+def _copy(cursor: Cursor) -> Cursor:
+    return replace(cursor, gaps=dict(cursor.gaps))
+
+
+def _judge(cursor: Cursor, parts: list[Wanted], end: int, *, through: bool) -> int:
+    position = cursor.accepted
+    for part in parts:
+        if part.offsets:
+            position = cursor.ack(part.offsets, through=through)
+        if part.position is not None:
+            position = cursor.commit_to(part.position, end)
+    return position
+
+
+def _refusal(key: Key, held: Held | None, wanted: Wanted) -> RefusedAck:
+    return RefusedAck(
+        topic=held.topic if held is not None else wanted.topic,
+        partition=key.partition,
+        epoch=wanted.epoch or 0,
+        current_epoch=held.epoch or None if held is not None else None,
+    )
+
+
+def _superseded(answer: AckAnswer) -> EpochSuperseded:
+    first = answer.refused[0]
+    current = "another" if first.current_epoch is None else str(first.current_epoch)
+    return EpochSuperseded(
+        f"partition {first.partition} of {first.topic or 'its topic'}: epoch {first.epoch} "
+        f"presented, {current} current",
+        hint="drop what was delivered from it; its new owner gets it again",
+        stored="no",
+        committed=[c.model_dump() for c in answer.committed],
+        refused=[r.model_dump() for r in answer.refused],
+    )
+
+
+@contextmanager
+def _locked(held: Iterable[Held]) -> Iterator[None]:
+    with ExitStack() as stack:
+        for one in sorted(held, key=lambda h: h.key):
+            stack.enter_context(one.lock)
+        yield

@@ -1,0 +1,281 @@
+"""The HTTP calls of a consumer-service node (port 8081)."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import orjson
+import structlog
+from flask import Response, request
+from flask_openapi3 import Info, OpenAPI
+from pydantic import BaseModel, Field, ValidationError
+from werkzeug.exceptions import HTTPException
+
+from consumer_service import openapi
+from consumer_service.groups import Groups
+from consumer_service.metrics import Metrics
+from consumer_service.node import Node
+from consumer_service.seek import Seeks
+from consumer_service.sse import event_stream
+from lakequeue import wire
+from lakequeue.errors import (
+    Broken,
+    InvalidRequest,
+    LakequeueError,
+    MalformedBody,
+    NotReady,
+    TooLarge,
+    TryAgain,
+    UnsupportedMediaType,
+)
+
+log = structlog.get_logger(__name__)
+
+MAX_BODY_BYTES = 4 << 20
+_DEFAULT_RETRY_S = 1.0
+Shape = TypeVar("Shape", bound=BaseModel)
+
+
+class GroupPath(BaseModel):
+    """The group that a call is about."""
+
+    group: str = Field(description="1 to 249 characters of A-Z a-z 0-9 . _ -")
+
+
+class MemberPath(GroupPath):
+    """A member of a group."""
+
+    member: str
+
+
+def create_app(node: Node) -> OpenAPI:
+    """The WSGI application of a node."""
+    metrics = Metrics(node)
+    info = Info(title="lakequeue consumer service", version="1", description=openapi.DESCRIPTION)
+    app = OpenAPI(__name__, info=info, doc_ui=False, static_folder=None)
+    app.url_map.strict_slashes = False
+    _errors(app)
+    _members(app, node, Groups(node), metrics)
+    _groups(app, Groups(node), Seeks(node))
+    _state(app, node, metrics)
+    return app
+
+
+def _members(app: OpenAPI, node: Node, groups: Groups, metrics: Metrics) -> None:
+    settings = node.settings.consumer
+
+    @app.post("/v1/groups/<group>/members", summary="Join a group", **openapi.JOIN)
+    def join(path: GroupPath) -> Response:
+        if node.draining.is_set():
+            raise NotReady("this node is stopping", hint="join through another node")
+        host = request.headers.get(wire.HOST_HEADER, request.remote_addr or "")
+        return _answer(groups.join(path.group, _body(wire.JoinRequest), host), 201)
+
+    @app.delete("/v1/groups/<group>/members/<member>", summary="Leave a group", **openapi.LEAVE)
+    def leave(path: MemberPath) -> Response:
+        groups.leave(path.group, path.member)
+        return Response(status=204)
+
+    @app.post("/v1/groups/<group>/members/<member>/heartbeat", summary="Stay", **openapi.HEARTBEAT)
+    def heartbeat(path: MemberPath) -> Response:
+        return _answer(groups.heartbeat(path.group, path.member))
+
+    @app.get("/v1/groups/<group>/members/<member>/records", summary="Poll", **openapi.POLL)
+    def poll(path: MemberPath) -> Response:
+        query = _query(wire.PollQuery)
+        member = node.members.get(path.group, path.member)
+        gone = hung_up(request.environ.get("gunicorn.socket"))
+        limit = min(query.max, settings.max_poll_records)
+        with metrics.parked.track_inprogress():
+            delivered = node.delivery.poll(member, limit, query.wait_ms / 1_000, gone)
+        if gone():
+            delivered.take_back()
+            return Response(status=204)
+        if delivered.records and member.request.delivery == "at_most_once":
+            groups.commit_delivered(member, delivered)
+        if not member.active and not delivered.records:
+            node.members.get(path.group, path.member)
+        metrics.delivered(path.group, len(delivered.records))
+        assignment = [a.model_dump() for a in groups.assignment(member)]
+        return _json(
+            {
+                "records": delivered.records,
+                "assignment": assignment,
+                "assignment_version": node.keeper.assignment_version(path.group),
+            }
+        )
+
+    @app.get(
+        "/v1/groups/<group>/members/<member>/events",
+        summary="Records as server-sent events",
+        **openapi.EVENTS,
+    )
+    def events(path: MemberPath) -> Response:
+        member = node.members.get(path.group, path.member)
+        last = request.headers.get("Last-Event-ID")
+        gone = hung_up(request.environ.get("gunicorn.socket"))
+        stream = event_stream(node, groups, member, last, gone, metrics)
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        return Response(stream, content_type=wire.SSE, headers=headers)
+
+    @app.post("/v1/groups/<group>/members/<member>/acks", summary="Acknowledge", **openapi.ACKS)
+    def acks(path: MemberPath) -> Response:
+        started = time.perf_counter()
+        try:
+            answer = groups.acks(path.group, path.member, _body(wire.AckRequest))
+        except LakequeueError as e:
+            e.stored = e.stored or "no"
+            metrics.refused(e.code)
+            raise
+        metrics.acked(path.group, time.perf_counter() - started)
+        return _answer(answer)
+
+
+def _groups(app: OpenAPI, groups: Groups, seeks: Seeks) -> None:
+    @app.get("/v1/groups", summary="List the groups", responses={200: wire.GroupList})
+    def list_groups() -> Response:
+        return _answer(groups.list())
+
+    @app.get("/v1/groups/<group>", summary="Describe a group", **openapi.DESCRIBE)
+    def describe(path: GroupPath) -> Response:
+        return _answer(groups.describe(path.group))
+
+    @app.delete("/v1/groups/<group>", summary="Delete a group", **openapi.DELETE)
+    def delete(path: GroupPath) -> Response:
+        seeks.delete(path.group)
+        return Response(status=204)
+
+    @app.post("/v1/groups/<group>/seek", summary="Move a group's position", **openapi.SEEK)
+    def seek(path: GroupPath) -> Response:
+        return _answer(seeks.seek(path.group, _body(wire.SeekRequest)))
+
+
+def _state(app: OpenAPI, node: Node, metrics: Metrics) -> None:
+    @app.get("/healthz", summary="The process answers")
+    def healthz() -> Response:
+        return _json({"status": "alive", "node": node.name, "shard": node.journal.shard})
+
+    @app.get("/readyz", summary="200: send requests here; 503 says why not")
+    def readyz() -> Response:
+        reasons = node.not_ready()
+        state = {
+            "status": "not_ready" if reasons else "ready",
+            "reasons": [{"code": "not_ready", "detail": reason} for reason in reasons],
+            "node": node.name,
+            "shard": node.journal.shard,
+            "queue_id": node.root.queue_id,
+        }
+        return _json(state, 503 if reasons else 200)
+
+    @app.get("/metrics", summary="Prometheus metrics")
+    def show_metrics() -> Response:
+        return Response(metrics.text(), content_type="text/plain; version=0.0.4; charset=utf-8")
+
+    @app.route("/openapi.json")
+    def openapi_json() -> Response:
+        return _json(app.api_doc)
+
+
+# -- bodies and answers ---------------------------------------------------------------------------
+
+
+def hung_up(link: socket.socket | None) -> Callable[[], bool]:
+    """Tells whether the client has closed its connection: then an answer would be lost."""
+
+    def gone() -> bool:
+        if link is None:
+            return False
+        try:
+            return link.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+
+    return gone
+
+
+def _body(shape: type[Shape]) -> Shape:
+    kind = request.headers.get("Content-Type", wire.JSON).partition(";")[0].strip().lower()
+    if kind != wire.JSON:
+        raise UnsupportedMediaType(f"{kind!r} is not understood here", hint=f"send {wire.JSON}")
+    if (request.content_length or 0) > MAX_BODY_BYTES:
+        raise TooLarge(
+            f"a body of {request.content_length} bytes, at most {MAX_BODY_BYTES}",
+            hint="send fewer acks at once, or commit positions",
+        )
+    data = request.get_data(cache=False)
+    try:
+        given = orjson.loads(data)
+    except orjson.JSONDecodeError as e:
+        raise MalformedBody(f"the body is not JSON: {e}", hint="send a JSON object") from None
+    return _valid(shape, given)
+
+
+def _query(shape: type[Shape]) -> Shape:
+    return _valid(shape, request.args.to_dict())
+
+
+def _valid(shape: type[Shape], given: Any) -> Shape:
+    try:
+        return shape.model_validate(given)
+    except ValidationError as e:
+        first = e.errors(include_url=False, include_context=False)[0]
+        field = ".".join(str(part) for part in first["loc"])
+        raise InvalidRequest(
+            f"{field or 'the body'}: {first['msg']}",
+            hint=f"fields are {', '.join(_names(shape))}",
+            field=field,
+        ) from None
+
+
+def _names(shape: type[BaseModel]) -> list[str]:
+    return [field.alias or name for name, field in shape.model_fields.items()]
+
+
+def _answer(shape: BaseModel, status: int = 200) -> Response:
+    return _json(shape.model_dump(), status)
+
+
+def _json(body: Any, status: int = 200, content_type: str = wire.JSON) -> Response:
+    return Response(orjson.dumps(body), status=status, content_type=content_type)
+
+
+def _problem(error: LakequeueError) -> Response:
+    if isinstance(error, TryAgain) and error.retry_after_s is None:
+        error.retry_after_s = _DEFAULT_RETRY_S
+    response = _json(error.to_problem(), error.http_status, wire.PROBLEM)
+    if error.retry_after_s is not None:
+        # Whole seconds, as the header wants them, and never 0; the body has the exact time.
+        response.headers["Retry-After"] = str(max(1, round(error.retry_after_s)))
+    return response
+
+
+def _errors(app: OpenAPI) -> None:
+    @app.errorhandler(LakequeueError)
+    def ours(error: LakequeueError) -> Response:
+        return _problem(error)
+
+    @app.errorhandler(HTTPException)
+    def flask_own(error: HTTPException) -> Response:
+        body = {
+            "type": "about:blank",
+            "title": error.name,
+            "status": error.code,
+            "code": error.name.lower().replace(" ", "_"),
+            "detail": error.description,
+            "hint": "see /openapi.json for the calls there are",
+            "retryable": False,
+        }
+        return _json(body, error.code or 500, wire.PROBLEM)
+
+    @app.errorhandler(Exception)
+    def unexpected(error: Exception) -> Response:
+        # The caller gets a problem like any other; the trace is for the operator.
+        log.exception("request.failed", path=request.path)
+        return _problem(
+            Broken(f"unexpected {type(error).__name__}", hint="see the log of this node")
+        )

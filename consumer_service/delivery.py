@@ -1,0 +1,164 @@
+"""What a poll does: gather records from the member's partitions, or wait until there are some."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from consumer_service.encode import records_of
+from consumer_service.held import Held, Holdings
+from consumer_service.members import Member
+from consumer_service.segments import prefix_within
+from consumer_service.tailer import Tailer
+from lakequeue.clock import boot_seconds
+from lakequeue.errors import OffsetOutOfRange
+
+READ_AHEAD_ROWS = 20_000
+READ_AHEAD_BYTES = 8 << 20
+"""What one read from the files brings: several polls' worth, kept beside the cursor."""
+LOOK_EVERY_S = 1.0
+"""A parked poll looks this often whether its client is still there."""
+
+
+@dataclass(slots=True)
+class Delivered:
+    """The records of one answer, and where each partition stood before it."""
+
+    records: list[dict[str, Any]] = field(default_factory=list)
+    before: list[tuple[Held, int, int]] = field(default_factory=list)
+    """(partition, epoch, delivered position before this answer)."""
+
+    def take_back(self) -> None:
+        """Nobody got the answer: deliver the same again."""
+        for held, epoch, position in self.before:
+            with held.fetching, held.lock:
+                if held.epoch == epoch:
+                    held.cursor.rewind(position)
+                    held.rows = None
+
+
+class Delivery:
+    """Serves polls; thread-safe."""
+
+    def __init__(self, tailer: Tailer, holdings: Holdings, max_poll_bytes: int) -> None:
+        self._tailer = tailer
+        self._holdings = holdings
+        self._max_poll_bytes = max_poll_bytes
+
+    def poll(
+        self, member: Member, max_records: int, wait_s: float, gone: Callable[[], bool]
+    ) -> Delivered:
+        """Up to `max_records` records; waits at most `wait_s` seconds for the first.
+
+        `gone` tells whether the client has hung up: then nothing is delivered.
+        """
+        deadline = boot_seconds() + wait_s
+        member.liveness.parked += 1
+        try:
+            while True:
+                member.wake.clear()
+                if gone() or not member.active:
+                    return Delivered()
+                delivered = self._gather(member, max_records)
+                left = deadline - boot_seconds()
+                if delivered.records or left <= 0:
+                    return delivered
+                member.wake.wait(min(left, LOOK_EVERY_S))
+        finally:
+            member.liveness.parked -= 1
+            if not gone():
+                member.liveness.heard(boot_seconds())
+
+    def _gather(self, member: Member, max_records: int) -> Delivered:
+        delivered = Delivered()
+        mine = self._holdings.of_member(member.group, member.member_id)
+        if not mine:
+            return delivered
+        member.turn += 1
+        turn = member.turn % len(mine)
+        left_bytes = self._max_poll_bytes
+        for held in mine[turn:] + mine[:turn]:
+            left = max_records - len(delivered.records)
+            if left <= 0 or left_bytes <= 0:
+                break
+            rows, epoch, before = self._take(held, member, left, left_bytes)
+            if rows is None:
+                continue
+            delivered.records += records_of(rows, epoch)
+            delivered.before.append((held, epoch, before))
+            left_bytes -= rows.nbytes
+        return delivered
+
+    def _take(
+        self, held: Held, member: Member, max_rows: int, max_bytes: int
+    ) -> tuple[pa.Table | None, int, int]:
+        """Move the cursor over the next rows of a partition, if it may be delivered now."""
+        nothing = (None, 0, 0)
+        if not held.delivers or held.cursor.delivered >= self._tailer.end(held.where):
+            return nothing
+        with held.fetching:
+            return self._take_next(held, member, max_rows, max_bytes)
+
+    def _take_next(
+        self, held: Held, member: Member, max_rows: int, max_bytes: int
+    ) -> tuple[pa.Table | None, int, int]:
+        nothing = (None, 0, 0)
+        epoch, position = held.epoch, held.cursor.delivered
+        try:
+            rows = self._fetch(held, position, max_rows, max_bytes)
+        except OffsetOutOfRange as expired:
+            with held.lock:
+                held.cursor.skip_to(self._resume_at(held, member, position, expired))
+            return self._take_next(held, member, max_rows, max_bytes)
+        if rows.num_rows == 0:
+            return nothing
+        first = rows["offset"][0].as_py()
+        following = rows["offset"][rows.num_rows - 1].as_py() + 1
+        with held.lock:
+            # The last look before the records leave: still owned, by this member, in time.
+            if (
+                not held.delivers
+                or held.epoch != epoch
+                or held.cursor.delivered != position
+                or not held.trusted()
+            ):
+                return nothing
+            if not held.cursor.outstanding:
+                member.liveness.progress(boot_seconds())
+            held.cursor.deliver(first, following)
+        return rows, epoch, position
+
+    def _resume_at(
+        self, held: Held, member: Member, position: int, expired: OffsetOutOfRange
+    ) -> int:
+        """The position has expired: where the group asked to go on then."""
+        policy = member.request.on_out_of_range
+        first, end = int(expired.extra["first_offset"]), int(expired.extra["end_offset"])
+        if policy == "error" or position > end:
+            raise OffsetOutOfRange(
+                f"position {position} of partition {held.key.partition} of {held.topic} is "
+                f"outside of what exists, {first} to {end}",
+                hint="seek the group, or join with on_out_of_range earliest or latest",
+                first_offset=first,
+                end_offset=end,
+            )
+        return first if policy == "earliest" else end
+
+    def _fetch(self, held: Held, position: int, max_rows: int, max_bytes: int) -> pa.Table:
+        """The rows at `position`: read ahead already, in memory, or from the files."""
+        rows = _from(held.rows, position)
+        if rows is None:
+            rows = self._tailer.read(held.where, position, READ_AHEAD_ROWS, READ_AHEAD_BYTES)
+        now = prefix_within(rows, max_rows, max_bytes)
+        held.rows = rows.slice(now.num_rows) if now.num_rows < rows.num_rows else None
+        return now
+
+
+def _from(rows: pa.Table | None, position: int) -> pa.Table | None:
+    """What is read ahead, if it goes on exactly at `position`."""
+    if rows is None or rows["offset"][0].as_py() != position:
+        return None
+    return rows

@@ -1,0 +1,131 @@
+"""The node's journal shard: facts are grouped, committed, and judged against fences.
+
+A taker of one of our partitions commits a *fence* to our shard. It occupies the version that our
+next commit wanted, so that commit fails with the fence in hand. What the fence shuts out (facts
+of that group and partition under a lower epoch) is dropped and answered as superseded; the rest
+is committed again. A sealed shard takes nothing more: a new incarnation is opened, and everything
+has to be taken anew.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+
+import structlog
+
+from lakequeue.clock import HybridClock
+from lakequeue.errors import CommitConflict, ShardSealed
+from lakequeue.records import ShardName
+from queue_tables.delta_log import Commit
+from queue_tables.facts import Fact, Key, to_arrow
+from queue_tables.group_commit import GroupCommitter
+from queue_tables.root import QueueRoot
+from queue_tables.shards import ShardWriter, highest_stamp
+
+log = structlog.get_logger()
+
+FACT_BYTES = 200
+"""What one fact is counted as, against the bound of the group committer."""
+MAX_GROUP_BYTES = 1 << 20
+MAX_PENDING_BYTES = 8 << 20
+
+
+@dataclass(slots=True)
+class Entry:
+    """Facts that one caller wants durable together, and what became of them."""
+
+    facts: list[Fact]
+    refused: dict[Key, int] = field(default_factory=dict)
+    """Filled before the future is set: the partitions that were fenced, with the newer epoch."""
+
+
+def fences_in(commits: Iterable[Commit]) -> dict[Key, int]:
+    """The highest fence on each partition in commits that others made to our shard. Pure."""
+    found: dict[Key, int] = {}
+    for commit in commits:
+        for group, topic_id, partition, epoch in commit.info.get("fence", ()):
+            key = Key(group, topic_id, partition)
+            found[key] = max(epoch, found.get(key, 0))
+    return found
+
+
+def judge(entries: Sequence[Entry], fences: dict[Key, int]) -> list[Fact]:
+    """The facts that may still be committed; marks the others as refused. Pure."""
+    allowed: list[Fact] = []
+    for entry in entries:
+        for fact in entry.facts:
+            fence = fences.get(fact.key, 0)
+            if fact.epoch < fence:
+                entry.refused[fact.key] = fence
+            else:
+                allowed.append(fact)
+    return allowed
+
+
+class Journal:
+    """One per node; thread-safe. The two callbacks run in the committer's thread."""
+
+    def __init__(
+        self,
+        root: QueueRoot,
+        node: str,
+        linger_ms: float,
+        on_sealed: Callable[[], None],
+        on_committed: Callable[[int], None],
+    ) -> None:
+        self._on_committed = on_committed
+        self._root = root
+        self._node = node
+        self._on_sealed = on_sealed
+        self._fences: dict[Key, int] = {}
+        self._clock = HybridClock(at_least=highest_stamp(root, "journal", node))
+        self._writer = ShardWriter.create(root, "journal", node)
+        self._lock = threading.Lock()
+        self._committer: GroupCommitter[Entry] = GroupCommitter(
+            self._commit,
+            linger_ms=linger_ms,
+            max_group_bytes=MAX_GROUP_BYTES,
+            max_pending_bytes=MAX_PENDING_BYTES,
+            name="journal",
+        )
+
+    @property
+    def shard(self) -> ShardName:
+        """The shard that facts go to now; a new name after a seal."""
+        return self._writer.name
+
+    def submit(self, facts: list[Fact]) -> tuple[Entry, Future[object]]:
+        """Queue `facts`. The future ends when they are durable, or with the error.
+
+        After it has ended well, `entry.refused` names partitions whose facts were dropped.
+        Raises `Overloaded` past the bound.
+        """
+        entry = Entry(facts)
+        return entry, self._committer.submit(entry, FACT_BYTES * len(facts))
+
+    def close(self) -> None:
+        """Commit what is queued, then stop."""
+        self._committer.drain()
+
+    def _commit(self, entries: list[Entry]) -> None:
+        while True:
+            facts = judge(entries, self._fences)
+            if not facts:
+                return
+            try:
+                version = self._writer.append(to_arrow(facts), self._clock.next())
+            except CommitConflict as conflict:
+                for key, epoch in fences_in(conflict.commits).items():
+                    self._fences[key] = max(epoch, self._fences.get(key, 0))
+                    log.info("journal.fenced", partition=list(key), epoch=epoch)
+            except ShardSealed:
+                log.warning("journal.sealed", shard=self._writer.name)
+                self._writer = ShardWriter.create(self._root, "journal", self._node)
+                self._on_sealed()
+                raise
+            else:
+                self._on_committed(version)
+                return

@@ -1,0 +1,244 @@
+"""The keeper: one thread that brings what the node holds to what the controller has assigned.
+
+It is the only one that changes a partition's state, except that anybody may notice that a newer
+epoch has superseded one. On every change it looks at everything anew: what is lost is dropped,
+what moved away is given back once its facts have settled, what is new is leased as soon as its
+holder lets go, and taken over in one batch.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import structlog
+from kazoo.exceptions import KazooException
+
+from consumer_service.held import Held, Holdings
+from consumer_service.journal import Journal
+from consumer_service.member_states import MemberState
+from consumer_service.members import Member, Members
+from consumer_service.partition_states import Cause, PartitionState
+from consumer_service.takeover import Start, Takeover
+from coordination import leases, membership
+from coordination.controller import GroupAssignment, read_assignment
+from coordination.leases import Owner
+from coordination.session import Session
+from lakequeue.clock import boot_seconds
+from lakequeue.errors import LakequeueError
+from lakequeue.records import Partition, TopicId
+from queue_tables.facts import Key
+
+log = structlog.get_logger()
+
+LOOK_EVERY_S = 0.25
+"""How often members' silence and slow releases are looked at without being told of a change."""
+RELEASE_GRACE_S = 2.0
+"""How long acks of records that are out are awaited when a partition moves to another member."""
+SETTLE_S = 1.0
+RETRY_S = 0.2
+
+_S = PartitionState
+
+
+class Keeper:
+    """Owns the holdings of a node."""
+
+    def __init__(
+        self,
+        session: Session,
+        node: str,
+        journal: Journal,
+        holdings: Holdings,
+        members: Members,
+        takeover: Takeover,
+        start_of: Start,
+    ) -> None:
+        self._session = session
+        self._node = node
+        self._journal = journal
+        self._holdings = holdings
+        self._members = members
+        self._takeover = takeover
+        self._start_of = start_of
+        self._changed = session.waker()
+        self._stopping = threading.Event()
+        self._assignments: dict[str, GroupAssignment] = {}
+        self._sealed = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="keeper", daemon=True)
+        self.failure: str | None = None
+        """Why the newest look failed; None while all is well."""
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Give everything back, then end; members must have been let go before."""
+        self._stopping.set()
+        self._changed.set()
+        self._thread.join()
+
+    def look(self) -> None:
+        """Something changed: look now."""
+        self._changed.set()
+
+    def sealed(self) -> None:
+        """The journal shard was sealed: nothing taken in it counts any more."""
+        self._sealed.set()
+        self._changed.set()
+
+    def assignment_version(self, group: str) -> int:
+        """Version of the assignment that was read last."""
+        known = self._assignments.get(group)
+        return 0 if known is None else known.version
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            self._changed.wait(LOOK_EVERY_S)
+            self._changed.clear()
+            self._try(self.step)
+        self._try(self._drain)
+
+    def _try(self, what: Callable[[], None]) -> None:
+        try:
+            what()
+            self.failure = None
+        except (LakequeueError, KazooException) as e:
+            # ZooKeeper or storage is away: readiness shows it, and it is tried again.
+            if self.failure is None:
+                log.warning("keeper.failed", error=str(e))
+            self.failure = str(e)
+            self._stopping.wait(RETRY_S)
+
+    # -- one look ---------------------------------------------------------------------------------
+
+    def step(self) -> None:
+        """Look at everything once."""
+        self._members.expire(self._outstanding)
+        self._drop_lost()
+        if not self._session.connected.is_set():
+            return
+        wanted = self._wanted()
+        self._give_back(wanted)
+        self._remove_members()
+        self._take(wanted)
+
+    def _drain(self) -> None:
+        self._drop_lost()
+        self._give_back({})
+        self._remove_members()
+
+    def _outstanding(self, member: Member) -> bool:
+        mine = self._holdings.of_member(member.group, member.member_id)
+        return any(held.state is _S.OWNED and held.cursor.outstanding for held in mine)
+
+    def _drop_lost(self) -> None:
+        sealed = self._sealed.is_set()
+        self._sealed.clear()
+        gone: list[Held] = []
+        for held in self._holdings.all():
+            if held.lease is None or held.state is _S.UNASSIGNED:
+                continue
+            void = held.lease.lost()
+            if not (void or sealed or held.superseded_by):
+                continue
+            held.move(Cause.LOST)
+            if not void:
+                # Our node is still there although the tables say otherwise: make room.
+                leases.release(held.lease)
+            held.move(Cause.DROPPED)
+            gone.append(held)
+        self._holdings.remove(gone)
+
+    def _wanted(self) -> dict[Key, tuple[str, Member]]:
+        """What is assigned to the active members of this node: key → (topic, member)."""
+        active: dict[str, list[Member]] = {}
+        for member in self._members.all():
+            if member.active:
+                active.setdefault(member.group, []).append(member)
+        wanted: dict[Key, tuple[str, Member]] = {}
+        for group, present in active.items():
+            before = self._assignments.get(group)
+            self._assignments[group] = now = read_assignment(self._session, group, self._changed)
+            for member in present:
+                for target in now.of(member.member_id):
+                    key = Key(group, TopicId(target.topic_id), Partition(target.partition))
+                    wanted[key] = (target.topic, member)
+                if before is None or before.version != now.version:
+                    member.wake.set()
+        for group in self._assignments.keys() - active.keys():
+            del self._assignments[group]
+        return wanted
+
+    # -- giving back ------------------------------------------------------------------------------
+
+    def _give_back(self, wanted: dict[Key, tuple[str, Member]]) -> None:
+        active = {m.member_id for m in self._members.all() if m.active}
+        now = boot_seconds()
+        gone: list[Held] = []
+        for held in self._holdings.all():
+            to = wanted.get(held.key)
+            moves = to is None or to[1].member_id != held.member
+            if held.state is _S.LEASING and moves and not held.uncertain:
+                held.move(Cause.WITHDRAWN)
+                gone.append(held)
+            if held.state is _S.OWNED and moves:
+                with held.lock:
+                    held.move(Cause.GIVEN_AWAY)
+                    held.release_by = now + RELEASE_GRACE_S
+            if held.state is _S.RELEASING:
+                waits = held.member in active and held.cursor.outstanding
+                if not (waits and now < held.release_by) and self._release(held):
+                    gone.append(held)
+        self._holdings.remove(gone)
+
+    def _release(self, held: Held) -> bool:
+        with held.lock:
+            held.closed = True
+        if not held.settle(SETTLE_S):
+            # A commit hangs. Within this node only its end makes a hand-over safe.
+            return False
+        if held.lease is not None:
+            leases.release(held.lease)
+        held.move(Cause.RELEASED)
+        return True
+
+    def _remove_members(self) -> None:
+        holding = {(held.key.group, held.member) for held in self._holdings.all()}
+        for member in self._members.all():
+            if member.state is MemberState.LEAVING:
+                if (member.group, member.member_id) in holding:
+                    self._changed.set()
+                    continue
+                membership.leave(self._session, member.group, member.member_id)
+                self._members.removed(member)
+
+    # -- taking -----------------------------------------------------------------------------------
+
+    def _take(self, wanted: dict[Key, tuple[str, Member]]) -> None:
+        for key, (topic, member) in wanted.items():
+            if self._holdings.get(key) is None:
+                held = Held(key, topic, member.member_id)
+                held.move(Cause.ASSIGNED)
+                self._holdings.add(held)
+        waiting = [held for held in self._holdings.all() if held.state is _S.LEASING]
+        for group in {held.key.group for held in waiting}:
+            # The watch comes before the try: a release in between would go unseen.
+            leases.held(self._session, group, self._changed)
+        for held in waiting:
+            self._lease(held)
+        # Those of an earlier look too, if that one broke off in between.
+        leased = [held for held in self._holdings.all() if held.state is _S.FENCING]
+        if leased:
+            self._takeover.run(leased, self._start_of)
+            self._members.wake({held.member for held in leased})
+
+    def _lease(self, held: Held) -> None:
+        owner = Owner(self._node, self._journal.shard, held.member)
+        held.uncertain = True
+        lease = leases.acquire(self._session, *held.key, owner)
+        held.uncertain = False
+        if lease is not None:
+            held.lease = lease
+            held.move(Cause.LEASED)

@@ -1,0 +1,154 @@
+"""The members of this node: joined by a call, alive by calls, gone by silence.
+
+A member lives in the memory of one node and as an ephemeral node in ZooKeeper. When the node
+restarts its members are unknown, and join again.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import structlog
+
+from consumer_service.member_states import Cause, Liveness, MemberState, advance, explain
+from lakequeue.clock import boot_seconds
+from lakequeue.errors import NotReady, UnknownMember
+from lakequeue.records import TopicId
+from lakequeue.wire import JoinRequest
+
+log = structlog.get_logger()
+
+REMEMBERED = 1_000
+"""How many gone members are remembered, so that a late call is told why."""
+
+
+@dataclass(eq=False)
+class Member:
+    """One member at run time."""
+
+    group: str
+    member_id: str
+    request: JoinRequest
+    session_timeout_ms: int
+    liveness: Liveness
+    host: str = ""
+    latest_below: dict[TopicId, int] = field(default_factory=dict)
+    """topic_id → partitions below this one start at latest if nothing was ever committed."""
+    state: MemberState = MemberState.JOINING
+    wake: threading.Event = field(default_factory=threading.Event)
+    gone: threading.Event = field(default_factory=threading.Event)
+    """Set once nothing is left of it, here and in ZooKeeper."""
+    turn: int = 0
+    """Rotates over the partitions, so that a busy one does not starve the others."""
+
+    @property
+    def active(self) -> bool:
+        """Whether it may poll and ack."""
+        return self.state is MemberState.ACTIVE
+
+
+class Members:
+    """All members of the node. Thread-safe."""
+
+    def __init__(self, session_timeout_ms: int, max_poll_interval_ms: int) -> None:
+        self._session_timeout_ms = session_timeout_ms
+        self._max_poll_interval_ms = max_poll_interval_ms
+        self._lock = threading.Lock()
+        self._members: dict[tuple[str, str], Member] = {}
+        self._gone: dict[tuple[str, str], Cause] = {}
+        self._closed = False
+
+    def new(self, group: str, request: JoinRequest, host: str) -> Member:
+        """A member in state joining. Raises `NotReady` when the node is stopping."""
+        now = boot_seconds()
+        timeout_ms = request.session_timeout_ms or self._session_timeout_ms
+        poll_ms = request.max_poll_interval_ms or self._max_poll_interval_ms
+        member = Member(
+            group,
+            uuid.uuid4().hex,
+            request,
+            timeout_ms,
+            Liveness(timeout_ms / 1000, poll_ms / 1000, now, now),
+            host,
+        )
+        with self._lock:
+            if self._closed:
+                raise NotReady("this node is stopping", hint="join through another node")
+            self._members[group, member.member_id] = member
+        return member
+
+    def joined(self, member: Member) -> None:
+        """Its ephemeral node stands."""
+        with self._lock:
+            member.state = advance(member.state, Cause.JOINED)
+
+    def get(self, group: str, member_id: str) -> Member:
+        """The active member, which has just been heard of. Raises `UnknownMember`."""
+        with self._lock:
+            member = self._members.get((group, member_id))
+            if member is not None and member.active:
+                member.liveness.heard(boot_seconds())
+                return member
+            cause = self._gone.get((group, member_id))
+        reason = f": {explain(cause)}" if cause is not None else ""
+        raise UnknownMember(
+            f"member {member_id} is not in group {group} on this node{reason}",
+            hint="join the group again",
+        )
+
+    def leave(self, member: Member, cause: Cause) -> None:
+        """Stop serving the member; the keeper gives its partitions back."""
+        with self._lock:
+            before, member.state = member.state, advance(member.state, cause)
+            if before is not member.state:
+                self._gone[member.group, member.member_id] = cause
+                while len(self._gone) > REMEMBERED:
+                    self._gone.pop(next(iter(self._gone)))
+                log.info(
+                    "member.leaving",
+                    group=member.group,
+                    member=member.member_id,
+                    reason=explain(cause),
+                )
+        member.wake.set()
+
+    def removed(self, member: Member) -> None:
+        """Its partitions are given back and its ephemeral node is gone."""
+        with self._lock:
+            member.state = advance(member.state, Cause.REMOVED)
+            self._members.pop((member.group, member.member_id), None)
+        member.gone.set()
+
+    def all(self) -> list[Member]:
+        """A snapshot, of every state."""
+        with self._lock:
+            return list(self._members.values())
+
+    def expire(self, outstanding: Callable[[Member], bool]) -> list[Member]:
+        """The members that have to go now, moved to leaving."""
+        now = boot_seconds()
+        gone: list[Member] = []
+        for member in self.all():
+            if not member.active:
+                continue
+            cause = member.liveness.verdict(now, outstanding=outstanding(member))
+            if cause is not None:
+                self.leave(member, cause)
+                gone.append(member)
+        return gone
+
+    def close(self) -> None:
+        """Take no new members, and let all leave: the node drains."""
+        with self._lock:
+            self._closed = True
+        for member in self.all():
+            self.leave(member, Cause.DRAINED)
+
+    def wake(self, member_ids: set[str]) -> None:
+        """Let the parked polls of these members look again."""
+        for member in self.all():
+            if member.member_id in member_ids:
+                member.wake.set()

@@ -1,0 +1,64 @@
+"""What `/openapi.json` says beyond the paths: bodies, parameters and answers of each call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel
+
+from lakequeue import wire
+
+DESCRIPTION = (
+    "Groups of consumers, over the ordered log. A 200 to an ack means that the position is "
+    "durable and will never be delivered again. Errors are application/problem+json with `code`, "
+    "`detail`, `hint`, `retryable`, and for acks `stored`."
+)
+
+
+class Problem(BaseModel):
+    """An error, RFC 9457."""
+
+    type: str
+    title: str
+    status: int
+    code: str
+    detail: str
+    hint: str
+    retryable: bool
+    stored: str | None = None
+    retry_after_s: float | None = None
+
+
+def _problems(*statuses: int) -> dict[Any, Any]:
+    return dict.fromkeys(statuses, Problem)
+
+
+def _body(model: type[BaseModel]) -> dict[str, Any]:
+    schema = model.model_json_schema(mode="validation")
+    return {"requestBody": {"required": True, "content": {wire.JSON: {"schema": schema}}}}
+
+
+def _call(
+    answers: dict[Any, Any], *problems: int, body: type[BaseModel] | None = None
+) -> dict[str, Any]:
+    call: dict[str, Any] = {"responses": {**answers, **_problems(*problems)}}
+    if body is not None:
+        call["openapi_extensions"] = _body(body)
+    return call
+
+
+_QUERY = [
+    {"name": name, "in": "query", "required": False, "schema": schema}
+    for name, schema in wire.PollQuery.model_json_schema()["properties"].items()
+]
+
+JOIN = _call({201: wire.JoinAnswer}, 400, 404, 415, 422, 503, body=wire.JoinRequest)
+LEAVE = _call({204: None}, 404)
+HEARTBEAT = _call({200: wire.HeartbeatAnswer}, 404)
+POLL = _call({200: wire.PollAnswer}, 404, 422, 503)
+POLL["openapi_extensions"] = {"x-query-parameters": _QUERY}
+EVENTS = _call({200: None}, 404, 422)
+ACKS = _call({200: wire.AckAnswer}, 400, 404, 409, 422, 429, 503, 507, body=wire.AckRequest)
+DESCRIBE = _call({200: wire.GroupDescription}, 404, 422, 503)
+DELETE = _call({204: None}, 404, 409, 503)
+SEEK = _call({200: wire.SeekAnswer}, 400, 404, 409, 422, 503, body=wire.SeekRequest)

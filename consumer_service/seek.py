@@ -1,0 +1,229 @@
+"""Moving or deleting the position of a group that has no live member.
+
+A seek is a short ownership of its own: it takes the leases, goes through the whole take-over (so
+that nobody who owned a partition before can commit any more, and a seek that is overtaken can
+not either), commits its facts in a new generation, and gives the leases back.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from consumer_service.held import Held
+from consumer_service.node import Node
+from consumer_service.partition_states import Cause, PartitionState
+from consumer_service.takeover import Takeover, fact_of
+from coordination import leases, membership
+from coordination.leases import Owner
+from lakequeue.clock import wall_micros
+from lakequeue.errors import (
+    CoordinationUnavailable,
+    EpochSuperseded,
+    GroupActive,
+    InvalidRequest,
+    UnknownGroup,
+)
+from lakequeue.records import Partition, TopicPartition, checked_name
+from lakequeue.wire import SeekAnswer, SeekMove, SeekRequest
+from queue_tables.facts import Key, Kind, States
+from queue_tables.group_state import read_group_state
+from queue_tables.topics import Topic
+
+LEASE_WAIT_S = 3.0
+"""How long a member that has just left may take to give its partitions back."""
+COMMIT_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What exists of a partition."""
+
+    start: int
+    end: int
+
+
+def target_of(
+    request: SeekRequest, committed: int | None, bounds: Bounds, by_time: int | None
+) -> int:
+    """Where a partition moves to, kept within `bounds`. Pure.
+
+    `by_time` is the first offset that is not before `request.time`, None if there is none.
+    """
+    match request.to:
+        case "earliest":
+            wanted = bounds.start
+        case "latest":
+            wanted = bounds.end
+        case "committed":
+            wanted = bounds.start if committed is None else committed
+        case "offset":
+            wanted = request.offset or 0
+        case "time":
+            wanted = bounds.end if by_time is None else by_time
+    return max(bounds.start, min(bounds.end, wanted + request.shift))
+
+
+def check_request(request: SeekRequest) -> None:
+    """Raise `InvalidRequest` when fields do not go together. Pure."""
+    for to, value in (("offset", request.offset), ("time", request.time)):
+        if (request.to == to) != (value is not None):
+            raise InvalidRequest(f'"{to}" goes with "to": "{to}", and with nothing else', field=to)
+
+
+class Seeks:
+    """Seek and delete; thread-safe."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def seek(self, group: str, request: SeekRequest) -> SeekAnswer:
+        """Move the group; errors: `GroupActive`, `UnknownGroup`, `UnknownTopic`, `InvalidRequest`."""
+        node = self._node
+        checked_name(group, "group")
+        check_request(request)
+        node.topics.refresh()
+        node.tailer.catch_up()
+        states = read_group_state(node.root, group).states
+        self._refuse_if_active(group)
+        chosen = self._chosen(group, request, states)
+        moves: dict[Key, SeekMove] = {}
+        for key, topic in chosen.items():
+            state = states.get(key)
+            committed = None if state is None else state.committed_offset
+            where = TopicPartition(key.topic_id, key.partition)
+            bounds = Bounds(node.tailer.first(where), node.tailer.end(where))
+            by_time = None
+            if request.time is not None:
+                by_time = node.tailer.offset_at(where, request.time)
+            moves[key] = SeekMove(
+                topic=topic.topic,
+                partition=key.partition,
+                from_offset=committed,
+                to_offset=target_of(request, committed, bounds, by_time),
+            )
+        if not request.dry_run and moves:
+            membership.ensure_group(node.session, group, "stream")
+            topics = {key: topic.topic for key, topic in chosen.items()}
+            with self._owned(group, topics) as owned:
+                self._commit(Kind.SEEK, owned, {k: m.to_offset for k, m in moves.items()})
+        return SeekAnswer(executed=not request.dry_run, partitions=list(moves.values()))
+
+    def delete(self, group: str) -> None:
+        """Delete the group, durably. Raises `GroupActive`, `UnknownGroup`."""
+        node = self._node
+        checked_name(group, "group")
+        states = {
+            k: s for k, s in read_group_state(node.root, group).states.items() if not s.deleted
+        }
+        known = membership.group_mode(node.session, group) is not None
+        if not states and not known:
+            raise UnknownGroup(f"group {group!r} does not exist")
+        self._refuse_if_active(group)
+        if states:
+            membership.ensure_group(node.session, group, "stream")
+            with self._owned(group, {k: s.topic for k, s in states.items()}) as owned:
+                self._commit(Kind.GROUP_DELETED, owned, {})
+        membership.delete_group(node.session, group)
+
+    def _refuse_if_active(self, group: str) -> None:
+        present = membership.members(self._node.session, group)
+        if present:
+            names = ", ".join(
+                f"{m.member_id} ({m.client or 'unknown host'}, node {m.node})"
+                for m in present.values()
+            )
+            raise GroupActive(
+                f"group {group!r} has {len(present)} live members: {names}",
+                hint="stop them first; a killed one is gone after its session timeout",
+                members=sorted(present),
+            )
+
+    def _chosen(self, group: str, request: SeekRequest, states: States) -> dict[Key, Topic]:
+        node = self._node
+        if request.topics is not None:
+            topics = [node.topics.get(name) for name in request.topics]
+        else:
+            ids = {key.topic_id for key, state in states.items() if not state.deleted}
+            topics = [t for t in node.topics.list() if t.topic_id in ids]
+            if not topics:
+                raise UnknownGroup(
+                    f"group {group!r} has no position on any topic",
+                    hint="name topics, to create the group at a position",
+                )
+        chosen = {
+            Key(group, topic.topic_id, Partition(number)): topic
+            for topic in topics
+            for number in range(topic.partitions)
+            if request.partition in {None, number}
+        }
+        if not chosen:
+            raise InvalidRequest(
+                f"partition {request.partition} does not exist in "
+                f"{', '.join(t.topic for t in topics)}",
+                field="partition",
+            )
+        return chosen
+
+    @contextmanager
+    def _owned(self, group: str, topics: dict[Key, str]) -> Iterator[list[Held]]:
+        """Own the partitions for a moment, as a member that nobody else knows."""
+        node = self._node
+        seeker = f"seek-{uuid.uuid4().hex[:12]}"
+        batch: list[Held] = []
+        try:
+            for key, topic in sorted(topics.items()):
+                held = Held(key, topic, seeker)
+                held.move(Cause.ASSIGNED)
+                owner = Owner(node.name, node.journal.shard, seeker)
+                held.lease = leases.acquire_when_free(node.session, *key, owner, 0, LEASE_WAIT_S)
+                if held.lease is None:
+                    self._refuse_lease(key, topic)
+                held.move(Cause.LEASED)
+                batch.append(held)
+            Takeover(node.root, node.journal).run(batch, lambda _: None)
+            lost = [held for held in batch if held.state is not PartitionState.OWNED]
+            if lost:
+                raise EpochSuperseded(
+                    f"partition {lost[0].key.partition} of {lost[0].topic} was taken by another",
+                    hint="is another seek running? try again",
+                    stored="no",
+                )
+            yield batch
+        finally:
+            for held in batch:
+                if held.lease is not None:
+                    leases.release(held.lease)
+
+    def _refuse_lease(self, key: Key, topic: str) -> None:
+        entry = leases.held(self._node.session, key.group).get((key.topic_id, key.partition))
+        owner = (
+            "another process" if entry is None else f"{entry.owner.member} on {entry.owner.node}"
+        )
+        raise GroupActive(
+            f"partition {key.partition} of {topic} is held by {owner}",
+            hint="wait until it is given back, at most a session timeout, and try again",
+        )
+
+    def _commit(self, kind: Kind, owned: list[Held], offsets: dict[Key, int]) -> None:
+        at = wall_micros()
+        facts = [
+            fact_of(kind, held, held.generation + 1, offsets.get(held.key), at) for held in owned
+        ]
+        entry, future = self._node.journal.submit(facts)
+        future.result(COMMIT_TIMEOUT_S)
+        if entry.refused:
+            raise EpochSuperseded(
+                f"{len(entry.refused)} of {len(owned)} partitions were taken by another meanwhile",
+                hint="describe the group, then seek again",
+                stored="no",
+            )
+        if not all(held.trusted() for held in owned):
+            raise CoordinationUnavailable(
+                "the leases could not be confirmed after the commit",
+                hint="describe the group to see whether it has moved",
+                stored="unknown",
+                retry_after_s=1.0,
+            )

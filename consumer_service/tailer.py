@@ -1,0 +1,153 @@
+"""One tailer per node: every new commit of `log` is read once, for all members.
+
+Woken by the bell, and by a slow poll in case the bell is lost. A commit is made durable before
+its records may leave (another process linked it into place), then its files are decoded into the
+shared segments, then the members that own its partitions are woken.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+
+import pyarrow as pa
+import structlog
+
+from consumer_service.encode import COLUMNS
+from consumer_service.segments import Segments, split_partitions
+from coordination.bells import BellListener
+from coordination.session import Session
+from lakequeue.errors import LakequeueError
+from lakequeue.records import Offset, Partition, TopicId, TopicPartition
+from queue_tables.delta_log import Commit
+from queue_tables.log_reader import LogReader
+from queue_tables.parquet import read_data_file
+from queue_tables.root import QueueRoot
+from queue_tables.schemas import LOG
+
+log = structlog.get_logger()
+
+SLOW_POLL_S = 0.5
+"""How late a commit is seen at most when its bell is lost."""
+
+
+def ends_in(txns: Iterable[tuple[str, int]]) -> dict[TopicPartition, Offset]:
+    """Next offset of each partition in txns of `log` (`offset/<topic_id>/<partition>`). Pure."""
+    ends: dict[TopicPartition, Offset] = {}
+    for app_id, version in txns:
+        kind, _, rest = app_id.partition("/")
+        if kind == "offset":
+            topic_id, _, partition = rest.rpartition("/")
+            ends[TopicPartition(TopicId(topic_id), Partition(int(partition)))] = Offset(version)
+    return ends
+
+
+class Tailer:
+    """Reads `log`. `wanted` says which topics to keep in memory; `wake` gets what grew."""
+
+    def __init__(
+        self,
+        root: QueueRoot,
+        segments: Segments,
+        wanted: Callable[[TopicId], bool],
+        wake: Callable[[set[TopicPartition]], None],
+    ) -> None:
+        self._root = root
+        self._segments = segments
+        self._wanted = wanted
+        self._wake = wake
+        self._lock = threading.Lock()
+        self._reader = LogReader(root, COLUMNS)
+        self._ends: dict[TopicPartition, Offset] = {}
+        self._stopping = threading.Event()
+        self._bell: BellListener | None = None
+        self._thread = threading.Thread(target=self._run, name="tailer", daemon=True)
+        self.failure: str | None = None
+        """Why the newest attempt to read failed; None while all is well."""
+
+    def start(self, session: Session) -> None:
+        """Begin to follow the log."""
+        self._bell = BellListener(session, "log")
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread."""
+        self._stopping.set()
+        if self._bell is not None:
+            self._bell.wake()
+            self._thread.join()
+            self._bell.close()
+
+    def end(self, where: TopicPartition) -> Offset:
+        """The offset that the partition's next record will get, as far as is known here.
+
+        What lies below it is durable, and in memory if it is wanted there.
+        """
+        end = self._ends.get(where)
+        if end is None:
+            with self._lock:
+                end = self._reader.end_offset(where.topic_id, where.partition)
+                self._ends.setdefault(where, end)
+        return end
+
+    def first(self, where: TopicPartition) -> Offset:
+        """The lowest offset that still exists; the end if there is none."""
+        return self._reader.first_offset(where.topic_id, where.partition)
+
+    def offset_at(self, where: TopicPartition, micros: int) -> Offset:
+        """The first offset whose timestamp is at or after `micros`; the end if there is none."""
+        return self._reader.offset_at_time(where.topic_id, where.partition, micros)
+
+    def read(self, where: TopicPartition, offset: int, max_rows: int, max_bytes: int) -> pa.Table:
+        """Rows from `offset` on: from memory, else from the files.
+
+        Raises `OffsetOutOfRange` (with `first_offset`) when they have expired.
+        """
+        rows = self._segments.read(where, offset, max_rows, max_bytes)
+        if rows is not None:
+            return rows
+        return self._reader.read_range(
+            where.topic_id, where.partition, Offset(offset), max_rows, max_bytes
+        )
+
+    def catch_up(self) -> None:
+        """Read what is there now (one step of the thread; also used to see one's own writes)."""
+        with self._lock:
+            commits = self._reader.refresh()
+            grown: dict[TopicPartition, Offset] = {}
+            for commit in commits:
+                grown |= ends_in(commit.txns.items())
+                self._keep(commit)
+            self._ends |= grown
+            for where in self._ends.keys() - grown.keys():
+                # After a clean-up of the log the commits in between are not told.
+                self._ends[where] = self._reader.end_offset(where.topic_id, where.partition)
+        if grown:
+            self._wake(set(grown))
+
+    def _keep(self, commit: Commit) -> None:
+        if not commit.appends:
+            return
+        for add in commit.adds:
+            try:
+                rows = read_data_file(self._root.store, LOG.name, add.path, COLUMNS)
+            except FileNotFoundError:
+                # Compacted and vacuumed since: cursors catch up from the files that replaced it.
+                continue
+            for part in split_partitions(rows):
+                where = TopicPartition(part["topic_id"][0].as_py(), part["partition"][0].as_py())
+                if self._wanted(where.topic_id):
+                    self._segments.append(where, part)
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            if self._bell is not None:
+                self._bell.wait(SLOW_POLL_S)
+            try:
+                self.catch_up()
+                self.failure = None
+            except LakequeueError as e:
+                # Readiness shows it, and the next poll tries again: the log itself is unharmed.
+                if self.failure is None:
+                    log.warning("tail.failed", error=str(e))
+                self.failure = e.detail

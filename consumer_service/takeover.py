@@ -1,0 +1,209 @@
+"""Taking partitions over: from a held lease to the right to deliver.
+
+The steps, their durable effects and who repairs what a death leaves behind stand in
+`docs/protocols/takeover.md`. Many partitions are taken together: one fence commit for each
+earlier holder's shard, one commit of all facts *taken*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from concurrent.futures import TimeoutError as FutureTimeout
+from dataclasses import dataclass
+
+import structlog
+
+from consumer_service.cursor import Cursor
+from consumer_service.held import Held
+from consumer_service.journal import Journal
+from consumer_service.partition_states import Cause, PartitionState
+from coordination.leases import retake
+from lakequeue.clock import wall_micros
+from lakequeue.errors import NotReady, StorageUnavailable
+from lakequeue.records import Epoch, Offset, Partition, ShardName, TopicId
+from lakequeue.steps import Step, reach
+from queue_tables.facts import Fact, GroupState, Key, Kind
+from queue_tables.group_state import GroupStateReader
+from queue_tables.root import QueueRoot
+from queue_tables.shards import Fence, fence_shard
+
+log = structlog.get_logger()
+
+COMMIT_TIMEOUT_S = 60.0
+Start = Callable[[Held], int | None]
+"""Where a partition without a position starts: an offset to make durable, or None for earliest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where a partition goes on."""
+
+    generation: int
+    offset: int
+    make_durable: bool
+    """It stands in no table yet, and a restart must find it."""
+
+
+def plan_fences(
+    states: Mapping[Key, GroupState],
+    epochs: Mapping[Key, Epoch],
+    own: ShardName,
+    done: Collection[tuple[ShardName, Key]] = (),
+) -> dict[ShardName, list[Fence]]:
+    """For each earlier holder's shard, all fences it gets. Pure.
+
+    Our own shard needs none: what is on its way there has settled before a partition changes
+    hands within this node.
+    """
+    plan: dict[ShardName, list[Fence]] = {}
+    for key, epoch in sorted(epochs.items()):
+        state = states.get(key)
+        for shard in state.to_fence(epoch) if state is not None else ():
+            if shard != own and (shard, key) not in done:
+                plan.setdefault(shard, []).append((*key, epoch))
+    return plan
+
+
+def outnumbered(states: Mapping[Key, GroupState], epochs: Mapping[Key, Epoch]) -> dict[Key, Epoch]:
+    """The partitions on which the tables record our epoch or a higher one. Pure.
+
+    Nothing of ours stands under a fresh epoch yet, so even an equal one is another's: the
+    ensemble was rebuilt and counts anew.
+    """
+    return {
+        key: states[key].highest_epoch
+        for key, epoch in epochs.items()
+        if key in states and states[key].highest_epoch >= epoch
+    }
+
+
+def position_of(state: GroupState | None, start: int | None) -> Position:
+    """Where to go on: the committed position, else `start`, else the beginning. Pure."""
+    generation = 0 if state is None else state.generation
+    if state is not None and state.committed_offset is not None:
+        return Position(generation, state.committed_offset, make_durable=False)
+    return Position(generation, start or 0, make_durable=start is not None)
+
+
+class Takeover:
+    """The I/O of the protocol. Not thread-safe: the keeper has one, each seek makes its own."""
+
+    def __init__(self, root: QueueRoot, journal: Journal) -> None:
+        self._root = root
+        self._reader = GroupStateReader(root)
+        self._journal = journal
+
+    def run(self, batch: Iterable[Held], start: Start) -> None:
+        """Bring the partitions in state fencing to owned; those that fail go on to releasing.
+
+        Raises storage and coordination errors, with the partitions left in releasing.
+        """
+        taking = [held for held in batch if held.state is PartitionState.FENCING]
+        try:
+            self._run(taking, start)
+        finally:
+            for held in taking:
+                if held.state in {PartitionState.FENCING, PartitionState.READING}:
+                    held.move(Cause.TAKEOVER_ENDED)
+
+    def _run(self, batch: list[Held], start: Start) -> None:
+        reach(Step.TAKEOVER_LEASED)
+        states = self._fence(batch)
+        taking = [held for held in batch if held.state is PartitionState.FENCING]
+        if not taking:
+            return
+        for held in taking:
+            held.move(Cause.FENCED_OTHERS)
+        reach(Step.TAKEOVER_FENCED)
+        at = wall_micros()
+        facts: list[Fact] = []
+        positions: dict[Key, Position] = {}
+        for held in taking:
+            state = states.get(held.key)
+            begin = start(held) if state is None or state.committed_offset is None else None
+            positions[held.key] = position = position_of(state, begin)
+            facts.append(fact_of(Kind.TAKEN, held, position.generation, None, at))
+            if position.make_durable:
+                facts.append(
+                    fact_of(Kind.COMMITTED, held, position.generation, position.offset, at)
+                )
+        reach(Step.TAKEOVER_READ)
+        refused = self._commit(facts)
+        reach(Step.TAKEOVER_TAKEN)
+        for held in taking:
+            if held.key in refused or not held.trusted():
+                continue  # the finally of `run` gives the lease back
+            with held.lock:
+                position = positions[held.key]
+                held.generation = position.generation
+                held.cursor = Cursor(position.offset)
+                held.move(Cause.TAKEN)
+        log.info("takeover.done", partitions=len(taking), refused=len(refused))
+
+    def _commit(self, facts: list[Fact]) -> dict[Key, int]:
+        entry, future = self._journal.submit(facts)
+        try:
+            future.result(COMMIT_TIMEOUT_S)
+        except FutureTimeout:
+            raise StorageUnavailable(
+                f"the journal did not commit in {COMMIT_TIMEOUT_S:g} s",
+                hint="is the storage slow or away? it is tried again",
+                stored="unknown",
+            ) from None
+        return entry.refused
+
+    def _fence(self, batch: list[Held]) -> dict[Key, GroupState]:
+        """Shut earlier holders out; return what the tables say after that."""
+        done: set[tuple[ShardName, Key]] = set()
+        while True:
+            states = self._reader.read().states
+            epochs = {h.key: h.epoch for h in batch if h.state is PartitionState.FENCING}
+            above = outnumbered(states, epochs)
+            for held in batch:
+                if held.key in above and held.lease is not None:
+                    held.move(Cause.OUTNUMBERED)
+                    lease = retake(held.lease, above[held.key])
+                    if lease is None:
+                        held.move(Cause.LOST)
+                    else:
+                        held.lease = lease
+                        held.move(Cause.LEASED)
+            if above:
+                continue
+            plan = plan_fences(states, epochs, self._journal.shard, done)
+            if not plan:
+                return states
+            for shard, fences in plan.items():
+                self._fence_one(shard, fences)
+                done |= {(shard, key) for key in _keys(fences)}
+
+    def _fence_one(self, shard: ShardName, fences: list[Fence]) -> None:
+        try:
+            fenced = fence_shard(self._root, shard, fences)
+        except FileNotFoundError:
+            # Sealed, folded to its end and removed: nobody can commit to it any more.
+            fenced = False
+        log.info("takeover.fenced", shard=shard, partitions=len(fences), sealed=not fenced)
+
+
+def _keys(fences: Iterable[Fence]) -> Iterator[Key]:
+    for group, topic_id, partition, _ in fences:
+        yield Key(group, TopicId(topic_id), Partition(partition))
+
+
+def fact_of(kind: Kind, held: Held, generation: int, offset: int | None, at: int) -> Fact:
+    """A fact of `kind` about a held partition, under its lease. `at` in microseconds."""
+    if held.lease is None:
+        raise NotReady(f"partition {held.key.partition} of {held.topic} has no lease")
+    return Fact(
+        kind,
+        held.key.group,
+        held.topic,
+        held.key.topic_id,
+        held.key.partition,
+        generation=generation,
+        epoch=held.epoch,
+        offset=None if offset is None else Offset(offset),
+        member=held.member,
+        at=at,
+    )
