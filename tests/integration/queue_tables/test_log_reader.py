@@ -17,7 +17,7 @@ from queue_tables.log_reader import LogReader
 from queue_tables.root import QueueRoot
 from queue_tables.table import TableLog
 from queue_tables.upkeep import checkpoint_table
-from tests.support.log_builder import START, LogBuilder, Sent
+from tests.support.ordered_log import START, OrderedLog, Sent
 
 T1, T2 = TopicId("t1"), TopicId("t2")
 P0 = Partition(0)
@@ -52,7 +52,7 @@ def read_all(
 def test_every_range_is_what_was_ordered(root: QueueRoot, seed: int) -> None:
     print(f"seed {seed}")
     rng = random.Random(seed)
-    builder = LogBuilder(root)
+    builder = OrderedLog(root)
     early = LogReader(root)
     for _ in range(12):
         batch = [
@@ -72,7 +72,7 @@ def test_every_range_is_what_was_ordered(root: QueueRoot, seed: int) -> None:
 
 
 def test_a_long_partition_is_decoded_once(root: QueueRoot, monkeypatch: pytest.MonkeyPatch) -> None:
-    builder = LogBuilder(root)
+    builder = OrderedLog(root)
     builder.order(a_batch(20_000))
     reader = LogReader(root)
     decoded: list[tuple[str, int]] = []
@@ -91,7 +91,7 @@ def test_a_long_partition_is_decoded_once(root: QueueRoot, monkeypatch: pytest.M
 def test_readers_in_threads_share_what_is_decoded(
     root: QueueRoot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    builder = LogBuilder(root)
+    builder = OrderedLog(root)
     builder.order(a_batch(5_000))
     reader = LogReader(root)
     decoded: list[int] = []
@@ -115,7 +115,7 @@ def test_readers_in_threads_share_what_is_decoded(
 
 
 def test_a_new_commit_is_seen_at_the_end(root: QueueRoot) -> None:
-    builder = LogBuilder(root)
+    builder = OrderedLog(root)
     reader = LogReader(root)
     assert reader.read_range(T1, P0, Offset(0), 10).num_rows == 0
     builder.order(a_batch(3))
@@ -126,7 +126,7 @@ def test_a_new_commit_is_seen_at_the_end(root: QueueRoot) -> None:
 
 
 def test_bytes_bound_a_read_but_one_record_always_comes(root: QueueRoot) -> None:
-    builder = LogBuilder(root)
+    builder = OrderedLog(root)
     builder.order([Sent("t1", 0, b"x" * 100, key=b"k" * 10) for _ in range(10)])
     builder.order([Sent("t1", 0, b"y" * 1000) for _ in range(2)])
     reader = LogReader(root)
@@ -138,7 +138,7 @@ def test_bytes_bound_a_read_but_one_record_always_comes(root: QueueRoot) -> None
 
 
 def test_an_offset_that_does_not_exist_is_refused_with_those_that_do(root: QueueRoot) -> None:
-    builder = LogBuilder(root)
+    builder = OrderedLog(root)
     builder.order(a_batch(3))
     builder.order(a_batch(3))
     reader = LogReader(root)
@@ -156,7 +156,7 @@ def test_an_offset_that_does_not_exist_is_refused_with_those_that_do(root: Queue
 
 
 def test_a_file_that_compaction_replaced_is_read_from_its_successor(root: QueueRoot) -> None:
-    builder = LogBuilder(root)
+    builder = OrderedLog(root)
     builder.order(a_batch(50))
     reader = LogReader(root, cache_bytes=0)
     first = reader.read_range(T1, P0, Offset(0), 10)
@@ -175,7 +175,7 @@ def test_a_file_that_compaction_replaced_is_read_from_its_successor(root: QueueR
 
 
 def test_a_lost_file_is_a_clear_error(root: QueueRoot) -> None:
-    builder = LogBuilder(root)
+    builder = OrderedLog(root)
     builder.order(a_batch(5))
     reader = LogReader(root)
     (path,) = TableLog(root.store, "log").open().files
@@ -185,7 +185,7 @@ def test_a_lost_file_is_a_clear_error(root: QueueRoot) -> None:
 
 
 def test_an_offset_is_found_by_time(root: QueueRoot) -> None:
-    builder = LogBuilder(root)
+    builder = OrderedLog(root)
     builder.order(a_batch(4))
     builder.order(a_batch(4))
     reader = LogReader(root)
@@ -196,7 +196,7 @@ def test_an_offset_is_found_by_time(root: QueueRoot) -> None:
 
 
 def test_a_log_opens_from_its_checkpoint(root: QueueRoot) -> None:
-    builder = LogBuilder(root)
+    builder = OrderedLog(root)
     for _ in range(5):
         builder.order(a_batch(10) + a_batch(10, "t2", 3))
     version = checkpoint_table(root, "log")

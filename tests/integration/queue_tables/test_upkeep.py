@@ -1,0 +1,62 @@
+"""A checkpoint by delta-rs changes nothing for readers, and is durable."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from queue_tables.root import QueueRoot
+from queue_tables.snapshot import load_snapshot
+from queue_tables.table import TableLog
+from queue_tables.topics import TopicStore
+from queue_tables.upkeep import checkpoint_table
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> QueueRoot:
+    return QueueRoot.open(str(tmp_path / "root"))
+
+
+def test_the_state_is_the_same_from_checkpoint_and_from_commits(root: QueueRoot) -> None:
+    topics = TopicStore(root)
+    for n in range(4):
+        topics.create(f"t{n}")
+    before = load_snapshot(root.store, "topics")
+    version = checkpoint_table(root, "topics")
+    assert version == before.version == 4
+    names = root.store.names("topics/_delta_log")
+    assert f"{version:020d}.checkpoint.parquet" in names
+    assert sum(name.endswith(".json") for name in names) == version + 1
+    for n in range(version + 1):
+        root.store.delete(f"topics/_delta_log/{n:020d}.json")
+    after = load_snapshot(root.store, "topics")
+    assert (after.version, after.files, after.txns) == (
+        before.version,
+        before.files,
+        before.txns,
+    )
+    topics.create("one-more")
+    assert len(TopicStore(root).list()) == 5
+
+
+def test_delta_rs_reads_what_the_queue_committed(root: QueueRoot) -> None:
+    topics = TopicStore(root)
+    topics.create("orders", partitions=3)
+    topics.delete("orders")
+    checkpoint_table(root, "topics")
+    topics.create("orders", partitions=5)
+    table = DeltaTable(f"{root.uri}/topics")
+    assert table.version() == TableLog(root.store, "topics").open().version
+    rows = table.to_pyarrow_table().sort_by("version").to_pylist()
+    assert [(row["partitions"], row["deleted"]) for row in rows] == [
+        (3, False),
+        (3, True),
+        (5, False),
+    ]
+
+
+def test_a_table_that_is_not_there_is_named(root: QueueRoot) -> None:
+    with pytest.raises(FileNotFoundError, match="inbox/none-1"):
+        checkpoint_table(root, "inbox/none-1")
