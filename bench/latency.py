@@ -62,7 +62,7 @@ def consume(url: str, out: Path) -> None:
     latencies: list[float] = []
     with Consumer(TOPIC, group=GROUP, urls=url) as consumer:
         while not stop.is_set():
-            batch = consumer.poll(max_records=500, timeout=0.2)
+            batch = consumer.poll(timeout_s=0.2, max_records=500)
             now = time.monotonic_ns()
             for message in batch:
                 headers = dict(message.headers)

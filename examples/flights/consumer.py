@@ -7,8 +7,8 @@ import signal
 import threading
 from pathlib import Path
 
-from departures import GROUP, TOPIC
-from recording import Recording
+from examples.flights.departures import GROUP, TOPIC
+from examples.flights.recording import Recording
 
 from lakequeue import Consumer
 
@@ -32,7 +32,7 @@ def main() -> None:
         TOPIC, group=GROUP, urls=args.url, session_timeout_ms=args.session_timeout_ms
     ) as consumer:
         while not stop.is_set():
-            batch = consumer.poll(max_records=ACK_EVERY, timeout=0.5)
+            batch = consumer.poll(timeout_s=0.5, max_records=ACK_EVERY)
             # Recorded first, acknowledged after: a kill in between shows as a redelivery, never
             # as a loss.
             rows = []

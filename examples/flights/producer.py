@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from departures import TOPIC, departures, producer_of
-from recording import Recording
+from examples.flights.departures import TOPIC, departures, producer_of
+from examples.flights.recording import Recording
 
 from lakequeue import Producer
 

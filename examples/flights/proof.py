@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
-from departures import TOPIC
+from examples.flights.departures import TOPIC
 from deltalake import DeltaTable
 
 _VIEWS = """

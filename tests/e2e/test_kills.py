@@ -1,0 +1,99 @@
+"""Under load, each kind of process is killed with SIGKILL and comes back: nothing is lost.
+
+Two producers send at a steady rate, three consumers receive and ack; the victim dies in the
+middle. The history of all of them, with a final read of `log`, is judged by the checker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lakequeue.client.admin import Admin
+from lakequeue.supervisor.cluster import Cluster
+from tests.support.checker import check
+from tests.support.history import load
+from tests.support.load import LoadConsumer, LoadProducer, wait_until
+from tests.support.tables import final_read
+
+RATE = 150
+PARTITIONS = 4
+
+Strike = Callable[[Cluster, list[LoadConsumer]], None]
+
+
+def _child(name: str) -> Strike:
+    def strike(cluster: Cluster, _: list[LoadConsumer]) -> None:
+        cluster.kill(name)
+        cluster.wait_ready()
+
+    return strike
+
+
+def _order_leader(cluster: Cluster, _: list[LoadConsumer]) -> None:
+    leader = cluster.leader()
+    assert leader is not None
+    cluster.kill(leader)
+    cluster.wait_leader(other_than=leader)
+
+
+def _consumer(_: Cluster, consumers: list[LoadConsumer]) -> None:
+    consumers[0].kill()
+
+
+STRIKES: dict[str, Strike] = {
+    "ingest": _child("ingest-1"),
+    "order_leader": _order_leader,
+    "consumer_service": _child("consumer-1"),
+    "zookeeper": _child("zookeeper"),
+    "consumer": _consumer,
+}
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("victim", STRIKES)
+def test_nothing_is_lost_doubled_or_reordered_when_it_is_killed(
+    victim: str, cluster: Cluster, admin: Admin, history: Path
+) -> None:
+    topic = group = f"kill-{victim}"
+    admin.create_topic(topic, partitions=PARTITIONS)
+    consumers = [
+        LoadConsumer(cluster.consumer_urls, topic, group, history, f"c{i}") for i in range(3)
+    ]
+    producers = [
+        LoadProducer(cluster.ingest_urls, topic, history, f"p{i}", RATE) for i in range(2)
+    ]
+    try:
+        _received_more(consumers, 2 * RATE)
+        STRIKES[victim](cluster, consumers)
+        survivors = [c for c in consumers if c.process.poll() is None]
+        _received_more(survivors, 4 * RATE)
+        for producer in producers:
+            producer.stop()
+        wait_until("the group has no lag", lambda: _lag(admin, group) == 0, 90)
+    finally:
+        for consumer in consumers:
+            consumer.stop()
+
+    events = [*load(history.glob("*.jsonl")), *final_read(cluster.root, topic)]
+    verdict = check(events, drained_groups=[group])
+    print(verdict)
+    assert verdict.ok, str(verdict)
+    assert verdict.stored >= 6 * RATE
+    if victim == "consumer":
+        assert consumers[0].process.returncode == -9
+
+
+def _received_more(consumers: list[LoadConsumer], count: int) -> None:
+    start = sum(c.received() for c in consumers)
+    wait_until(
+        f"{count} more records are received",
+        lambda: sum(c.received() for c in consumers) >= start + count,
+        90,
+    )
+
+
+def _lag(admin: Admin, group: str) -> int:
+    return sum(p.lag for p in admin.group(group).partitions)
