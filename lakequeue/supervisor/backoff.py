@@ -23,6 +23,6 @@ class Backoff:
         """The wait before the next start of a child that has just ended after `ran_s` seconds."""
         if ran_s >= self.stable_s:
             self._failures = 0
-        delay = min(self.longest_s, self.first_s * 2.0**self._failures)
+        delay = min(self.longest_s, self.first_s * 2.0 ** min(self._failures, 64))
         self._failures += 1
         return delay

@@ -138,9 +138,9 @@ class Layout:
 
     def _service(self, module: str, role: str, number: int, port: int, drain: Drain) -> ChildSpec:
         name = f"{role}-{number}"
-        command = self._command(module, name, "--port", str(port))
+        command = self._command(module, name, "--host", self.host, "--port", str(port))
         probe = HttpReady(f"http://{self.host}:{port}/readyz")
-        return ChildSpec(name, command, probe, drain, 15.0)
+        return ChildSpec(name, command, probe, drain, 25.0)
 
     def _command(self, module: str, name: str, *more: str) -> tuple[str, ...]:
         return (

@@ -6,6 +6,7 @@ here; only while something is not ready it looks about ten times a second.
 
 from __future__ import annotations
 
+import math
 import os
 import select
 import signal
@@ -246,6 +247,7 @@ class Watch:
                 if now >= child.due_at:
                     self._report(child.name, f"still there after {child.spec.drain_s:g} s: killed")
                     child.kill()
+                    child.due_at = math.inf
             elif child.spec.drain == rank or self._killing:
                 child.take(Cause.ASKED_TO_END)
                 child.due_at = now + child.spec.drain_s

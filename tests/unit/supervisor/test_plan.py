@@ -1,0 +1,52 @@
+"""Which children a layout has, and how they are started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lakequeue.supervisor.plan import Drain, DriverReady, HttpReady, Layout
+
+
+def layout(zookeeper: str | None = None, drivers: int = 1) -> Layout:
+    return Layout(
+        root="/data/q",
+        work_dir=Path("/data/q/_work"),
+        host="127.0.0.1",
+        ingest_ports=(8080,),
+        consumer_ports=(8081, 9081),
+        drivers=drivers,
+        zookeeper=zookeeper,
+        zookeeper_port=2181,
+        extra={"driver-1": ("--driver-memory", "2g")},
+    )
+
+
+def test_the_embedded_ensemble_is_a_child_and_an_external_one_is_not() -> None:
+    embedded = [child.name for child in layout().children()]
+    external = [child.name for child in layout(zookeeper="zk:2181").children()]
+    assert embedded == ["zookeeper", "driver-1", "ingest-1", "consumer-1", "consumer-2"]
+    assert external == embedded[1:]
+    assert layout().zookeeper_hosts == "127.0.0.1:2181"
+    assert layout(zookeeper="zk:2181").zookeeper_hosts == "zk:2181"
+
+
+def test_every_child_is_told_the_root_the_ensemble_and_its_name() -> None:
+    for child in layout(zookeeper="zk:2181", drivers=2).children():
+        command = " ".join(child.command)
+        assert f"--root /data/q --zookeeper zk:2181 --node {child.name}" in command
+        assert "--die-with-parent" in command
+
+
+def test_probes_point_at_what_the_child_was_given() -> None:
+    children = {child.name: child for child in layout().children()}
+    assert children["consumer-2"].probe == HttpReady("http://127.0.0.1:9081/readyz")
+    assert children["driver-1"].probe == DriverReady(Path("/data/q/_work/driver-driver-1.json"))
+    assert "--port 9081" in " ".join(children["consumer-2"].command)
+    assert children["driver-1"].command[-2:] == ("--driver-memory", "2g")
+
+
+def test_ingest_is_drained_first_and_the_ensemble_last() -> None:
+    ranks = {child.name: child.drain for child in layout().children()}
+    assert sorted(ranks, key=lambda name: ranks[name])[0] == "ingest-1"
+    assert ranks["ingest-1"] < ranks["driver-1"] < ranks["consumer-1"] < ranks["zookeeper"]
+    assert ranks["zookeeper"] is max(Drain)

@@ -1,0 +1,57 @@
+"""What is checked before a child starts."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from lakequeue.errors import AlreadyRunning, PortInUse, RootUnusable
+from lakequeue.supervisor.preflight import (
+    RootLock,
+    await_free_port,
+    default_work_dir,
+    free_port,
+    local_root,
+    make_work_dir,
+)
+
+
+def test_a_folder_and_a_file_uri_are_local_and_a_bucket_is_not(tmp_path: Path) -> None:
+    assert local_root(str(tmp_path)) == tmp_path
+    assert local_root(f"file://{tmp_path}/a%20b") == tmp_path / "a b"
+    assert local_root("s3://bucket/queue") is None
+    assert local_root("abfss://c@account/queue") is None
+
+
+def test_work_is_kept_inside_a_local_root_and_apart_for_each_bucket(tmp_path: Path) -> None:
+    assert default_work_dir(str(tmp_path)) == tmp_path / "_work"
+    assert default_work_dir("s3://a/q") != default_work_dir("s3://b/q")
+
+
+def test_a_root_below_a_file_is_a_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(RootUnusable, match=r"cannot be written: .*choose another folder"):
+        make_work_dir(tmp_path / "file" / "_work")
+
+
+def test_a_second_supervisor_is_told_who_holds_the_root(tmp_path: Path) -> None:
+    with RootLock(tmp_path), pytest.raises(AlreadyRunning, match=r"pid \d+ holds"):
+        RootLock(tmp_path).__enter__()
+    with RootLock(tmp_path):
+        pass
+
+
+def test_a_port_in_use_is_named_with_the_option_to_change() -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen(1)
+        port = other.getsockname()[1]
+        with pytest.raises(PortInUse, match=rf"port {port} .*another --ingest-port"):
+            await_free_port("127.0.0.1", port, "--ingest-port", wait_s=0.1)
+    await_free_port("127.0.0.1", port, "--ingest-port", wait_s=0.1)
+
+
+def test_a_free_port_can_be_listened_on() -> None:
+    await_free_port("127.0.0.1", free_port(), "--ingest-port", wait_s=0.0)
