@@ -33,6 +33,8 @@ class Seen(NamedTuple):
     """Record bytes of the commit: what the bound of a batch counts."""
     paths: tuple[str, ...] = ()
     """Data files, relative to the shard's table."""
+    fences: tuple[tuple[str, str, int, int], ...] = ()
+    """Journal: (group, topic_id, partition, epoch) of fences since the commit before."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,6 +111,8 @@ def _search(run: Ids, hi: U64, lo: U64, found: Found) -> None:
 class _TopicIds:
     floor: Stamp = _NEVER
     """Every id of `log` with a stamp at or above this is in memory."""
+    keep_from: Stamp = Stamp(0)
+    """What the rows judged last may need, and a little more; below it ids may be dropped."""
     newest: Stamp = Stamp(0)
     window_us: int = 0
     runs: list[Ids] = field(default_factory=list)
@@ -127,7 +129,7 @@ class _TopicIds:
             self._merge()
 
     def _merge(self) -> None:
-        below = self.newest - self.window_us - self.window_us // _SLACK
+        below = self.keep_from
         last, before = self.runs.pop(), self.runs.pop()
         both = Ids.concat([before, last]).sorted()
         if below > self.floor:
@@ -182,8 +184,9 @@ class IdIndex:
         topic.newest = max(topic.newest, newest)
         found = Found.nothing(len(hi))
         needed = Stamp(oldest - window_us)
+        topic.keep_from = Stamp(needed - window_us // _SLACK)
         if needed < topic.floor:
-            self._reach_back(topic_id, topic, Stamp(needed - window_us // _SLACK), hi, lo, found)
+            self._reach_back(topic_id, topic, topic.keep_from, hi, lo, found)
         for run in topic.runs:
             _search(run, hi, lo, found)
         return found

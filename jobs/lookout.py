@@ -32,6 +32,8 @@ class _Shard:
     """Visible, above what is admitted, in stamp order."""
     admitted: list[Seen] = field(default_factory=list)
     """Planned into a batch that is not committed yet."""
+    fences: list[tuple[str, str, int, int]] = field(default_factory=list)
+    """Met since the last commit with rows; they go with the next one, or are met again."""
     sealed: bool = False
     truncated: bool = False
 
@@ -162,9 +164,11 @@ class Lookout:
             for commit in commits:
                 if (commit.configuration or {}).get(SEALED):
                     shard.sealed = True
+                shard.fences += [tuple(fence) for fence in commit.info.get("fence", ())]
                 seen = _seen(name, commit)
                 if seen is not None and seen.stamp > mark:
-                    shard.pending.append(seen)
+                    shard.pending.append(seen._replace(fences=tuple(shard.fences)))
+                    shard.fences.clear()
             shard.truncated = len(commits) == room
             if shard.pending or not shard.truncated:
                 return

@@ -22,6 +22,7 @@ _INBOX_COLUMNS = (
 )  # fmt: skip
 _ROWS_AT_ONCE = 50_000
 
+FENCE = "fence"
 FACT_ROWS = pa.schema(
     [pa.field("shard", pa.string()), *(f for f in JOURNAL.arrow if f.name != "hour")]
 )
@@ -66,13 +67,24 @@ def _narrow(store: Store, shard: str, path: str) -> pa.Table:
     )
 
 
-def fact_rows(store: Store, files: Sequence[tuple[str, str]]) -> Iterator[pa.RecordBatch]:
-    """Rows of `FACT_ROWS` for each (shard, path within the shard's table)."""
+def fact_rows(
+    store: Store,
+    files: Sequence[tuple[str, str]],
+    fences: Sequence[tuple[str, str, str, int, int]] = (),
+) -> Iterator[pa.RecordBatch]:
+    """Rows of `FACT_ROWS` for each (shard, path within the shard's table).
+
+    `fences`, (shard, group, topic_id, partition, epoch), become rows of kind `FENCE`.
+    """
     tables = []
     for shard, path in files:
         rows = read_data_file(store, f"journal/{shard}", path)
         shards = pa.repeat(pa.scalar(shard), rows.num_rows)
         tables.append(rows.add_column(0, "shard", shards).select(FACT_ROWS.names))
+    if fences:
+        names = ("shard", "group", "topic_id", "partition", "epoch")
+        said = [dict(zip(names, fence, strict=True)) | {"kind": FENCE} for fence in fences]
+        tables.append(pa.Table.from_pylist(said, schema=FACT_ROWS))
     if tables:
         yield from _joined(tables, FACT_ROWS)
 

@@ -12,18 +12,14 @@ after waiting for a bell for at most `poll_s`.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 import pyarrow as pa
-from pyspark.sql.datasource import (
-    DataSource,
-    DataSourceStreamReader,
-    InputPartition,
-    SupportsTriggerAvailableNow,
-)
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from jobs.cut import Seen
@@ -82,13 +78,17 @@ class SourceOptions:
 
 @dataclass
 class ShardFiles(InputPartition):
-    """Files that one task reads: (shard, path within the shard's table)."""
+    """What one task reads."""
 
     files: Sequence[tuple[str, str]]
+    """(shard, path within the shard's table)"""
+    fences: Sequence[tuple[str, str, str, int, int]]
+    """(shard, group, topic_id, partition, epoch)"""
 
-    def __init__(self, files: Sequence[tuple[str, str]]) -> None:
+    def __init__(self, seen: Sequence[Seen]) -> None:
         super().__init__(None)
-        self.files = files
+        self.files = [(s.shard, path) for s in seen for path in s.paths]
+        self.fences = [(s.shard, *fence) for s in seen for fence in s.fences]
 
 
 class ShardSource(DataSource):
@@ -174,7 +174,7 @@ class ShardReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         lookout, _ = self._parts()
         seen = lookout.between(start, end)
         tasks = self._options.tasks if sum(s.bytes for s in seen) >= _SPLIT_BYTES else 1
-        return [ShardFiles(_files(part)) for part in _split(seen, tasks)]
+        return [ShardFiles(part) for part in _split(seen, tasks)]
 
     def commit(self, end: dict[str, int]) -> None:
         """Spark has done with everything up to `end`."""
@@ -193,15 +193,12 @@ class ShardReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # Only a worker needs these: the planning process stays small.
         from jobs.narrow import fact_rows, narrow_rows
 
-        rows: Callable[..., Iterator[pa.RecordBatch]] = (
-            narrow_rows if self._options.kind == "inbox" else fact_rows
-        )
-        files = cast(ShardFiles, partition).files
-        yield from rows(open_store(self._options.root), files)
-
-
-def _files(part: Sequence[Seen]) -> list[tuple[str, str]]:
-    return [(seen.shard, path) for seen in part for path in seen.paths]
+        part = cast(ShardFiles, partition)
+        store = open_store(self._options.root)
+        if self._options.kind == "inbox":
+            yield from narrow_rows(store, part.files)
+        else:
+            yield from fact_rows(store, part.files, part.fences)
 
 
 def _split(seen: Sequence[Seen], tasks: int) -> list[Sequence[Seen]]:

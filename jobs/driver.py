@@ -1,0 +1,185 @@
+"""Order job and offsets job as two queries in one Spark driver: `python -m jobs.driver`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+import threading
+import uuid
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import structlog
+from pyspark.sql import SparkSession
+
+from coordination.bells import Bell
+from coordination.registry import register
+from coordination.session import Session
+from jobs.leader import Leader, Work
+from jobs.offsets_work import OffsetsWork
+from jobs.options import Exit, JobOptions, StateFile, parse
+from jobs.order_work import OrderWork
+from jobs.query import ShardQuery
+from jobs.session import start_session
+from jobs.source import SourceOptions
+from lakequeue.errors import Broken, CoordinationUnavailable, Fenced, LakequeueError
+from lakequeue.settings import Settings
+from queue_tables.root import QueueRoot, ShardKind
+
+log = structlog.get_logger("driver")
+
+CONNECT_S = 30.0
+MakeWork = Callable[[QueueRoot, Settings, Session], tuple[Work, ShardKind, float]]
+"""-> the work, the shards it reads, the least time between two of its batches (seconds)"""
+
+
+def order_work(root: QueueRoot, settings: Settings, session: Session) -> tuple[Work, ShardKind, float]:
+    """The order job."""
+    bell = Bell(session, "log", settings.coordination.ring_interval_ms)
+    return OrderWork(root, settings.order, bell), "inbox", 0.0
+
+
+def offsets_work(
+    root: QueueRoot, settings: Settings, session: Session
+) -> tuple[Work, ShardKind, float]:
+    """The offsets job."""
+    return OffsetsWork(root), "journal", settings.offsets.fold_interval_s
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run both jobs until SIGTERM; returns an `Exit` code."""
+    return run(
+        argv,
+        "python -m jobs.driver",
+        "Order and offsets jobs of a queue, as two streaming queries in one Spark driver.",
+        "driver",
+        (order_work, offsets_work),
+    )
+
+
+def run(
+    argv: Sequence[str] | None, prog: str, description: str, role: str, works: Sequence[MakeWork]
+) -> int:
+    """Run `works` in one driver until SIGTERM, or until one of them ends."""
+    wake = threading.Event()
+    stop = threading.Event()
+
+    def ask_to_stop(_signal: int, _frame: object) -> None:
+        stop.set()
+        wake.set()
+
+    try:
+        options = parse(prog, description, argv, role)
+        process = _Process(options, works, wake)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, ask_to_stop)
+        process.start()
+        wake.wait()
+        return process.end(asked=stop.is_set())
+    except (Broken, CoordinationUnavailable) as error:
+        sys.stderr.write(f"{error}\n")
+        return Exit.UNUSABLE
+    except LakequeueError as error:
+        sys.stderr.write(f"{error}\n")
+        return Exit.FAILED
+
+
+class _Process:
+    """The parts of one driver process, in the order they are started and ended."""
+
+    def __init__(self, options: JobOptions, works: Sequence[MakeWork], wake: threading.Event) -> None:
+        self._options = options
+        self._works = works
+        self._wake = wake
+        self._state = StateFile(options.work_dir, options.node)
+        self._leaders: list[Leader] = []
+        self._queries: list[ShardQuery] = []
+        settings = options.settings
+        self._root = QueueRoot.open(settings.root)
+        self._folder = _fresh_folder(options.work_dir, options.node)
+        assert settings.zookeeper is not None
+        self._session = Session(
+            settings.zookeeper, self._root.queue_id, options.node, settings.coordination
+        )
+
+    def start(self) -> None:
+        """Connect, start Spark, become a standby in each job."""
+        self._session.start(CONNECT_S)
+        register(self._session, "driver", self._options.node, {"pid": os.getpid()})
+        spark = start_session(
+            "lakequeue", self._folder, self._options.settings.order.driver_memory
+        )
+        for make in self._works:
+            self._start_job(spark, make)
+
+    def _start_job(self, spark: SparkSession, make: MakeWork) -> None:
+        settings, now = self._options.settings, self._options.available_now
+        work, kind, interval_s = make(self._root, settings, self._session)
+        source = SourceOptions(
+            root=self._root.uri,
+            folder=self._folder,
+            kind=kind,
+            max_batch_bytes=settings.order.max_batch_bytes,
+            poll_s=settings.order.poll_s,
+            min_interval_s=interval_s,
+            tasks=2,
+        )
+        query = ShardQuery(spark, source, work.process)
+        query.start(self._folder / f"{kind}-checkpoint", available_now=now)
+        leader = Leader(work, self._session, query, self._state.say)
+        leader.start()
+        self._queries.append(query)
+        self._leaders.append(leader)
+        for event in (leader.failed, query.ended):
+            threading.Thread(
+                target=self._when, args=(event,), name="when-ended", daemon=True
+            ).start()
+
+    def _when(self, event: threading.Event) -> None:
+        event.wait()
+        if event not in [q.ended for q in self._queries] or self._all_ended():
+            self._wake.set()
+
+    def _all_ended(self) -> bool:
+        """With `--available-now` each query ends by itself; an error ends the process at once."""
+        return any(q.error for q in self._queries) or all(q.ended.is_set() for q in self._queries)
+
+    def end(self, *, asked: bool) -> int:
+        """Finish what runs, resign, clean up; the exit code."""
+        errors = [e for e in (*(x.error for x in self._leaders), *(q.error for q in self._queries)) if e]
+        code = Exit.STOPPED
+        if errors and not asked:
+            code = Exit.FENCED if any(isinstance(e, Fenced) for e in errors) else Exit.FAILED
+            log.error("ended", code=code.name, error=str(errors[0]), exc_info=errors[0])
+        for leader in self._leaders:
+            leader.stop()
+        self._session.stop()
+        self._state.say(state="stopped", code=int(code))
+        shutil.rmtree(self._folder, ignore_errors=True)
+        return code
+
+
+def _fresh_folder(work_dir: Path, node: str) -> Path:
+    """A folder of this process alone; those of dead predecessors of this node are removed."""
+    for old in work_dir.glob(f"driver-{node}.*.d"):
+        shutil.rmtree(old, ignore_errors=True)
+    folder = work_dir / f"driver-{node}.{uuid.uuid4().hex[:8]}.d"
+    folder.mkdir()
+    return folder
+
+
+def leave(code: int) -> None:
+    """End the process, and with it the JVM, which ends when its standard input closes.
+
+    Without the interpreter's own way out: that would wait for Spark's threads, in a JVM that is
+    in the middle of a trigger. Nothing is unfinished: batches are held, the session is closed.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    leave(main())

@@ -1,0 +1,153 @@
+"""A job's life: standby, then one term as leader, then the end of the process.
+
+The election is for liveness. Safety is the epoch in the job's own table: a leader that is not the
+newest is refused there, whatever ZooKeeper says, and then this process ends with `Exit.FENCED`,
+to be started again as a standby. While ZooKeeper is away a leader goes on.
+
+| state | may | ends by |
+|---|---|---|
+| standby | keep its memory warm by following the table | the election is won |
+| leading | order | a newer epoch in the table; the process stops |
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+import pyarrow as pa
+import structlog
+from pyspark.sql import SparkSession
+
+from coordination.bells import BellListener
+from coordination.election import Election, leader
+from coordination.epochs import next_epoch
+from coordination.session import Session
+from jobs.query import ShardQuery
+from jobs.term_file import Term
+from lakequeue.errors import CoordinationUnavailable, LakequeueError, LeadershipLost
+from lakequeue.records import Epoch
+
+log = structlog.get_logger("leader")
+
+SLOW_POLL_S = 1.0
+UPKEEP_S = 5.0
+Say = Callable[..., None]
+
+
+class Work(ABC):
+    """What a job does; the order job and the offsets job each are one."""
+
+    name: str
+    """Of the election and the epoch."""
+    hears: str
+    """The bell that wakes its source."""
+    follows: str
+    """The bell that wakes its standby."""
+
+    @abstractmethod
+    def warm(self) -> None:
+        """Standby: load what a leader needs to know."""
+
+    @abstractmethod
+    def follow(self) -> None:
+        """Standby: take in what the leader has committed since."""
+
+    @abstractmethod
+    def recorded_epoch(self) -> Epoch:
+        """The newest epoch that the tables record."""
+
+    @abstractmethod
+    def begin(self, epoch: Epoch) -> Term:
+        """Commit the epoch. Raises `LeadershipLost` if a higher one is there."""
+
+    @abstractmethod
+    def process(self, spark: SparkSession, rows: pa.Table) -> None:
+        """One batch."""
+
+    @abstractmethod
+    def upkeep(self, live_shards: set[str] | None) -> None:
+        """Leading, every few seconds, between batches or beside them."""
+
+
+class Leader:
+    """Runs one `Work` with its query, its election and its bells."""
+
+    def __init__(self, work: Work, session: Session, query: ShardQuery, say: Say) -> None:
+        self._work = work
+        self._session = session
+        self._query = query
+        self._say = say
+        self._election = Election(session, work.name)
+        self._stopping = threading.Event()
+        self._source_bell = BellListener(session, work.hears)
+        self._standby_bell = BellListener(session, work.follows)
+        self.error: BaseException | None = None
+        self.failed = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._live, name=f"{work.name}-leader", daemon=True),
+            threading.Thread(target=self._hear, name=f"{work.name}-bell", daemon=True),
+        ]
+
+    def start(self) -> None:
+        """Become a standby, and a candidate."""
+        self._say(**{self._work.name: {"state": "standby"}})
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Finish the running batch, begin no other, resign."""
+        self._stopping.set()
+        self._query.hold()
+        self._election.stop()
+
+    def _hear(self) -> None:
+        while not self._stopping.is_set():
+            if self._source_bell.wait(SLOW_POLL_S * 30):
+                self._query.wake()
+
+    def _live(self) -> None:
+        try:
+            self._work.warm()
+            self._election.start()
+            while not self._election.wait_leading(0.0):
+                self._standby_bell.wait(SLOW_POLL_S)
+                if self._stopping.is_set():
+                    return
+                self._work.follow()
+            self._lead()
+        except BaseException as error:  # noqa: BLE001 -- the process ends by it, and says so
+            self.error = error
+            self.failed.set()
+
+    def _lead(self) -> None:
+        epoch = next_epoch(self._session, self._work.name, above=self._work.recorded_epoch())
+        term = self._work.begin(epoch)
+        self._query.lead(term)
+        state = {"state": "leading", "epoch": epoch}
+        self._say(**{self._work.name: state})
+        log.info("leading", job=self._work.name, epoch=epoch)
+        try:
+            self._election.announce({"epoch": epoch})
+        except CoordinationUnavailable:
+            pass  # told for people; nothing depends on it
+        while not self._stopping.wait(UPKEEP_S):
+            self._check_superseded(epoch)
+            self._work.upkeep(None)
+
+    def _check_superseded(self, epoch: Epoch) -> None:
+        """An idle leader would not meet the newer epoch in its table: ask who leads."""
+        if self._election.leading.is_set() or not self._session.connected.is_set():
+            return
+        try:
+            other = leader(self._session, self._work.name)
+        except LakequeueError:
+            return
+        if other is not None and int(other.get("epoch") or 0) > epoch:
+            raise LeadershipLost(
+                f"{self._work.name}: epoch {epoch}, and {other['epoch']} leads now",
+                hint="this process starts again as a standby",
+            )
+
+

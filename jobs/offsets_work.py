@@ -1,0 +1,88 @@
+"""The offsets job as a `Work`: folds the facts of the journal shards into `group_offsets`."""
+
+from __future__ import annotations
+
+import threading
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import structlog
+from pyspark.sql import SparkSession
+
+from jobs.leader import Work
+from jobs.narrow import FENCE
+from jobs.ordering import above
+from jobs.term_file import Term
+from lakequeue.errors import NotReady
+from lakequeue.records import Epoch, ShardName, Stamp
+from lakequeue.steps import Step, reach
+from queue_tables.facts import Fence, Key, GroupState, fold, from_arrow
+from queue_tables.group_state import GroupOffsetsWriter
+from queue_tables.root import QueueRoot
+
+log = structlog.get_logger("offsets")
+
+
+class OffsetsWork(Work):
+    """Folds journal shards; one overwriting commit a batch."""
+
+    name = "offsets"
+    hears = "journal"
+    follows = "journal"
+
+    def __init__(self, root: QueueRoot) -> None:
+        self._root = root
+        self._lock = threading.Lock()
+        self._writer: GroupOffsetsWriter | None = None
+        self._epoch = Epoch(0)
+        self._states: dict[Key, GroupState] = {}
+        self._folded: dict[ShardName, Stamp] = {}
+
+    def warm(self) -> None:
+        """Nothing: the folded state is read in one go when the term begins."""
+
+    def follow(self) -> None:
+        """Nothing."""
+
+    def recorded_epoch(self) -> Epoch:
+        """The newest epoch in `group_offsets`."""
+        return GroupOffsetsWriter(self._root).recorded_epoch
+
+    def begin(self, epoch: Epoch) -> Term:
+        """Commit the epoch; read the state to go on from."""
+        with self._lock:
+            self._writer = GroupOffsetsWriter(self._root)
+            self._states, self._folded = self._writer.begin(epoch)
+            self._epoch = epoch
+            return Term(epoch, dict(self._folded))
+
+    def process(self, _spark: SparkSession, rows: pa.Table) -> None:
+        """Fold one cut of facts. Folding twice changes nothing, so nothing here has to be exact."""
+        with self._lock:
+            if self._writer is None:
+                raise NotReady("a batch without a term")
+            fences, facts = _fences(rows), rows.filter(pc.not_equal(rows["kind"], FENCE))
+            facts = above(facts, self._folded)
+            if facts.num_rows == 0:
+                return
+            reach(Step.FOLD_READ)
+            shards = pc.unique(facts["shard"]).to_pylist()
+            states, folded = self._states, dict(self._folded)
+            for shard in shards:
+                mine = facts.filter(pc.equal(facts["shard"], shard))
+                states = fold(states, from_arrow(mine, ShardName(shard)))
+                folded[ShardName(shard)] = Stamp(pc.max(mine["stamp"]).as_py())
+            states = fold(states, (), fences)
+            version = self._writer.commit(states, folded)
+            self._states, self._folded = states, folded
+        log.debug("folded", facts=facts.num_rows, states=len(states), version=version)
+
+    def upkeep(self, live_shards: set[str] | None) -> None:
+        """Nothing yet."""
+
+
+def _fences(rows: pa.Table) -> list[Fence]:
+    said = rows.filter(pc.equal(rows["kind"], FENCE)).select(
+        ["shard", "group", "topic_id", "partition", "epoch"]
+    )
+    return [Fence(*row.values()) for row in said.to_pylist()]

@@ -1,0 +1,104 @@
+"""The order job as a `Work`: what its leader does, and what its standby keeps warm."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pyarrow as pa
+import structlog
+from pyspark.sql import SparkSession
+
+from coordination.bells import Bell
+from jobs.executor_writer import write_on_executors
+from jobs.leader import Work
+from jobs.order_batch import OrderTerm, WriteFiles
+from jobs.order_state import OrderState
+from jobs.rejects import RejectsTable
+from jobs.term_file import Term
+from lakequeue.errors import NotReady
+from lakequeue.records import Epoch
+from lakequeue.settings import OrderSettings
+from lakequeue.steps import Step, reach
+from queue_tables.delta_log import Add
+from queue_tables.root import QueueRoot
+
+log = structlog.get_logger("order")
+
+
+class OrderWork(Work):
+    """Orders the inbox shards into `log`."""
+
+    name = "order"
+    hears = "inbox"
+    follows = "log"
+
+    def __init__(self, root: QueueRoot, settings: OrderSettings, bell: Bell | None) -> None:
+        self._root = root
+        self._settings = settings
+        self._bell = bell
+        self._state = OrderState(root, settings.max_index_ids)
+        self._term: OrderTerm | None = None
+        self._lock = threading.Lock()
+
+    def warm(self) -> None:
+        """Load the index of ids."""
+        with self._lock:
+            self._state.warm()
+
+    def follow(self) -> None:
+        """Take in the leader's commits."""
+        with self._lock:
+            self._state.catch_up()
+
+    def recorded_epoch(self) -> Epoch:
+        """The higher one of `log` and `rejects`."""
+        with self._lock:
+            self._state.catch_up()
+            return max(self._state.epoch, RejectsTable(self._root).epoch)
+
+    def begin(self, epoch: Epoch) -> Term:
+        """Commit the epoch; from here on only this leader orders."""
+        with self._lock:
+            term = OrderTerm(self._state, epoch)
+            plan = term.begin()
+            self._state.warm()
+            self._term = term
+            return Term(epoch, self._state.watermarks(), plan)
+
+    def process(self, spark: SparkSession, rows: pa.Table) -> None:
+        """Order one cut, and ring."""
+        began = time.perf_counter()
+        with self._lock:
+            if self._term is None:
+                raise NotReady("a batch without a term")
+            done = self._term.process(rows, self._writer(spark, rows))
+        if done is None:
+            return
+        if self._bell is not None:
+            self._bell.ring(done.version)
+        reach(Step.ORDER_RUNG)
+        log.debug(
+            "batch",
+            rows=done.rows,
+            ordered=done.ordered,
+            duplicates=done.duplicates,
+            refused=done.refused,
+            version=done.version,
+            numbering_ms=round(done.numbering_s * 1e3, 1),
+            writing_ms=round(done.writing_s * 1e3, 1),
+            committing_ms=round(done.committing_s * 1e3, 1),
+            all_ms=round((time.perf_counter() - began) * 1e3, 1),
+        )
+
+    def _writer(self, spark: SparkSession, rows: pa.Table) -> WriteFiles | None:
+        if rows.num_rows < self._settings.executor_rows:
+            return None
+
+        def write(uri: str, plan: pa.Table) -> list[Add]:
+            return write_on_executors(spark, uri, plan)
+
+        return write
+
+    def upkeep(self, live_shards: set[str] | None) -> None:
+        """Nothing yet."""
