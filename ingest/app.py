@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import structlog
 from flask import Response, request
-from flask_openapi3.models import Info
+from flask_openapi3.models.info import Info
 from flask_openapi3.openapi import OpenAPI
 from pydantic import BaseModel, Field
 from werkzeug.exceptions import HTTPException

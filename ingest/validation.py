@@ -33,8 +33,8 @@ stay below it for three thousand years); an earlier time can be sent as text."""
 END_TIME = 7_258_118_400_000_000
 """2200-01-01: a later record time is a mistake, mostly of the unit."""
 
-_HUGE = tuple(b"e%d" % d for d in range(1, 10))
-"""How orjson writes a float of 1e17 and above: an integer beyond 64 bits came in as one."""
+_HUGE = (b"e+", *(b"e%d" % d for d in range(1, 10)))
+"""How orjson writes large floats (of its releases): an integer beyond 64 bits came in as one."""
 
 
 class InexactNumber(Exception):

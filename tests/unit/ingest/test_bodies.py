@@ -1,0 +1,202 @@
+"""Whole bodies to requests: JSON, NDJSON and the envelope."""
+
+from __future__ import annotations
+
+import json as stdlib_json
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ingest.bodies import media_type, query_of, request_of
+from ingest.rows import Request
+from ingest.validation import Limits
+from lakequeue.errors import (
+    InvalidRequest,
+    LakequeueError,
+    MalformedBody,
+    TooLarge,
+    UnsupportedMediaType,
+)
+
+LIMITS = Limits(partitions=4, partitioner="crc32", max_record_bytes=10_000, max_records=10)
+
+
+def parse(body: bytes, kind: str = "json", **query: str) -> Request:
+    return request_of(body, kind, query, "t1", LIMITS)
+
+
+def json(**envelope: Any) -> bytes:
+    return orjson.dumps({"records": [{"value": 1}, {"value": 2}]} | envelope)
+
+
+def test_json_envelope() -> None:
+    got = parse(json(producer_id="p", sequence=7, after=12, atomic=True))
+    assert (got.topic_id, got.producer_id, got.sequence, got.after) == ("t1", "p", 7, 12)
+    assert got.atomic
+    assert got.rows.message_ids == ["p:7", "p:8"]
+    assert not parse(json()).atomic
+
+
+def test_ndjson_takes_its_envelope_from_the_query() -> None:
+    body = b'{"value":1}\r\n\n{"value":"b"}'
+    got = parse(body, "ndjson", producer_id="p", sequence="3", atomic="true", after="9")
+    assert got.rows.values == [b"1", b"b"]
+    assert got.rows.message_ids == ["p:3", "p:4"]
+    assert (got.atomic, got.after) == (True, 9)
+
+
+@pytest.mark.parametrize(
+    ("envelope", "field"),
+    [
+        ({"sequence": 1}, "producer_id"),
+        ({"producer_id": ""}, "producer_id"),
+        ({"producer_id": 1}, "producer_id"),
+        ({"producer_id": "p", "sequence": -1}, "sequence"),
+        ({"producer_id": "p", "sequence": 1.0}, "sequence"),
+        ({"producer_id": "p", "sequence": (1 << 63) - 2}, "sequence"),
+        ({"after": "x"}, "after"),
+        ({"atomic": "yes"}, "atomic"),
+        ({"atmoic": True}, "atmoic"),
+        ({"producer_epoch": 0}, "producer_epoch"),
+        ({"consumed": {"group": "g"}}, "consumed"),
+    ],
+)
+def test_a_bad_envelope_names_its_field(envelope: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        parse(json(**envelope))
+    assert refused.value.extra["field"] == field
+    assert refused.value.stored == "no"
+
+
+def test_what_comes_in_a_later_release_is_refused_and_says_so() -> None:
+    for name in ("producer_epoch", "consumed"):
+        with pytest.raises(InvalidRequest, match="not supported by this release"):
+            parse(json(**{name: 1}))
+    with pytest.raises(InvalidRequest, match="not supported by this release"):
+        parse(b'{"value":1}', "ndjson", producer_epoch="1")
+    assert parse(json(producer_epoch=None, consumed=None)).producer_id is None
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"null",
+        b"[]",
+        b'"x"',
+        b"{}",
+        b'{"records": {}}',
+        b'{"records": null}',
+        b"\xff\xfe",
+        b'{"records": [{"value": NaN}]}',
+        b'{"records": [{"value": 1e400}]}',
+        b'{"records": [{"value": "\\ud800"}]}',
+        b'{"records": [' + b"[" * 5000 + b"]" * 5000 + b"]}",
+    ],
+)
+def test_malformed_json(body: bytes) -> None:
+    with pytest.raises(MalformedBody) as refused:
+        parse(body)
+    assert refused.value.http_status == 400
+    assert refused.value.stored == "no"
+
+
+def test_a_malformed_line_is_named() -> None:
+    with pytest.raises(MalformedBody, match=r"record 1 \(line 3\)") as refused:
+        parse(b'{"value":1}\n\n{"value":\n{"value":3}', "ndjson")
+    assert (refused.value.extra["record"], refused.value.extra["line"]) == (1, 3)
+
+
+@pytest.mark.parametrize("kind", ["json", "ndjson"])
+def test_too_many_records(kind: str) -> None:
+    line = b'{"value":1}'
+    body = (
+        b"\n".join([line] * 11)
+        if kind == "ndjson"
+        else b'{"records":[%s]}' % b",".join([line] * 11)
+    )
+    with pytest.raises(TooLarge, match="at most 10"):
+        parse(body, kind)
+
+
+@pytest.mark.parametrize("kind", ["json", "ndjson"])
+def test_integers_beyond_64_bits_stay_exact(kind: str) -> None:
+    number = b"123456789012345678901234567890"
+    record = b'{"value":{"n":%s,"s":"e1\xc3\xa4"}}' % number
+    body = record if kind == "ndjson" else b'{"records":[%s]}' % record
+    assert parse(body, kind).rows.values == [b'{"n":%s,"s":"e1\xc3\xa4"}' % number]
+
+
+def test_an_exact_parse_of_a_deep_value_is_taken_or_malformed() -> None:
+    deep = b"[" * 250 + b"100000000000000000000000" + b"]" * 250
+    assert parse(b'{"records":[{"value":%s}]}' % deep).rows.values == [deep]
+
+
+def test_media_types() -> None:
+    assert media_type("application/json; charset=utf-8") == "json"
+    assert media_type("Application/X-NDJSON") == "ndjson"
+    assert media_type("application/vnd.apache.arrow.stream") == "arrow"
+    for other in ("", "text/plain", "application/cloudevents+json"):
+        with pytest.raises(UnsupportedMediaType):
+            media_type(other)
+
+
+def test_query() -> None:
+    query, rest = query_of({"wait": "ordered", "timeout_ms": "5"}, "json")
+    assert (query.wait, query.timeout_ms, rest) == ("ordered", 5, {})
+    _, rest = query_of({"producer_id": "p"}, "ndjson")
+    assert rest == {"producer_id": "p"}
+    for args, kind in [
+        ({"wiat": "ordered"}, "ndjson"),
+        ({"producer_id": "p"}, "json"),
+        ({"wait": "forever"}, "json"),
+        ({"timeout_ms": "0"}, "json"),
+        ({"timeout_ms": "1e9"}, "json"),
+        ({"consumed": "{}"}, "ndjson"),
+    ]:
+        with pytest.raises(InvalidRequest):
+            query_of(args, kind)
+
+
+JSON_VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**70), 2**70)
+    | st.floats(allow_nan=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+RECORDS = st.dictionaries(
+    st.sampled_from(
+        "key key_base64 value value_base64 headers partition message_id timestamp other".split()
+    ),
+    JSON_VALUES,
+    max_size=5,
+)
+
+
+@given(
+    body=st.one_of(
+        st.binary(max_size=100),
+        st.fixed_dictionaries({"records": st.lists(RECORDS | JSON_VALUES, max_size=4)}).map(
+            lambda body: stdlib_json.dumps(body).encode()
+        ),
+    ),
+    kind=st.sampled_from(["json", "ndjson", "arrow"]),
+)
+def test_any_body_is_taken_or_refused_with_a_reason(body: bytes, kind: str) -> None:
+    try:
+        got = parse(body, kind)
+    except LakequeueError as e:
+        refused = e
+    else:
+        assert len(got.rows) > 0
+        return
+    assert refused.http_status in {400, 413, 422}
+    assert refused.stored == "no"
+    assert refused.detail
