@@ -86,6 +86,11 @@ def _translated(doing: str, path: str) -> Iterator[None]:
             raise StorageFull(
                 f"no space left {doing} {path}", hint="free some space", retry_after_s=5.0
             ) from e
+        if isinstance(e, NotADirectoryError):
+            raise RootUnusable(
+                f"a file is in the way, {doing} {path}: {e.filename or ''}",
+                hint="choose a root whose path is a directory",
+            ) from e
         if e.errno == errno.EROFS:
             raise RootUnusable(
                 f"read-only file system, {doing} {path}", hint="mount the root writable"
@@ -99,6 +104,14 @@ def _fsync_dir(path: Path) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
+
+
+def _make_dir(path: Path, *, parents: bool = False) -> None:
+    try:
+        path.mkdir(parents=parents, exist_ok=True)
+    except FileExistsError as e:
+        # Not the answer "this name is taken" of `put_new`.
+        raise NotADirectoryError(errno.ENOTDIR, "not a directory", str(path)) from e
 
 
 def _write_synced(path: Path, data: bytes | pa.Buffer) -> None:
@@ -230,13 +243,13 @@ class LocalStore:
     def _ensure(self, directory: Path) -> None:
         if directory in self._durable:
             return
-        if directory == self._dir or directory == directory.parent:
-            directory.mkdir(parents=True, exist_ok=True)
+        if directory == self._dir:
+            _make_dir(directory, parents=True)
             with contextlib.suppress(PermissionError):  # the parent may belong to another user
                 _fsync_dir(directory.parent)
         else:
             self._ensure(directory.parent)
-            directory.mkdir(exist_ok=True)
+            _make_dir(directory)
             _fsync_dir(directory.parent)
         self._durable.add(directory)
 

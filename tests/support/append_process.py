@@ -17,7 +17,7 @@ from queue_tables.root import QueueRoot
 from queue_tables.schemas import TOPICS
 from queue_tables.shards import ShardWriter
 from queue_tables.table import TableLog
-from tests.support.tables import inbox_rows, rows_of
+from tests.support.rows import inbox_rows, rows_of
 
 FIRST_STAMP = 1_700_000_000_000_000
 

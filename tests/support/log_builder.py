@@ -17,7 +17,7 @@ from queue_tables.root import QueueRoot
 from queue_tables.schemas import LOG
 from queue_tables.table import TableLog
 from queue_tables.topics import Topic, TopicStore
-from tests.support.tables import rows_of
+from tests.support.rows import rows_of
 
 
 class LogBuilder:

@@ -20,7 +20,7 @@ from queue_tables.root import QueueRoot
 from queue_tables.schemas import INBOX, LOG
 from queue_tables.shards import ShardWriter
 from queue_tables.table import TableLog
-from tests.support.tables import rows_of
+from tests.support.rows import rows_of
 
 START = 1_700_000_000_000_000
 """Stamp and time of the first batch, microseconds."""

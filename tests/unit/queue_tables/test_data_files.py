@@ -10,7 +10,7 @@ from lakequeue.errors import CorruptTable
 from queue_tables.parquet import file_stats, read_data_file, write_data_file
 from queue_tables.schemas import INBOX, TABLES, Column, Table
 from queue_tables.store import ObjectStore
-from tests.support.tables import inbox_rows, rows_of
+from tests.support.rows import inbox_rows, rows_of
 
 TIMED = Table("timed", "", "", (Column("t", "timestamp", ""), Column("n", "int", "")), stats=("t",))
 

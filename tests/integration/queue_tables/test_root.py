@@ -1,0 +1,75 @@
+"""Opening a root: created once, refused when it cannot serve."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import orjson
+import pytest
+
+from lakequeue.errors import CorruptTable, NewerFormat, RootUnusable, SchemaDrift
+from queue_tables.delta_log import Metadata
+from queue_tables.root import QueueRoot
+from queue_tables.schemas import LOG, TOPICS
+from queue_tables.store import LocalStore
+from queue_tables.table import TableLog, delta_schema
+
+
+def test_a_new_root_has_its_tables_and_an_identity(tmp_path: Path) -> None:
+    root = QueueRoot.open(str(tmp_path / "q"))
+    for name in ("topics", "log", "group_offsets", "rejects"):
+        assert TableLog(root.store, name).open().version == 0
+    assert QueueRoot.open(str(tmp_path / "q")).queue_id == root.queue_id
+    assert QueueRoot.open(str(tmp_path / "other")).queue_id != root.queue_id
+    found = orjson.loads((tmp_path / "q/_lakequeue/format.json").read_bytes())
+    assert (found["format"], found["queue_id"]) == (1, root.queue_id)
+
+
+def test_a_root_that_is_not_there_is_only_created_when_asked(tmp_path: Path) -> None:
+    with pytest.raises(RootUnusable, match="there is no queue at"):
+        QueueRoot.open(str(tmp_path / "q"), create=False)
+    assert not (tmp_path / "q").exists()
+
+
+def test_a_root_of_a_newer_format_is_refused(tmp_path: Path) -> None:
+    QueueRoot.open(str(tmp_path))
+    path = tmp_path / "_lakequeue/format.json"
+    path.write_bytes(orjson.dumps(orjson.loads(path.read_bytes()) | {"format": 2}))
+    with pytest.raises(NewerFormat, match="format 2, this release knows up to 1; upgrade"):
+        QueueRoot.open(str(tmp_path))
+
+
+def test_a_damaged_format_file_is_named(tmp_path: Path) -> None:
+    QueueRoot.open(str(tmp_path))
+    (tmp_path / "_lakequeue/format.json").write_bytes(b"{}")
+    with pytest.raises(CorruptTable, match=r"_lakequeue/format\.json"):
+        QueueRoot.open(str(tmp_path))
+
+
+def test_a_drifted_table_is_refused_by_name(tmp_path: Path) -> None:
+    root = QueueRoot.open(str(tmp_path))
+    log = TableLog(root.store, "log").open()
+    drifted = Metadata(log.metadata.id, delta_schema(TOPICS.arrow), LOG.partition_by)
+    log.commit([drifted])
+    with pytest.raises(SchemaDrift, match=r"log: columns .* differ"):
+        QueueRoot.open(str(tmp_path))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_root_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    with pytest.raises(RootUnusable, match="no permission"):
+        QueueRoot.open(str(tmp_path / "q"))
+
+
+def test_a_store_without_atomic_create_is_refused(tmp_path: Path) -> None:
+    class Overwriting(LocalStore):
+        """What a file system without exclusive creation does."""
+
+        def put_new(self, path: str, data: bytes) -> None:
+            self.put(path, data)
+
+    with pytest.raises(RootUnusable, match="does not refuse to create a file that exists"):
+        QueueRoot.over(Overwriting(tmp_path))
+    assert list((tmp_path / "_lakequeue").iterdir()) == []

@@ -1,0 +1,167 @@
+"""One contract, every storage: a local directory, obstore in memory, obstore on a local disk."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lakequeue.errors import RootUnusable, StorageFull
+from queue_tables.root import QueueRoot
+from queue_tables.store import LocalStore, ObjectStore, Store, open_store
+
+MAKERS: dict[str, Callable[[Path], Store]] = {
+    "local": lambda path: open_store(path / "root"),
+    "obstore memory": lambda _: ObjectStore.in_memory(),
+    "obstore local": lambda path: ObjectStore.from_url(f"file://{path}/o", mkdir=True),
+}
+
+
+@pytest.fixture(params=MAKERS, ids=str)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    return MAKERS[request.param](tmp_path)
+
+
+def test_what_is_put_is_read_back(store: Store) -> None:
+    store.put("a/b/c.bin", b"data")
+    store.put("a/b/arrow.bin", pa.py_buffer(b"arrow"))
+    assert store.get("a/b/c.bin") == b"data"
+    assert store.get("a/b/arrow.bin") == b"arrow"
+    assert store.size("a/b/c.bin") == 4
+    assert store.exists("a/b/c.bin")
+    assert not store.exists("a/b/other")
+
+
+def test_large_content_survives(store: Store) -> None:
+    data = bytes(range(256)) * 60_000
+    store.put("large", data)
+    store.put_new("new", data)
+    assert store.get("large") == store.get("new") == data
+
+
+def test_put_overwrites_and_put_new_does_not(store: Store) -> None:
+    store.put("x", b"1")
+    store.put("x", b"22")
+    with pytest.raises(FileExistsError):
+        store.put_new("x", b"333")
+    assert store.get("x") == b"22"
+    store.put_new("d/y", b"1")
+    with pytest.raises(FileExistsError):
+        store.put_new("d/y", b"2")
+    assert store.get("d/y") == b"1"
+    assert store.names("d") == ["y"]
+
+
+def test_of_many_creators_exactly_one_succeeds(store: Store) -> None:
+    store.put_new("race/before", b"")
+    together, won = threading.Barrier(8), []
+
+    def create(i: int) -> None:
+        together.wait(10)
+        try:
+            store.put_new("race/x", str(i).encode())
+        except FileExistsError:
+            return
+        won.append(i)
+
+    threads = [threading.Thread(target=create, args=(i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    assert len(won) == 1
+    assert store.get("race/x") == str(won[0]).encode()
+    assert store.names("race") == ["before", "x"]
+
+
+def test_what_is_not_there(store: Store) -> None:
+    with pytest.raises(FileNotFoundError):
+        store.get("a/nothing")
+    with pytest.raises(FileNotFoundError):
+        store.size("nothing")
+    with pytest.raises(FileNotFoundError):
+        store.open("nothing")
+    store.delete("a/nothing")
+
+
+def test_names_are_the_direct_children_without_dot_names(store: Store) -> None:
+    store.put("t/b/deep/x", b"")
+    store.put("t/a.json", b"")
+    store.put("t/.a.json.tmp", b"")
+    store.put("tother", b"")
+    assert store.names("t") == ["a.json", "b"]
+    assert store.names("") == ["t", "tother"]
+    assert store.names("nothing") == []
+
+
+def test_deleting(store: Store) -> None:
+    store.put("x", b"")
+    store.delete("x")
+    assert not store.exists("x")
+
+
+def test_directories_can_be_made_durable(store: Store) -> None:
+    store.put("d/x", b"")
+    store.make_durable("d")
+
+
+def test_parquet_reads_what_open_gives(store: Store) -> None:
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"a": [1]}), sink)
+    store.put("hour=2013-01-31T07/x.parquet", sink.getvalue())
+    with pq.ParquetFile(store.open("hour=2013-01-31T07/x.parquet")) as file:
+        assert file.read().to_pydict() == {"a": [1]}
+
+
+def test_a_root_opens_over_any_store(store: Store) -> None:
+    first, again = QueueRoot.over(store), QueueRoot.over(store, create=False)
+    assert first.queue_id == again.queue_id
+    assert store.names("_lakequeue") == ["format.json"]
+
+
+def test_an_object_store_is_opened_anew_by_who_unpickles_it() -> None:
+    for store in (ObjectStore.in_memory(), ObjectStore.from_url("s3://bucket/x", region="eu")):
+        assert pickle.loads(pickle.dumps(store)).uri == store.uri
+
+
+def test_a_local_store_survives_pickling(tmp_path: Path) -> None:
+    store = pickle.loads(pickle.dumps(open_store(f"file://{tmp_path}/a%20b")))
+    store.put("x/y", b"1")
+    assert (tmp_path / "a b" / "x" / "y").read_bytes() == b"1"
+    assert open_store(store.uri).get("x/y") == b"1"
+
+
+def test_a_uri_that_no_store_understands() -> None:
+    with pytest.raises(RootUnusable, match="no storage can be opened at nosuch://x"):
+        open_store("nosuch://x")
+
+
+def test_a_file_where_the_root_should_be_is_named(tmp_path: Path) -> None:
+    (tmp_path / "root").write_bytes(b"")
+    for call in (lambda s: s.put_new("x/y", b""), lambda s: s.put("x/y", b"")):
+        with pytest.raises(RootUnusable, match="a file is in the way"):
+            call(open_store(tmp_path / "root"))
+    assert not open_store(tmp_path / "root").exists("x/y")
+
+
+def test_a_full_disk_leaves_nothing_half_written() -> None:
+    full = Path("/dev/full")
+    if not full.exists():
+        pytest.skip("no /dev/full on this system")
+    # The device answers every write as a full disk does.
+    store = LocalStore(Path("/dev"))
+    with pytest.raises(StorageFull) as caught:
+        _write_to_full(store)
+    assert caught.value.retry_after_s
+
+
+def _write_to_full(store: LocalStore) -> None:
+    from queue_tables.store import _translated, _write_synced
+
+    with _translated("writing", "full"):
+        _write_synced(Path("/dev/full"), b"x")

@@ -1,0 +1,49 @@
+"""Builders of rows for the queue's tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from queue_tables.schemas import INBOX, JOURNAL, Table
+
+
+def rows_of(declared: Table, columns: dict[str, Sequence[Any]], without: Sequence[str]) -> pa.Table:
+    """An Arrow table of the declared columns, those not given all null, less `without`."""
+    count = len(next(iter(columns.values())))
+    arrays = {
+        f.name: pa.array(columns.get(f.name, [None] * count), f.type)
+        for f in declared.arrow
+        if f.name not in without
+    }
+    return pa.table(arrays)
+
+
+def inbox_rows(values: Sequence[bytes], topic_id: str = "t1", partition: int = 0) -> pa.Table:
+    """Records as the ingest hands them to its shard: without hour, stamp and row."""
+    count = len(values)
+    columns: dict[str, Sequence[Any]] = {
+        "topic_id": [topic_id] * count,
+        "partition": [partition] * count,
+        "value": values,
+        "headers": [[{"key": "source", "value": b"test"}]] * count,
+        "timestamp": [1_700_000_000_000_000 + i for i in range(count)],
+        "bytes": [len(v) for v in values],
+    }
+    return rows_of(INBOX, columns, without=("hour", "stamp", "row"))
+
+
+def journal_rows(offsets: Sequence[int], group: str = "g", epoch: int = 1) -> pa.Table:
+    """Facts *committed* as the consumer service hands them to its shard."""
+    count = len(offsets)
+    columns: dict[str, Sequence[Any]] = {
+        "kind": ["committed"] * count,
+        "group": [group] * count,
+        "topic_id": ["t1"] * count,
+        "partition": [0] * count,
+        "epoch": [epoch] * count,
+        "offset": offsets,
+    }
+    return rows_of(JOURNAL, columns, without=("hour", "stamp", "row"))
