@@ -48,7 +48,7 @@ class QueueRoot:
                 f"there is no queue at {store.uri}",
                 hint="give the root of an existing one, or start one there: lakequeue up --root",
             )
-        _probe(store)
+        probe_storage(store)
         queue_id = _read_format(store)
         for table in TABLES.values():
             if not table.sharded:
@@ -69,8 +69,11 @@ class QueueRoot:
         return bool(self.store.names(f"{path}/_delta_log"))
 
 
-def _probe(store: Store) -> None:
-    """Two creations of one name: the second must be refused, or commits would overwrite."""
+def probe_storage(store: Store) -> None:
+    """Two creations of one name: the second must be refused, or commits would overwrite.
+
+    Raises `RootUnusable`.
+    """
     path = f"_lakequeue/probe-{uuid.uuid4().hex}"
     try:
         store.put_new(path, b"probe")
