@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import orjson
 
 from lakequeue.errors import CorruptTable
@@ -141,14 +140,11 @@ class LogIndex:
 
     def _candidates(self, key: PartitionKey, offset: int | None) -> list[str]:
         """Files not resolved whose box holds (key, offset), the earliest ordered first."""
-        arrays = self._boxes()
-        return [arrays.boxes[i].path for i in np.flatnonzero(arrays.holding(key, offset))]
+        return [box.path for box in self._boxes().holding(key, offset)]
 
     def _lows(self, key: PartitionKey) -> Iterator[tuple[str, int]]:
         """(path, lowest offset in the box) of candidates, rising."""
-        arrays = self._boxes()
-        found = [arrays.boxes[i] for i in np.flatnonzero(arrays.holding(key, None))]
-        for box in sorted(found, key=lambda box: box.offset_low):
+        for box in sorted(self._boxes().holding(key, None), key=lambda box: box.offset_low):
             yield box.path, box.offset_low
 
     def _boxes(self) -> _Arrays:
@@ -165,25 +161,22 @@ class _Arrays:
         self.boxes = boxes
         self.at = {box.path: i for i, box in enumerate(boxes)}
         self.alive = np.ones(len(boxes), dtype=bool)
-        self._topic_low = np.array([box.topic_low for box in boxes], dtype=np.str_)
-        self._topic_high = np.array([box.topic_high for box in boxes], dtype=np.str_)
         self._partition_low = np.array([box.partition_low for box in boxes], dtype=np.int64)
         self._partition_high = np.array([box.partition_high for box in boxes], dtype=np.int64)
         self._offset_low = np.array([box.offset_low for box in boxes], dtype=np.int64)
         self._offset_high = np.array([box.offset_high for box in boxes], dtype=np.int64)
 
-    def holding(self, key: PartitionKey, offset: int | None) -> npt.NDArray[np.bool_]:
-        """Which boxes hold the key, and the offset if one is given."""
-        found: npt.NDArray[np.bool_] = (
+    def holding(self, key: PartitionKey, offset: int | None) -> list[_Box]:
+        """The boxes that hold the key, and the offset if one is given; earliest ordered first."""
+        found = (
             self.alive
             & (self._partition_low <= key.partition)
             & (self._partition_high >= key.partition)
         )
         if offset is not None:
             found &= (self._offset_low <= offset) & (self._offset_high >= offset)
-        if found.any():
-            found &= (self._topic_low <= key.topic_id) & (self._topic_high >= key.topic_id)
-        return found
+        boxes = [self.boxes[i] for i in np.flatnonzero(found)]
+        return [box for box in boxes if box.topic_low <= key.topic_id <= box.topic_high]
 
 
 def _box(file: Add) -> _Box | None:

@@ -55,15 +55,15 @@ _COPIED = tuple(
 )
 # Values that hardly repeat: a dictionary would be built, grow past its bound, and be dropped.
 _PLAIN = frozenset({"key", "value", "message_id", "headers", "sequence", "offset", "row"})
-_MIN_GROUP_ROWS = 2_048
+_MIN_GROUP_ROWS = 1_024
 _MAX_GROUP_ROWS = 8_192
-_MAX_GROUP_BYTES = 8 << 20
+_MAX_GROUP_BYTES = 4 << 20
 """Decoded bytes of a row group: what a reader holds at least."""
 _FILE_BYTES = 1 << 30
 """Sources of one output file are put together in arrays with 32-bit positions (2 GiB)."""
 
-# Measured by bench/log_writer.py on one core: snappy 183 MB/s, lz4 154, zstd level 1 118; files of
-# 0.56, 0.53 and 0.51 of the record bytes. The order job is bound by this, so the fastest.
+# Measured by bench/log_writer.py, of processor time: snappy 178 MB/s, lz4 161, zstd level 1 149;
+# files of 0.56, 0.53 and 0.51 of the record bytes. The order job is bound by this, so the fastest.
 CODEC = "snappy"
 
 _ADDS = pa.schema([pa.field("add", pa.string())])
