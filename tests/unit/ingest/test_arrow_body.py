@@ -23,7 +23,7 @@ def stream(table: pa.Table, **options: Any) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(**options)) as out:
         out.write_table(table)
-    return sink.getvalue().to_pybytes()
+    return bytes(sink.getvalue())
 
 
 def parse(table: pa.Table, producer_id: str | None = None, sequence: int | None = None) -> Rows:
@@ -110,8 +110,8 @@ def test_compressed_buffers_are_refused_before_they_are_unpacked(codec: str) -> 
 def test_offsets_that_point_outside_are_malformed() -> None:
     good = stream(pa.table({"value": ["abcdefg" * 11]}))
     offsets = (0).to_bytes(4, "little") + (77).to_bytes(4, "little")
-    assert good.count(offsets) == 1
-    wild = good.replace(offsets, (0).to_bytes(4, "little") + (1 << 30).to_bytes(4, "little"))
+    at = good.rindex(offsets)  # the first one stands in the header: place and size of a buffer
+    wild = good[: at + 4] + (1 << 30).to_bytes(4, "little") + good[at + 8 :]
     with pytest.raises(MalformedBody):
         columns_of_arrow(wild, LIMITS, None, None)
 

@@ -173,7 +173,17 @@ JSON_VALUES = st.recursive(
 )
 RECORDS = st.dictionaries(
     st.sampled_from(
-        "key key_base64 value value_base64 headers partition message_id timestamp other".split()
+        [
+            "key",
+            "key_base64",
+            "value",
+            "value_base64",
+            "headers",
+            "partition",
+            "message_id",
+            "timestamp",
+            "other",
+        ]
     ),
     JSON_VALUES,
     max_size=5,

@@ -27,7 +27,12 @@ def test_leases_share_the_bound_and_give_back() -> None:
 
 def test_a_failure_inside_gives_back_as_well() -> None:
     budget = Budget(100)
-    with pytest.raises(RuntimeError), budget.lease() as lease:
-        lease.grow(100)
-        raise RuntimeError
+
+    def fail() -> None:
+        with budget.lease() as lease:
+            lease.grow(100)
+            lease.grow(1)
+
+    with pytest.raises(Overloaded):
+        fail()
     assert budget.used == 0

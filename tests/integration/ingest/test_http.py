@@ -1,0 +1,276 @@
+"""The HTTP calls of a running node: what comes back, and what stands in the inbox after."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+import zstandard
+
+from lakequeue import wire
+from tests.support.ingest_service import IngestService, inbox_rows
+
+JSON = {"Content-Type": "application/json"}
+
+
+def rows_with(service: IngestService, message_id: str) -> list[dict[str, Any]]:
+    rows = inbox_rows(service.root)
+    found: list[dict[str, Any]] = rows.filter(pc.equal(rows["message_id"], message_id)).to_pylist()
+    return found
+
+
+def assert_problem(
+    answer: Any, status: int, code: str, stored: str | None = "no"
+) -> dict[str, Any]:
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == wire.PROBLEM
+    body: dict[str, Any] = answer.json()
+    assert (body["status"], body["code"]) == (status, code)
+    assert body.get("stored") == stored
+    assert isinstance(body["retryable"], bool)
+    assert body["detail"]
+    return body
+
+
+# -- topics -------------------------------------------------------------------------------------
+
+
+def test_life_of_a_topic(service: IngestService) -> None:
+    http = service.http
+    created = http.put("/v1/topics/life", json={"partitions": 3})
+    assert created.status_code == 201
+    assert http.put("/v1/topics/life", json={"partitions": 3}).status_code == 200
+    assert_problem(http.put("/v1/topics/life", json={"partitions": 4}), 409, "topic_exists", None)
+    assert http.get("/v1/topics/life").json() == created.json()
+    changed = http.patch("/v1/topics/life", json={"partitions": 5, "retention_ms": 10**9})
+    assert (changed.status_code, changed.json()["partitions"]) == (200, 5)
+    assert_problem(
+        http.patch("/v1/topics/life", json={"partitions": 1}), 422, "invalid_request", None
+    )
+    assert "life" in [t["topic"] for t in http.get("/v1/topics").json()["topics"]]
+    assert http.delete("/v1/topics/life").status_code == 204
+    assert_problem(http.get("/v1/topics/life"), 404, "unknown_topic", None)
+    assert_problem(http.delete("/v1/topics/life"), 404, "unknown_topic", None)
+    again = http.put("/v1/topics/life").json()
+    assert again["topic_id"] != created.json()["topic_id"]
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"{", 400),
+        (b"[]", 400),
+        (b'{"partitions": 0}', 422),
+        (b'{"partitions": "4"}', 422),
+        (b'{"partitons": 4}', 422),
+        (b'{"value_schema": "{}"}', 422),
+        (b'{"partitioner": "fnv"}', 422),
+    ],
+)
+def test_a_bad_topic_is_refused(service: IngestService, body: bytes, status: int) -> None:
+    answer = service.http.put("/v1/topics/bad", content=body)
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == wire.PROBLEM
+    assert_problem(service.http.get("/v1/topics/bad"), 404, "unknown_topic", None)
+
+
+def test_a_bad_name_is_refused(service: IngestService) -> None:
+    assert_problem(service.http.put("/v1/topics/a%20b"), 422, "invalid_name", None)
+
+
+# -- produce ------------------------------------------------------------------------------------
+
+
+def test_what_is_sent_stands_in_the_inbox(service: IngestService) -> None:
+    topic = service.http.get("/v1/topics/orders").json()
+    answer = service.send(
+        [
+            {"key": "k", "value": {"a": [1, 2.5, None]}, "message_id": "all-1"},
+            {"value": "text", "message_id": "all-2", "headers": {"h": "v"}, "partition": 2},
+            {"value_base64": "/w==", "message_id": "all-3", "timestamp": "2013-01-31T07:00:00Z"},
+        ],
+        producer_id="p",
+        sequence=40,
+        atomic=True,
+    )
+    assert answer.status_code == 200, answer.text
+    records, stamp = answer.json()["records"], answer.json()["stamp"]
+    assert [r["message_id"] for r in records] == ["all-1", "all-2", "all-3"]
+    assert records[0]["partition"] == zlib.crc32(b"k") % 4
+    assert records[1]["partition"] == 2
+    one, two, three = (rows_with(service, f"all-{i}")[0] for i in (1, 2, 3))
+    assert (one["key"], one["value"], one["value_format"]) == (b"k", b'{"a":[1,2.5,null]}', 2)
+    assert (two["value"], two["value_format"]) == (b"text", 1)
+    assert two["headers"] == [{"key": "h", "value": b"v"}]
+    assert (three["value"], three["value_format"]) == (b"\xff", 0)
+    assert three["timestamp"].isoformat() == "2013-01-31T07:00:00+00:00"
+    for i, row in enumerate((one, two, three)):
+        assert row["topic_id"] == topic["topic_id"]
+        assert (row["stamp"], row["producer_id"], row["sequence"]) == (stamp, "p", 40 + i)
+        assert row["atomic"]
+        assert row["request"] == one["request"]
+        assert row["row"] == one["row"] + i
+
+
+def test_stamps_rise_and_a_carried_one_is_passed(service: IngestService) -> None:
+    first = service.send([{"value": 1}]).json()["stamp"]
+    carried = first + 2_000_000
+    assert service.send([{"value": 1}], after=carried).json()["stamp"] > carried
+    assert service.send([{"value": 1}]).json()["stamp"] > carried
+
+
+def test_a_stamp_too_far_ahead_is_clock_skew(service: IngestService) -> None:
+    stamp = service.send([{"value": 1}]).json()["stamp"]
+    answer = service.send([{"value": 1}], after=stamp + 60_000_000)
+    body = assert_problem(answer, 503, "clock_skew")
+    assert body["retryable"]
+    assert int(answer.headers["retry-after"]) >= 30
+
+
+def test_derived_message_ids(service: IngestService) -> None:
+    answer = service.send([{"value": 1}, {"value": 2}], producer_id="dm", sequence=5)
+    assert [r["message_id"] for r in answer.json()["records"]] == ["dm:5", "dm:6"]
+    assert len(rows_with(service, "dm:6")) == 1
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "zstd", None])
+@pytest.mark.parametrize("kind", ["json", "ndjson", "arrow"])
+def test_every_media_type_and_encoding(
+    service: IngestService, kind: str, encoding: str | None
+) -> None:
+    ids = [f"{kind}-{encoding}-{i}" for i in range(3)]
+    records = [{"value": f"v{i}", "message_id": m} for i, m in enumerate(ids)]
+    if kind == "json":
+        content_type, body = wire.JSON, json.dumps({"records": records}).encode()
+    elif kind == "ndjson":
+        content_type, body = wire.NDJSON, "\n".join(map(json.dumps, records)).encode()
+    else:
+        sink = pa.BufferOutputStream()
+        table = pa.Table.from_pylist(records)
+        with pa.ipc.new_stream(sink, table.schema) as stream:
+            stream.write_table(table)
+        content_type, body = wire.ARROW_STREAM, bytes(sink.getvalue())
+    headers = {"Content-Type": content_type}
+    if encoding is not None:
+        pack = {"gzip": gzip.compress, "zstd": zstandard.ZstdCompressor().compress}[encoding]
+        headers["Content-Encoding"], body = encoding, pack(body)
+    answer = service.http.post("/v1/topics/orders/records", content=body, headers=headers)
+    assert answer.status_code == 200, answer.text
+    for i, message_id in enumerate(ids):
+        (row,) = rows_with(service, message_id)
+        assert (row["value"], row["value_format"]) == (f"v{i}".encode(), 1)
+
+
+def test_a_body_of_unknown_length_is_taken(service: IngestService) -> None:
+    body = json.dumps({"records": [{"value": "x" * 1000, "message_id": "chunked"}]}).encode()
+    pieces = (body[i : i + 100] for i in range(0, len(body), 100))
+    answer = service.http.post("/v1/topics/orders/records", content=pieces, headers=JSON)
+    assert answer.status_code == 200, answer.text
+    assert len(rows_with(service, "chunked")) == 1
+
+
+def test_one_bad_record_of_500_refuses_the_request(service: IngestService) -> None:
+    records: list[dict[str, Any]] = [{"value": i, "message_id": f"bad500-{i}"} for i in range(500)]
+    records[317]["partition"] = 99
+    body = assert_problem(service.send(records), 422, "invalid_request")
+    assert (body["record"], body["field"]) == (317, "partition")
+    assert "record 317" in body["detail"]
+    assert not rows_with(service, "bad500-0")
+
+
+def test_limits(service: IngestService) -> None:
+    body = assert_problem(service.send([{"value": "x" * 101}], "small"), 413, "too_large")
+    assert body["record"] == 0
+    assert service.send([{"value": "x" * 100}], "small").status_code == 200
+    assert_problem(service.send([{"value": "x" * (1 << 20) + "y"}]), 413, "too_large")
+    assert service.send([{"value": "x" * (1 << 20)}]).status_code == 200
+    assert service.send([{"value": 1}] * 10_000).status_code == 200
+    assert_problem(service.send([{"value": 1}] * 10_001), 413, "too_large")
+
+
+@pytest.mark.parametrize("encoding", [None, "gzip", "zstd"])
+def test_a_request_over_16_mib_is_refused_packed_or_not(
+    service: IngestService, encoding: str | None
+) -> None:
+    body = b" " * ((16 << 20) + 1)
+    headers = dict(JSON)
+    if encoding is not None:
+        pack = {"gzip": gzip.compress, "zstd": zstandard.ZstdCompressor().compress}[encoding]
+        headers["Content-Encoding"], body = encoding, pack(body * 8)
+    answer = service.http.post("/v1/topics/orders/records", content=body, headers=headers)
+    assert_problem(answer, 413, "too_large")
+    assert service.send([{"value": 1}]).status_code == 200
+
+
+def test_an_atomic_request_must_fit_into_one_group(service: IngestService) -> None:
+    records = [{"value": "x" * (1 << 20)}] * 9
+    assert_problem(service.send(records, atomic=True), 413, "too_large")
+    answer = service.send([r | {"message_id": f"large-{i}"} for i, r in enumerate(records)])
+    assert answer.status_code == 200
+    assert {rows_with(service, f"large-{i}")[0]["stamp"] for i in range(9)} == {
+        answer.json()["stamp"]
+    }
+
+
+def test_refusals(service: IngestService) -> None:
+    post = service.http.post
+    url = "/v1/topics/orders/records"
+    assert_problem(service.send([{"value": 1}], "nowhere"), 404, "unknown_topic")
+    assert_problem(post(url, content=b"{", headers=JSON), 400, "malformed_body")
+    assert_problem(post(url, content=b"x"), 415, "unsupported_media_type")
+    packed = JSON | {"Content-Encoding": "br"}
+    assert_problem(post(url, content=b"x", headers=packed), 415, "unsupported_media_type")
+    damaged = JSON | {"Content-Encoding": "gzip"}
+    assert_problem(post(url, content=b"x", headers=damaged), 400, "malformed_body")
+    assert_problem(service.send([]), 422, "invalid_request")
+    assert_problem(service.send([{"value": 1}], query="?wait=never"), 422, "invalid_request")
+    for later in ({"producer_epoch": 1}, {"consumed": {}}):
+        body = assert_problem(service.send([{"value": 1}], **later), 422, "invalid_request")
+        assert "not supported by this release" in body["detail"]
+    assert_problem(service.http.get("/v1/nothing"), 404, "not_found")
+    wrong = service.http.put(url)
+    assert_problem(wrong, 405, "method_not_allowed")
+    assert "POST" in wrong.headers["allow"]
+
+
+# -- wait=ordered without an order job ----------------------------------------------------------
+
+
+def test_order_timeout_says_that_the_records_are_stored(service: IngestService) -> None:
+    answer = service.send([{"value": 1, "message_id": "ot"}], query="?wait=ordered&timeout_ms=50")
+    body = assert_problem(answer, 504, "order_timeout", "yes")
+    assert body["retryable"]
+    assert body["stamp"] > 0
+    assert body["records"][0]["message_id"] == "ot"
+    assert len(rows_with(service, "ot")) == 1
+
+
+# -- state --------------------------------------------------------------------------------------
+
+
+def test_state_pages(service: IngestService) -> None:
+    assert service.http.get("/healthz").json()["status"] == "alive"
+    ready = service.http.get("/readyz")
+    assert (ready.status_code, ready.json()["reasons"]) == (200, [])
+    service.send([{"value": 1}])
+    text = service.http.get("/metrics").text
+    assert 'lakequeue_ingest_requests_total{outcome="ok"}' in text
+    assert "lakequeue_ingest_pending_bytes 0.0" in text
+
+
+def test_openapi(service: IngestService) -> None:
+    document = service.http.get("/openapi.json").json()
+    assert document["openapi"].startswith("3.1")
+    produce = document["paths"]["/v1/topics/{topic}/records"]["post"]
+    assert {"wait", "timeout_ms", "topic"} <= {p["name"] for p in produce["parameters"]}
+    assert set(produce["requestBody"]["content"]) == {wire.JSON, wire.NDJSON, wire.ARROW_STREAM}
+    text = json.dumps(document)
+    schemas = document["components"]["schemas"]
+    for name in {part.split('"')[0] for part in text.split("#/components/schemas/")[1:]}:
+        assert name in schemas
+    assert "#/$defs/" not in text
