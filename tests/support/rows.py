@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -10,7 +10,9 @@ import pyarrow as pa
 from queue_tables.schemas import INBOX, JOURNAL, Table
 
 
-def rows_of(declared: Table, columns: dict[str, Sequence[Any]], without: Sequence[str]) -> pa.Table:
+def rows_of(
+    declared: Table, columns: Mapping[str, Any], without: Sequence[str]
+) -> pa.Table:
     """An Arrow table of the declared columns, those not given all null, less `without`."""
     count = len(next(iter(columns.values())))
     arrays = {

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
+from lakequeue.records import Version
 from queue_tables.parquet import read_data_file
 from queue_tables.root import QueueRoot
 from queue_tables.shards import ShardWriter, highest_stamp, shard_path
@@ -54,7 +55,7 @@ def test_a_process_killed_in_an_append_leaves_whole_groups_only(
     root = QueueRoot.open(str(tmp_path))
     (shard,) = root.shards("inbox")
     path = shard_path("inbox", shard)
-    groups = [c for c in Tail(root.store, path, -1).poll() if c.appends]
+    groups = [c for c in Tail(root.store, path, Version(-1)).poll() if c.appends]
     assert [c.info["stamp"] for c in groups] == [FIRST_STAMP + i for i in range(committed)]
     values = [
         value
