@@ -1,0 +1,97 @@
+"""Each import contract is shown to bite: a violation is seeded in a copy, and must be found."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).parents[2]
+PYPROJECT = tomllib.loads((PROJECT / "pyproject.toml").read_text())
+CONTRACTS = PYPROJECT["tool"]["importlinter"]["contracts"]
+
+
+@dataclass(frozen=True)
+class Seed:
+    """A line that must not be written in a module of that package."""
+
+    contract: str
+    module: str
+    imported: str
+
+    @property
+    def line(self) -> str:
+        return f"import {self.imported}\n"
+
+
+SEEDS = [
+    Seed("layers", "ingest.seed_sibling", "consumer_service"),
+    Seed("layers", "coordination.seed_sibling", "queue_tables"),
+    Seed("layers", "queue_tables.seed_up", "jobs"),
+    Seed("layers", "jobs.seed_up", "lakequeue.supervisor"),
+    Seed("layers", "lakequeue.supervisor.seed_up", "lakequeue.cli"),
+    Seed("layers", "lakequeue.records", "queue_tables"),
+    Seed("layers", "lakequeue.client", "coordination"),
+    Seed("sdk", "lakequeue.records", "pyarrow"),
+    Seed("storage", "ingest.seed_storage", "deltalake"),
+    Seed("coordination", "jobs.seed_coordination", "kazoo"),
+    Seed("http", "queue_tables.seed_http", "flask"),
+    Seed("spark", "coordination.seed_spark", "pyspark"),
+]
+
+
+@pytest.fixture(scope="module")
+def verdict(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What lint-imports says of a copy of the packages with every seed in it."""
+    copy = tmp_path_factory.mktemp("copy")
+    shutil.copy(PROJECT / "pyproject.toml", copy)
+    for package in PYPROJECT["tool"]["importlinter"]["root_packages"]:
+        shutil.copytree(
+            PROJECT / package, copy / package, ignore=shutil.ignore_patterns("__pycache__")
+        )
+    for seed in SEEDS:
+        path = copy / Path(*seed.module.split("."))
+        path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+        with path.open("a") as module:
+            module.write(seed.line)
+    done = subprocess.run(
+        [Path(sys.executable).with_name("lint-imports"), "--no-cache", "--no-logo"],
+        cwd=copy,
+        env={"PYTHONPATH": str(copy), "COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("contract", CONTRACTS, ids=lambda contract: str(contract["id"]))
+def test_every_contract_can_be_broken(contract: dict[str, str], verdict: str) -> None:
+    assert any(seed.contract == contract["id"] for seed in SEEDS)
+    assert f"{contract['name']} BROKEN" in verdict
+
+
+@pytest.mark.parametrize("seed", SEEDS, ids=lambda seed: f"{seed.module}-{seed.imported}")
+def test_every_seed_is_found_and_named(seed: Seed, verdict: str) -> None:
+    name = next(c["name"] for c in CONTRACTS if c["id"] == seed.contract)
+    sections = re.split(r"\n(.+)\n-{10,}\n", verdict)
+    found = dict(zip(sections[1::2], sections[2::2], strict=True))[name]
+    assert f"{seed.module} -> {seed.imported} (l." in found
+
+
+def test_the_core_is_listed_whole() -> None:
+    layers = next(c["layers"] for c in CONTRACTS if c["id"] == "layers")
+    listed = {name.strip() for name in layers[-1].split(":")}
+    found = {
+        f"lakequeue.{path.stem}"
+        for path in (PROJECT / "lakequeue").iterdir()
+        if not path.stem.startswith("__") and (path.suffix == ".py" or path.is_dir())
+    }
+    assert listed == found - {"lakequeue.cli", "lakequeue.supervisor"}
