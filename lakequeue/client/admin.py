@@ -20,6 +20,7 @@ from lakequeue.wire import (
     DEFAULT_INGEST_URL,
     GroupDescription,
     GroupList,
+    GroupSummary,
     SeekAnswer,
     SeekRequest,
     SeekTo,
@@ -87,10 +88,9 @@ class Admin:
 
     # -- groups ---------------------------------------------------------------------------------
 
-    def groups(self) -> list[str]:
-        """Names of all groups."""
-        answer = self._call(self._consumer, "GET", "/v1/groups")
-        return [g.group for g in _read(GroupList, answer).groups]
+    def groups(self) -> list[GroupSummary]:
+        """All groups, by name."""
+        return _read(GroupList, self._call(self._consumer, "GET", "/v1/groups")).groups
 
     def group(self, group: str) -> GroupDescription:
         """Positions, lag, owners and members; raises `UnknownGroup`."""

@@ -112,7 +112,8 @@ def call(nodes: Nodes, request: Request, now: Now, policy: Policy) -> Script[Ans
                 return Answer(reply, node, attempt)
             error = problem_of(reply, node)
         maybe_stored |= _may_be_stored(error)
-        error.stored = "unknown" if maybe_stored else error.stored
+        if maybe_stored and error.stored != "yes":
+            error.stored = "unknown"
         if not isinstance(error, TryAgain):
             raise error
         moves = isinstance(error, Unreachable | NotReady) and not policy.sticky

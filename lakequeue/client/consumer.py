@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 import threading
 import time
@@ -16,10 +17,11 @@ from lakequeue.client import drive, drive_async
 from lakequeue.client.calls import Nodes
 from lakequeue.client.consuming import ConsumeOptions, Consuming, OnLost, OnStatus
 from lakequeue.client.message import Message
-from lakequeue.errors import CoordinationUnavailable, InvalidRequest
+from lakequeue.errors import CoordinationUnavailable, InvalidRequest, LakequeueError
 from lakequeue.records import checked_name
 from lakequeue.wire import DEFAULT_CONSUMER_URL, HOST_HEADER, JoinRequest
 
+_log = logging.getLogger("lakequeue.consumer")
 _CLOSE_TIMEOUT_S = 10.0
 
 
@@ -92,6 +94,11 @@ class _Base:
         """Id of the current membership; None while there is none."""
         member = self._core.member
         return member.member_id if member else None
+
+    @property
+    def stopping(self) -> bool:
+        """`stop` or `close` has been called: nothing more is handed out."""
+        return self._core.closing
 
     def stop(self) -> None:
         """End the iteration, from a signal handler or a callback; `close` does the rest."""
@@ -195,7 +202,11 @@ class Consumer(_Base):
         self._raise_refusal(settled)
 
     def close(self) -> None:
-        """Send what is acknowledged, leave the group, stop. A refused acknowledgement raises."""
+        """Send what is acknowledged, leave the group, stop.
+
+        Acknowledgements that come too late are logged, not raised: their records are delivered
+        again. Call `commit` before to know.
+        """
         if self._closed:
             return
         self._closed = True
@@ -203,6 +214,8 @@ class Consumer(_Base):
         try:
             if self._fetcher is not None and self._core.error is None:
                 self.commit(_CLOSE_TIMEOUT_S)
+        except LakequeueError as error:
+            _log.warning("not everything that was acknowledged is stored: %s", error)
         finally:
             self._core.end()
             if self._bell is not None:
@@ -222,12 +235,7 @@ class Consumer(_Base):
         error: BaseException | None,
         tb: TracebackType | None,
     ) -> None:
-        try:
-            self.close()
-        except Exception:
-            # The block's own error is the one to see.
-            if error is None:
-                raise
+        self.close()
 
 
 class AsyncConsumer(_Base):
@@ -289,7 +297,11 @@ class AsyncConsumer(_Base):
         self._raise_refusal(settled)
 
     async def close(self) -> None:
-        """Send what is acknowledged, leave the group, stop. A refused acknowledgement raises."""
+        """Send what is acknowledged, leave the group, stop.
+
+        Acknowledgements that come too late are logged, not raised: their records are delivered
+        again. Call `commit` before to know.
+        """
         if self._closed:
             return
         self._closed = True
@@ -297,6 +309,8 @@ class AsyncConsumer(_Base):
         try:
             if self._tasks and self._core.error is None:
                 await self.commit(_CLOSE_TIMEOUT_S)
+        except LakequeueError as error:
+            _log.warning("not everything that was acknowledged is stored: %s", error)
         finally:
             self._core.end()
             await drive_async.run(self._core.leave(), self._http, self._bell)
@@ -314,8 +328,4 @@ class AsyncConsumer(_Base):
         error: BaseException | None,
         tb: TracebackType | None,
     ) -> None:
-        try:
-            await self.close()
-        except Exception:
-            if error is None:
-                raise
+        await self.close()

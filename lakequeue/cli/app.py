@@ -1,0 +1,70 @@
+"""The `lakequeue` command: what it consists of, and how its errors end.
+
+Exit codes: 0 done; 1 it failed, and a person has to look; 2 wrong usage; 3 to 7 as in
+`lakequeue up`; 8 refused: the request is wrong and stays wrong; 9 not available: try again later;
+10 somebody else took over; 130 Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+from pydantic import ValidationError
+
+from lakequeue.cli import config, consume, doctor, group, job, produce, topic, up
+from lakequeue.errors import Fenced, LakequeueError, Rejected, TryAgain
+
+EXIT_CODES: tuple[tuple[type[LakequeueError], int], ...] = (
+    (Rejected, 8),
+    (TryAgain, 9),
+    (Fenced, 10),
+)
+
+app = typer.Typer(
+    name="lakequeue",
+    help="A message queue whose storage is open Delta Lake tables.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    epilog="Exit codes: 0 done, 1 failed, 2 usage, 3-7 see `up`, 8 refused, 9 try again, "
+    "10 taken over.",
+)
+app.command()(up.up)
+app.add_typer(topic.app, name="topic")
+app.command()(produce.produce)
+app.command()(consume.consume)
+app.add_typer(group.app, name="group")
+app.command()(doctor.doctor)
+app.add_typer(config.app, name="config")
+app.add_typer(job.app, name="job")
+
+
+def exit_code(error: LakequeueError) -> int:
+    """The exit code for an error."""
+    return next((code for kind, code in EXIT_CODES if isinstance(error, kind)), 1)
+
+
+def main() -> None:
+    """Run the command; every error is one or two lines, never a traceback."""
+    try:
+        app()
+    except LakequeueError as error:
+        print(f"error: {error.detail}", file=sys.stderr)
+        if error.hint:
+            print(f"hint: {error.hint}", file=sys.stderr)
+        sys.exit(exit_code(error))
+    except ValidationError as error:
+        for problem in error.errors():
+            name = ".".join(str(part) for part in problem["loc"])
+            print(f"error: setting {name}: {problem['msg']}", file=sys.stderr)
+        print("hint: `lakequeue config show` names each setting", file=sys.stderr)
+        sys.exit(2)
+    except BrokenPipeError:
+        # Whoever read our output has had enough (`| head`).
+        sys.stderr.close()
+        sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,245 @@
+"""`lakequeue consume`: print records, as a member of a group or only looking."""
+
+from __future__ import annotations
+
+import base64
+import re
+import signal
+import sys
+import uuid
+from typing import Annotated, Any
+
+import orjson
+import typer
+
+from lakequeue.cli.options import (
+    AsJson,
+    ConsumerUrl,
+    Position,
+    Url,
+    admin,
+    consumer_url,
+    position_of,
+)
+from lakequeue.cli.output import note
+from lakequeue.client.admin import Admin
+from lakequeue.client.consumer import Consumer
+from lakequeue.client.holding import Lost, Place
+from lakequeue.client.message import Message
+from lakequeue.errors import InvalidRequest, LakequeueError
+
+TERMINAL_FORMAT = "%t/%p@%o %k: %s\\n"
+PLAIN_FORMAT = "%s\\n"
+
+
+def text_of(value: Any) -> str:
+    """A key or value as text: JSON is compact, bytes that are no text are base64. Pure."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return base64.b64encode(value).decode("ascii")
+    return orjson.dumps(value).decode()
+
+
+def render(pattern: str, message: Message) -> str:
+    """kcat's format: %t topic, %p partition, %o offset, %k key, %s value, %S its bytes, %T time
+    in ms, %h headers, %%; \\n and \\t. Pure."""
+    value = text_of(message.value)
+    parts = {
+        "%t": lambda: message.topic,
+        "%p": lambda: str(message.partition),
+        "%o": lambda: str(message.offset),
+        "%k": lambda: text_of(message.key),
+        "%s": lambda: value,
+        "%S": lambda: str(len(value.encode())),
+        "%T": lambda: str(message.timestamp // 1000),
+        "%h": lambda: ",".join(f"{k}={text_of(v)}" for k, v in message.headers),
+        "%%": lambda: "%",
+        "\\n": lambda: "\n",
+        "\\t": lambda: "\t",
+    }
+
+    def part(match: re.Match[str]) -> str:
+        make = parts.get(match[0])
+        return match[0] if make is None else make()
+
+    return re.sub(r"%.|\\[nt]", part, pattern)
+
+
+def as_document(message: Message) -> dict[str, Any]:
+    """A record for `--json`: as the service delivers it."""
+    document: dict[str, Any] = {
+        "topic": message.topic,
+        "partition": message.partition,
+        "offset": message.offset,
+    }
+    for name, value in (("key", message.key), ("value", message.value)):
+        if isinstance(value, bytes):
+            document[f"{name}_base64"] = base64.b64encode(value).decode("ascii")
+        else:
+            document[name] = value
+    document["headers"] = {k: text_of(v) for k, v in message.headers}
+    document["timestamp"] = message.timestamp
+    document["message_id"] = message.message_id
+    return document
+
+
+class End:
+    """When `--exit-at-end` is reached: the ends are those at the start. Pure."""
+
+    def __init__(self, ends: dict[Place, int], positions: dict[Place, int]) -> None:
+        self._left = {p: end for p, end in ends.items() if positions.get(p, 0) < end}
+
+    def seen(self, message: Message) -> None:
+        """A record was printed."""
+        place = (message.topic, message.partition)
+        if message.offset + 1 >= self._left.get(place, sys.maxsize):
+            del self._left[place]
+
+    def reached(self, owned: set[Place]) -> bool:
+        """Nothing is left of what we own."""
+        return not self._left.keys() & owned
+
+
+def consume(
+    topic: Annotated[str, typer.Argument(help="Topic to read.")],
+    group: Annotated[
+        str | None,
+        typer.Option(
+            "-g", "--group", help="Read as this group, and acknowledge; without it: look."
+        ),
+    ] = None,
+    offset: Annotated[
+        str, typer.Option("-o", "--offset", help="earliest, latest, an offset, -10, @TIME.")
+    ] = "earliest",
+    count: Annotated[
+        int | None, typer.Option("-n", "--count", min=1, help="Stop after so many records.")
+    ] = None,
+    exit_at_end: Annotated[
+        bool, typer.Option("-e", "--exit-at-end", help="Stop at what is the end now.")
+    ] = False,
+    pattern: Annotated[
+        str | None,
+        typer.Option("-f", "--format", help="%t %p %o %k %s %S %T %h, \\n \\t, as kcat."),
+    ] = None,
+    url: Url = None,
+    service: ConsumerUrl = None,
+    timeout_s: Annotated[
+        float, typer.Option("--timeout", min=0.0, help="Seconds to wait for the first join.")
+    ] = 10.0,
+    as_json: AsJson = False,
+) -> None:
+    """Print records. With -g they are acknowledged; without, a throw-away group leaves no trace.
+
+    A group that has a position goes on there; -o is for partitions without one.
+    """
+    start = position_of(offset, relative_to="latest")
+    moves = start.shift != 0 or start.to not in {"earliest", "latest"}
+    if group is not None and moves:
+        raise InvalidRequest(
+            f"-o {offset} with -g would move the group",
+            hint=f"lakequeue group seek {group} --to {offset} --execute, then consume",
+        )
+    name = group or f"cli-{uuid.uuid4().hex[:12]}"
+    pattern = pattern or (TERMINAL_FORMAT if sys.stdout.isatty() else PLAIN_FORMAT)
+    with admin(url, service, timeout_s) as client:
+        try:
+            if group is None:
+                _place(client, name, topic, start)
+            _run(
+                client, topic, name, start, count, exit_at_end, timeout_s, service, as_json, pattern
+            )
+        finally:
+            if group is None:
+                _forget(client, name)
+
+
+def _place(client: Admin, name: str, topic: str, start: Position) -> None:
+    client.seek(
+        name, start.to, offset=start.offset, time=start.time, shift=start.shift, topics=[topic]
+    )
+
+
+def _forget(client: Admin, name: str) -> None:
+    try:
+        client.delete_group(name)
+    except LakequeueError as error:
+        # What was asked for has been done; the group expires by itself.
+        note(f"the throw-away group {name} was not deleted: {error.detail}")
+
+
+def _run(
+    client: Admin,
+    topic: str,
+    name: str,
+    start: Position,
+    count: int | None,
+    exit_at_end: bool,
+    timeout_s: float,
+    service: str | None,
+    as_json: bool,
+    pattern: str,
+) -> None:
+    consumer = Consumer(
+        topic,
+        name,
+        urls=consumer_url(service),
+        from_="latest" if start.to == "latest" else "earliest",
+        connect_timeout_s=timeout_s,
+        on_lost=_say_lost,
+    )
+    signal.signal(signal.SIGTERM, lambda *_: consumer.stop())
+    signal.signal(signal.SIGINT, lambda *_: consumer.stop())
+    printed = 0
+    end: End | None = None
+    with consumer:
+        while not consumer.stopping:
+            room = 500 if count is None else min(500, count - printed)
+            batch = consumer.poll(1.0 if end is None else 0.3, room)
+            if exit_at_end and end is None and consumer.member_id is not None:
+                end = _end_now(client, name, topic, start, batch)
+            for message in batch:
+                _write(message, as_json, pattern)
+                message.ack()
+                printed += 1
+                if end is not None:
+                    end.seen(message)
+            sys.stdout.flush()
+            if printed == count:
+                return
+            owned = set(consumer.assignment)
+            if end is not None and end.reached(owned) and (owned or not batch):
+                return
+
+
+def _end_now(client: Admin, name: str, topic: str, start: Position, batch: list[Message]) -> End:
+    """The ends at this moment, and what has been read before them."""
+    states = [s for s in client.group(name).partitions if s.topic == topic]
+    positions = {
+        (s.topic, s.partition): s.committed_offset
+        if s.committed_offset is not None
+        else (s.end_offset if start.to == "latest" else s.start_offset)
+        for s in states
+    }
+    # A batch in hand may be all there is of a partition: it counts as not read yet.
+    for message in batch:
+        place = (message.topic, message.partition)
+        positions[place] = min(positions.get(place, message.offset), message.offset)
+    return End({(s.topic, s.partition): s.end_offset for s in states}, positions)
+
+
+def _write(message: Message, as_json: bool, pattern: str) -> None:
+    if as_json:
+        sys.stdout.write(orjson.dumps(as_document(message)).decode() + "\n")
+    else:
+        sys.stdout.write(render(pattern, message))
+
+
+def _say_lost(lost: list[Lost]) -> None:
+    for item in lost:
+        note(f"lost {item.topic}/{item.partition} ({item.reason})")

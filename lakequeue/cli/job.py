@@ -1,0 +1,40 @@
+"""`lakequeue job run`: one of the Spark jobs, in this process."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from lakequeue.errors import MissingDependency
+
+app = typer.Typer(help="Run the Spark jobs.", no_args_is_help=True)
+
+
+class Job(StrEnum):
+    """A job that can be run alone; `driver` is order and offsets in one Spark driver."""
+
+    ORDER = "order"
+    OFFSETS = "offsets"
+    DRIVER = "driver"
+
+
+@app.callback()
+def jobs() -> None:
+    """Jobs that order records and fold group positions."""
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def run(context: typer.Context, job: Annotated[Job, typer.Argument()]) -> None:
+    """Run a job until it is stopped. Further options go to it: `lakequeue job run order --help`
+    lists none of them, `lakequeue job run order -- --help` does."""
+    if importlib.util.find_spec("pyspark") is None:
+        raise MissingDependency(
+            "pyspark is not installed", hint="pip install 'lakequeue[server,spark]'"
+        )
+    # The job replaces this process, so that signals and the exit code are its own.
+    os.execv(sys.executable, [sys.executable, "-m", f"jobs.{job.value}", *context.args])

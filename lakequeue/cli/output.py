@@ -1,0 +1,51 @@
+"""What commands print: a table for a terminal, aligned text for a pipe, JSON when asked."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+from rich.console import Console
+from rich.table import Table
+
+
+def print_json(value: Any) -> None:
+    """One JSON document."""
+    options = orjson.OPT_INDENT_2 if sys.stdout.isatty() else 0
+    sys.stdout.write(orjson.dumps(value, option=options).decode() + "\n")
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Rows under upper-case column names; missing values are `-`."""
+    cells = [[_cell(value) for value in row] for row in rows]
+    if sys.stdout.isatty():
+        table = Table(*columns, box=None, header_style="bold", pad_edge=False)
+        for row in cells:
+            table.add_row(*row)
+        Console().print(table)
+        return
+    sys.stdout.write(plain_table(columns, cells))
+
+
+def plain_table(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
+    """Columns aligned by spaces, as `kafka-consumer-groups` prints them. Pure."""
+    lines = [list(columns), *map(list, cells)]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(columns))]
+    text = "\n".join(
+        "  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in lines
+    )
+    return text + "\n"
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def note(text: str) -> None:
+    """Something for the person, not for the pipe."""
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()

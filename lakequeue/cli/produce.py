@@ -1,0 +1,135 @@
+"""`lakequeue produce`: lines of standard input, or arguments, to a topic."""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future
+from enum import StrEnum
+from typing import Annotated, Any, NamedTuple
+
+import orjson
+import typer
+
+from lakequeue.cli.options import AsJson, Url, ingest_url
+from lakequeue.cli.output import note
+from lakequeue.client.outbox import Delivered
+from lakequeue.client.producer import Producer
+from lakequeue.errors import InvalidRequest
+
+
+class As(StrEnum):
+    """How a line is sent."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+class Line(NamedTuple):
+    """A record as it was typed."""
+
+    key: str | None
+    value: Any
+
+
+def line_of(text: str, number: int, delimiter: str | None, key: str | None, kind: As) -> Line:
+    """Split and parse one line. Pure. Raises `InvalidRequest` naming the line."""
+    if delimiter is not None:
+        given, found, rest = text.partition(delimiter)
+        if not found:
+            raise InvalidRequest(
+                f"line {number} has no {delimiter!r} between key and value",
+                hint="mend the line, or leave out -K",
+                stored="no",
+            )
+        key, text = given, rest
+    if kind is As.TEXT:
+        return Line(key, text)
+    try:
+        return Line(key, orjson.loads(text))
+    except orjson.JSONDecodeError as e:
+        raise InvalidRequest(f"line {number} is not JSON: {e}", hint="", stored="no") from e
+
+
+def produce(
+    topic: Annotated[str, typer.Argument(help="Topic to send to.")],
+    values: Annotated[
+        list[str] | None, typer.Argument(help="Values; without any, lines of standard input.")
+    ] = None,
+    delimiter: Annotated[
+        str | None, typer.Option("-K", "--key-delimiter", help="Splits each line: KEY<this>VALUE.")
+    ] = None,
+    key: Annotated[str | None, typer.Option("-k", "--key", help="Key of every record.")] = None,
+    partition: Annotated[
+        int | None, typer.Option("-p", "--partition", min=0, help="Partition of every record.")
+    ] = None,
+    header: Annotated[
+        list[str] | None, typer.Option("-H", "--header", help="NAME=VALUE, may be repeated.")
+    ] = None,
+    kind: Annotated[As, typer.Option("-t", "--type", help="How a value is sent.")] = As.TEXT,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Wait until ordered, and print the offset too.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print nothing but errors.")] = False,
+    url: Url = None,
+    timeout_s: Annotated[
+        float, typer.Option("--timeout", min=0.0, help="Seconds until a record is given up.")
+    ] = 30.0,
+    as_json: AsJson = False,
+) -> None:
+    """Send records; print partition and message id of each (with --wait, offset too).
+
+    Exit codes: 0 all are acknowledged; 8, 9 and others: the first that was not.
+    """
+    headers = [_header(text) for text in header or []]
+    waiting: deque[Future[Delivered]] = deque()
+    with Producer(
+        ingest_url(url), acks="ordered" if wait else "committed", delivery_timeout_s=timeout_s
+    ) as producer:
+        for number, text in enumerate(_texts(values), start=1):
+            line = line_of(text, number, delimiter, key, kind)
+            waiting.append(
+                producer.send(topic, line.value, line.key, headers=headers, partition=partition)
+            )
+            while waiting and (waiting[0].done() or len(waiting) > 10_000):
+                _print(waiting.popleft(), as_json, quiet)
+        while waiting:
+            _print(waiting.popleft(), as_json, quiet)
+
+
+def _texts(values: list[str] | None) -> Iterator[str]:
+    if values:
+        yield from values
+        return
+    if sys.stdin.isatty():
+        note("one record a line; Ctrl-D ends")
+    for line in sys.stdin:
+        yield line.removesuffix("\n").removesuffix("\r")
+
+
+def _header(text: str) -> tuple[str, str]:
+    name, found, value = text.partition("=")
+    if not found:
+        raise InvalidRequest(f"header {text!r} is not valid", hint="-H name=value")
+    return name, value
+
+
+def _print(handle: Future[Delivered], as_json: bool, quiet: bool) -> None:
+    delivered = handle.result()
+    if quiet:
+        return
+    if as_json:
+        facts = {
+            "topic": delivered.topic,
+            "partition": delivered.partition,
+            "message_id": delivered.message_id,
+            "stamp": delivered.stamp,
+        }
+        if delivered.offset is not None:
+            facts |= {"offset": delivered.offset, "duplicate": delivered.duplicate}
+        sys.stdout.write(orjson.dumps(facts).decode() + "\n")
+        return
+    offset = "" if delivered.offset is None else f" offset={delivered.offset}"
+    duplicate = " duplicate" if delivered.duplicate else ""
+    print(f"partition={delivered.partition} id={delivered.message_id}{offset}{duplicate}")

@@ -1,0 +1,169 @@
+"""`lakequeue topic`: create, list, describe, alter, delete."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from lakequeue.cli.options import AsJson, TimeoutS, Url, admin, duration_ms_of
+from lakequeue.cli.output import print_json, print_table
+from lakequeue.errors import InvalidRequest
+from lakequeue.wire import DEFAULT_DEDUP_WINDOW_MS, DEFAULT_PARTITIONS, TopicDescription
+
+app = typer.Typer(help="Create, list, describe, alter and delete topics.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(help="Name of the topic.")]
+Partitions = Annotated[int | None, typer.Option("-p", "--partitions", min=1)]
+Retention = Annotated[
+    str | None, typer.Option(help="Age at which records may be removed: 7d, 12h; 0s: never.")
+]
+Ttl = Annotated[str | None, typer.Option(help="Age at which records are not delivered any more.")]
+DedupWindow = Annotated[str | None, typer.Option(help="How long a message id is remembered.")]
+MaxRecordBytes = Annotated[int | None, typer.Option(min=1, help="Limit of one record.")]
+ValueSchema = Annotated[
+    Path | None, typer.Option(exists=True, dir_okay=False, help="JSON Schema file for values.")
+]
+
+
+def _settings(
+    partitions: int | None,
+    retention: str | None,
+    ttl: str | None,
+    dedup_window: str | None,
+    max_record_bytes: int | None,
+    value_schema: Path | None,
+) -> dict[str, Any]:
+    """The settings that were given. "0s" takes a limit of age away."""
+    given: dict[str, Any] = {
+        "partitions": partitions,
+        "dedup_window_ms": duration_ms_of(dedup_window),
+        "max_record_bytes": max_record_bytes,
+        "value_schema": None if value_schema is None else value_schema.read_text(),
+    }
+    settings: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    for name, text in (("retention_ms", retention), ("ttl_ms", ttl)):
+        if text is not None:
+            settings[name] = duration_ms_of(text) or None
+    return settings
+
+
+@app.command()
+def create(
+    topic: Name,
+    partitions: Partitions = None,
+    partitioner: Annotated[str, typer.Option(help="crc32 or murmur2 (as Kafka's).")] = "crc32",
+    retention: Retention = None,
+    ttl: Ttl = None,
+    dedup_window: DedupWindow = None,
+    max_record_bytes: MaxRecordBytes = None,
+    value_schema: ValueSchema = None,
+    if_not_exists: Annotated[
+        bool, typer.Option("--if-not-exists", help="Not an error when it exists, even different.")
+    ] = False,
+    url: Url = None,
+    timeout_s: TimeoutS = 5.0,
+    as_json: AsJson = False,
+) -> None:
+    """Create a topic: 4 partitions unless -p says otherwise."""
+    config = _settings(partitions, retention, ttl, dedup_window, max_record_bytes, value_schema)
+    with admin(url, timeout_s=timeout_s) as client:
+        made, created = client.create_topic(
+            topic,
+            if_not_exists=if_not_exists,
+            **{"partitions": DEFAULT_PARTITIONS, "partitioner": partitioner} | config,
+        )
+    if as_json:
+        print_json(made.model_dump() | {"created": created})
+    else:
+        print(f"{'created' if created else 'exists already:'} {_line(made)}")
+
+
+@app.command("list")
+def list_(url: Url = None, timeout_s: TimeoutS = 5.0, as_json: AsJson = False) -> None:
+    """List the topics."""
+    with admin(url, timeout_s=timeout_s) as client:
+        topics = client.topics()
+    if as_json:
+        print_json([t.model_dump() for t in topics])
+        return
+    print_table(
+        ("TOPIC", "PARTITIONS", "RETENTION-MS", "DEDUP-WINDOW-MS"),
+        [(t.topic, t.partitions, t.retention_ms, t.dedup_window_ms) for t in topics],
+    )
+
+
+@app.command()
+def describe(
+    topic: Name, url: Url = None, timeout_s: TimeoutS = 5.0, as_json: AsJson = False
+) -> None:
+    """Show every setting of a topic, and whether it is the default."""
+    with admin(url, timeout_s=timeout_s) as client:
+        found = client.topic(topic)
+    if as_json:
+        print_json(found.model_dump())
+        return
+    defaults = {
+        "partitions": DEFAULT_PARTITIONS,
+        "partitioner": "crc32",
+        "dedup_window_ms": DEFAULT_DEDUP_WINDOW_MS,
+    }
+    identity = {"topic", "topic_id", "version"}
+    print_table(
+        ("SETTING", "VALUE", "SOURCE"),
+        [
+            (name, value, _source(name, value, identity, defaults))
+            for name, value in found.model_dump().items()
+        ],
+    )
+
+
+def _source(name: str, value: Any, identity: set[str], defaults: dict[str, Any]) -> str | None:
+    if name in identity:
+        return None
+    return "default" if value == defaults.get(name) else "topic"
+
+
+@app.command()
+def alter(
+    topic: Name,
+    partitions: Partitions = None,
+    retention: Retention = None,
+    ttl: Ttl = None,
+    dedup_window: DedupWindow = None,
+    max_record_bytes: MaxRecordBytes = None,
+    value_schema: ValueSchema = None,
+    url: Url = None,
+    timeout_s: TimeoutS = 5.0,
+    as_json: AsJson = False,
+) -> None:
+    """Change settings of a topic. Partitions only grow; new ones are read from earliest."""
+    changes = _settings(partitions, retention, ttl, dedup_window, max_record_bytes, value_schema)
+    if not changes:
+        raise InvalidRequest("nothing to change", hint="give at least one option, see --help")
+    with admin(url, timeout_s=timeout_s) as client:
+        changed = client.alter_topic(topic, **changes)
+    if as_json:
+        print_json(changed.model_dump())
+    else:
+        print(f"altered {_line(changed)}")
+
+
+@app.command()
+def delete(
+    topic: Name,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    url: Url = None,
+    timeout_s: TimeoutS = 5.0,
+) -> None:
+    """Delete a topic: its records are not delivered any more."""
+    if not yes:
+        typer.confirm(f"Delete topic {topic} and its records?", abort=True)
+    with admin(url, timeout_s=timeout_s) as client:
+        client.delete_topic(topic)
+    print(f"deleted {topic}")
+
+
+def _line(topic: TopicDescription) -> str:
+    return f"{topic.topic} partitions={topic.partitions} id={topic.topic_id}"
