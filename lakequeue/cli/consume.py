@@ -7,6 +7,7 @@ import re
 import signal
 import sys
 import uuid
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import orjson
@@ -50,7 +51,7 @@ def render(pattern: str, message: Message) -> str:
     """kcat's format: %t topic, %p partition, %o offset, %k key, %s value, %S its bytes, %T time
     in ms, %h headers, %%; \\n and \\t. Pure."""
     value = text_of(message.value)
-    parts = {
+    parts: dict[str, Callable[[], str]] = {
         "%t": lambda: message.topic,
         "%p": lambda: str(message.partition),
         "%o": lambda: str(message.offset),
