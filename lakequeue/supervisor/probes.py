@@ -6,6 +6,7 @@ import http.client
 import json
 import socket
 import urllib.parse
+from pathlib import Path
 from typing import assert_never
 
 from lakequeue.supervisor.plan import DriverReady, HttpReady, Probe, ZooKeeperReady
@@ -21,8 +22,7 @@ def ready(probe: Probe, pid: int) -> bool:
         case HttpReady(url):
             return http_status(url) == http.client.OK
         case DriverReady(state_file):
-            state = driver_state(state_file.read_bytes() if state_file.exists() else b"", pid)
-            return state in SERVING
+            return driver_state(read_state(state_file), pid) in SERVING
         case ZooKeeperReady(port):
             return zookeeper_answers(port)
         case _:
@@ -42,15 +42,27 @@ def http_status(url: str) -> int | None:
         link.close()
 
 
+def read_state(state_file: Path) -> bytes:
+    """What a driver has written of itself; nothing if it has not yet."""
+    try:
+        return state_file.read_bytes()
+    except FileNotFoundError:
+        return b""
+
+
 def driver_state(content: bytes, pid: int) -> str | None:
-    """The state in a driver's file; None if it is of another process, or not whole."""
+    """The state of the order job in a driver's file.
+
+    None if the file is of another process, or the driver is not that far yet.
+    """
     try:
         document = json.loads(content)
     except ValueError:
         return None
     if not isinstance(document, dict) or document.get("pid") != pid:
         return None
-    return str(document.get("state"))
+    order = document.get("order")
+    return str(order.get("state")) if isinstance(order, dict) else None
 
 
 def zookeeper_answers(port: int) -> bool:

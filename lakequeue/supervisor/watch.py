@@ -18,7 +18,7 @@ from lakequeue.errors import StartFailed
 from lakequeue.supervisor.child import Child
 from lakequeue.supervisor.child_states import Cause, State
 from lakequeue.supervisor.plan import DriverReady
-from lakequeue.supervisor.probes import driver_state, ready
+from lakequeue.supervisor.probes import driver_state, read_state, ready
 
 _LOOK_S = 0.1
 _HOPELESS_STARTS = 3
@@ -122,11 +122,7 @@ class Watch:
             probe = child.spec.probe
             if not isinstance(probe, DriverReady) or not child.alive:
                 continue
-            try:
-                content = probe.state_file.read_bytes()
-            except FileNotFoundError:
-                continue
-            if driver_state(content, child.pid) == "leading":
+            if driver_state(read_state(probe.state_file), child.pid) == "leading":
                 return child.name
         return None
 

@@ -33,7 +33,7 @@ if "crash" in how:
 if "grandchild" in how:
     state.with_suffix(".grandchild").write_text(str(subprocess.Popen(["sleep", "600"]).pid))
 part = state.with_suffix(".part")
-part.write_text(json.dumps({"pid": os.getpid(), "state": "leading"}))
+part.write_text(json.dumps({"pid": os.getpid(), "order": {"state": "leading"}}))
 part.rename(state)
 while True:
     signal.pause()
