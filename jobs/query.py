@@ -12,12 +12,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
+import structlog
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from jobs.source import ShardSource, SourceOptions
 from jobs.term_file import Term, TermFile
 
+log = structlog.get_logger("query")
+
+_START_ATTEMPTS = 10
+_SLOW_START = "failed to connect back"
 ProcessBatch = Callable[[SparkSession, pa.Table], None]
 
 
@@ -29,29 +35,17 @@ class ShardQuery:
         self._options = options
         self._process = process
         self._file = TermFile(options.folder, options.kind)
-        self._query: StreamingQuery | None = None
+        self._checkpoint = options.folder
+        self._available_now = False
         self._batch = threading.Lock()
         self.error: BaseException | None = None
         """What `process` raised, if it did: the query has ended by it."""
         self.ended = threading.Event()
 
     def start(self, checkpoint: Path, *, available_now: bool = False) -> None:
-        """Start the query; it idles until `lead`."""
+        """Start the query; it idles until `lead`. With `available_now` it starts at `lead`."""
         self._file.create()
-        self._spark.dataSource.register(ShardSource)
-        frame = (
-            self._spark.readStream.format(ShardSource.name())
-            .options(**self._options.to_options())
-            .load()
-        )
-        writer = (
-            frame.writeStream.foreachBatch(self._on_batch)
-            .queryName(f"lakequeue-{self._options.kind}")
-            .option("checkpointLocation", str(checkpoint))
-        )
-        self._start = lambda: (
-            writer.trigger(availableNow=True) if available_now else writer.trigger(processingTime="0 seconds")
-        ).start()
+        self._checkpoint, self._available_now = checkpoint, available_now
         if not available_now:
             self._run()
 
@@ -59,14 +53,8 @@ class ShardQuery:
         """Let the source work for `term`."""
         self._file.write(term)
         self._file.wake()
-        if self._query is None:
+        if self._available_now:
             self._run()
-
-    def _run(self) -> None:
-        self._query = self._start()
-        threading.Thread(
-            target=self._await_end, name=f"await-{self._options.kind}", daemon=True
-        ).start()
 
     def wake(self) -> None:
         """There may be something new."""
@@ -77,14 +65,44 @@ class ShardQuery:
         self._file.write(None)
         self._batch.acquire()
 
-    def _await_end(self) -> None:
+    def _run(self) -> None:
+        name = f"await-{self._options.kind}"
+        threading.Thread(target=self._keep_running, name=name, daemon=True).start()
+
+    def _keep_running(self) -> None:
         try:
-            assert self._query is not None
-            self._query.awaitTermination()
+            for attempt in range(_START_ATTEMPTS):
+                query = self._start_query(attempt)
+                try:
+                    query.awaitTermination()
+                except StreamingQueryException as error:
+                    # Spark gives its Python processes 10 s to start, which a busy machine may
+                    # not manage. Nothing was done yet, so the query is just started again.
+                    if self.error or _SLOW_START not in str(error) or attempt + 1 == _START_ATTEMPTS:
+                        raise
+                    log.warning("query_start_again", kind=self._options.kind, attempt=attempt)
+                    continue
+                return
         except Exception as error:  # noqa: BLE001 -- kept, and reported by whoever waits
             if self.error is None:
                 self.error = error
-        self.ended.set()
+        finally:
+            self.ended.set()
+
+    def _start_query(self, attempt: int) -> StreamingQuery:
+        frame = (
+            self._spark.readStream.format(ShardSource.name())
+            .options(**self._options.to_options())
+            .load()
+        )
+        writer = (
+            frame.writeStream.foreachBatch(self._on_batch)
+            .queryName(f"lakequeue-{self._options.kind}-{attempt}")
+            .option("checkpointLocation", f"{self._checkpoint}-{attempt}")
+        )
+        if self._available_now:
+            return writer.trigger(availableNow=True).start()
+        return writer.trigger(processingTime="0 seconds").start()
 
     def _on_batch(self, frame: DataFrame, _batch_id: int) -> None:
         rows = frame.toArrow()

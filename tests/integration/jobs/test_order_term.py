@@ -1,0 +1,135 @@
+"""The order job's parts over real tables, without Spark between them."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from lakequeue.errors import LeadershipLost
+from queue_tables.root import QueueRoot
+from queue_tables.topics import TopicStore
+from tests.support.order_process import Orderer
+from tests.support.order_truth import Inbox, judge, log_rows, reject_rows
+
+BASE = 1_700_000_000_000_000
+
+
+def topic(root: QueueRoot, name: str = "orders", partitions: int = 4) -> str:
+    return TopicStore(root).create(name, partitions=partitions)[0].topic_id
+
+
+def test_records_of_several_shards_come_out_gapless_and_in_order(root: QueueRoot) -> None:
+    topic_id = topic(root)
+    rng = random.Random(7)
+    shards = [Inbox(root, f"n{i}") for i in range(3)]
+    stamp = BASE
+    orderer = Orderer(root, 1, max_bytes=400)
+    for n in range(60):
+        stamp += rng.randint(1, 1_000)
+        records = [
+            {
+                "topic_id": topic_id,
+                "partition": rng.randrange(4),
+                "value": f"v{n}-{i}".encode(),
+                "message_id": f"m{rng.randint(0, 200)}",
+            }
+            for i in range(rng.randint(1, 5))
+        ]
+        rng.choice(shards).commit(stamp, records)
+        if rng.random() < 0.2:
+            orderer.drain()
+            judge(root)
+    orderer.drain()
+    judge(root)
+    assert reject_rows(root), "the ids repeat, so some were duplicates"
+
+
+def test_a_new_leader_goes_on_where_the_old_one_stopped(root: QueueRoot) -> None:
+    topic_id = topic(root)
+    inbox = Inbox(root, "n")
+    for term in range(1, 4):
+        for n in range(5):
+            record = {"topic_id": topic_id, "value": b"v", "message_id": f"m{n + term}"}
+            inbox.commit(BASE + term * 100 + n, [record])
+        Orderer(root, term).drain()
+        judge(root)
+    assert len(log_rows(root)) == 7
+    assert len(reject_rows(root)) == 8
+
+
+def test_a_superseded_leader_is_refused_and_changes_nothing(root: QueueRoot) -> None:
+    topic_id = topic(root)
+    inbox = Inbox(root, "n")
+    old = Orderer(root, 1)
+    inbox.commit(BASE, [{"topic_id": topic_id, "value": b"a", "message_id": "x"}] * 2)
+    planned = old.plan()
+    assert planned is not None
+    new = Orderer(root, 2)
+    with pytest.raises(LeadershipLost, match="epoch 1 presented, 2 current"):
+        old.term.process(planned)
+    assert not log_rows(root)
+    assert not reject_rows(root)
+    new.drain()
+    judge(root)
+    inbox.commit(BASE + 1, [{"topic_id": topic_id, "value": b"b"}])
+    with pytest.raises(LeadershipLost):
+        old.drain()
+    new.drain()
+    judge(root)
+
+
+def test_an_epoch_that_is_not_the_highest_cannot_begin(root: QueueRoot) -> None:
+    Orderer(root, 5)
+    with pytest.raises(LeadershipLost):
+        Orderer(root, 4)
+
+
+def test_rows_of_a_topic_that_is_gone_stand_in_rejects(root: QueueRoot) -> None:
+    kept, gone = topic(root, "kept"), topic(root, "gone")
+    inbox = Inbox(root, "n")
+    records = [
+        {"topic_id": kept, "value": b"a", "request": "r", "atomic": True},
+        {"topic_id": gone, "value": b"b", "request": "r", "atomic": True},
+        {"topic_id": kept, "value": b"c", "request": "s"},
+    ]
+    inbox.commit(BASE, records)
+    TopicStore(root).delete("gone")
+    Orderer(root, 1).drain()
+    judge(root)
+    assert [r["value"] for r in log_rows(root)] == [b"c"]
+    assert [(r["value"], r["reason"], r["topic"]) for r in reject_rows(root)] == [
+        (b"a", "request_refused", "kept"),
+        (b"b", "topic_gone", None),
+    ]
+
+
+def test_a_copy_older_than_what_is_in_memory_is_still_found(root: QueueRoot) -> None:
+    store = TopicStore(root)
+    topic_id = store.create("orders", partitions=1, dedup_window_ms=60_000)[0].topic_id
+    inbox, slow = Inbox(root, "n"), Inbox(root, "slow")
+    inbox.commit(BASE, [{"topic_id": topic_id, "value": b"a", "message_id": "x"}])
+    Orderer(root, 1).drain()
+    inbox.commit(BASE + 3_600_000_000, [{"topic_id": topic_id, "value": b"b", "message_id": "y"}])
+    later = Orderer(root, 2)
+    later.drain()
+    slow.commit(BASE + 30_000_000, [{"topic_id": topic_id, "value": b"a", "message_id": "x"}])
+    later.drain()
+    judge(root)
+    assert len(log_rows(root)) == 2
+
+
+def test_a_standby_that_follows_knows_the_ids_when_it_leads(root: QueueRoot) -> None:
+    from jobs.order_state import OrderState
+
+    topic_id = topic(root)
+    inbox = Inbox(root, "n")
+    leader = Orderer(root, 1)
+    standby = OrderState(root, 10**6)
+    standby.warm()
+    for n in range(10):
+        inbox.commit(BASE + n, [{"topic_id": topic_id, "value": b"v", "message_id": f"m{n}"}])
+        leader.drain()
+    assert standby.catch_up()
+    assert len(standby.index) == len(leader.state.index) == 10
+    assert standby.watermarks() == leader.state.watermarks()

@@ -1,0 +1,94 @@
+"""The order job without Spark, as a process that can be killed: its own parts, called in a row.
+
+    python -m tests.support.order_process --root DIR --epoch 3 [--crash-at order.committed:2]
+        [--max-bytes 2000] [--hold-before-commit FILE]
+
+Looks, cuts, reads narrow rows and orders them, batch after batch, until nothing is left; prints
+one JSON line a batch. `tests/faults` kills it at every step; the same with Spark around it is
+`test_order_driver.py`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+import pyarrow as pa
+
+from jobs.lookout import Lookout
+from jobs.narrow import narrow_rows
+from jobs.order_batch import OrderTerm
+from jobs.order_state import OrderState
+from jobs.ordering import NARROW
+from jobs.term_file import Term
+from lakequeue.errors import LeadershipLost
+from lakequeue.records import Epoch
+from lakequeue.steps import Step, arm, reach
+from queue_tables.root import QueueRoot
+
+
+class Orderer:
+    """A leader's term, run by hand. Tests in one process use it, too."""
+
+    def __init__(self, root: QueueRoot, epoch: int, max_bytes: int = 1 << 30, ids: int = 10**6):
+        self.state = OrderState(root, ids)
+        self.term = OrderTerm(self.state, Epoch(epoch))
+        self.root = root
+        plan = self.term.begin()
+        self.lookout = Lookout(root, "inbox", max_bytes)
+        self.lookout.begin(Term(Epoch(epoch), self.state.watermarks(), plan))
+        self.state.warm()
+
+    def plan(self) -> pa.Table | None:
+        """The narrow rows of the next cut, or None."""
+        start = self.lookout.marks()
+        end = self.lookout.next_end()
+        if end is None:
+            return None
+        seen = self.lookout.between(start, end)
+        files = [(s.shard, path) for s in seen for path in s.paths]
+        return pa.Table.from_batches(narrow_rows(self.root.store, files), schema=NARROW)
+
+    def step(self) -> dict[str, int] | None:
+        """Order one cut; None if there is nothing to order."""
+        rows = self.plan()
+        if rows is None:
+            return None
+        done = self.term.process(rows)
+        self.lookout.done(self.lookout.marks())
+        if done is None:
+            return {"rows": 0}
+        return {"rows": done.rows, "ordered": done.ordered, "duplicates": done.duplicates}
+
+    def drain(self) -> list[dict[str, int]]:
+        """Order all there is."""
+        batches = []
+        while (batch := self.step()) is not None:
+            batches.append(batch)
+        return batches
+
+
+def main() -> int:
+    """Run to the end; 3 when a newer leader has committed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--root", required=True)
+    parser.add_argument("--epoch", type=int, required=True)
+    parser.add_argument("--crash-at")
+    parser.add_argument("--max-bytes", type=int, default=1 << 30)
+    args = parser.parse_args()
+    arm(args.crash_at)
+    try:
+        orderer = Orderer(QueueRoot.open(args.root), args.epoch, args.max_bytes)
+        while (batch := orderer.step()) is not None:
+            reach(Step.ORDER_RUNG)
+            sys.stdout.write(json.dumps(batch) + "\n")
+            sys.stdout.flush()
+    except LeadershipLost as lost:
+        sys.stderr.write(f"{lost}\n")
+        return 3
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
