@@ -15,6 +15,8 @@ import zstandard
 from lakequeue import wire
 from tests.support.ingest_service import IngestService, inbox_rows
 
+pytestmark = pytest.mark.timeout(400)
+
 JSON = {"Content-Type": "application/json"}
 
 

@@ -1,7 +1,9 @@
-"""`wait=ordered`, with the test in the place of the order job: it commits to `rejects` and `log`."""
+"""`wait=ordered`, with the test in the order job's place: it commits to `rejects` and `log`."""
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -19,6 +21,8 @@ from queue_tables.table import TableLog
 from queue_tables.tail import Tail
 from tests.support.ingest_service import IngestService
 
+pytestmark = pytest.mark.timeout(400)
+
 
 class OrderByHand:
     """Reads the inbox of a node's shard, and commits what the test says."""
@@ -26,6 +30,7 @@ class OrderByHand:
     def __init__(self, root: Path, shard: str) -> None:
         self.root = QueueRoot.open(str(root), create=False)
         self.shard = shard
+        self._pause = threading.Event()
         self._path = shard_path("inbox", shard)
         self._inbox = Tail(
             self.root.store, self._path, TableLog(self.root.store, self._path).open().version
@@ -34,7 +39,10 @@ class OrderByHand:
     def next_rows(self, wanted: int) -> list[dict[str, Any]]:
         """The next `wanted` rows of the shard, as soon as they are there."""
         rows: list[dict[str, Any]] = []
+        deadline = time.monotonic() + 60
         while len(rows) < wanted:
+            assert time.monotonic() < deadline, f"{len(rows)} of {wanted} rows came"
+            self._pause.wait(0.005)
             for commit in self._inbox.poll():
                 for add in commit.adds:
                     table = read_data_file(self.root.store, self._path, add.path)
