@@ -53,7 +53,8 @@ class Bell:
             try:
                 self._send(str(self._version).encode())
             except (CoordinationUnavailable, KazooException):
-                # A bell that does not ring delays its hearers to their slow poll, no more.
+                # Its hearers poll slowly until then; it rings when ZooKeeper is back.
+                self._pending.set()
                 self._closing.wait(self._session.timeout_s / 8)
             self._closing.wait(self._interval_s)
 

@@ -211,7 +211,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if args.die_with_parent or args.parent is not None:
         die_with_parent(args.parent)
     command = server_command(args.data_dir, args.port)
-    os.execv(command[0], command)  # noqa: S606 - a list, and no shell
+    os.execv(command[0], command)
 
 
 if __name__ == "__main__":

@@ -53,7 +53,22 @@ MAX_SKEW_S = 5.0
 """A node whose clock is further off is not ready."""
 BEATS = 8
 """Round trips in one session timeout."""
-_RECONNECT = {"max_tries": -1, "delay": 0.05, "max_delay": 1.0}
+_ATTEMPTS = 5
+# The library's default waits up to a minute between attempts: longer than any session lasts.
+_RECONNECT = {"max_tries": -1, "delay": 0.05, "max_delay": 0.3}
+
+
+def repeated(hosts: str) -> str:
+    """The same hosts, each named so often that there are `_ATTEMPTS` of them or more.
+
+    The library waits for the answer to a connect request for the session timeout divided by the
+    number of hosts. A server that is just starting now and then accepts a connection and never
+    answers on it (seen in 2 of 17 restarts): with one host in the list the session would spend
+    its whole life waiting there.
+    """
+    servers, slash, chroot = hosts.partition("/")
+    names = servers.split(",")
+    return ",".join(names * -(-_ATTEMPTS // len(names))) + slash + chroot
 
 
 class Session(KeptNodes):
@@ -99,7 +114,9 @@ class Session(KeptNodes):
 
     def _make_client(self) -> KazooClient:
         client = KazooClient(
-            hosts=self.hosts, timeout=self.timeout_s, connection_retry=KazooRetry(**_RECONNECT)
+            hosts=repeated(self.hosts),
+            timeout=self.timeout_s,
+            connection_retry=KazooRetry(**_RECONNECT),
         )
         client.add_listener(self._on_state)
         # The library keeps the timeout that the server granted to itself, and a session must not

@@ -21,9 +21,10 @@ from coordination.session import Session
 from lakequeue.clock import boot_seconds
 from lakequeue.settings import CoordinationSettings
 
-FAST = CoordinationSettings(session_timeout_s=2.0, lease_margin_s=0.3)
+FAST = CoordinationSettings(session_timeout_s=4.0, lease_margin_s=0.5)
 """A session timeout short enough for tests that wait for its end."""
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
+"""Generous: it is only ever waited for in full by a test that fails."""
 
 T = TypeVar("T")
 MakeSession = Callable[..., Session]

@@ -12,7 +12,7 @@ from coordination.embedded import EmbeddedZooKeeper
 from coordination.membership import Member, delete_group, groups, join, leave
 from coordination.session import Session
 from lakequeue.errors import StorageUnavailable
-from tests.support.zookeeper import MakeSession, erase, expire, wait_for
+from tests.support.zookeeper import DEADLINE_S, MakeSession, erase, expire, wait_for
 
 pytestmark = pytest.mark.zookeeper
 
@@ -151,12 +151,12 @@ def test_another_controller_takes_over_and_moves_nothing(
 ) -> None:
     a, b = sessions("a"), sessions("b")
     first = control(a, Topics(flights=4))
-    assert first.election.wait_leading(10)
+    assert first.election.wait_leading(DEADLINE_S)
     second = control(b, Topics(flights=4))
     join(b, "billing", member("m1"))
     before = settled(b, {"m1": 4})
     first.stop()
-    assert second.election.wait_leading(10)
+    assert second.election.wait_leading(DEADLINE_S)
     join(b, "billing", member("m2"))
     after = settled(b, {"m1": 2, "m2": 2})
     assert after.epoch > before.epoch

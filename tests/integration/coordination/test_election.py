@@ -17,7 +17,7 @@ from coordination.embedded import EmbeddedZooKeeper
 from coordination.epochs import next_epoch
 from coordination.session import Session
 from lakequeue.settings import CoordinationSettings
-from tests.support.zookeeper import MakeSession, erase, expire, wait_for
+from tests.support.zookeeper import DEADLINE_S, MakeSession, erase, expire, wait_for
 
 pytestmark = pytest.mark.zookeeper
 
@@ -28,7 +28,7 @@ from coordination.election import Election
 from coordination.session import Session
 from lakequeue.settings import CoordinationSettings
 hosts, queue_id, remember_in = sys.argv[1:]
-settings = CoordinationSettings(session_timeout_s=2.0, lease_margin_s=0.3)
+settings = CoordinationSettings(session_timeout_s=4.0, lease_margin_s=0.5)
 session = Session(hosts, queue_id, "child", settings, Path(remember_in))
 session.start()
 election = Election(session, "order").start()
@@ -90,7 +90,7 @@ def test_the_first_leads_the_second_stands_by_and_takes_over(
 ) -> None:
     one, two = sessions("a"), sessions("b")
     first = campaign(one)
-    assert first.wait_leading(10)
+    assert first.wait_leading(DEADLINE_S)
     second = campaign(two)
     wait_for(lambda: second.state is State.STANDBY)
     assert not second.leading.is_set()
@@ -99,7 +99,7 @@ def test_the_first_leads_the_second_stands_by_and_takes_over(
     assert said is not None
     assert (said["node"], said["epoch"]) == ("a", 7)
     first.resign()
-    assert second.wait_leading(10)
+    assert second.wait_leading(DEADLINE_S)
     assert not first.leading.is_set()
     assert not first.wait_leading(0), "a resigned candidate does not come back"
 
@@ -108,8 +108,8 @@ def test_elections_of_different_names_do_not_meet(
     sessions: MakeSession, campaign: Campaign
 ) -> None:
     session = sessions()
-    assert campaign(session, "order").wait_leading(10)
-    assert campaign(session, "offsets").wait_leading(10)
+    assert campaign(session, "order").wait_leading(DEADLINE_S)
+    assert campaign(session, "offsets").wait_leading(DEADLINE_S)
 
 
 def test_two_candidates_in_one_process_do_not_both_lead(
@@ -117,7 +117,7 @@ def test_two_candidates_in_one_process_do_not_both_lead(
 ) -> None:
     session = sessions()
     first = campaign(session)
-    assert first.wait_leading(10)
+    assert first.wait_leading(DEADLINE_S)
     second = campaign(session)
     wait_for(lambda: second.state is State.STANDBY)
 
@@ -125,13 +125,13 @@ def test_two_candidates_in_one_process_do_not_both_lead(
 def test_a_lost_session_ends_the_term(sessions: MakeSession, campaign: Campaign) -> None:
     session, other = sessions("a"), sessions("b")
     election = campaign(session)
-    assert election.wait_leading(10)
+    assert election.wait_leading(DEADLINE_S)
     term = election.term
     standby = campaign(other)
     wait_for(lambda: standby.state is State.STANDBY)
     expire(session)
     assert not election.leads(term)
-    assert standby.wait_leading(10)
+    assert standby.wait_leading(DEADLINE_S)
     wait_for(lambda: election.state is State.STANDBY)
 
 
@@ -140,7 +140,7 @@ def test_a_lost_session_without_a_rival_is_a_new_term(
 ) -> None:
     session = sessions()
     election = campaign(session)
-    assert election.wait_leading(10)
+    assert election.wait_leading(DEADLINE_S)
     term = election.term
     expire(session)
     wait_for(lambda: election.term > term and election.leading.is_set())
@@ -153,7 +153,7 @@ def test_a_leader_leads_on_while_zookeeper_is_away_and_is_not_trusted(
 ) -> None:
     session = sessions(server=own_zookeeper, settings=CoordinationSettings())
     election = campaign(session)
-    assert election.wait_leading(10)
+    assert election.wait_leading(DEADLINE_S)
     term = election.term
     assert election.trusted()
     own_zookeeper.kill()
@@ -170,7 +170,7 @@ def test_a_rebuilt_ensemble_ends_the_term_and_gives_no_old_epoch(
 ) -> None:
     session = sessions(server=own_zookeeper)
     election = campaign(session)
-    assert election.wait_leading(10)
+    assert election.wait_leading(DEADLINE_S)
     term = election.term
     recorded = next_epoch(session, "order", above=40)
     assert recorded == 41
@@ -201,7 +201,7 @@ def test_a_killed_leader_is_replaced_after_its_session_timeout(
     standby = campaign(session)
     wait_for(lambda: standby.state is State.STANDBY)
     child.kill()
-    assert standby.wait_leading(10)
+    assert standby.wait_leading(DEADLINE_S)
 
 
 def test_a_killed_leader_whose_session_is_closed_by_another_is_replaced_at_once(
@@ -231,7 +231,7 @@ def test_a_leader_that_was_frozen_does_not_trust_itself_when_it_wakes(
     assert child.stdout is not None
     standby = campaign(session)
     os.kill(child.pid, signal.SIGSTOP)
-    assert standby.wait_leading(10)
+    assert standby.wait_leading(DEADLINE_S)
     # The question waits in the pipe: it is the first thing that the woken process answers.
     child.stdin.write("trusted?\n")
     child.stdin.flush()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from coordination.session import Session
+from coordination.session import Session, repeated
 from lakequeue.errors import InvalidName, InvalidRequest
 from lakequeue.settings import CoordinationSettings
 
@@ -21,3 +21,8 @@ def test_a_node_name_that_could_not_be_a_path_is_refused() -> None:
 def test_a_session_that_never_started_is_not_trusted() -> None:
     session = Session("127.0.0.1:1", "q", "a")
     assert not session.trusted()
+
+
+def test_a_server_that_never_answers_costs_a_fraction_of_the_session_timeout() -> None:
+    assert repeated("a:1") == "a:1,a:1,a:1,a:1,a:1"
+    assert repeated("a:1,b:2,c:3/root") == "a:1,b:2,c:3,a:1,b:2,c:3/root"
