@@ -20,6 +20,7 @@ from queue_tables.delta_log import Add
 from queue_tables.schemas import Table
 from queue_tables.store import Store
 
+_SMALL_BYTES = 1 << 20
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -67,10 +68,18 @@ def read_data_file(
 
     Raises `FileNotFoundError` if it is gone (vacuumed), `CorruptTable` if it is damaged.
     """
-    source = store.open(f"{table_path}/{add_path}")
+    path = f"{table_path}/{add_path}"
+    # A small file is read whole: mapping it costs more than half of a millisecond, and a batch
+    # reads dozens of them. Threads and read-ahead pay for large files only.
+    small = store.size(path) <= _SMALL_BYTES
+    source = pa.BufferReader(store.get(path)) if small else store.open(path)
     try:
-        with pq.ParquetFile(source, memory_map=isinstance(source, str)) as file:
-            return file.read(columns=None if columns is None else list(columns))
+        with pq.ParquetFile(
+            source, memory_map=isinstance(source, str), pre_buffer=not small
+        ) as file:
+            return file.read(
+                columns=None if columns is None else list(columns), use_threads=not small
+            )
     except (pa.ArrowInvalid, OSError) as e:
         if isinstance(e, FileNotFoundError):
             raise
