@@ -37,7 +37,7 @@ from lakequeue.supervisor.preflight import (
 from lakequeue.supervisor.watch import Watch
 from queue_tables.root import QueueRoot
 
-READY_S = 120.0
+READY_S = 300.0
 Report = Callable[[str, str], None]
 """Called with a child's name and what happened to it, from the supervising thread."""
 
