@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 import orjson
 import structlog
 from flask import Response, request
-from flask_openapi3 import Info, OpenAPI
+from flask_openapi3.models.info import Info
+from flask_openapi3.openapi import OpenAPI
 from pydantic import BaseModel, Field, ValidationError
 from werkzeug.exceptions import HTTPException
 
@@ -58,15 +59,14 @@ def create_app(node: Node) -> OpenAPI:
     app = OpenAPI(__name__, info=info, doc_ui=False, static_folder=None)
     app.url_map.strict_slashes = False
     _errors(app)
-    _members(app, node, Groups(node), metrics)
+    _members(app, node, Groups(node))
+    _delivery(app, node, Groups(node), metrics)
     _groups(app, Groups(node), Seeks(node))
     _state(app, node, metrics)
     return app
 
 
-def _members(app: OpenAPI, node: Node, groups: Groups, metrics: Metrics) -> None:
-    settings = node.settings.consumer
-
+def _members(app: OpenAPI, node: Node, groups: Groups) -> None:
     @app.post("/v1/groups/<group>/members", summary="Join a group", **openapi.JOIN)
     def join(path: GroupPath) -> Response:
         if node.draining.is_set():
@@ -82,6 +82,10 @@ def _members(app: OpenAPI, node: Node, groups: Groups, metrics: Metrics) -> None
     @app.post("/v1/groups/<group>/members/<member>/heartbeat", summary="Stay", **openapi.HEARTBEAT)
     def heartbeat(path: MemberPath) -> Response:
         return _answer(groups.heartbeat(path.group, path.member))
+
+
+def _delivery(app: OpenAPI, node: Node, groups: Groups, metrics: Metrics) -> None:
+    settings = node.settings.consumer
 
     @app.get("/v1/groups/<group>/members/<member>/records", summary="Poll", **openapi.POLL)
     def poll(path: MemberPath) -> Response:
@@ -275,7 +279,7 @@ def _errors(app: OpenAPI) -> None:
     @app.errorhandler(Exception)
     def unexpected(error: Exception) -> Response:
         # The caller gets a problem like any other; the trace is for the operator.
-        log.exception("request.failed", path=request.path)
+        log.error("request.failed", path=request.path, exc_info=error)
         return _problem(
             Broken(f"unexpected {type(error).__name__}", hint="see the log of this node")
         )

@@ -26,11 +26,12 @@ from lakequeue.wire import (
     JoinAnswer,
     JoinRequest,
     MemberState,
+)
+from lakequeue.wire import (
     PartitionState as PartitionRow,
 )
 from queue_tables.facts import GroupState, Key
 from queue_tables.group_state import read_group_state
-
 
 LEAVE_WAIT_S = 2.0
 

@@ -33,7 +33,7 @@ class Held:
     state: PartitionState = PartitionState.UNASSIGNED
     lease: Lease | None = None
     uncertain: bool = False
-    """An acquisition got no answer: the lease may be held, and must be taken before it is let go."""
+    """An acquisition got no answer: perhaps we hold it, so it is taken before it is let go."""
     generation: int = 0
     cursor: Cursor = field(default_factory=lambda: Cursor(0))
     release_by: float = 0.0
@@ -89,7 +89,7 @@ class Held:
             )
 
     def trusted(self) -> bool:
-        """Whether the lease is certainly held now: its session lives, and its time has not passed."""
+        """Whether the lease is certainly held now: its session lives, its time has not passed."""
         return self.lease is not None and self.lease.trusted()
 
     def trusted_for_ms(self) -> int:

@@ -80,7 +80,7 @@ class Seeks:
         self._node = node
 
     def seek(self, group: str, request: SeekRequest) -> SeekAnswer:
-        """Move the group; errors: `GroupActive`, `UnknownGroup`, `UnknownTopic`, `InvalidRequest`."""
+        """Move the group. Raises `GroupActive`, `UnknownGroup`, `UnknownTopic`, …"""
         node = self._node
         checked_name(group, "group")
         check_request(request)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections import defaultdict
 from collections.abc import Sequence
+from typing import Any
 
 import pyarrow as pa
 
@@ -34,8 +35,9 @@ class LogBuilder:
                 self._next[topic_id, int(partition)] = version
         self._counter = 0
 
-    def topic(self, name: str = "orders", partitions: int = 1) -> Topic:
-        """Create a topic."""
+    def topic(self, name: str | None = None, partitions: int = 1) -> Topic:
+        """Create a topic; by default under a name of its own."""
+        name = name or f"orders-{uuid.uuid4().hex[:8]}"
         return TopicStore(self._root).create(name, partitions=partitions)[0]
 
     def append(
@@ -66,7 +68,7 @@ class LogBuilder:
             given[partition] = offsets
             self._next[topic.topic_id, partition] = first + len(some)
             count = len(some)
-            columns = {
+            columns: dict[str, Sequence[Any]] = {
                 "topic": [topic.topic] * count,
                 "topic_id": [topic.topic_id] * count,
                 "partition": [partition] * count,
