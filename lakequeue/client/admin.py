@@ -48,7 +48,7 @@ class Admin:
         self._ingest = Nodes(urls)
         self._consumer = Nodes(consumer_urls)
         self._timeout_s = timeout_s
-        self._http = drive.open_http({})
+        self._http = drive.open_http({}, self._ingest.urls + self._consumer.urls)
         self._closing = False
         self._bell = drive.new_bell()
 

@@ -133,7 +133,7 @@ class Consumer(_Base):
         self._bell: drive.Bell | None = None
         super().__init__(topics, group, options)
         self._bell = drive.Bell(self._core.lock)
-        self._http = drive.open_http(self._headers)
+        self._http = drive.open_http(self._headers, self._core.nodes.urls)
         self._fetcher: threading.Thread | None = None
         self._keeper: threading.Thread | None = None
         self._closed = False
@@ -246,7 +246,7 @@ class AsyncConsumer(_Base):
     ) -> None:
         self._bell = drive_async.AsyncBell()
         super().__init__(topics, group, options)
-        self._http = drive_async.open_http(self._headers)
+        self._http = drive_async.open_http(self._headers, self._core.nodes.urls)
         self._tasks: list[asyncio.Task[None]] = []
         self._closed = False
 

@@ -83,7 +83,7 @@ class Consuming:
         self.error: LakequeueError | None = None
         """Why consuming has ended by itself."""
         self.lock = threading.RLock()
-        self._nodes = nodes
+        self.nodes = nodes
         self._group_path = f"/v1/groups/{group}"
         self._join_request = join
         self._options = options
@@ -164,7 +164,7 @@ class Consuming:
     def _join(self, policy: Policy) -> Script[None]:
         body = self._join_request.model_dump(by_alias=True, exclude_none=True)
         request = Request("POST", f"{self._group_path}/members", body=orjson.dumps(body))
-        answer = yield from call(self._nodes, request, self._now, policy)
+        answer = yield from call(self.nodes, request, self._now, policy)
         joined = _read(JoinAnswer, answer.reply)
         member = Member(
             joined.member_id, Nodes(answer.node), joined.session_timeout_ms / 1000, self._now()
@@ -301,7 +301,7 @@ class Consuming:
             except TryAgain as error:
                 attempt += 1
                 failing_since = self._now() if failing_since is None else failing_since
-                elsewhere = len(self._nodes) > 1 and isinstance(error, Unreachable | NotReady)
+                elsewhere = len(self.nodes) > 1 and isinstance(error, Unreachable | NotReady)
                 patience = _ELSEWHERE_AFTER_S if elsewhere else member.session_timeout_s
                 pause = max(pause_before(attempt), error.retry_after_s or 0.0)
                 if self.leaving or self._now() + pause - failing_since > patience:
@@ -319,7 +319,7 @@ class Consuming:
             self.member = None
             lost = self.holding.lose_all(error.detail)
             if isinstance(error, Unreachable | NotReady):
-                self._nodes.leave(member.nodes.current)
+                self.nodes.leave(member.nodes.current)
         self._status(f"{error.detail}; joining again")
         self._tell_lost(lost)
         self._ring()

@@ -59,7 +59,7 @@ class Delivering:
         self._on_ack = on_ack
         self._on_error = on_error
         self._outboxes: dict[str, Outbox] = {}
-        self._closed = False
+        self.closed = False
 
     # -- the caller's side ----------------------------------------------------------------------
 
@@ -112,7 +112,7 @@ class Delivering:
     def close(self) -> None:
         """No more sends; scripts end when their outbox is empty."""
         with self.lock:
-            self._closed = True
+            self.closed = True
             for outbox in self._outboxes.values():
                 outbox.closed = True
         self._ring()
@@ -129,7 +129,7 @@ class Delivering:
             return error
 
     def _refuse_when_closed(self) -> None:
-        if self._closed:
+        if self.closed:
             raise NotReady("the producer is closed", hint="make a new one", stored="no")
 
     # -- the sender's side ----------------------------------------------------------------------

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import ssl
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import httpx2
@@ -36,11 +37,24 @@ def new_bell() -> Bell:
     return Bell(threading.RLock())
 
 
-def open_http(headers: dict[str, str]) -> httpx2.Client:
+def open_http(headers: dict[str, str], urls: Sequence[str]) -> httpx2.Client:
     """A client for loopback and data-centre use: no proxy from the environment."""
-    return httpx2.Client(
-        headers=headers, timeout=timeout_of(30.0), follow_redirects=False, trust_env=False
-    )
+    return httpx2.Client(**client_args(headers, urls))
+
+
+def client_args(headers: dict[str, str], urls: Sequence[str]) -> dict[str, Any]:
+    """Keyword arguments of httpx2's clients."""
+    args = {
+        "headers": headers,
+        "timeout": timeout_of(30.0),
+        "follow_redirects": False,
+        "trust_env": False,
+    }
+    if not any(url.startswith("https:") for url in urls):
+        # Reading all certificates takes longer than a request. Without them a redirect to https
+        # fails, which is right: it would leave what was configured.
+        args["verify"] = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    return args
 
 
 def timeout_of(read_s: float) -> httpx2.Timeout:

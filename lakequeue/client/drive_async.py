@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import httpx2
 
-from lakequeue.client.drive import reply_of, request_args, timeout_of, unanswered
+from lakequeue.client.drive import client_args, reply_of, request_args, unanswered
 from lakequeue.client.effects import Effect, Http, Script, Unanswered
 
 T = TypeVar("T")
@@ -43,11 +43,9 @@ class AsyncBell:
         return True
 
 
-def open_http(headers: dict[str, str]) -> httpx2.AsyncClient:
+def open_http(headers: dict[str, str], urls: Sequence[str]) -> httpx2.AsyncClient:
     """A client for loopback and data-centre use: no proxy from the environment."""
-    return httpx2.AsyncClient(
-        headers=headers, timeout=timeout_of(30.0), follow_redirects=False, trust_env=False
-    )
+    return httpx2.AsyncClient(**client_args(headers, urls))
 
 
 async def run(script: Script[T], http: httpx2.AsyncClient, bell: AsyncBell) -> T:

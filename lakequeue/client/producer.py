@@ -106,7 +106,7 @@ class Producer(_Base):
         self._bell: drive.Bell | None = None
         super().__init__(urls, options)
         self._bell = drive.Bell(self._core.lock)
-        self._http = drive.open_http({})
+        self._http = drive.open_http({}, self._core.nodes.urls)
         self._threads: list[threading.Thread] = []
 
     def _ring(self) -> None:
@@ -174,6 +174,8 @@ class Producer(_Base):
 
     def close(self, timeout_s: float | None = None) -> None:
         """Flush, then stop. What is not acknowledged in time is given up."""
+        if self._core.closed:
+            return
         try:
             self.flush(timeout_s)
         finally:
@@ -210,7 +212,7 @@ class AsyncProducer(_Base):
     ) -> None:
         self._bell = drive_async.AsyncBell()
         super().__init__(urls, options)
-        self._http = drive_async.open_http({})
+        self._http = drive_async.open_http({}, self._core.nodes.urls)
         self._tasks: list[asyncio.Task[None]] = []
 
     def _ring(self) -> None:
@@ -262,6 +264,8 @@ class AsyncProducer(_Base):
 
     async def close(self, timeout_s: float | None = None) -> None:
         """Flush, then stop. What is not acknowledged in time is given up."""
+        if self._core.closed:
+            return
         try:
             await self.flush(timeout_s)
         finally:

@@ -1,0 +1,1 @@
+"""Sensors that send readings and controllers that act on them."""

@@ -1,0 +1,44 @@
+"""What sensors and controllers agree on: names, addresses, and waiting for the queue."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+
+from lakequeue import Admin
+from lakequeue.errors import TryAgain
+
+INGEST_URLS = os.environ.get("IOT_INGEST_URLS", "http://127.0.0.1:8080").split(",")
+CONSUMER_URLS = os.environ.get("IOT_CONSUMER_URLS", "http://127.0.0.1:8081").split(",")
+
+
+def topic_of(sensor: str) -> str:
+    """The topic of sensor `temp_1`: one each, so that a controller reads nothing else."""
+    return f"iot.{sensor}"
+
+
+def stop_on_signals() -> threading.Event:
+    """Set by Ctrl-C and SIGTERM: whoever waits for it closes cleanly."""
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    return stop
+
+
+def ensure_topic(sensor: str, stop: threading.Event) -> bool:
+    """Create the sensor's topic if it is not there; wait for the queue. False: told to stop."""
+    said = False
+    with Admin(INGEST_URLS, CONSUMER_URLS, timeout_s=1.0) as admin:
+        while not stop.is_set():
+            try:
+                # One partition: the readings of a sensor are in order, and of several controllers
+                # of it one works while the others stand by.
+                admin.create_topic(topic_of(sensor), partitions=1, if_not_exists=True)
+                return True
+            except TryAgain as error:
+                if not said:
+                    print(f"waiting for the queue: {error.detail}", flush=True)
+                said = True
+                stop.wait(1.0)
+    return False

@@ -1,0 +1,174 @@
+"""What people type, and what they read: the rules of the command line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from lakequeue.cli.app import app, exit_code
+from lakequeue.cli.config import source_of
+from lakequeue.cli.consume import End, as_document, render
+from lakequeue.cli.group import rows_of
+from lakequeue.cli.options import Position, duration_ms_of, micros_of, position_of
+from lakequeue.cli.output import plain_table
+from lakequeue.cli.produce import As, line_of
+from lakequeue.client.message import Message
+from lakequeue.errors import (
+    Broken,
+    EpochSuperseded,
+    InvalidRequest,
+    LakequeueError,
+    Overloaded,
+    UnknownTopic,
+)
+from lakequeue.wire import GroupDescription
+
+
+def message(**changes: Any) -> Message:
+    raw = {
+        "topic": "orders",
+        "partition": 1,
+        "offset": 7,
+        "key": "k",
+        "value": {"a": 1},
+        "headers": [{"key": "h", "value": "x"}],
+        "timestamp": 1_359_615_600_123_456,
+        "receipt": "r",
+    }
+    return Message(raw | changes, 1, 1, lambda _m, _t: None)
+
+
+@pytest.mark.parametrize(
+    ("text", "position"),
+    [
+        ("earliest", Position("earliest")),
+        ("latest", Position("latest")),
+        ("42", Position("offset", offset=42)),
+        ("-10", Position("latest", shift=-10)),
+        ("@2013-01-31T07:00:00Z", Position("time", time=1_359_615_600_000_000)),
+        ("2013-01-31T07:00:00+00:00", Position("time", time=1_359_615_600_000_000)),
+        ("@1359615600000", Position("time", time=1_359_615_600_000_000)),
+    ],
+)
+def test_positions(text: str, position: Position) -> None:
+    assert position_of(text, relative_to="latest") == position
+
+
+def test_a_shift_is_relative_to_what_the_command_says() -> None:
+    assert position_of("+5", relative_to="committed") == Position("committed", shift=5)
+
+
+@pytest.mark.parametrize("bad", ["", "soon", "@", "@yesterday", "1.5", "--5"])
+def test_bad_positions_say_what_is_possible(bad: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        position_of(bad, relative_to="latest")
+    assert caught.value.hint
+
+
+def test_times_and_durations() -> None:
+    assert micros_of("1970-01-01T00:00:01Z") == 1_000_000
+    assert [duration_ms_of(t) for t in ("500ms", "30s", "10m", "12h", "7d")] == [
+        500,
+        30_000,
+        600_000,
+        43_200_000,
+        604_800_000,
+    ]
+    assert duration_ms_of(None) is None
+    with pytest.raises(InvalidRequest):
+        duration_ms_of("7")
+
+
+def test_formats_are_those_of_kcat() -> None:
+    assert render(r"%t/%p@%o %k: %s\n", message()) == 'orders/1@7 k: {"a":1}\n'
+    assert render(r"%T\t%h %S %% %x", message()) == "1359615600123\th=x 7 % %x"
+    assert render("%s", message(value=None)) == ""
+    binary = message(value=None, value_base64="AP8=")
+    assert render("%s", binary) == "AP8="
+    assert as_document(binary)["value_base64"] == "AP8="
+    assert as_document(message())["value"] == {"a": 1}
+
+
+def test_lines_are_split_at_the_first_delimiter() -> None:
+    assert line_of("a:b:c", 1, ":", None, As.TEXT) == ("a", "b:c")
+    assert line_of("a:b", 1, None, "fixed", As.TEXT) == ("fixed", "a:b")
+    assert line_of('k\t{"n": 1}', 1, "\t", None, As.JSON) == ("k", {"n": 1})
+
+
+def test_bad_lines_are_named() -> None:
+    with pytest.raises(InvalidRequest, match="line 3 has no ':'"):
+        line_of("nothing", 3, ":", None, As.TEXT)
+    with pytest.raises(InvalidRequest, match="line 4 is not JSON"):
+        line_of("{", 4, None, None, As.JSON)
+
+
+def test_the_end_is_where_it_was_at_the_start() -> None:
+    end = End({("orders", 0): 0, ("orders", 1): 8, ("orders", 2): 5}, {("orders", 2): 5})
+    owned = {("orders", p) for p in range(3)}
+    assert not end.reached(owned)
+    assert end.reached({("orders", 0), ("orders", 2)})
+    end.seen(message(offset=6))
+    assert not end.reached(owned)
+    end.seen(message(offset=7))
+    end.seen(message(offset=8))
+    assert end.reached(owned)
+
+
+def test_group_rows_and_plain_tables() -> None:
+    group = GroupDescription.model_validate(
+        {
+            "group": "billing",
+            "partitions": [
+                {
+                    "topic": "orders",
+                    "partition": 0,
+                    "committed_offset": 3,
+                    "end_offset": 5,
+                    "lag": 2,
+                    "owner": "m1",
+                    "epoch": 4,
+                    "lease_expires_ms": 1500,
+                }
+            ],
+            "members": [{"member_id": "m1", "host": "box"}],
+        }
+    )
+    (row,) = rows_of(group)
+    assert row == ("billing", "orders", 0, 3, 5, 2, "m1", "box", 4, "1.5s")
+    assert plain_table(("A", "BBB"), [["long", "x"]]) == "A     BBB\nlong  x\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(UnknownTopic("x"), 8), (Overloaded("x"), 9), (EpochSuperseded("x"), 10), (Broken("x"), 1)],
+)
+def test_exit_codes(error: LakequeueError, code: int) -> None:
+    assert exit_code(error) == code
+
+
+def test_settings_name_their_source() -> None:
+    sources = {"environment": {"ingest": {"port": "1"}}, "lakequeue.toml": {"root": "/q"}}
+    assert source_of("ingest.port", sources) == "environment"
+    assert source_of("ingest.host", sources) == "default"
+    assert source_of("root", sources) == "lakequeue.toml"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "",
+        "topic create",
+        "topic alter",
+        "produce",
+        "consume",
+        "group seek",
+        "config show",
+        "job run",
+    ],
+)
+def test_every_command_explains_itself(command: str) -> None:
+    result = CliRunner().invoke(app, [*command.split(), "--help"])
+    assert result.exit_code == 0
+    assert "Usage" in result.output
