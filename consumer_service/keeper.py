@@ -12,7 +12,6 @@ import threading
 from collections.abc import Callable
 
 import structlog
-from kazoo.exceptions import KazooException
 
 from consumer_service.held import Held, Holdings
 from consumer_service.journal import Journal
@@ -23,6 +22,7 @@ from consumer_service.takeover import Start, Takeover
 from coordination import leases, membership
 from coordination.controller import GroupAssignment, read_assignment
 from coordination.leases import Owner
+from coordination.requests import UnexpectedAnswer
 from coordination.session import Session
 from lakequeue.clock import boot_seconds
 from lakequeue.errors import LakequeueError
@@ -104,7 +104,7 @@ class Keeper:
         try:
             what()
             self.failure = None
-        except (LakequeueError, KazooException) as e:
+        except (LakequeueError, UnexpectedAnswer) as e:
             # ZooKeeper or storage is away: readiness shows it, and it is tried again.
             if self.failure is None:
                 log.warning("keeper.failed", error=str(e))

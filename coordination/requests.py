@@ -15,6 +15,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import (
     ConnectionClosedError,
     ConnectionLoss,
+    KazooException,
     NodeExistsError,
     NoNodeError,
     OperationTimeoutError,
@@ -32,6 +33,8 @@ AWAY = (
     SessionExpiredError,
 )
 """What the client library raises when a request was not sent or its outcome is unknown."""
+UnexpectedAnswer = KazooException
+"""What passes through `Requests.call`: for a loop that goes on whatever the server answers."""
 
 
 class Requests:
