@@ -189,7 +189,7 @@ class GroupOffsetsWriter:
                 )
             try:
                 self._table.commit([Txn(OFFSETS_TXN, epoch << _COUNTER_BITS)], {"epoch": epoch})
-            except CommitConflict:
+            except (CommitConflict, TailLost):
                 continue
             self._epoch, self._counter = epoch, 0
             return _folded(self._table)
@@ -221,7 +221,7 @@ class GroupOffsetsWriter:
                     ],
                     {"epoch": self._epoch, "counter": self._counter, "rows": len(states)},
                 )
-            except CommitConflict:
+            except (CommitConflict, TailLost):
                 self._check_epoch(add)
                 continue
             reach(Step.FOLD_COMMITTED)

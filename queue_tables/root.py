@@ -52,7 +52,7 @@ class QueueRoot:
         queue_id = _read_format(store)
         for table in TABLES.values():
             if not table.sharded:
-                create_table(store, table.name, table)
+                create_table(store, table.name, table, dict(table.properties))
                 verify_schema(TableLog(store, table.name, keep_files=False).open(), table)
         return cls(store, queue_id)
 

@@ -67,6 +67,8 @@ class Table:
     sharded: bool = False
     stats: tuple[str, ...] = ()
     """Columns whose minimum and maximum stand in each file's statistics."""
+    properties: tuple[tuple[str, str], ...] = ()
+    """Delta table properties at creation."""
 
     @property
     def arrow(self) -> pa.Schema:
@@ -198,6 +200,11 @@ GROUP_OFFSETS = Table(
             "holders", "holders", "each shard's newest word on it: taken (true) or fenced (false)"
         ),
         Column("changed_at", "timestamp", "time of the newest fact"),
+    ),
+    # Each fold replaces the one file: what was replaced must not pile up in checkpoints.
+    properties=(
+        ("delta.deletedFileRetentionDuration", "interval 1 hours"),
+        ("delta.logRetentionDuration", "interval 1 hours"),
     ),
 )
 

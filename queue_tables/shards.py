@@ -15,7 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakequeue.clock import hour_of
-from lakequeue.errors import CommitConflict, CorruptTable, LakequeueError, ShardSealed
+from lakequeue.errors import (
+    CommitConflict,
+    CorruptTable,
+    LakequeueError,
+    ShardSealed,
+    TailLost,
+)
 from lakequeue.records import ShardName, Stamp, Version, checked_name
 from lakequeue.steps import Step, reach
 from queue_tables.delta_log import Action, Add, Commit, Metadata, Txn, commit_path, parse
@@ -114,6 +120,13 @@ class ShardWriter:
                 if not self._may_go_on(foreign):
                     conflict.extra["commits"] = tuple(foreign)
                     raise
+            except TailLost as lost:
+                # Asleep for so long that a seal or a fence may have come and been cleaned up.
+                raise ShardSealed(
+                    f"shard {self.name} went on without this process: {lost.detail}",
+                    hint="open a new incarnation and send again",
+                    stored=lost.stored,
+                ) from lost
 
     def _refuse_if_sealed(self) -> None:
         # The seal is met as a conflict once; after that this handle is past it, and its next

@@ -22,6 +22,7 @@ from lakequeue.errors import (
     SchemaDrift,
     StorageFull,
     StorageUnavailable,
+    TailLost,
 )
 from lakequeue.records import Version
 from queue_tables.delta_log import (
@@ -33,7 +34,6 @@ from queue_tables.delta_log import (
     Protocol,
     commit_path,
     encode,
-    parse,
 )
 from queue_tables.schemas import Table
 from queue_tables.snapshot import Snapshot, load_snapshot
@@ -100,18 +100,25 @@ class TableLog:
         """Commit at exactly `version + 1`; durable when it returns.
 
         `info` becomes the commit's `lakequeue` object. Raises `CommitConflict` with the foreign
-        `commits`, already applied to this handle; `StorageFull` and `StorageUnavailable` say by
-        `stored` whether the commit may have landed ("unknown") or not ("no").
+        `commits`, already applied to this handle; `TailLost`, with the handle opened anew, if
+        commits this handle has not seen were cleaned up; `StorageFull` and `StorageUnavailable`
+        say by `stored` whether the commit may have landed ("unknown") or not ("no").
         """
         provenance = CommitInfo(
             lakequeue=info or {},
             timestamp=time.time_ns() // 1_000_000,
             txn_id=uuid.uuid4().hex,
         )
-        data = encode([provenance, *actions])
+        made = [provenance, *actions]
+        data = encode(made)
         version = Version(self.version + 1)
         if not self._put(version, data):
-            foreign = self.refresh()
+            try:
+                foreign = self.refresh()
+            except TailLost as lost:
+                self.open()
+                lost.stored = "no"
+                raise
             if not foreign:
                 raise StorageUnavailable(
                     f"{self.path}: version {version} exists, and could not be read",
@@ -124,9 +131,31 @@ class TableLog:
                 stored="no",
                 commits=tuple(foreign),
             )
-        self._snapshot.apply(parse(version, data))
+        self._refuse_a_gap(version)
+        self._snapshot.apply(Commit(version, tuple(made)))
         self._tail = Tail(self.store, self.path, version)
         return version
+
+    def _refuse_a_gap(self, version: Version) -> None:
+        # A handle that slept past the retention of commits may find the next name free because
+        # the commit of that name was cleaned up: ours would lie there and never be read. Clean-up
+        # goes from old to new and never takes the newest, so then the one before is gone too.
+        if version == 0 or self.store.exists(commit_path(self.path, version - 1)):
+            return
+        newest = load_snapshot(self.store, self.path, keep_files=False).version
+        if newest == version:
+            return
+        # Without a commit right behind ours it is certain that ours is read by nobody.
+        unread = not self.store.exists(commit_path(self.path, version + 1))
+        if unread:
+            self.store.delete(commit_path(self.path, version))
+        self.open()
+        raise TailLost(
+            f"{self.path}: version {version} was committed and cleaned up long ago, the newest is"
+            f" {self.version}",
+            hint="judge the table as it is now, then commit again",
+            stored="no" if unread else "unknown",
+        )
 
     def _put(self, version: Version, data: bytes) -> bool:
         """True: our commit is version `version`, durably. False: another's is."""

@@ -243,8 +243,13 @@ class TopicStore:
                 sequence = self._table.txns.get("topics", 0) + 1
                 try:
                     self._table.commit([add, Txn("topics", sequence)], {"topic": name})
-                except CommitConflict as conflict:
-                    self._apply(conflict.commits)
+                except (CommitConflict, TailLost) as other:
+                    if other.stored == "no":
+                        self._store.delete(f"{TOPICS.name}/{add.path}")
+                    if isinstance(other, CommitConflict):
+                        self._apply(other.commits)
+                    else:
+                        self._reload()
                     continue
                 self._remember(row)
                 self._index()

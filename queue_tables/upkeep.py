@@ -8,13 +8,18 @@ elected leader, or the owner of the shard. Two at once would write the same file
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from deltalake import DeltaTable
+from deltalake import DeltaTable, PostCommitHookProperties
 from deltalake.exceptions import DeltaError
 
 from lakequeue.errors import StorageUnavailable
 from lakequeue.records import Version
 from queue_tables.root import QueueRoot
+from queue_tables.schemas import GROUP_OFFSETS
+
+_NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 
 
 def checkpoint_table(root: QueueRoot, table_path: str) -> Version:
@@ -25,12 +30,49 @@ def checkpoint_table(root: QueueRoot, table_path: str) -> Version:
     """
     if not root.store.names(f"{table_path}/_delta_log"):
         raise FileNotFoundError(f"no Delta table at {table_path}")
-    try:
+    return _checkpoint(root, table_path, DeltaTable(f"{root.uri}/{table_path}"))
+
+
+def trim_table(root: QueueRoot, table_path: str, keep_hours: int = 1) -> Version:
+    """Remove what a table that is rewritten whole leaves behind; the version checkpointed.
+
+    Data files that were replaced more than `keep_hours` ago go, and commit files older than the
+    table's `delta.logRetentionDuration` that a checkpoint stands for. Only for tables that nobody
+    tails (`group_offsets`): commits of the others are what their readers live by. Puts two
+    commits of its own into the table. Raises as `checkpoint_table` does.
+    """
+    if table_path != GROUP_OFFSETS.name:
+        raise ValueError(f"{table_path} is tailed: its commits are not to be removed")
+    with _translated(table_path):
         table = DeltaTable(f"{root.uri}/{table_path}")
-        table.create_checkpoint()
+        table.vacuum(
+            retention_hours=keep_hours,
+            dry_run=False,
+            enforce_retention_duration=False,
+            post_commithook_properties=_NO_HOOKS,
+        )
+    # A checkpoint that is not durable must not be all that is left of the commits.
+    version = _checkpoint(root, table_path, table)
+    with _translated(table_path):
+        table.cleanup_metadata()
+    return version
+
+
+@contextmanager
+def _translated(table_path: str) -> Iterator[None]:
+    try:
+        yield
     except (DeltaError, OSError) as error:
-        raise StorageUnavailable(f"checkpoint of {table_path} failed: {error}") from error
-    version = Version(table.version())
+        raise StorageUnavailable(
+            f"upkeep of {table_path} failed: {error}", hint="it is tried again later"
+        ) from error
+
+
+def _checkpoint(root: QueueRoot, table_path: str, table: DeltaTable) -> Version:
+    with _translated(table_path):
+        table.update_incremental()
+        table.create_checkpoint()
+        version = Version(table.version())
     _make_durable(root, table_path, version)
     return version
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
 
+from lakequeue.records import Epoch, Offset, Partition, ShardName, Stamp, TopicId
+from queue_tables.facts import Fact, Kind, fold
+from queue_tables.group_state import GroupOffsetsWriter, GroupStateReader, read_group_offsets
 from queue_tables.root import QueueRoot
 from queue_tables.snapshot import load_snapshot
 from queue_tables.table import TableLog
 from queue_tables.topics import TopicStore
-from queue_tables.upkeep import checkpoint_table
+from queue_tables.upkeep import checkpoint_table, trim_table
 
 
 @pytest.fixture
@@ -60,3 +64,31 @@ def test_delta_rs_reads_what_the_queue_committed(root: QueueRoot) -> None:
 def test_a_table_that_is_not_there_is_named(root: QueueRoot) -> None:
     with pytest.raises(FileNotFoundError, match="inbox/none-1"):
         checkpoint_table(root, "inbox/none-1")
+
+
+def test_trimming_leaves_the_newest_fold_and_its_positions(root: QueueRoot) -> None:
+    fact = Fact(Kind.COMMITTED, "g", "orders", TopicId("t1"), Partition(0), 0, Epoch(1), Offset(5))
+    states = fold({}, [fact])
+    writer = GroupOffsetsWriter(root)
+    writer.begin(Epoch(1))
+    for stamp in range(8):
+        writer.commit(states, {ShardName("c-1"): Stamp(stamp)})
+    reader = GroupStateReader(root)
+    trim_table(root, "group_offsets", keep_hours=0)
+    assert sum(n.endswith(".parquet") for n in root.store.names("group_offsets")) == 1
+    # Commits go when a checkpoint that is itself older than their retention stands for them.
+    log = Path(root.uri) / "group_offsets" / "_delta_log"
+    for path in log.iterdir():
+        os.utime(path, (1_600_000_000, 1_600_000_000))
+    trim_table(root, "group_offsets", keep_hours=0)
+    assert sum(path.suffix == ".json" for path in log.iterdir()) <= 3
+    assert read_group_offsets(root) == (states, {ShardName("c-1"): Stamp(7)})
+    assert reader.read().states == states
+    writer.commit(states, {ShardName("c-1"): Stamp(9)})
+    assert read_group_offsets(root) == (states, {ShardName("c-1"): Stamp(9)})
+    assert GroupOffsetsWriter(root).recorded_epoch == 1
+
+
+def test_a_table_that_is_tailed_is_not_trimmed(root: QueueRoot) -> None:
+    with pytest.raises(ValueError, match="is tailed"):
+        trim_table(root, "log")
