@@ -135,6 +135,7 @@ class Leader:
         while not self._stopping.wait(UPKEEP_S):
             self._check_superseded(epoch)
             self._work.upkeep(None)
+            log.debug("trigger", job=self._work.name, **self._query.progress())
 
     def _check_superseded(self, epoch: Epoch) -> None:
         """An idle leader would not meet the newer epoch in its table: ask who leads."""

@@ -35,6 +35,7 @@ class ShardQuery:
         self._options = options
         self._process = process
         self._file = TermFile(options.folder, options.kind)
+        self._query: StreamingQuery | None = None
         self._checkpoint = options.folder
         self._available_now = False
         self._batch = threading.Lock()
@@ -72,7 +73,7 @@ class ShardQuery:
     def _keep_running(self) -> None:
         try:
             for attempt in range(_START_ATTEMPTS):
-                query = self._start_query(attempt)
+                query = self._query = self._start_query(attempt)
                 try:
                     query.awaitTermination()
                 except StreamingQueryException as error:
@@ -88,6 +89,11 @@ class ShardQuery:
                 self.error = error
         finally:
             self.ended.set()
+
+    def progress(self) -> dict[str, int]:
+        """Milliseconds of each phase of the newest trigger that had data, as Spark reports them."""
+        newest = self._query.lastProgress if self._query is not None else None
+        return dict(newest["durationMs"]) if newest else {}
 
     def _start_query(self, attempt: int) -> StreamingQuery:
         frame = (
@@ -106,6 +112,8 @@ class ShardQuery:
 
     def _on_batch(self, frame: DataFrame, _batch_id: int) -> None:
         rows = frame.toArrow()
+        if rows.num_rows == 0:
+            return  # the rehearsal
         with self._batch:
             try:
                 self._process(frame.sparkSession, rows)

@@ -98,7 +98,8 @@ def judge(root: QueueRoot, *, complete: bool = True) -> None:
         sent = inbox[_place(row)]
         assert all(row[c] == sent[c] for c in _COPIED), f"changed on the way: {_place(row)}"
     _judge_offsets(log, txns)
-    _judge_ids(log, rejects)
+    # Rejects of a batch stand before its rows do.
+    _judge_ids(log, [row for row in rejects if _place(row) in passed])
 
 
 def _judge_offsets(log: list[Row], txns: dict[str, int]) -> None:
