@@ -132,7 +132,7 @@ class EmbeddedZooKeeper:
         """Whether the child lives."""
         return self._process is not None and self._process.poll() is None
 
-    def start(self, timeout_s: float = 30.0) -> None:
+    def start(self, timeout_s: float = 60.0) -> None:
         """Start the server and return when it serves. Raises `CoordinationUnavailable`."""
         if self.running:
             return
