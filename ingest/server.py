@@ -20,6 +20,7 @@ from gunicorn.errors import HaltServer
 from gunicorn.workers.gthread import ThreadWorker
 
 from ingest.app import create_app
+from ingest.lean import let_arrow_go_without_pandas
 from ingest.node import IngestNode
 from lakequeue.errors import LakequeueError, RootUnusable
 from lakequeue.parent import die_with_parent
@@ -100,6 +101,7 @@ class Server(BaseApplication):  # type: ignore[misc] # gunicorn ships no types
 
     def load(self) -> Any:
         """In the worker: open the root and a shard, and say that we are ready."""
+        let_arrow_go_without_pandas()
         try:
             node = IngestNode(self._settings, self._node, self.url)
         except LakequeueError as e:

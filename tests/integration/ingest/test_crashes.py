@@ -51,7 +51,7 @@ class Senders:
 
 
 def check_nothing_lost(root: Path, senders: Senders) -> list[str]:
-    stored = inbox_rows(root)["message_id"].to_pylist()
+    stored: list[str] = inbox_rows(root)["message_id"].to_pylist()
     assert senders.acknowledged <= set(stored)
     assert set(stored) <= senders.sent
     assert len(stored) == len(set(stored))
