@@ -36,7 +36,10 @@ def write_data_file(
 
     Rows keep their order. Nothing refers to the file until the returned `Add` is committed.
     """
-    rows = table.select(declared.file_arrow.names).cast(declared.file_arrow)
+    schema = declared.file_arrow
+    rows = table.select(schema.names)
+    if not rows.schema.equals(schema):
+        rows = rows.cast(schema)
     sink = pa.BufferOutputStream()
     pq.write_table(
         rows,

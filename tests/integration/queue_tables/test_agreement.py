@@ -261,7 +261,7 @@ def test_a_sealed_shard_reads_the_same(tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(300)  # the first one starts the session
+@pytest.mark.timeout(600)  # the first one starts the session
 def test_spark_reads_every_column_as_it_was_written(
     spark: SparkSession, tmp_path: Path, log: TableLog
 ) -> None:
@@ -280,7 +280,7 @@ def test_spark_reads_every_column_as_it_was_written(
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(300)  # the first one starts the session
+@pytest.mark.timeout(600)  # the first one starts the session
 def test_spark_agrees_on_filters_by_statistics_and_after_a_checkpoint(
     spark: SparkSession, tmp_path: Path, store: Store, log: TableLog
 ) -> None:
@@ -297,7 +297,7 @@ def test_spark_agrees_on_filters_by_statistics_and_after_a_checkpoint(
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(300)  # the first one starts the session
+@pytest.mark.timeout(600)  # the first one starts the session
 def test_spark_sees_the_declared_schema_of_every_table(
     spark: SparkSession, tmp_path: Path, store: Store
 ) -> None:
