@@ -200,9 +200,14 @@ class Member:
 
     def wait_owned(self, *counts: int) -> list[int]:
         """Wait until it owns one of these numbers of partitions."""
-        return wait_for(
-            lambda: owned if len(owned := self.owned()) in counts else None, f"owns {counts}"
-        )
+        owned: list[int] = []
+
+        def owns() -> bool:
+            owned[:] = self.owned()
+            return len(owned) in counts
+
+        wait_for(owns, f"owns {counts}")
+        return owned
 
     def leave(self) -> None:
         """Leave the group."""

@@ -1,0 +1,104 @@
+"""The cursor of a partition: what acks move it, and what they may not."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from consumer_service.cursor import Cursor
+from lakequeue.errors import InvalidRequest, OffsetOutOfRange, SkippedRecords
+
+
+def delivered(start: int, following: int) -> Cursor:
+    cursor = Cursor(start)
+    cursor.deliver(start, following)
+    return cursor
+
+
+def test_acks_in_order_move_the_position() -> None:
+    cursor = delivered(5, 10)
+    assert cursor.ack([5], through=False) == 6
+    assert cursor.ack([7, 6], through=False) == 8
+    assert cursor.outstanding
+    assert cursor.ack([8, 9], through=False) == 10
+    assert not cursor.outstanding
+
+
+def test_an_earlier_unacked_record_is_refused_and_nothing_changes() -> None:
+    cursor = delivered(0, 5)
+    with pytest.raises(SkippedRecords, match="offset 3 is acked, and 1 was delivered before"):
+        cursor.ack([0, 3], through=False)
+    assert cursor.accepted == 0
+    assert cursor.ack([3], through=True) == 4
+
+
+def test_a_record_that_was_not_delivered_cannot_be_acked() -> None:
+    with pytest.raises(InvalidRequest, match="below 5"):
+        delivered(0, 5).ack([5], through=True)
+
+
+def test_an_ack_again_is_a_retry() -> None:
+    cursor = delivered(0, 5)
+    cursor.ack([0, 1], through=False)
+    assert cursor.ack([0], through=False) == 2
+
+
+def test_expired_records_are_no_skipped_ones() -> None:
+    cursor = delivered(0, 2)
+    cursor.skip_to(10)
+    cursor.deliver(10, 12)
+    assert cursor.ack([0, 1, 10], through=False) == 11
+    assert cursor.gaps == {}
+    cursor = Cursor(0)
+    cursor.skip_to(10)
+    assert not cursor.outstanding
+    cursor.deliver(10, 12)
+    assert cursor.ack([10], through=False) == 11
+
+
+def test_a_position_may_run_ahead_up_to_the_end_and_never_back() -> None:
+    cursor = delivered(0, 3)
+    assert cursor.commit_to(8, end=9) == 8
+    assert cursor.delivered == 8
+    assert cursor.commit_to(2, end=9) == 8
+    with pytest.raises(OffsetOutOfRange, match="past the end 9"):
+        cursor.commit_to(10, end=9)
+
+
+def test_taking_a_delivery_back_never_goes_below_what_is_acked() -> None:
+    cursor = delivered(0, 6)
+    cursor.ack([0, 1, 2], through=False)
+    cursor.rewind(1)
+    assert cursor.delivered == 3
+    cursor.rewind(9)
+    assert cursor.delivered == 3
+
+
+def test_delivery_never_steps_back() -> None:
+    with pytest.raises(ValueError, match="delivery of 2"):
+        delivered(0, 5).deliver(2, 6)
+
+
+def test_the_positions_keep_their_order_whatever_happens() -> None:
+    seed = random.randrange(1 << 30)
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    for _ in range(200):
+        cursor, end = Cursor(0), 0
+        for _ in range(40):
+            end += rng.randrange(3)
+            match rng.randrange(5):
+                case 0:
+                    start = min(end, cursor.delivered + rng.randrange(2))
+                    cursor.deliver(start, rng.randint(start, end))
+                case 1 if cursor.delivered > cursor.accepted:
+                    cursor.ack([rng.randrange(cursor.accepted, cursor.delivered)], through=True)
+                case 2:
+                    cursor.commit_to(rng.randint(0, end), end)
+                case 3:
+                    cursor.made_durable(rng.randint(cursor.durable, cursor.accepted))
+                case _:
+                    cursor.rewind(rng.randint(0, end))
+            assert cursor.durable <= cursor.accepted <= cursor.delivered
+            assert all(cursor.accepted < to <= cursor.delivered for to in cursor.gaps.values())

@@ -1,0 +1,122 @@
+"""The newest records in memory, and their JSON."""
+
+from __future__ import annotations
+
+import orjson
+import pyarrow as pa
+
+from consumer_service.encode import COLUMNS, records_of
+from consumer_service.segments import Segments, prefix_within, split_partitions
+from consumer_service.tailer import ends_in
+from lakequeue.records import Format, Partition, Record, TopicId, TopicPartition
+from lakequeue.wire import receipt_of, record_to_json
+from queue_tables.schemas import LOG
+from tests.support.rows import rows_of
+
+WHERE = TopicPartition(TopicId("t"), Partition(0))
+
+
+def rows(first: int, count: int, partition: int = 0, size: int = 10) -> pa.Table:
+    columns = {
+        "topic": ["orders"] * count,
+        "topic_id": ["t"] * count,
+        "partition": [partition] * count,
+        "offset": list(range(first, first + count)),
+        "value": [b"x" * size] * count,
+        "key_format": [0] * count,
+        "value_format": [1] * count,
+        "timestamp": [5] * count,
+    }
+    return rows_of(LOG, columns, without=("hour",)).select(COLUMNS)
+
+
+def read(segments: Segments, offset: int, max_rows: int = 100) -> list[int] | None:
+    found = segments.read(WHERE, offset, max_rows, 1 << 20)
+    return None if found is None else found["offset"].to_pylist()
+
+
+def test_a_cursor_in_the_window_is_served_from_memory() -> None:
+    segments = Segments(1 << 20)
+    segments.append(WHERE, rows(5, 3))
+    segments.append(WHERE, rows(8, 2))
+    assert read(segments, 5) == [5, 6, 7, 8, 9]
+    assert read(segments, 7, 2) == [7, 8]
+    assert read(segments, 4) is None
+    assert read(segments, 10) is None
+
+
+def test_a_hole_starts_the_window_anew() -> None:
+    segments = Segments(1 << 20)
+    segments.append(WHERE, rows(0, 3))
+    segments.append(WHERE, rows(9, 2))
+    assert read(segments, 0) is None
+    assert read(segments, 9) == [9, 10]
+
+
+def test_memory_is_bounded_and_the_oldest_goes_first() -> None:
+    segments = Segments(3 * rows(0, 10, size=1_000).nbytes)
+    for n in range(20):
+        segments.append(WHERE, rows(n * 10, 10, size=1_000))
+    assert segments.bytes <= 3 * rows(0, 10, size=1_000).nbytes
+    assert read(segments, 0) is None
+    assert read(segments, 199) == [199]
+
+
+def test_rows_are_split_by_partition() -> None:
+    both = pa.concat_tables([rows(0, 2, 0), rows(7, 3, 1)])
+    assert [p["offset"].to_pylist() for p in split_partitions(both)] == [[0, 1], [7, 8, 9]]
+    assert list(split_partitions(both.slice(0, 0))) == []
+
+
+def test_a_prefix_is_within_both_bounds_and_never_empty() -> None:
+    assert prefix_within(rows(0, 10, size=100), 4, 10_000).num_rows == 4
+    assert prefix_within(rows(0, 10, size=100), 10, 350).num_rows == 3
+    assert prefix_within(rows(0, 10, size=100), 10, 1).num_rows == 1
+
+
+def test_ends_are_read_from_txns() -> None:
+    assert ends_in([("order", 9), ("offset/t/0", 4), ("inbox/n-1", 3)]) == {WHERE: 4}
+
+
+def test_records_have_the_shape_of_the_wire() -> None:
+    values = [(b"k", 1, b"v", 1), (b"\xff", 0, b'{"a":1}', 2), (None, 0, None, 0)]
+    columns = {
+        "topic": ["orders"] * 3,
+        "topic_id": ["t"] * 3,
+        "partition": [0] * 3,
+        "offset": [4, 5, 6],
+        "key": [v[0] for v in values],
+        "key_format": [v[1] for v in values],
+        "value": [v[2] for v in values],
+        "value_format": [v[3] for v in values],
+        "headers": [[{"key": "h", "value": b"x"}], None, []],
+        "timestamp": [1, 2, 3],
+        "message_id": ["m", None, None],
+    }
+    table = rows_of(LOG, columns, without=("hour",)).select(COLUMNS)
+    expected = [
+        record_to_json(
+            Record(
+                "orders",
+                Partition(0),
+                offset,
+                key,
+                value,
+                Format(key_format),
+                Format(value_format),
+                headers=headers,
+                timestamp=timestamp,
+                message_id=message_id,
+            ),
+            receipt_of("t", 0, offset, 8),
+        )
+        for (key, key_format, value, value_format), offset, headers, timestamp, message_id in zip(
+            values,
+            (4, 5, 6),
+            ((("h", b"x"),), (), ()),
+            (1, 2, 3),
+            ("m", None, None),
+            strict=True,
+        )
+    ]
+    assert orjson.dumps(records_of(table, 8)) == orjson.dumps(expected)
