@@ -5,8 +5,9 @@ Spark ends idle workers after a minute; the next batch would then pay half a sec
 
 from __future__ import annotations
 
-import jobs.narrow  # noqa: F401 -- for the forks
 from pyspark.daemon import manager
+
+import jobs.narrow  # noqa: F401 -- for the forks
 
 if __name__ == "__main__":
     manager()

@@ -35,7 +35,9 @@ MakeWork = Callable[[QueueRoot, Settings, Session], tuple[Work, ShardKind, float
 """-> the work, the shards it reads, the least time between two of its batches (seconds)"""
 
 
-def order_work(root: QueueRoot, settings: Settings, session: Session) -> tuple[Work, ShardKind, float]:
+def order_work(
+    root: QueueRoot, settings: Settings, session: Session
+) -> tuple[Work, ShardKind, float]:
     """The order job."""
     bell = Bell(session, "log", settings.coordination.ring_interval_ms)
     return OrderWork(root, settings.order, bell), "inbox", 0.0
@@ -89,7 +91,9 @@ def run(
 class _Process:
     """The parts of one driver process, in the order they are started and ended."""
 
-    def __init__(self, options: JobOptions, works: Sequence[MakeWork], wake: threading.Event) -> None:
+    def __init__(
+        self, options: JobOptions, works: Sequence[MakeWork], wake: threading.Event
+    ) -> None:
         self._options = options
         self._works = works
         self._wake = wake
@@ -99,18 +103,15 @@ class _Process:
         settings = options.settings
         self._root = QueueRoot.open(settings.root)
         self._folder = _fresh_folder(options.work_dir, options.node)
-        assert settings.zookeeper is not None
         self._session = Session(
-            settings.zookeeper, self._root.queue_id, options.node, settings.coordination
+            options.zookeeper, self._root.queue_id, options.node, settings.coordination
         )
 
     def start(self) -> None:
         """Connect, start Spark, become a standby in each job."""
         self._session.start(CONNECT_S)
         register(self._session, "driver", self._options.node, {"pid": os.getpid()})
-        spark = start_session(
-            "lakequeue", self._folder, self._options.settings.order.driver_memory
-        )
+        spark = start_session("lakequeue", self._folder, self._options.settings.order.driver_memory)
         spark.dataSource.register(ShardSource)
         for make in self._works:
             self._start_job(spark, make)
@@ -149,7 +150,8 @@ class _Process:
 
     def end(self, *, asked: bool) -> int:
         """Finish what runs, resign, clean up; the exit code."""
-        errors = [e for e in (*(x.error for x in self._leaders), *(q.error for q in self._queries)) if e]
+        parts: list[Leader | ShardQuery] = [*self._leaders, *self._queries]
+        errors = [part.error for part in parts if part.error]
         code = Exit.STOPPED
         if errors and not asked:
             code = Exit.FENCED if any(isinstance(e, Fenced) for e in errors) else Exit.FAILED

@@ -26,6 +26,7 @@ Mask = npt.NDArray[np.bool_]
 
 _SLACK = 4
 """Ids are kept for 1 + 1/4 windows, so that slightly late rows do not read `log` each time."""
+_ZERO = Stamp(0)
 _NEVER = Stamp(np.iinfo(np.int64).max)
 
 
@@ -111,9 +112,9 @@ def _search(run: Ids, hi: U64, lo: U64, found: Found) -> None:
 class _TopicIds:
     floor: Stamp = _NEVER
     """Every id of `log` with a stamp at or above this is in memory."""
-    keep_from: Stamp = Stamp(0)
+    keep_from: Stamp = _ZERO
     """What the rows judged last may need, and a little more; below it ids may be dropped."""
-    newest: Stamp = Stamp(0)
+    newest: Stamp = _ZERO
     window_us: int = 0
     runs: list[Ids] = field(default_factory=list)
 
@@ -225,7 +226,7 @@ class IdIndex:
             topic.add(Ids.concat(kept))
 
     def add(self, topic_id: TopicId, ids: Ids) -> None:
-        """Ids that were just ordered. Of a topic nobody asked for yet, `log` is read when one does."""
+        """Ids that were just ordered; of a topic nobody asked for yet, `log` is read in time."""
         topic = self._topics.get(topic_id)
         if topic is None or topic.floor == _NEVER:
             return

@@ -12,6 +12,7 @@ to be started again as a standby. While ZooKeeper is away a leader goes on.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -23,6 +24,7 @@ from pyspark.sql import SparkSession
 from coordination.bells import BellListener
 from coordination.election import Election, leader
 from coordination.epochs import next_epoch
+from coordination.registry import nodes
 from coordination.session import Session
 from jobs.query import ShardQuery
 from jobs.term_file import Term
@@ -45,6 +47,8 @@ class Work(ABC):
     """The bell that wakes its source."""
     follows: str
     """The bell that wakes its standby."""
+    reads_from: str
+    """The role of the nodes whose shards it reads."""
 
     @abstractmethod
     def warm(self) -> None:
@@ -67,8 +71,11 @@ class Work(ABC):
         """One batch."""
 
     @abstractmethod
-    def upkeep(self, live_shards: set[str] | None) -> None:
-        """Leading, every few seconds, between batches or beside them."""
+    def upkeep(self, live_nodes: set[str] | None) -> None:
+        """Leading, every few seconds, beside the batches.
+
+        `live_nodes`: those whose shards are read; None while ZooKeeper does not tell.
+        """
 
 
 class Leader:
@@ -128,14 +135,21 @@ class Leader:
         state = {"state": "leading", "epoch": epoch}
         self._say(**{self._work.name: state})
         log.info("leading", job=self._work.name, epoch=epoch)
-        try:
+        with contextlib.suppress(CoordinationUnavailable):
+            # Told for people; nothing depends on it.
             self._election.announce({"epoch": epoch})
-        except CoordinationUnavailable:
-            pass  # told for people; nothing depends on it
         while not self._stopping.wait(UPKEEP_S):
             self._check_superseded(epoch)
-            self._work.upkeep(None)
+            self._work.upkeep(self._live_nodes())
             log.debug("trigger", job=self._work.name, **self._query.progress())
+
+    def _live_nodes(self) -> set[str] | None:
+        if not self._session.trusted():
+            return None
+        try:
+            return set(nodes(self._session, self._work.reads_from))
+        except CoordinationUnavailable:
+            return None
 
     def _check_superseded(self, epoch: Epoch) -> None:
         """An idle leader would not meet the newer epoch in its table: ask who leads."""
@@ -150,5 +164,3 @@ class Leader:
                 f"{self._work.name}: epoch {epoch}, and {other['epoch']} leads now",
                 hint="this process starts again as a standby",
             )
-
-

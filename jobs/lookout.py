@@ -92,12 +92,13 @@ class Lookout:
             shard = self._shards.get(name)
             while shard is not None and shard.truncated and shard.pending[-1].stamp < end:
                 self._read(name, shard, more=True)
-            last = max((s.stamp for s in shard.pending if s.stamp <= end), default=0) if shard else 0
+            pending = shard.pending if shard is not None else []
+            last = max((seen.stamp for seen in pending if seen.stamp <= end), default=0)
             if last != end and end > self._marks.get(name, 0):
                 raise CorruptTable(
                     f"{self._kind} shard {name} has no commit of stamp {end}, which was planned "
                     f"(newest below it: {last})",
-                    hint="was part of the root restored to an older state? restore all of it to one moment",
+                    hint="if a part of the root was restored, restore all of it to one moment",
                 )
         return self._admit({n: e for n, e in plan.items() if e > self._marks.get(n, 0)})
 
@@ -131,8 +132,8 @@ class Lookout:
     def _second_look(self, first: Look) -> list[Seen]:
         """What is visible now and was not in `first`.
 
-        With one growing shard a listing is enough: within a shard stamps rise, so whatever is new there
-        is above what was seen. A shard that the listing finds makes it a full look.
+        With one growing shard a listing is enough: stamps rise within a shard, so whatever is new
+        there is above what was seen. A shard that the listing finds makes it a full look.
         """
         growing = [shard for shard in self._shards.values() if not shard.sealed]
         if len(growing) <= 1 and set(self._root.shards(self._kind)) <= self._shards.keys():
@@ -183,7 +184,9 @@ class Lookout:
 
     # -- planning ---------------------------------------------------------------------------------
 
-    def between(self, start: Mapping[str, int], end: Mapping[str, int]) -> list[Seen]:
+    def between(
+        self, start: Mapping[ShardName, Stamp], end: Mapping[ShardName, Stamp]
+    ) -> list[Seen]:
         """The admitted commits above `start` and up to `end`, in cut order."""
         found = [
             seen
@@ -193,7 +196,7 @@ class Lookout:
         ]
         return sorted(found)
 
-    def done(self, end: Mapping[str, int]) -> None:
+    def done(self, end: Mapping[ShardName, Stamp]) -> None:
         """A batch up to `end` is committed: forget its commits."""
         for name, shard in self._shards.items():
             if shard.admitted:

@@ -93,4 +93,3 @@ def _joined(tables: list[pa.Table], schema: pa.Schema) -> Iterator[pa.RecordBatc
     # Spark takes exactly the declared types, and does not look into dictionary columns.
     joined = pa.concat_tables(tables).cast(schema).combine_chunks()
     yield from joined.to_batches()
-

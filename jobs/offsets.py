@@ -1,4 +1,4 @@
-"""The offsets job alone: `python -m jobs.offsets --root …`, or `spark-submit jobs/offsets.py --root …`."""
+"""The offsets job alone: `python -m jobs.offsets`, or `spark-submit jobs/offsets.py`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 if __package__ in {None, ""}:  # run as a file by spark-submit: find the packages beside it
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from jobs.driver import offsets_work, leave, run
+from jobs.driver import leave, offsets_work, run
 
 
 def main(argv: Sequence[str] | None = None) -> int:

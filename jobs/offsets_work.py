@@ -9,16 +9,23 @@ import pyarrow.compute as pc
 import structlog
 from pyspark.sql import SparkSession
 
+from jobs.checkpoints import Checkpoints
 from jobs.leader import Work
 from jobs.narrow import FENCE
 from jobs.ordering import above
+from jobs.sealing import Sealer
 from jobs.term_file import Term
 from lakequeue.errors import NotReady
-from lakequeue.records import Epoch, ShardName, Stamp
+from lakequeue.records import Epoch, ShardName, Stamp, Version
 from lakequeue.steps import Step, reach
-from queue_tables.facts import Fence, Key, GroupState, fold, from_arrow
+from queue_tables.facts import Fence, GroupState, Key, fold, from_arrow
 from queue_tables.group_state import GroupOffsetsWriter
 from queue_tables.root import QueueRoot
+from queue_tables.schemas import GROUP_OFFSETS
+from queue_tables.upkeep import trim_table
+
+TRIM_EVERY = 300
+"""Commits: each rewrites the table, so this many old files pile up at most."""
 
 log = structlog.get_logger("offsets")
 
@@ -29,10 +36,14 @@ class OffsetsWork(Work):
     name = "offsets"
     hears = "journal"
     follows = "journal"
+    reads_from = "consumer"
 
     def __init__(self, root: QueueRoot) -> None:
         self._root = root
         self._lock = threading.Lock()
+        self._version = Version(0)
+        self._sealer = Sealer(root, "journal")
+        self._checkpoints = Checkpoints(root, GROUP_OFFSETS.name, TRIM_EVERY, trim_table)
         self._writer: GroupOffsetsWriter | None = None
         self._epoch = Epoch(0)
         self._states: dict[Key, GroupState] = {}
@@ -72,13 +83,19 @@ class OffsetsWork(Work):
                 mine = facts.filter(pc.equal(facts["shard"], shard))
                 states = fold(states, from_arrow(mine, ShardName(shard)))
                 folded[ShardName(shard)] = Stamp(pc.max(mine["stamp"]).as_py())
-            states = fold(states, (), fences)
+            # A sealed shard needs no fence any more: it is forgotten as a holder.
+            states = fold(states, (), fences, set(self._sealer.sealed))
             version = self._writer.commit(states, folded)
-            self._states, self._folded = states, folded
+            self._states, self._folded, self._version = states, folded, version
         log.debug("folded", facts=facts.num_rows, states=len(states), version=version)
 
-    def upkeep(self, live_shards: set[str] | None) -> None:
-        """Nothing yet."""
+    def upkeep(self, live_nodes: set[str] | None) -> None:
+        """Trim `group_offsets`; seal journal shards whose node is gone."""
+        with self._lock:
+            folded, version = dict(self._folded), self._version
+        self._checkpoints.look(version)
+        if live_nodes is not None:
+            self._sealer.look(live_nodes, folded)
 
 
 def _fences(rows: pa.Table) -> list[Fence]:

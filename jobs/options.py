@@ -45,6 +45,7 @@ class JobOptions:
     """What a job process was started with."""
 
     settings: Settings
+    zookeeper: str
     node: str
     work_dir: Path
     available_now: bool
@@ -89,7 +90,7 @@ def parse(prog: str, description: str, argv: Sequence[str] | None, role: str) ->
     arm(settings.crash_at)
     _log_to_stderr(settings.log_level)
     node = checked_name(settings.node or f"{role}-{socket.gethostname()}", "node")
-    return JobOptions(settings, node, _work_dir(settings), args.available_now)
+    return JobOptions(settings, settings.zookeeper, node, _work_dir(settings), args.available_now)
 
 
 def _work_dir(settings: Settings) -> Path:

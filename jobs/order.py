@@ -1,4 +1,4 @@
-"""The order job alone: `python -m jobs.order --root …`, or `spark-submit jobs/order.py --root …`."""
+"""The order job alone: `python -m jobs.order`, or `spark-submit jobs/order.py`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 if __package__ in {None, ""}:  # run as a file by spark-submit: find the packages beside it
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from jobs.driver import order_work, leave, run
+from jobs.driver import leave, order_work, run
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -13,12 +13,21 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from jobs.ordering import Batch, Ordered, TopicRule, above, order
 from jobs.order_state import ORDER_TXN, OrderState, order_number
+from jobs.ordering import Batch, Ordered, TopicRule, above, order
 from jobs.rejects import RejectsTable, commit_fenced
 from lakequeue.clock import WallClock, hour_of, wall_micros
 from lakequeue.errors import LeadershipLost
-from lakequeue.records import Epoch, ShardName, Stamp, TopicId, TopicPartition, Version
+from lakequeue.records import (
+    Epoch,
+    Offset,
+    Partition,
+    ShardName,
+    Stamp,
+    TopicId,
+    TopicPartition,
+    Version,
+)
 from lakequeue.steps import Step, reach
 from queue_tables.delta_log import Action, Add, Txn
 from queue_tables.log_writer import PLAN, write_log_files
@@ -115,15 +124,19 @@ class OrderTerm:
             committed - written,
         )
 
-    def close(self) -> None:
-        """End the threads."""
-        self._pool.shutdown(wait=False)
+    @property
+    def rejects_version(self) -> Version:
+        """The newest version of `rejects` that this term has seen."""
+        return self._rejects.version
 
     # -- the parts --------------------------------------------------------------------------------
 
-    def _next_offsets(self, batch: Batch) -> dict[TopicPartition, int]:
+    def _next_offsets(self, batch: Batch) -> dict[TopicPartition, Offset]:
         seen = np.unique(batch.topic.astype(np.int64) << 32 | batch.partition)
-        partitions = [TopicPartition(batch.topics[int(k) >> 32], int(k) & 0xFFFFFFFF) for k in seen]
+        partitions = [
+            TopicPartition(batch.topics[int(key) >> 32], Partition(int(key) & 0xFFFFFFFF))
+            for key in seen
+        ]
         return self._state.next_offsets(partitions)
 
     def _commit_rejects(

@@ -169,10 +169,8 @@ def _by_topic(rows: pa.Table) -> Iterator[tuple[TopicId, Ids]]:
 def _may_hold(add: Add, topic_id: str, from_: int, below: int) -> bool:
     stats = orjson.loads(add.stats) if add.stats else {}
     low, high = stats.get("minValues", {}), stats.get("maxValues", {})
-    if "topic_id" in low and "topic_id" in high and not low["topic_id"] <= topic_id <= high["topic_id"]:
+    if topic_id < low.get("topic_id", topic_id) or topic_id > high.get("topic_id", topic_id):
         return False
     if "stamp" in high and high["stamp"] < from_:
         return False
     return not ("stamp" in low and low["stamp"] >= below)
-
-

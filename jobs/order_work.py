@@ -10,18 +10,21 @@ import structlog
 from pyspark.sql import SparkSession
 
 from coordination.bells import Bell
+from jobs.checkpoints import Checkpoints
 from jobs.executor_writer import write_on_executors
 from jobs.leader import Work
 from jobs.order_batch import OrderTerm, WriteFiles
 from jobs.order_state import OrderState
 from jobs.rejects import RejectsTable
+from jobs.sealing import Sealer
 from jobs.term_file import Term
 from lakequeue.errors import NotReady
-from lakequeue.records import Epoch
+from lakequeue.records import Epoch, Version
 from lakequeue.settings import OrderSettings
 from lakequeue.steps import Step, reach
 from queue_tables.delta_log import Add
 from queue_tables.root import QueueRoot
+from queue_tables.schemas import LOG, REJECTS
 
 log = structlog.get_logger("order")
 
@@ -32,6 +35,7 @@ class OrderWork(Work):
     name = "order"
     hears = "inbox"
     follows = "log"
+    reads_from = "ingest"
 
     def __init__(self, root: QueueRoot, settings: OrderSettings, bell: Bell | None) -> None:
         self._root = root
@@ -40,6 +44,9 @@ class OrderWork(Work):
         self._state = OrderState(root, settings.max_index_ids)
         self._term: OrderTerm | None = None
         self._lock = threading.Lock()
+        self._sealer = Sealer(root, "inbox")
+        self._log_checkpoints = Checkpoints(root, LOG.name, settings.checkpoint_every)
+        self._reject_checkpoints = Checkpoints(root, REJECTS.name, settings.checkpoint_every)
 
     def warm(self) -> None:
         """Load the index of ids."""
@@ -100,5 +107,13 @@ class OrderWork(Work):
 
         return write
 
-    def upkeep(self, live_shards: set[str] | None) -> None:
-        """Nothing yet."""
+    def upkeep(self, live_nodes: set[str] | None) -> None:
+        """Checkpoints of `log` and `rejects`; seals of inbox shards whose node is gone."""
+        with self._lock:
+            version = self._state.log.version
+            watermarks = self._state.watermarks()
+            rejects_version = self._term.rejects_version if self._term else Version(0)
+        self._log_checkpoints.look(version)
+        self._reject_checkpoints.look(rejects_version)
+        if live_nodes is not None:
+            self._sealer.look(live_nodes, watermarks)

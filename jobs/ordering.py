@@ -37,7 +37,7 @@ NARROW = pa.schema(
     ]
 )
 """What a row brings through Spark: no key, value or header. `id_hi`, `id_lo`: the hash of the
-message id, null without one. `file` is relative to the root. `request`: null unless the request is atomic."""
+message id, null without one. `file` is relative to the root. `request`: null unless atomic."""
 
 DUPLICATE = "duplicate"
 TOPIC_GONE = "topic_gone"
@@ -258,9 +258,7 @@ def _duplicates(
     return duplicate, place, hi, lo, has_id
 
 
-def _copies_within(
-    hi: npt.NDArray[np.uint64], lo: npt.NDArray[np.uint64]
-) -> tuple[Index, Index]:
+def _copies_within(hi: npt.NDArray[np.uint64], lo: npt.NDArray[np.uint64]) -> tuple[Index, Index]:
     """Rows that repeat an earlier row's id, and for each the first row with that id."""
     order = np.argsort(hi, kind="stable")
     same_hi = hi[order[1:]] == hi[order[:-1]]

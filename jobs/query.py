@@ -15,7 +15,7 @@ import pyarrow as pa
 import structlog
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from jobs.source import ShardSource, SourceOptions
 from jobs.term_file import Term, TermFile
@@ -79,7 +79,8 @@ class ShardQuery:
                 except StreamingQueryException as error:
                     # Spark gives its Python processes 10 s to start, which a busy machine may
                     # not manage. Nothing was done yet, so the query is just started again.
-                    if self.error or _SLOW_START not in str(error) or attempt + 1 == _START_ATTEMPTS:
+                    slow = _SLOW_START in str(error) and attempt + 1 < _START_ATTEMPTS
+                    if self.error or not slow:
                         raise
                     log.warning("query_start_again", kind=self._options.kind, attempt=attempt)
                     continue

@@ -16,13 +16,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from jobs.ordering import DUPLICATE, Batch, Ordered, TopicRule
 from jobs.order_state import ORDER_TXN, order_epoch, order_number
+from jobs.ordering import DUPLICATE, Batch, Ordered, TopicRule
 from lakequeue.clock import Micros, hour_of
 from lakequeue.errors import CommitConflict, LeadershipLost
-from lakequeue.records import Epoch, ShardName, Stamp, TopicId
-from queue_tables.delta_log import Action, Txn
+from lakequeue.records import Epoch, ShardName, Stamp, TopicId, Version
+from queue_tables.delta_log import Action, Commit, Txn
 from queue_tables.parquet import read_data_file, write_data_file
 from queue_tables.root import QueueRoot
 from queue_tables.schemas import REJECTS
@@ -37,13 +38,13 @@ Key = tuple[str, int, int]
 
 def commit_fenced(
     table: TableLog, actions: list[Action], info: Mapping[str, Any], epoch: Epoch
-) -> list[Any]:
+) -> list[Commit]:
     """Commit under `epoch`, whatever maintenance does meanwhile.
 
     Returns the foreign commits that were met. Raises `LeadershipLost` if one of them is of a
     higher epoch: then nothing was committed, and this leader can never commit again.
     """
-    met: list[Any] = []
+    met: list[Commit] = []
     while True:
         newest = order_epoch(table.txns.get(ORDER_TXN, 0))
         if newest > epoch:
@@ -69,6 +70,11 @@ class RejectsTable:
     def refresh(self) -> None:
         """See what others have committed."""
         self._table.open()
+
+    @property
+    def version(self) -> Version:
+        """The newest version seen."""
+        return self._table.version
 
     @property
     def epoch(self) -> Epoch:
@@ -115,7 +121,9 @@ class RejectsTable:
         }
         commit_fenced(self._table, [add, Txn(ORDER_TXN, number), *plan], info, epoch)
 
-    def recorded(self, plan: Mapping[ShardName, Stamp], above: Mapping[ShardName, Stamp]) -> set[Key]:
+    def recorded(
+        self, plan: Mapping[ShardName, Stamp], above: Mapping[ShardName, Stamp]
+    ) -> set[Key]:
         """The rows of an unfinished cut that stand here already."""
         keys: set[Key] = set()
         for add in load_snapshot(self._root.store, REJECTS.name).files.values():
@@ -164,7 +172,7 @@ def _rows(
     stamped = pa.repeat(pa.scalar(now, pa.timestamp("us", tz="UTC")), whole.num_rows)
     whole = whole.append_column("rejected_at", stamped)
     parts = [
-        _with_values(root, path, whole.filter(pa.compute.equal(whole["file"], path)))
+        _with_values(root, path, whole.filter(pc.equal(whole["file"], path)))
         for path in dict.fromkeys(whole["file"].to_pylist())
     ]
     if not parts:

@@ -83,9 +83,7 @@ def _launch(log4j: Path, work_dir: Path, driver_memory: str) -> dict[str, str]:
         # Hadoop's own local file system forks a `chmod` for each checkpoint file.
         launch |= {
             "spark.driver.extraClassPath": str(jar),
-            "spark.hadoop.fs.file.impl": (
-                "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem"
-            ),
+            "spark.hadoop.fs.file.impl": ("com.globalmentor.apache.hadoop.fs.BareLocalFileSystem"),
             "spark.sql.streaming.checkpointFileManagerClass": (
                 "org.apache.spark.sql.execution.streaming.checkpointing."
                 "FileSystemBasedCheckpointFileManager"

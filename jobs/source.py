@@ -106,7 +106,7 @@ class ShardSource(DataSource):
         """Narrow rows of the inbox, or whole rows of the journal."""
         return _INBOX_DDL if self.options["kind"] == "inbox" else _JOURNAL_DDL
 
-    def streamReader(self, schema: StructType) -> ShardReader:
+    def streamReader(self, schema: StructType) -> ShardReader:  # noqa: N802 -- Spark's name
         """The reader; made in the planning process and pickled to the workers."""
         return ShardReader(SourceOptions.of(dict(self.options)))
 
@@ -135,11 +135,11 @@ class ShardReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._file = TermFile(options.folder, options.kind)
         return self._lookout, self._file
 
-    def initialOffset(self) -> dict[str, int]:
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802 -- Spark's name
         """Nothing: each term brings its own watermarks."""
         return {}
 
-    def prepareForTriggerAvailableNow(self) -> None:
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 -- Spark's name
         """End at what is visible now. The driver leads before it starts such a query."""
         lookout, file = self._parts()
         term = file.read()
@@ -147,7 +147,7 @@ class ShardReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             lookout.begin(term)
         self._targets = lookout.targets()
 
-    def latestOffset(self, start: dict[str, int], limit: Any = None) -> dict[str, int]:
+    def latestOffset(self, start: dict[str, int], limit: Any = None) -> dict[str, int]:  # noqa: N802 -- Spark's name
         """The end of the next batch, or `start` unchanged."""
         if not self._rehearsed:
             # One batch without rows: what starts late in Spark (workers, compiled code) has
@@ -181,14 +181,14 @@ class ShardReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         """The files between, in as few tasks as is sensible."""
         lookout, _ = self._parts()
-        seen = [] if REHEARSAL in end else lookout.between(start, end)
+        seen = [] if REHEARSAL in end else lookout.between(_offset(start), _offset(end))
         tasks = self._options.tasks if sum(s.bytes for s in seen) >= _SPLIT_BYTES else 1
         return [ShardFiles(part) for part in _split(seen, tasks)]
 
     def commit(self, end: dict[str, int]) -> None:
         """Spark has done with everything up to `end`."""
         lookout, _ = self._parts()
-        lookout.done(end)
+        lookout.done(_offset(end))
 
     def stop(self) -> None:
         """The query ends."""
@@ -197,7 +197,7 @@ class ShardReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # -- in a worker ------------------------------------------------------------------------------
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of the files of `partition`."""
         # Only a worker needs these: the planning process stays small.
         from jobs.narrow import fact_rows, narrow_rows
@@ -208,6 +208,11 @@ class ShardReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             yield from narrow_rows(store, part.files)
         else:
             yield from fact_rows(store, part.files, part.fences)
+
+
+def _offset(read: dict[str, int]) -> Offset:
+    """An offset as Spark hands it back, from JSON."""
+    return cast(Offset, read)
 
 
 def _split(seen: Sequence[Seen], tasks: int) -> list[Sequence[Seen]]:

@@ -80,7 +80,7 @@ def judge(root: QueueRoot, *, complete: bool = True) -> None:
     """See the module. `complete=False`: rows above the watermarks may be in neither table."""
     txns = load_snapshot(root.store, LOG.name).txns
     inbox = {
-        (shard, row["stamp"], row["row"]): row
+        (str(shard), row["stamp"], row["row"]): row
         for shard in root.shards("inbox")
         for row in rows_in(root, f"inbox/{shard}")
     }

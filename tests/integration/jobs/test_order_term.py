@@ -27,7 +27,7 @@ def test_records_of_several_shards_come_out_gapless_and_in_order(root: QueueRoot
     orderer = Orderer(root, 1, max_bytes=400)
     for n in range(60):
         stamp += rng.randint(1, 1_000)
-        records = [
+        records: list[dict[str, object]] = [
             {
                 "topic_id": topic_id,
                 "partition": rng.randrange(4),
@@ -88,7 +88,7 @@ def test_an_epoch_that_is_not_the_highest_cannot_begin(root: QueueRoot) -> None:
 def test_rows_of_a_topic_that_is_gone_stand_in_rejects(root: QueueRoot) -> None:
     kept, gone = topic(root, "kept"), topic(root, "gone")
     inbox = Inbox(root, "n")
-    records = [
+    records: list[dict[str, object]] = [
         {"topic_id": kept, "value": b"a", "request": "r", "atomic": True},
         {"topic_id": gone, "value": b"b", "request": "r", "atomic": True},
         {"topic_id": kept, "value": b"c", "request": "s"},

@@ -10,6 +10,7 @@ from bisect import bisect
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import pytest
 
@@ -99,7 +100,7 @@ class World:
         wrong = 0
         for acts in self.sent.values():
             places = [place.get(act, len(self.log)) for act in acts]
-            wrong += sum(a > b for a, b in zip(places, places[1:], strict=False))
+            wrong += sum(a > b for a, b in pairwise(places))
         return wrong
 
 
