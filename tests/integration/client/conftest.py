@@ -15,9 +15,9 @@ import pytest
 from queue_tables.parquet import read_data_file
 from queue_tables.root import QueueRoot
 from queue_tables.table import TableLog
-from tests.support.consumer_node import own_queue, queue, start_node
+from tests.support.consumer_node import node, own_queue, queue, start_node
 
-__all__ = ["own_queue", "queue", "start_node"]
+__all__ = ["node", "own_queue", "queue", "start_node"]
 
 HERE = Path(__file__).parents[3]
 

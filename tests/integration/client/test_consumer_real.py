@@ -30,55 +30,52 @@ def take(consumer: Consumer, count: int) -> list[Message]:
     return found
 
 
-def committed(url: str, group: str = "billing") -> list[int | None]:
+def committed(url: str, group: str) -> list[int | None]:
     """Positions of the group, by partition."""
     with Admin(consumer_urls=url) as admin:
         states = sorted(admin.group(group).partitions, key=lambda p: p.partition)
         return [p.committed_offset for p in states]
 
 
-def test_the_five_line_loop(queue: Queue, start_node: Start) -> None:
+def test_the_five_line_loop(queue: Queue, node: NodeProcess) -> None:
     topic = queue.log.topic()
     queue.log.append(topic, [f"v{i}" for i in range(10)])
-    node = start_node(queue)
     seen: list[tuple[int, Any]] = []
-    with Consumer("orders", group="billing", urls=node.url) as consumer:
+    with Consumer(topic.topic, group=topic.topic, urls=node.url) as consumer:
         for message in consumer:
             seen.append((message.offset, message.value))
             message.ack()
             if message.offset == 6:
                 break
     assert seen == [(i, f"v{i}") for i in range(7)]
-    assert committed(node.url) == [7], "leaving has sent the acknowledgements"
-    with Consumer("orders", group="billing", urls=node.url) as consumer:
+    assert committed(node.url, topic.topic) == [7], "leaving has sent the acknowledgements"
+    with Consumer(topic.topic, group=topic.topic, urls=node.url) as consumer:
         assert [m.offset for m in take(consumer, 3)] == [7, 8, 9]
-    assert committed(node.url) == [7], "what is not acknowledged is not committed"
+    assert committed(node.url, topic.topic) == [7], "what is not acknowledged is not committed"
 
 
 def test_acknowledgements_go_out_in_the_background_and_commit_waits(
-    queue: Queue, start_node: Start
+    queue: Queue, node: NodeProcess
 ) -> None:
     topic = queue.log.topic()
     queue.log.append(topic, ["a", "b", "c"])
-    node = start_node(queue)
-    with Consumer("orders", group="billing", urls=node.url) as consumer:
+    with Consumer(topic.topic, group=topic.topic, urls=node.url) as consumer:
         first, second, third = take(consumer, 3)
         first.ack()
-        wait_for(lambda: committed(node.url) == [1], "the background has sent it")
+        wait_for(lambda: committed(node.url, topic.topic) == [1], "the background has sent it")
         with pytest.raises(SkippedRecords):
             third.ack()
         third.ack(commit_through=True)
         consumer.commit()
-        assert committed(node.url) == [3]
+        assert committed(node.url, topic.topic) == [3]
         second.ack()
         consumer.commit()
-        assert committed(node.url) == [3]
+        assert committed(node.url, topic.topic) == [3]
 
 
-def test_stop_ends_a_waiting_loop(queue: Queue, start_node: Start) -> None:
-    queue.log.topic()
-    node = start_node(queue)
-    with Consumer("orders", group="billing", urls=node.url) as consumer:
+def test_stop_ends_a_waiting_loop(queue: Queue, node: NodeProcess) -> None:
+    topic = queue.log.topic()
+    with Consumer(topic.topic, group=topic.topic, urls=node.url) as consumer:
         joined = threading.Event()
         seen: list[Message] = []
 
@@ -96,14 +93,13 @@ def test_stop_ends_a_waiting_loop(queue: Queue, start_node: Start) -> None:
         assert seen == []
 
 
-def test_partitions_move_to_a_consumer_that_joins_and_back(queue: Queue, start_node: Start) -> None:
+def test_partitions_move_to_a_consumer_that_joins_and_back(queue: Queue, node: NodeProcess) -> None:
     topic = queue.log.topic(partitions=4)
-    node = start_node(queue)
     lost: list[Lost] = []
-    with Consumer("orders", "billing", urls=node.url, on_lost=lost.extend) as first:
+    with Consumer(topic.topic, topic.topic, urls=node.url, on_lost=lost.extend) as first:
         first.poll(0.1)
         wait_for(lambda: len(first.assignment) == 4, "the first owns all")
-        with Consumer("orders", "billing", urls=node.url) as second:
+        with Consumer(topic.topic, topic.topic, urls=node.url) as second:
             second.poll(0.1)
             wait_for(lambda: len(second.assignment) == 2, "the second owns half")
             wait_for(lambda: len(first.assignment) == 2, "the first gave half away")
@@ -119,12 +115,12 @@ def test_a_consumer_moves_to_the_next_node_when_its_own_is_killed(
 ) -> None:
     topic = queue.log.topic()
     queue.log.append(topic, ["a", "b"])
-    a, b = start_node(queue, "a"), start_node(queue, "b")
+    a, b = start_node(queue, "sdk-a"), start_node(queue, "sdk-b")
     lines: list[str] = []
     lost: list[Lost] = []
     with Consumer(
-        "orders",
-        "billing",
+        topic.topic,
+        topic.topic,
         urls=[a.url, b.url],
         on_status=lines.append,
         on_lost=lost.extend,
@@ -147,52 +143,51 @@ def test_a_consumer_moves_to_the_next_node_when_its_own_is_killed(
         for message in again:
             message.ack()
         consumer.commit()
-        assert committed(b.url) == [3]
-    assert any(f"joined /v1/groups/billing at {b.url}" in line for line in lines)
+        assert committed(b.url, topic.topic) == [3]
+    assert any(f"joined /v1/groups/{topic.topic} at {b.url}" in line for line in lines)
 
 
 def test_a_restarted_node_is_joined_again(queue: Queue, start_node: Start) -> None:
     topic = queue.log.topic()
-    node = start_node(queue)
+    node = start_node(queue, "sdk-c")
     port = int(node.url.rsplit(":", 1)[1])
-    with Consumer("orders", "billing", urls=node.url, session_timeout_ms=2_000) as consumer:
+    with Consumer(topic.topic, topic.topic, urls=node.url, session_timeout_ms=2_000) as consumer:
         consumer.poll(0.1)
         wait_for(lambda: consumer.assignment, "owns")
         member = consumer.member_id
         node.kill()
-        start_node(queue, "a2", port=port)
+        start_node(queue, "sdk-d", port=port)
         queue.log.append(topic, ["after"])
         assert [m.value for m in take(consumer, 1)] == ["after"]
         assert consumer.member_id != member
 
 
 def test_what_cannot_work_is_raised_where_it_is_iterated(queue: Queue, start_node: Start) -> None:
-    node = start_node(queue)
-    with Consumer("nowhere", "billing", urls=node.url) as consumer, pytest.raises(UnknownTopic):
+    node = start_node(queue, "sdk-e")
+    with Consumer("nowhere", "nobody", urls=node.url) as consumer, pytest.raises(UnknownTopic):
         next(consumer)
     node.kill()
     with (
-        Consumer("orders", "billing", urls=node.url, connect_timeout_s=0.3) as consumer,
+        Consumer("nowhere", "nobody", urls=node.url, connect_timeout_s=0.3) as consumer,
         pytest.raises(Unreachable, match="does not answer"),
     ):
         next(consumer)
 
 
-def test_the_async_twin(queue: Queue, start_node: Start) -> None:
+def test_the_async_twin(queue: Queue, node: NodeProcess) -> None:
     topic = queue.log.topic()
     queue.log.append(topic, [f"v{i}" for i in range(50)])
-    node = start_node(queue)
 
     async def scenario() -> list[Any]:
         seen = []
-        async with AsyncConsumer("orders", "billing", urls=node.url) as consumer:
+        async with AsyncConsumer(topic.topic, topic.topic, urls=node.url) as consumer:
             async for message in consumer:
                 seen.append(message.value)
                 message.ack()
                 if len(seen) == 50:
                     break
             await consumer.commit()
-            assert committed(node.url) == [50]
+            assert committed(node.url, topic.topic) == [50]
             assert await consumer.poll(0.05) == []
         return seen
 
