@@ -102,6 +102,10 @@ class Acks:
             else:
                 mine[key] = held
         positions, entry = self._submit(mine, wanted, ends, through=through)
+        for key in mine.keys() - positions.keys():
+            # Given up between the first look and the lock.
+            held = mine.pop(key)
+            refused += [_refusal(key, held, w) for w in wanted[key]]
         committed: list[Committed] = []
         for key, held in mine.items():
             newer = entry.refused.get(key)
@@ -111,7 +115,7 @@ class Acks:
                         topic=held.topic,
                         partition=key.partition,
                         epoch=held.epoch,
-                        current_epoch=newer,
+                        current_epoch=newer or None,
                     )
                 )
                 continue
@@ -132,8 +136,12 @@ class Acks:
         *,
         through: bool,
     ) -> tuple[dict[Key, int], Entry]:
-        """Judge all partitions, then move all cursors and queue the facts; wait for them."""
+        """Judge all partitions, then move all cursors and queue the facts; wait for them.
+
+        Partitions that were given up meanwhile have no position in the answer.
+        """
         with _locked(mine.values()):
+            mine = {key: held for key, held in mine.items() if held.accepts_acks}
             cursors = {key: _copy(held.cursor) for key, held in mine.items()}
             positions = {
                 key: _judge(cursors[key], wanted[key], ends.get(key, 0), through=through)

@@ -56,21 +56,24 @@ class Delivery:
         `gone` tells whether the client has hung up: then nothing is delivered.
         """
         deadline = boot_seconds() + wait_s
-        member.liveness.parked += 1
-        try:
-            while True:
-                member.wake.clear()
-                if gone() or not member.active:
-                    return Delivered()
-                delivered = self._gather(member, max_records)
-                left = deadline - boot_seconds()
-                if delivered.records or left <= 0:
-                    return delivered
-                member.wake.wait(min(left, LOOK_EVERY_S))
-        finally:
-            member.liveness.parked -= 1
-            if not gone():
-                member.liveness.heard(boot_seconds())
+        with member.parked():
+            delivered = self._wait(member, max_records, deadline, gone)
+        if not gone():
+            member.liveness.heard(boot_seconds())
+        return delivered
+
+    def _wait(
+        self, member: Member, max_records: int, deadline: float, gone: Callable[[], bool]
+    ) -> Delivered:
+        while True:
+            member.wake.clear()
+            if gone() or not member.active:
+                return Delivered()
+            delivered = self._gather(member, max_records)
+            left = deadline - boot_seconds()
+            if delivered.records or left <= 0:
+                return delivered
+            member.wake.wait(min(left, LOOK_EVERY_S))
 
     def _gather(self, member: Member, max_records: int) -> Delivered:
         delivered = Delivered()

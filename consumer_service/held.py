@@ -40,6 +40,8 @@ class Held:
     """While releasing: acks of what is out are awaited until then (seconds, boot clock)."""
     closed: bool = False
     """While releasing: acks are refused as well, the lease is about to go."""
+    void: bool = False
+    """The journal shard that it was taken in was sealed."""
     superseded_by: int = 0
     """A newer epoch that fenced us, noticed by whoever committed; the keeper acts on it."""
     pending: int = 0
@@ -66,12 +68,12 @@ class Held:
     @property
     def accepts_acks(self) -> bool:
         """Whether acks under the current epoch may still be committed."""
-        return self.state.accepts_acks and not self.closed and not self.superseded_by
+        return self.state.accepts_acks and not (self.closed or self.void or self.superseded_by)
 
     @property
     def delivers(self) -> bool:
         """Whether records may leave, as far as the node knows; trust is asked for separately."""
-        return self.state.delivers and not self.superseded_by
+        return self.state.delivers and not (self.void or self.superseded_by)
 
     def move(self, cause: Cause) -> None:
         """Change the state, and say so in the log."""

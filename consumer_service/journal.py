@@ -10,7 +10,7 @@ has to be taken anew.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
@@ -20,7 +20,7 @@ from lakequeue.clock import HybridClock
 from lakequeue.errors import CommitConflict, ShardSealed
 from lakequeue.records import ShardName
 from queue_tables.delta_log import Commit
-from queue_tables.facts import Fact, Key, to_arrow
+from queue_tables.facts import Fact, Key, Kind, to_arrow
 from queue_tables.group_commit import GroupCommitter
 from queue_tables.root import QueueRoot
 from queue_tables.shards import ShardWriter, highest_stamp
@@ -52,14 +52,24 @@ def fences_in(commits: Iterable[Commit]) -> dict[Key, int]:
     return found
 
 
-def judge(entries: Sequence[Entry], fences: dict[Key, int]) -> list[Fact]:
-    """The facts that may still be committed; marks the others as refused. Pure."""
+def judge(
+    entries: Sequence[Entry], fences: Mapping[Key, int], taken: Mapping[Key, int]
+) -> list[Fact]:
+    """The facts that may still be committed; marks the others as refused. Pure.
+
+    `fences` are those met in this shard, `taken` the newest epoch of each partition whose fact
+    *taken* stands in it. A fact under another epoch than the one taken here would be in a shard
+    that the next taker does not know as a holder, and does not fence: it is refused as well.
+    """
     allowed: list[Fact] = []
+    now = dict(taken)
     for entry in entries:
         for fact in entry.facts:
             fence = fences.get(fact.key, 0)
-            if fact.epoch < fence:
-                entry.refused[fact.key] = fence
+            if fact.epoch >= fence and fact.kind is Kind.TAKEN:
+                now[fact.key] = fact.epoch
+            if fact.epoch < fence or now.get(fact.key) != fact.epoch:
+                entry.refused[fact.key] = max(fence, now.get(fact.key, 0))
             else:
                 allowed.append(fact)
     return allowed
@@ -81,6 +91,7 @@ class Journal:
         self._node = node
         self._on_sealed = on_sealed
         self._fences: dict[Key, int] = {}
+        self._taken: dict[Key, int] = {}
         self._clock = HybridClock(at_least=highest_stamp(root, "journal", node))
         self._writer = ShardWriter.create(root, "journal", node)
         self._lock = threading.Lock()
@@ -112,7 +123,7 @@ class Journal:
 
     def _commit(self, entries: list[Entry]) -> None:
         while True:
-            facts = judge(entries, self._fences)
+            facts = judge(entries, self._fences, self._taken)
             if not facts:
                 return
             try:
@@ -124,8 +135,10 @@ class Journal:
             except ShardSealed:
                 log.warning("journal.sealed", shard=self._writer.name)
                 self._writer = ShardWriter.create(self._root, "journal", self._node)
+                self._fences, self._taken = {}, {}
                 self._on_sealed()
                 raise
             else:
+                self._taken |= {f.key: f.epoch for f in facts if f.kind is Kind.TAKEN}
                 self._on_committed(version)
                 return

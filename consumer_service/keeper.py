@@ -110,6 +110,11 @@ class Keeper:
                 log.warning("keeper.failed", error=str(e))
             self.failure = str(e)
             self._stopping.wait(RETRY_S)
+        except Exception as e:
+            # A keeper that ends would strand every partition.
+            log.exception("keeper.failed")
+            self.failure = repr(e)
+            self._stopping.wait(RETRY_S)
 
     # -- one look ---------------------------------------------------------------------------------
 
@@ -134,21 +139,24 @@ class Keeper:
         return any(held.state is _S.OWNED and held.cursor.outstanding for held in mine)
 
     def _drop_lost(self) -> None:
-        sealed = self._sealed.is_set()
-        self._sealed.clear()
+        if self._sealed.is_set():
+            self._sealed.clear()
+            for held in self._holdings.all():
+                held.void = held.lease is not None
         gone: list[Held] = []
         for held in self._holdings.all():
-            if held.lease is None or held.state is _S.UNASSIGNED:
+            if held.lease is None:
                 continue
-            void = held.lease.lost()
-            if not (void or sealed or held.superseded_by):
-                continue
-            held.move(Cause.LOST)
-            if not void:
-                # Our node is still there although the tables say otherwise: make room.
-                leases.release(held.lease)
-            held.move(Cause.DROPPED)
-            gone.append(held)
+            ended = held.lease.lost()
+            if held.state is not _S.LOST:
+                if not (ended or held.void or held.superseded_by):
+                    continue
+                held.move(Cause.LOST)
+            # After the session's end no ack is answered with 200. Before it, acks on their way
+            # may be, so a new epoch must not read the tables before they have settled.
+            if ended or self._let_go(held):
+                held.move(Cause.DROPPED)
+                gone.append(held)
         self._holdings.remove(gone)
 
     def _wanted(self) -> dict[Key, tuple[str, Member]]:
@@ -194,6 +202,12 @@ class Keeper:
         self._holdings.remove(gone)
 
     def _release(self, held: Held) -> bool:
+        if not self._let_go(held):
+            return False
+        held.move(Cause.RELEASED)
+        return True
+
+    def _let_go(self, held: Held) -> bool:
         with held.lock:
             held.closed = True
         if not held.settle(SETTLE_S):
@@ -201,7 +215,6 @@ class Keeper:
             return False
         if held.lease is not None:
             leases.release(held.lease)
-        held.move(Cause.RELEASED)
         return True
 
     def _remove_members(self) -> None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import structlog
@@ -41,8 +42,20 @@ class Member:
     wake: threading.Event = field(default_factory=threading.Event)
     gone: threading.Event = field(default_factory=threading.Event)
     """Set once nothing is left of it, here and in ZooKeeper."""
+    parking: threading.Lock = field(default_factory=threading.Lock)
     turn: int = 0
     """Rotates over the partitions, so that a busy one does not starve the others."""
+
+    @contextmanager
+    def parked(self) -> Iterator[None]:
+        """While one of its polls waits, the member is alive."""
+        with self.parking:
+            self.liveness.parked += 1
+        try:
+            yield
+        finally:
+            with self.parking:
+                self.liveness.parked -= 1
 
     @property
     def active(self) -> bool:

@@ -151,3 +151,7 @@ class Tailer:
                 if self.failure is None:
                     log.warning("tail.failed", error=str(e))
                 self.failure = e.detail
+            except Exception as e:
+                # A tailer that ends would park every poll for ever.
+                log.exception("tail.failed")
+                self.failure = repr(e)

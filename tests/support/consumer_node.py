@@ -82,6 +82,7 @@ class NodeProcess:
         line = self.process.stdout.readline()
         event = json.loads(line or "{}")
         if event.get("event") != "ready":
+            self.end()
             raise RuntimeError(f"{name} did not start: {event}, see {self.trace}")
         self.url = str(event["url"])
         self.shard = str(event["shard"])

@@ -88,7 +88,7 @@ def test_a_group_can_be_made_by_a_seek(queue: Queue, node: NodeProcess) -> None:
     queue.log.append_many(topic, {0: ["a", "b"], 1: ["c"]})
     unknown = seek(node.url, group_of(topic), to="latest")
     assert (unknown.status_code, unknown.json()["code"]) == (404, "unknown_group")
-    assert targets(seek(node.url, group_of(topic), to="latest", topics=topic)) == [
+    assert targets(seek(node.url, group_of(topic), to="latest", topics=[topic.topic])) == [
         (None, 2),
         (None, 1),
     ]

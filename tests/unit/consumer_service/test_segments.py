@@ -8,7 +8,7 @@ import pyarrow as pa
 from consumer_service.encode import COLUMNS, records_of
 from consumer_service.segments import Segments, prefix_within, split_partitions
 from consumer_service.tailer import ends_in
-from lakequeue.records import Format, Partition, Record, TopicId, TopicPartition
+from lakequeue.records import Format, Offset, Partition, Record, TopicId, TopicPartition
 from lakequeue.wire import receipt_of, record_to_json
 from queue_tables.schemas import LOG
 from tests.support.rows import rows_of
@@ -99,7 +99,7 @@ def test_records_have_the_shape_of_the_wire() -> None:
             Record(
                 "orders",
                 Partition(0),
-                offset,
+                Offset(offset),
                 key,
                 value,
                 Format(key_format),

@@ -33,9 +33,9 @@ def state(
     )
 
 
-def fact(partition: int, epoch: int) -> Fact:
+def fact(partition: int, epoch: int, kind: Kind = Kind.COMMITTED) -> Fact:
     where = key(partition)
-    return Fact(Kind.COMMITTED, "g", "orders", where[1], where[2], 0, Epoch(epoch))
+    return Fact(kind, "g", "orders", where[1], where[2], 0, Epoch(epoch))
 
 
 def test_every_earlier_holder_is_fenced_once_with_all_its_partitions() -> None:
@@ -78,10 +78,19 @@ def test_facts_under_a_fenced_epoch_are_refused_and_the_others_go_on() -> None:
     fences = fences_in([Commit(Version(7), (info,)), Commit(Version(8), (CommitInfo(),))])
     assert fences == {key(0): 5}
     entries = [Entry([fact(0, 4), fact(1, 4)]), Entry([fact(0, 5)])]
-    allowed = judge(entries, fences)
+    allowed = judge(entries, fences, {key(0): 5, key(1): 4})
     assert [(f.partition, f.epoch) for f in allowed] == [(1, 4), (0, 5)]
     assert entries[0].refused == {key(0): 5}
     assert entries[1].refused == {}
+
+
+def test_a_fact_needs_its_taken_in_the_same_shard() -> None:
+    entries = [Entry([fact(0, 4)]), Entry([fact(1, 6, Kind.TAKEN), fact(1, 6)])]
+    assert [f.partition for f in judge(entries, {}, {})] == [1, 1]
+    assert entries[0].refused == {key(0): 0}
+    old = [Entry([fact(1, 5)])]
+    assert judge(old, {}, {key(1): 6}) == []
+    assert old[0].refused == {key(1): 6}
 
 
 def test_latest_is_for_groups_that_are_new_to_a_topic() -> None:
