@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 
 import structlog
 
@@ -37,6 +38,8 @@ RELEASE_GRACE_S = 2.0
 """How long acks of records that are out are awaited when a partition moves to another member."""
 SETTLE_S = 1.0
 RETRY_S = 0.2
+SLOW_READ_S = 5.0
+"""How often assignments are read without being told of a change."""
 
 _S = PartitionState
 
@@ -94,10 +97,15 @@ class Keeper:
         return 0 if known is None else known.version
 
     def _run(self) -> None:
+        read_at = float("-inf")
         while not self._stopping.is_set():
-            self._changed.wait(LOOK_EVERY_S)
+            changed = self._changed.wait(LOOK_EVERY_S)
             self._changed.clear()
-            self._try(self.step)
+            # Without a change only clocks have moved on: nothing is asked of ZooKeeper then.
+            fresh = changed or boot_seconds() - read_at > SLOW_READ_S
+            if fresh:
+                read_at = boot_seconds()
+            self._try(partial(self.step, fresh))
         self._try(self._drain)
 
     def _try(self, what: Callable[[], None]) -> None:
@@ -110,24 +118,29 @@ class Keeper:
                 log.warning("keeper.failed", error=str(e))
             self.failure = str(e)
             self._stopping.wait(RETRY_S)
+            self._changed.set()
         except Exception as e:
             # A keeper that ends would strand every partition.
             log.exception("keeper.failed")
             self.failure = repr(e)
             self._stopping.wait(RETRY_S)
+            self._changed.set()
 
     # -- one look ---------------------------------------------------------------------------------
 
-    def step(self) -> None:
-        """Look at everything once."""
+    def step(self, fresh: bool = True) -> None:
+        """Look at everything once; `fresh`: also at what ZooKeeper says."""
         self._members.expire(self._outstanding)
-        self._drop_lost()
+        if self._drop_lost():
+            fresh = True
         if not self._session.connected.is_set():
             return
-        wanted = self._wanted()
-        self._give_back(wanted)
+        wanted = self._wanted(fresh)
+        if self._give_back(wanted):
+            fresh = True
         self._remove_members()
-        self._take(wanted)
+        if fresh:
+            self._take(wanted)
 
     def _drain(self) -> None:
         self._drop_lost()
@@ -138,7 +151,8 @@ class Keeper:
         mine = self._holdings.of_member(member.group, member.member_id)
         return any(held.state is _S.OWNED and held.cursor.outstanding for held in mine)
 
-    def _drop_lost(self) -> None:
+    def _drop_lost(self) -> bool:
+        """Drop what is lost; whether anything is gone now."""
         if self._sealed.is_set():
             self._sealed.clear()
             for held in self._holdings.all():
@@ -158,8 +172,9 @@ class Keeper:
                 held.move(Cause.DROPPED)
                 gone.append(held)
         self._holdings.remove(gone)
+        return bool(gone)
 
-    def _wanted(self) -> dict[Key, tuple[str, Member]]:
+    def _wanted(self, fresh: bool) -> dict[Key, tuple[str, Member]]:
         """What is assigned to the active members of this node: key → (topic, member)."""
         active: dict[str, list[Member]] = {}
         for member in self._members.all():
@@ -168,7 +183,10 @@ class Keeper:
         wanted: dict[Key, tuple[str, Member]] = {}
         for group, present in active.items():
             before = self._assignments.get(group)
-            self._assignments[group] = now = read_assignment(self._session, group, self._changed)
+            now = before
+            if now is None or fresh:
+                now = read_assignment(self._session, group, self._changed)
+                self._assignments[group] = now
             for member in present:
                 for target in now.of(member.member_id):
                     key = Key(group, TopicId(target.topic_id), Partition(target.partition))
@@ -181,7 +199,8 @@ class Keeper:
 
     # -- giving back ------------------------------------------------------------------------------
 
-    def _give_back(self, wanted: dict[Key, tuple[str, Member]]) -> None:
+    def _give_back(self, wanted: dict[Key, tuple[str, Member]]) -> bool:
+        """Let go of what moved away; whether anything is gone now."""
         active = {m.member_id for m in self._members.all() if m.active}
         now = boot_seconds()
         gone: list[Held] = []
@@ -200,6 +219,7 @@ class Keeper:
                 if not (waits and now < held.release_by) and self._release(held):
                     gone.append(held)
         self._holdings.remove(gone)
+        return bool(gone)
 
     def _release(self, held: Held) -> bool:
         if not self._let_go(held):
