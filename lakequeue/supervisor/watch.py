@@ -28,8 +28,14 @@ _HOPELESS_STARTS = 3
 class Watch:
     """Children and the thread that looks after them."""
 
-    def __init__(self, children: Iterable[Child], report: Callable[[str, str], None]) -> None:
+    def __init__(
+        self,
+        children: Iterable[Child],
+        report: Callable[[str, str], None],
+        on_end: Callable[[str], None] = lambda _name: None,
+    ) -> None:
         self.children = {child.name: child for child in children}
+        self._on_end = on_end
         self._report = report
         self._changed = threading.Condition(threading.RLock())
         self._wake_read, self._wake_write = os.pipe()
@@ -213,6 +219,7 @@ class Watch:
     def _bury(self, child: Child, now: float) -> None:
         """Take note of an end, and decide what follows."""
         ran_s = child.reap()
+        self._on_end(child.name)
         self._serving = False
         if child.state is State.DRAINING:
             child.take(Cause.ENDED)
