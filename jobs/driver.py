@@ -103,8 +103,14 @@ class _Process:
         settings = options.settings
         self._root = QueueRoot.open(settings.root)
         self._folder = _fresh_folder(options.work_dir, options.node)
+        # A successor of this name closes the session of a killed one at once, and so need not
+        # wait out its timeout to lead.
         self._session = Session(
-            options.zookeeper, self._root.queue_id, options.node, settings.coordination
+            options.zookeeper,
+            self._root.queue_id,
+            options.node,
+            settings.coordination,
+            remember_in=options.work_dir / f"session-{options.node}",
         )
 
     def start(self) -> None:

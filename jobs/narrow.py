@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs.id_hash import hash_ids
-from jobs.ordering import NARROW
+from jobs.ordering import SENT
 from queue_tables.parquet import read_data_file
 from queue_tables.schemas import JOURNAL
 from queue_tables.store import Store
@@ -30,17 +30,17 @@ FACT_ROWS = pa.schema(
 
 
 def narrow_rows(store: Store, files: Sequence[tuple[str, str]]) -> Iterator[pa.RecordBatch]:
-    """Rows of `NARROW` for each (shard, path within the shard's table), in that order."""
+    """Rows of `SENT` for each (shard, path within the shard's table), in that order."""
     tables: list[pa.Table] = []
     rows = 0
     for shard, path in files:
         tables.append(_narrow(store, shard, path))
         rows += tables[-1].num_rows
         if rows >= _ROWS_AT_ONCE:
-            yield from _joined(tables, NARROW)
+            yield from _joined(tables, SENT)
             tables, rows = [], 0
     if tables:
-        yield from _joined(tables, NARROW)
+        yield from _joined(tables, SENT)
 
 
 def _narrow(store: Store, shard: str, path: str) -> pa.Table:
@@ -50,21 +50,27 @@ def _narrow(store: Store, shard: str, path: str) -> pa.Table:
     hi, lo = hash_ids(ids)
     missing = np.asarray(ids.is_null()) if ids.null_count else None
     request = pc.if_else(pc.fill_null(rows["atomic"], False), rows["request"], None)
+    columns = {
+        "file": pa.array([f"inbox/{shard}/{path}", *[None] * (count - 1)][:count], pa.string()),
+        "topic_id": _where_it_changes(rows["topic_id"]),
+        "id_hi": pa.array(hi.view(np.int64), mask=missing),
+        "id_lo": pa.array(lo.view(np.int64), mask=missing),
+        "request": request,
+    }
     return pa.table(
-        [
-            pa.repeat(pa.scalar(shard), count),
-            pa.repeat(pa.scalar(f"inbox/{shard}/{path}"), count),
-            rows["row"],
-            rows["stamp"],
-            rows["topic_id"],
-            rows["partition"],
-            pa.array(hi.view(np.int64), mask=missing),
-            pa.array(lo.view(np.int64), mask=missing),
-            request,
-            rows["bytes"],
-        ],
-        schema=NARROW,
+        [columns[name] if name in columns else rows[name] for name in SENT.names], schema=SENT
     )
+
+
+def _where_it_changes(column: pa.ChunkedArray) -> pa.Array:
+    """The column with null for what is the same as in the row above."""
+    encoded = column.combine_chunks().dictionary_encode()
+    codes = encoded.indices.to_numpy()
+    same = np.zeros(len(codes), bool)
+    same[1:] = codes[1:] == codes[:-1]
+    return pa.DictionaryArray.from_arrays(
+        pa.array(codes, pa.int32(), mask=same), encoded.dictionary
+    ).cast(pa.string())
 
 
 def fact_rows(

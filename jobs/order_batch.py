@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from jobs.order_state import ORDER_TXN, OrderState, order_number
-from jobs.ordering import Batch, Ordered, TopicRule, above, order
+from jobs.ordering import Batch, Ordered, TopicRule, above, order, unfold
 from jobs.rejects import RejectsTable, commit_fenced
 from lakequeue.clock import WallClock, hour_of, wall_micros
 from lakequeue.errors import LeadershipLost
@@ -83,15 +83,15 @@ class OrderTerm:
         self._plan = self._rejects.unfinished(state.watermarks())
         return self._plan
 
-    def process(self, narrow: pa.Table, write: WriteFiles | None = None) -> Done | None:
-        """Order the rows of a cut; None if all of them were ordered before.
+    def process(self, sent: pa.Table, write: WriteFiles | None = None) -> Done | None:
+        """Order the rows (`SENT`) of a cut; None if all of them were ordered before.
 
         Raises `LeadershipLost` when a newer leader has committed: then nothing was.
         """
         state = self._state
         began = time.perf_counter()
         watermarks = state.watermarks()
-        batch = Batch.of(above(narrow, watermarks))
+        batch = Batch.of(above(unfold(sent), watermarks))
         if len(batch) == 0:
             return None
         reach(Step.ORDER_CUT)
@@ -221,16 +221,16 @@ def log_plan(
     narrow = batch.table.select(["file", "row", "topic_id", "shard"]).take(pa.array(rows))
     count = len(rows)
     columns = {
-        "file": narrow["file"],
+        "file": narrow["file"].cast(pa.string()),
         "row": narrow["row"],
         "topic": pa.DictionaryArray.from_arrays(pa.array(topic), pa.array(names, pa.string())).cast(
             pa.string()
         ),
-        "topic_id": narrow["topic_id"],
+        "topic_id": narrow["topic_id"].cast(pa.string()),
         "partition": pa.array(partition),
         "offset": pa.array(offsets),
         "ordered_at": pa.repeat(pa.scalar(now, pa.timestamp("us", tz="UTC")), count),
-        "shard": narrow["shard"],
+        "shard": narrow["shard"].cast(pa.string()),
         "hour": pa.repeat(pa.scalar(hour_of(now)), count),
         "out_file": pa.array(out_file).cast(pa.string()),
     }

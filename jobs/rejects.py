@@ -162,6 +162,9 @@ def _rows(
     narrow = batch.table.select(["shard", "file", "stamp", "row", "topic_id"]).take(
         verdicts["place"]
     )
+    for column in ("shard", "file", "topic_id"):
+        at = narrow.schema.get_field_index(column)
+        narrow = narrow.set_column(at, column, narrow[column].cast(pa.string()))
     keys = zip(*(narrow[c].to_pylist() for c in ("shard", "stamp", "row")), strict=True)
     fresh = pa.array([key not in recorded for key in keys], pa.bool_())
     narrow, verdicts = narrow.filter(fresh), verdicts.filter(fresh)

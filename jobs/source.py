@@ -36,7 +36,7 @@ REHEARSAL = ""
 """Stands in the offset of the rehearsal batch, where no shard can have this name."""
 
 _INBOX_DDL = (
-    "shard STRING, file STRING, row INT, stamp BIGINT, topic_id STRING, `partition` INT, "
+    "file STRING, topic_id STRING, row INT, stamp BIGINT, `partition` INT, "
     "id_hi BIGINT, id_lo BIGINT, request STRING, bytes INT"
 )
 _JOURNAL_DDL = (

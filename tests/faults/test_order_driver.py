@@ -121,9 +121,7 @@ def test_asked_to_stop_it_finishes_and_leaves_nothing_behind(
     sender = Sender(root)
     running = driver("one").wait_state("order", "leading")
     journal = ShardWriter.create(root, "journal", "c")
-    fact = Fact(
-        Kind.COMMITTED, "g", "orders", TopicId("t"), Partition(0), 0, Epoch(1), Offset(5)
-    )
+    fact = Fact(Kind.COMMITTED, "g", "orders", TopicId("t"), Partition(0), 0, Epoch(1), Offset(5))
     stamp = Stamp(wall_micros())
     journal.append(to_arrow([fact]), stamp)
     sender.send(30)

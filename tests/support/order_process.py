@@ -20,7 +20,7 @@ from jobs.lookout import Lookout
 from jobs.narrow import narrow_rows
 from jobs.order_batch import OrderTerm
 from jobs.order_state import OrderState
-from jobs.ordering import NARROW
+from jobs.ordering import SENT
 from jobs.term_file import Term
 from lakequeue.errors import LeadershipLost
 from lakequeue.records import Epoch
@@ -48,7 +48,7 @@ class Orderer:
             return None
         seen = self.lookout.between(start, end)
         files = [(s.shard, path) for s in seen for path in s.paths]
-        return pa.Table.from_batches(narrow_rows(self.root.store, files), schema=NARROW)
+        return pa.Table.from_batches(narrow_rows(self.root.store, files), schema=SENT)
 
     def step(self) -> dict[str, int] | None:
         """Order one cut; None if there is nothing to order."""

@@ -17,12 +17,15 @@ from jobs.ordering import (
     NARROW,
     PARTITION_GONE,
     REQUEST_REFUSED,
+    SENT,
     TOPIC_GONE,
     Batch,
     TopicRule,
     above,
     order,
+    unfold,
 )
+from lakequeue.errors import CorruptTable
 from lakequeue.records import Offset, ShardName, Stamp, TopicId, TopicPartition
 
 WINDOW_US = 1_000_000
@@ -217,6 +220,27 @@ def test_ids_that_share_half_of_their_hash_are_told_apart() -> None:
     found = index.find(TopicId("t"), np.full(3, 7, np.uint64), asked, **bounds)  # type: ignore[arg-type]
     assert found.mask.tolist() == [True, False, True]
     assert found.offset.tolist() == [2, 0, 0]
+
+
+def test_what_is_left_out_on_the_way_is_filled_in() -> None:
+    sent = pa.Table.from_pylist(
+        [
+            {"file": "inbox/a/f1", "topic_id": "t1", "row": 0, "stamp": 5},
+            {"row": 1, "stamp": 5},
+            {"topic_id": "t2", "row": 2, "stamp": 5},
+            {"file": "inbox/b/f2", "topic_id": "t2", "row": 0, "stamp": 6},
+        ],
+        schema=SENT,
+    )
+    rows = unfold(sent)
+    assert rows.schema == NARROW
+    assert rows["shard"].to_pylist() == ["a", "a", "a", "b"]
+    assert rows["file"].to_pylist() == ["inbox/a/f1"] * 3 + ["inbox/b/f2"]
+    assert rows["topic_id"].to_pylist() == ["t1", "t1", "t2", "t2"]
+    assert unfold(sent.slice(0, 0)).num_rows == 0
+    for order_of_rows in ([1, 2, 3], [0, 2, 1, 3], [0, 2]):
+        with pytest.raises(CorruptTable):
+            unfold(sent.take(pa.array(order_of_rows)))
 
 
 def test_rows_at_or_below_the_watermark_are_dropped() -> None:
