@@ -227,7 +227,9 @@ class Consuming:
         return max(0.001, min(until, next_acks) if self.holding.has_acks else until)
 
     def _keep_has_work(self, member: Member | None) -> bool:
-        return self.leaving or self._acks_due() or self.member is not member or self.member is None
+        if self.leaving or self.member is not member:
+            return True
+        return member is not None and self._acks_due()
 
     def _send_acks(self, member: Member) -> Script[None]:
         with self.lock:

@@ -1,0 +1,60 @@
+"""The scripts of a consumer, run by hand."""
+
+from __future__ import annotations
+
+from lakequeue.client.calls import Nodes
+from lakequeue.client.consuming import ConsumeOptions, Consuming, Member
+from lakequeue.client.effects import Http, Wait
+from lakequeue.wire import Assigned, JoinRequest
+
+
+def consuming() -> Consuming:
+    return Consuming(
+        Nodes("http://a"),
+        "billing",
+        JoinRequest(topics=["orders"]),
+        ConsumeOptions(),
+        lambda: 100.0,
+        lambda: None,
+        None,
+        None,
+    )
+
+
+def joined(core: Consuming) -> None:
+    core.member = Member("m", Nodes("http://a"), 6.0, 100.0)
+    core.holding.joined(1, [Assigned(topic="orders", partition=0, epoch=1)])
+    raw = {"topic": "orders", "partition": 0, "offset": 0, "receipt": "r"}
+    core.holding.received([raw], core.ack)
+
+
+def test_the_keeper_sleeps_while_there_is_no_membership() -> None:
+    core = consuming()
+    effect = next(core.keep())
+    assert isinstance(effect, Wait)
+    assert (effect.until(), effect.timeout_s) == (False, None)
+    joined(core)
+    assert effect.until(), "and wakes when there is one"
+
+
+def test_the_keeper_sleeps_until_the_next_heartbeat_and_wakes_for_acknowledgements() -> None:
+    core = consuming()
+    joined(core)
+    script = core.keep()
+    effect = next(script)
+    assert isinstance(effect, Wait)
+    assert (effect.until(), effect.timeout_s) == (False, 2.0)
+    message = core.next()
+    assert message is not None
+    message.ack()
+    assert effect.until()
+    sent = script.send(True)
+    assert isinstance(sent, Http)
+    assert sent.url == "http://a/v1/groups/billing/members/m/acks"
+    assert sent.request.body == b'{"acks":["r"],"commit_through":true}'
+
+
+def test_the_keeper_ends_when_everything_is_sent() -> None:
+    core = consuming()
+    core.end()
+    assert list(core.keep()) == []
