@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from typing import Any
 
@@ -28,6 +29,7 @@ log = structlog.get_logger(__name__)
 _PIECE = 256 << 10
 _MAX_CONFIG_BYTES = 1 << 20
 _DEFAULT_RETRY_S = 1.0
+_MAX_DISCARDED = 64 << 20
 
 
 class TopicPath(BaseModel):
@@ -192,7 +194,20 @@ def _json(body: Any, status: int = 200, content_type: str = wire.JSON) -> Respon
     return Response(orjson.dumps(body), status=status, content_type=content_type)
 
 
+def _discard_body() -> None:
+    """Read what is left of a refused body, and keep none of it.
+
+    A client that is still sending would else find the connection closed in place of the answer,
+    and would not know whether its records are stored. Beyond the bound the server closes it.
+    """
+    left = _MAX_DISCARDED
+    with contextlib.suppress(HTTPException, OSError, ValueError):
+        while left > 0 and (piece := request.stream.read(_PIECE)):
+            left -= len(piece)
+
+
 def _problem(error: LakequeueError) -> Response:
+    _discard_body()
     if isinstance(error, TryAgain) and error.retry_after_s is None:
         error.retry_after_s = _DEFAULT_RETRY_S
     response = _json(error.to_problem(), error.http_status, wire.PROBLEM)
@@ -209,6 +224,7 @@ def _errors(app: OpenAPI) -> None:
 
     @app.errorhandler(HTTPException)
     def of_http(error: HTTPException) -> Response:
+        _discard_body()
         status = error.code or 500
         body = InvalidRequest(
             error.description or error.name, hint="see /openapi.json"

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 from types import TracebackType
@@ -31,8 +32,10 @@ class IngestService:
     def __init__(self, root: Path, *args: str, node: str = "n1", **environment: str) -> None:
         self.root = root
         command = [sys.executable, "-m", "ingest", "--root", str(root), "--port", "0"]
-        # Its output goes to files: a pipe that nobody reads would block it some day.
-        self._out = root.parent / f"{node}-{os.urandom(4).hex()}.out"
+        # Its output goes to files: a pipe that nobody reads would block it some day. Not beside the
+        # root, which may be a disk that a test fills or makes read-only.
+        self._files = tempfile.TemporaryDirectory()
+        self._out = Path(self._files.name) / "out"
         self._err = self._out.with_suffix(".err")
         with self._out.open("wb") as out, self._err.open("wb") as err:
             self.process = subprocess.Popen(
@@ -93,6 +96,7 @@ class IngestService:
         finally:
             if self.process.poll() is None:
                 self.kill()
+            self._files.cleanup()
 
     # -- calls ----------------------------------------------------------------------------------
 

@@ -144,11 +144,12 @@ def test_memory_is_bounded_and_says_so(tmp_path: Path) -> None:
             def pieces() -> Iterator[bytes]:
                 yield record
                 finish.wait(60)
-                filler = size - len(record) - 4
+                between = b'"},{"value":"'
+                filler = size - len(record) - len(between) - 4
                 # In records of at most 1 MiB.
-                part = b'"},{"value":"' + b"x" * 900_000
+                part = between + b"x" * 900_000
                 whole, rest = divmod(filler, len(part))
-                yield part * whole + b"x" * rest + b'"}]}'
+                yield part * whole + between + b"x" * rest + b'"}]}'
 
             with httpx2.Client(base_url=service.ready["url"], timeout=60) as http:
                 return http.post(
