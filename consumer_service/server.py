@@ -7,6 +7,7 @@ incarnation, with a journal shard of its own.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -162,8 +163,10 @@ class Server(BaseApplication):  # type: ignore[misc] # gunicorn ships no types
 
 def print_event(event: str, **facts: Any) -> None:
     """One JSON line on stdout, for whoever started this process."""
-    sys.stdout.write(json.dumps({"event": event, **facts}) + "\n")
-    sys.stdout.flush()
+    # Whoever started us may have gone already, or closed its end.
+    with contextlib.suppress(BrokenPipeError):
+        sys.stdout.write(json.dumps({"event": event, **facts}) + "\n")
+        sys.stdout.flush()
 
 
 def run(settings: Settings, name: str, parent: int | None) -> None:
