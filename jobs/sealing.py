@@ -6,10 +6,11 @@ new shard, and loses nothing. So the rule here only has to be right in the long 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 import structlog
 
+from lakequeue.clock import boot_seconds
 from lakequeue.errors import LakequeueError
 from lakequeue.records import ShardName, Stamp
 from queue_tables.root import QueueRoot, ShardKind
@@ -17,6 +18,8 @@ from queue_tables.shards import SEALED, STAMP_TXN, node_of, seal_shard
 from queue_tables.table import TableLog
 
 log = structlog.get_logger("sealing")
+
+QUIET_S = 30.0
 
 
 def abandoned(shards: Iterable[ShardName], live_nodes: Collection[str]) -> set[ShardName]:
@@ -33,35 +36,46 @@ def abandoned(shards: Iterable[ShardName], live_nodes: Collection[str]) -> set[S
 class Sealer:
     """Remembers what was seen abandoned, and what is sealed."""
 
-    def __init__(self, root: QueueRoot, kind: ShardKind) -> None:
+    def __init__(
+        self, root: QueueRoot, kind: ShardKind, clock: Callable[[], float] = boot_seconds
+    ) -> None:
         self._root = root
         self._kind = kind
-        self._suspected: set[ShardName] = set()
+        self._clock = clock
+        self._suspected: dict[ShardName, tuple[float, int]] = {}
+        """Since when (boot seconds) it is abandoned and quiet, and its newest stamp."""
         self.sealed: set[ShardName] = set()
         """Known to take no more rows."""
 
     def look(self, live_nodes: Collection[str], done: Mapping[ShardName, Stamp]) -> None:
-        """Seal what was abandoned at the last look already, and is done to its end.
+        """Seal what is abandoned, quiet for `QUIET_S`, and done to its end (`done`).
 
-        Twice, because a shard exists a moment before its owner is registered.
+        Not at once: a shard exists a moment before its owner is registered, and an ingest node
+        may run without ZooKeeper. One that goes on committing is left alone.
         """
         shards = self._root.shards(self._kind)
         self.sealed &= set(shards)
         now = abandoned(shards, live_nodes) - self.sealed
-        for shard in now & self._suspected:
+        for gone in self._suspected.keys() - now:
+            del self._suspected[gone]
+        for shard in sorted(now):
             try:
-                self._seal(shard, done.get(shard, Stamp(0)))
+                self._judge(shard, done.get(shard, Stamp(0)))
             except (FileNotFoundError, LakequeueError) as error:
                 # It is still there at the next look.
                 log.warning("not_sealed", shard=shard, why=str(error))
-        self._suspected = now
 
-    def _seal(self, shard: ShardName, done: Stamp) -> None:
+    def _judge(self, shard: ShardName, done: Stamp) -> None:
         path = f"{self._kind}/{shard}"
         table = TableLog(self._root.store, path, keep_files=False).open()
-        if not table.configuration.get(SEALED):
-            if table.txns.get(STAMP_TXN, 0) > done:
-                return
+        if table.configuration.get(SEALED):
+            self.sealed.add(shard)
+            return
+        newest, now = table.txns.get(STAMP_TXN, 0), self._clock()
+        since, stamp = self._suspected.setdefault(shard, (now, newest))
+        if newest != stamp:
+            self._suspected[shard] = (now, newest)
+        elif newest <= done and now - since >= QUIET_S:
             seal_shard(self._root, self._kind, shard)
+            self.sealed.add(shard)
             log.info("sealed", kind=self._kind, shard=shard)
-        self.sealed.add(shard)

@@ -12,6 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any
 
+from lakequeue.errors import ShardSealed
 from lakequeue.records import ShardName, Stamp
 from queue_tables.parquet import read_data_file
 from queue_tables.root import QueueRoot
@@ -30,6 +31,7 @@ class Inbox:
     """An ingest node's hand: commits groups of records with the stamps it is told."""
 
     def __init__(self, root: QueueRoot, node: str) -> None:
+        self._root, self._node = root, node
         self._writer = ShardWriter.create(root, "inbox", node)
 
     @property
@@ -52,7 +54,12 @@ class Inbox:
             "bytes": [len(r["value"]) for r in records],
         }
         rows = rows_of(INBOX, columns, without=("hour", "stamp", "row"))
-        self._writer.append(rows, Stamp(stamp))
+        try:
+            self._writer.append(rows, Stamp(stamp))
+        except ShardSealed:
+            # No node of this name is registered, so a leader took it for dead.
+            self._writer = ShardWriter.create(self._root, "inbox", self._node)
+            self._writer.append(rows, Stamp(stamp))
 
 
 def rows_in(root: QueueRoot, path: str) -> list[Row]:
