@@ -33,7 +33,7 @@ def test_topics_and_produce(start_ingest: Callable[..., IngestProcess]) -> None:
     node = start_ingest()
     at = ("--url", node.url)
     created = lakequeue("topic", "create", "orders", "-p", "2", "--retention", "7d", *at)
-    assert created.stdout.startswith("created: orders partitions=2 id="), created.stderr
+    assert created.stdout.startswith("created orders partitions=2 id="), created.stderr
     again = lakequeue("topic", "create", "orders", "-p", "3", *at)
     assert again.returncode == 8
     assert again.stderr.startswith("error: ")

@@ -149,7 +149,10 @@ def test_exit_codes(error: LakequeueError, code: int) -> None:
 
 
 def test_settings_name_their_source() -> None:
-    sources = {"environment": {"ingest": {"port": "1"}}, "lakequeue.toml": {"root": "/q"}}
+    sources: dict[str, dict[str, Any]] = {
+        "environment": {"ingest": {"port": "1"}},
+        "lakequeue.toml": {"root": "/q"},
+    }
     assert source_of("ingest.port", sources) == "environment"
     assert source_of("ingest.host", sources) == "default"
     assert source_of("root", sources) == "lakequeue.toml"
