@@ -63,8 +63,12 @@ class Work(ABC):
         """The newest epoch that the tables record."""
 
     @abstractmethod
-    def begin(self, epoch: Epoch) -> Term:
+    def begin(self, epoch: Epoch) -> None:
         """Commit the epoch. Raises `LeadershipLost` if a higher one is there."""
+
+    @abstractmethod
+    def term(self) -> Term:
+        """The term that has begun, with the watermarks of now."""
 
     @abstractmethod
     def process(self, spark: SparkSession, rows: pa.Table) -> None:
@@ -130,8 +134,8 @@ class Leader:
 
     def _lead(self) -> None:
         epoch = next_epoch(self._session, self._work.name, above=self._work.recorded_epoch())
-        term = self._work.begin(epoch)
-        self._query.lead(term)
+        self._work.begin(epoch)
+        self._query.lead(self._work.term)
         state = {"state": "leading", "epoch": epoch}
         self._say(**{self._work.name: state})
         log.info("leading", job=self._work.name, epoch=epoch)

@@ -59,13 +59,17 @@ class OffsetsWork(Work):
         """The newest epoch in `group_offsets`."""
         return GroupOffsetsWriter(self._root).recorded_epoch
 
-    def begin(self, epoch: Epoch) -> Term:
+    def begin(self, epoch: Epoch) -> None:
         """Commit the epoch; read the state to go on from."""
         with self._lock:
             self._writer = GroupOffsetsWriter(self._root)
             self._states, self._folded = self._writer.begin(epoch)
             self._epoch = epoch
-            return Term(epoch, dict(self._folded))
+
+    def term(self) -> Term:
+        """Epoch and fold positions."""
+        with self._lock:
+            return Term(self._epoch, dict(self._folded))
 
     def process(self, _spark: SparkSession, rows: pa.Table) -> None:
         """Fold one cut of facts. Folding twice changes nothing, so nothing here has to be exact."""

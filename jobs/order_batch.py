@@ -125,6 +125,11 @@ class OrderTerm:
         )
 
     @property
+    def plan(self) -> dict[ShardName, Stamp] | None:
+        """The cut that the next batch must have, if an older leader left one half done."""
+        return self._plan
+
+    @property
     def rejects_version(self) -> Version:
         """The newest version of `rejects` that this term has seen."""
         return self._rejects.version

@@ -64,22 +64,30 @@ class OrderWork(Work):
             self._state.catch_up()
             return max(self._state.epoch, RejectsTable(self._root).epoch)
 
-    def begin(self, epoch: Epoch) -> Term:
+    def begin(self, epoch: Epoch) -> None:
         """Commit the epoch; from here on only this leader orders."""
         with self._lock:
             term = OrderTerm(self._state, epoch)
-            plan = term.begin()
+            term.begin()
             self._state.warm()
             self._term = term
-            return Term(epoch, self._state.watermarks(), plan)
+
+    def term(self) -> Term:
+        """Epoch, watermarks, and the cut that must come first, if any."""
+        with self._lock:
+            term = self._begun()
+            return Term(term.epoch, self._state.watermarks(), term.plan)
+
+    def _begun(self) -> OrderTerm:
+        if self._term is None:
+            raise NotReady("no term has begun")
+        return self._term
 
     def process(self, spark: SparkSession, rows: pa.Table) -> None:
         """Order one cut, and ring."""
         began = time.perf_counter()
         with self._lock:
-            if self._term is None:
-                raise NotReady("a batch without a term")
-            done = self._term.process(rows, self._writer(spark, rows))
+            done = self._begun().process(rows, self._writer(spark, rows))
         if done is None:
             return
         if self._bell is not None:

@@ -38,6 +38,7 @@ class ShardQuery:
         self._query: StreamingQuery | None = None
         self._checkpoint = options.folder
         self._available_now = False
+        self._present: Callable[[], Term] | None = None
         self._batch = threading.Lock()
         self.error: BaseException | None = None
         """What `process` raised, if it did: the query has ended by it."""
@@ -50,9 +51,10 @@ class ShardQuery:
         if not available_now:
             self._run()
 
-    def lead(self, term: Term) -> None:
-        """Let the source work for `term`."""
-        self._file.write(term)
+    def lead(self, present: Callable[[], Term]) -> None:
+        """Let the source work for the term that `present` tells, as it is then and later."""
+        self._present = present
+        self._file.write(present())
         self._file.wake()
         if self._available_now:
             self._run()
@@ -82,6 +84,9 @@ class ShardQuery:
                     slow = _SLOW_START in str(error) and attempt + 1 < _START_ATTEMPTS
                     if self.error or not slow:
                         raise
+                    if self._present is not None:
+                        # The new source goes on from the watermarks of now.
+                        self._file.write(self._present())
                     log.warning("query_start_again", kind=self._options.kind, attempt=attempt)
                     continue
                 return

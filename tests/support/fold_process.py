@@ -1,6 +1,6 @@
 """The offsets job without Spark, as a process that can be killed.
 
-    python -m tests.support.fold_process --root DIR --epoch 3 [--crash-at fold.committed:2]
+python -m tests.support.fold_process --root DIR --epoch 3 [--crash-at fold.committed:2]
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ class Folder:
         self.root = root
         self.work = OffsetsWork(root)
         self.lookout = Lookout(root, "journal", max_bytes)
-        self.lookout.begin(self.work.begin(Epoch(epoch)))
+        self.work.begin(Epoch(epoch))
+        self.lookout.begin(self.work.term())
 
     def step(self) -> bool:
         """Fold one cut; False if there is nothing to fold."""
