@@ -2,31 +2,68 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from lakequeue.cli.app import main
 from tests.integration.client.conftest import IngestProcess
 from tests.support.consumer_node import NodeProcess, Queue
 
 HERE = Path(__file__).parents[3]
 
 
-def lakequeue(*args: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    """Run the command, not on a terminal."""
-    return subprocess.run(
-        [sys.executable, "-m", "lakequeue.cli.app", *args],
-        input=stdin,
+@dataclass
+class Done:
+    """How a command ended."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def lakequeue(*args: str, stdin: str = "") -> Done:
+    """Run the command in this process, not on a terminal: a process of its own is slow."""
+    out, err = io.StringIO(), io.StringIO()
+    handlers = {s: signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)}
+    before = sys.argv, sys.stdin
+    sys.argv, sys.stdin = ["lakequeue", *args], io.StringIO(stdin)
+    code: object = 0
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            main()
+    except SystemExit as end:
+        code = end.code
+    finally:
+        sys.argv, sys.stdin = before
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    return Done(code if isinstance(code, int) else 0, out.getvalue(), err.getvalue())
+
+
+def test_the_command_runs_as_a_process() -> None:
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "lakequeue.cli.app", "topic", "list"),
+            *("--url", "http://127.0.0.1:1", "--timeout", "0.2"),
+        ],
         capture_output=True,
         text=True,
         cwd=HERE,
-        timeout=120,
+        timeout=100,
         check=False,
     )
+    assert (done.returncode, done.stdout) == (9, "")
+    assert done.stderr.splitlines()[0].startswith("error: http://127.0.0.1:1 does not answer")
+    assert "lakequeue up" in done.stderr.splitlines()[1]
 
 
 def test_topics_and_produce(start_ingest: Callable[..., IngestProcess]) -> None:
