@@ -101,6 +101,7 @@ def summary(taken: list[float]) -> dict[str, float]:
 
 def measure(folder: Path, commits: int) -> dict[str, object]:
     """Grow one shard to `commits`, measuring both paths on the way, then read its tail."""
+    described = machine.describe()
     root = QueueRoot.open(str(folder / "queue"))
     rows = inbox_rows([b"x" * 1_000])
     placed = rows.append_column("stamp", pa.array([1], pa.int64())).append_column(
@@ -129,7 +130,7 @@ def measure(folder: Path, commits: int) -> dict[str, object]:
     read = timed_ms(behind.poll, 1)[0] / OWN_SAMPLE
     empty = statistics.median(timed_ms(behind.poll, 2_000))
     return {
-        "machine": machine.describe(),
+        "machine": described,
         "table": table,
         "tail_read_us": round(read * 1_000, 1),
         "tail_empty_poll_us": round(empty * 1_000, 1),
