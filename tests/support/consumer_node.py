@@ -154,7 +154,9 @@ class Member:
     def join(self) -> dict[str, Any]:
         """Join; the answer."""
         answer = self.client.post(
-            f"/v1/groups/{self.group}/members", json={"topics": [self.topic.topic], **self.options}
+            f"/v1/groups/{self.group}/members",
+            # Long by default: a slow machine must not expire a member that a test means to live.
+            json={"topics": [self.topic.topic], "session_timeout_ms": 120_000, **self.options},
         )
         assert answer.status_code == 201, answer.text
         body: dict[str, Any] = answer.json()
