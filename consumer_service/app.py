@@ -94,7 +94,7 @@ def _delivery(app: OpenAPI, node: Node, groups: Groups, metrics: Metrics) -> Non
         gone = hung_up(request.environ.get("gunicorn.socket"))
         limit = min(query.max, settings.max_poll_records)
         with metrics.parked.track_inprogress():
-            delivered = node.delivery.poll(member, limit, query.wait_ms / 1_000, gone)
+            delivered = node.delivery.poll(member, limit, query.wait_ms / 1_000, gone, query.after)
         if gone():
             delivered.take_back()
             return Response(status=204)
@@ -107,6 +107,7 @@ def _delivery(app: OpenAPI, node: Node, groups: Groups, metrics: Metrics) -> Non
         return _json(
             {
                 "records": delivered.records,
+                "poll": delivered.number,
                 "assignment": assignment,
                 "assignment_version": node.keeper.assignment_version(path.group),
             }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -30,6 +31,8 @@ class Delivered:
     records: list[dict[str, Any]] = field(default_factory=list)
     before: list[tuple[Held, int, int]] = field(default_factory=list)
     """(partition, epoch, delivered position before this answer)."""
+    number: int = 0
+    """Number of the poll, of those that say which answer they follow."""
 
     def take_back(self) -> None:
         """Nobody got the answer: deliver the same again."""
@@ -49,31 +52,60 @@ class Delivery:
         self._max_poll_bytes = max_poll_bytes
 
     def poll(
-        self, member: Member, max_records: int, wait_s: float, gone: Callable[[], bool]
+        self,
+        member: Member,
+        max_records: int,
+        wait_s: float,
+        gone: Callable[[], bool],
+        after: int | None = None,
     ) -> Delivered:
         """Up to `max_records` records; waits at most `wait_s` seconds for the first.
 
-        `gone` tells whether the client has hung up: then nothing is delivered.
+        `gone` tells whether the client has hung up: then nothing is delivered. `after` numbers the
+        last answer that the client got, see `Polls`.
         """
         deadline = boot_seconds() + wait_s
+        gather: Callable[[], Delivered | None]
+        if after is None:
+            gather = partial(self._gather, member, max_records)
+        else:
+            with member.polls.lock:
+                number = member.polls.begin(after)
+            member.wake.set()  # an older poll that is parked has to notice
+            gather = partial(self._gather_numbered, member, max_records, number)
         with member.parked():
-            delivered = self._wait(member, max_records, deadline, gone)
+            delivered = self._wait(member, gather, deadline, gone)
         if not gone():
             member.liveness.heard(boot_seconds())
         return delivered
 
     def _wait(
-        self, member: Member, max_records: int, deadline: float, gone: Callable[[], bool]
+        self,
+        member: Member,
+        gather: Callable[[], Delivered | None],
+        deadline: float,
+        gone: Callable[[], bool],
     ) -> Delivered:
         while True:
             member.wake.clear()
-            if gone() or not member.active:
+            delivered = None if gone() or not member.active else gather()
+            if delivered is None:
                 return Delivered()
-            delivered = self._gather(member, max_records)
             left = deadline - boot_seconds()
             if delivered.records or left <= 0:
                 return delivered
             member.wake.wait(min(left, LOOK_EVERY_S))
+
+    def _gather_numbered(self, member: Member, max_records: int, number: int) -> Delivered | None:
+        """As `_gather`, for a numbered poll; None when a newer one has begun."""
+        with member.polls.lock:
+            if member.polls.begun != number:
+                return None
+            delivered = self._gather(member, max_records)
+            delivered.number = number
+            if delivered.records:
+                member.polls.answered.append((number, delivered))
+            return delivered
 
     def _gather(self, member: Member, max_records: int) -> Delivered:
         delivered = Delivered()

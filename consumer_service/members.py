@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -20,10 +21,37 @@ from lakequeue.errors import NotReady, UnknownMember
 from lakequeue.records import TopicId
 from lakequeue.wire import JoinRequest
 
+if TYPE_CHECKING:
+    from consumer_service.delivery import Delivered
+
 log = structlog.get_logger()
 
 REMEMBERED = 1_000
 """How many gone members are remembered, so that a late call is told why."""
+
+
+@dataclass(eq=False)
+class Polls:
+    """The polls of one member that say which answer they follow; `lock` makes them take turns.
+
+    An answer that was lost on the way has moved the cursors all the same. So a poll names the last
+    answer that arrived, and what was delivered in any later one is taken back first.
+    """
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    begun: int = 0
+    """Number of the newest poll; an older one that is still parked delivers nothing any more."""
+    answered: list[tuple[int, Delivered]] = field(default_factory=list)
+    """Answers with records that no later poll has confirmed, in order, with their numbers."""
+
+    def begin(self, after: int) -> int:
+        """Number of a new poll that follows the answer `after`. Call with `lock` held."""
+        for number, delivered in reversed(self.answered):
+            if number > after:
+                delivered.take_back()
+        self.answered.clear()
+        self.begun += 1
+        return self.begun
 
 
 @dataclass(eq=False)
@@ -43,6 +71,7 @@ class Member:
     gone: threading.Event = field(default_factory=threading.Event)
     """Set once nothing is left of it, here and in ZooKeeper."""
     parking: threading.Lock = field(default_factory=threading.Lock)
+    polls: Polls = field(default_factory=Polls)
     turn: int = 0
     """Rotates over the partitions, so that a busy one does not starve the others."""
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from examples.flights.departures import GROUP, TOPIC
 from examples.flights.recording import Recording
-
 from lakequeue import Consumer
 
 ACK_EVERY = 500

@@ -43,5 +43,5 @@ def departures(limit: int) -> Iterator[Departure]:
 
 
 def producer_of(departure: Departure, producers: int) -> int:
-    """Which producer sends it: all of a plane's departures go through one, so their order is known."""
+    """Which producer sends it: one for all departures of a plane, so their order is known."""
     return crc32((departure.key or "").encode()) % producers

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from concurrent.futures import Future
 from pathlib import Path
 
 from examples.flights.departures import TOPIC, departures, producer_of
 from examples.flights.recording import Recording
-
 from lakequeue import Producer
+from lakequeue.client.outbox import Delivered
 
 BATCH = 500
 
@@ -25,7 +26,7 @@ def main() -> None:
 
     recording = Recording(args.folder / f"producer-{args.index}.jsonl")
     with Producer(args.url, producer_id=f"departures-{args.index}", batch_size=BATCH) as producer:
-        waiting = []
+        waiting: list[tuple[int, Future[Delivered]]] = []
 
         def record_acknowledged() -> None:
             acked = [(n, handle.result(timeout=120)) for n, handle in waiting]

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
-from examples.flights.departures import TOPIC
 from deltalake import DeltaTable
+
+from examples.flights.departures import TOPIC
 
 _VIEWS = """
 CREATE TABLE ordered AS

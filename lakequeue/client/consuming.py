@@ -48,6 +48,8 @@ class Member:
     nodes: Nodes
     session_timeout_s: float
     last_contact: float
+    last_poll: int = 0
+    """Number of the last answer to a poll that arrived."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,12 +182,18 @@ class Consuming:
         request = Request(
             "GET",
             f"{self._path(member)}/records",
-            {"max": options.max_poll_records, "wait_ms": options.wait_ms},
+            {
+                "max": options.max_poll_records,
+                "wait_ms": options.wait_ms,
+                # If an answer is lost on the way, what it held is delivered again.
+                "after": member.last_poll,
+            },
             read_timeout_s=options.wait_ms / 1000 + 15.0,
         )
         answer = yield from self._ask(member, request)
         # Not through pydantic: there are thousands of records in it.
         body: dict[str, Any] = answer.reply.json()
+        member.last_poll = max(member.last_poll, body.get("poll", 0))
         told = body.get("assignment")
         assignment = None if told is None else [Assigned.model_validate(a) for a in told]
         with self.lock:

@@ -59,6 +59,10 @@ class PollQuery(RequestShape):
 
     max: int = Field(500, ge=1, le=MAX_REQUEST_RECORDS)
     wait_ms: int = Field(20_000, ge=0, le=MAX_WAIT_MS)
+    after: int | None = Field(None, ge=0)
+    """`poll` of the last answer that arrived, 0 before the first. Answers made since then were
+    lost on the way: their records are delivered again. Without it a lost answer shows as
+    `skipped_records` at the next ack."""
 
 
 class PollAnswer(AnswerShape):

@@ -154,46 +154,58 @@ def _check_send_order(
 
 
 def _check_group(events: list[Event], verdict: Verdict) -> None:
-    last: dict[tuple[str, Slot, int], int] = {}
-    highest_epoch: dict[Slot, int] = defaultdict(lambda: -1)
-    may_be_committed: dict[Slot, int] = defaultdict(int)
-    committed: dict[Slot, dict[int, int]] = defaultdict(dict)  # epoch → position acked with ok
-    superseded: set[tuple[str, Slot, int, int]] = set()
-    seen: set[tuple[str, int, int]] = set()
-    for e in events:
-        slot = (e.topic, e.part)
-        where = f"{e.group} {e.proc} {e.topic}/{e.part} epoch {e.epoch}"
-        if e.f == "receive":
-            verdict.received += 1
-            verdict.redelivered += (e.topic, e.part, e.offset) in seen
-            seen.add((e.topic, e.part, e.offset))
-            mark = (e.proc, slot, e.epoch)
-            if mark in last:
-                if e.offset != last[mark] + 1:
-                    verdict.add("poll_skip", f"{where}: {e.offset} after {last[mark]}")
-            elif e.offset > may_be_committed[slot]:
-                verdict.add(
-                    "ahead_of_commit", f"{where}: began at {e.offset}, {may_be_committed[slot]}"
-                )
-            last[mark] = e.offset
-            highest_epoch[slot] = max(highest_epoch[slot], e.epoch)
-        elif e.f == "ack":
-            attempt = (e.proc, slot, e.epoch, e.offset)
-            if e.type == "invoke":
-                may_be_committed[slot] = max(may_be_committed[slot], e.offset)
-                if e.epoch < highest_epoch[slot]:
-                    superseded.add(attempt)
-            elif e.type == "ok":
-                upto = committed[slot]
-                upto[e.epoch] = max(upto.get(e.epoch, 0), e.offset)
-                if attempt in superseded:
-                    verdict.add("zombie_commit", f"{where}: {e.offset}")
+    _check_deliveries(events, verdict)
+    committed = _check_acks(events, verdict)
     for e in events:
         if e.f == "receive":
             upto = committed[e.topic, e.part]
             position = max((o for epoch, o in upto.items() if epoch < e.epoch), default=0)
             if e.offset < position:
+                verdict.add("resurrection", f"{_where(e)}@{e.offset}, acked to {position}")
+
+
+def _check_deliveries(events: list[Event], verdict: Verdict) -> None:
+    last: dict[tuple[str, Slot, int], int] = {}
+    may_be_committed: dict[Slot, int] = defaultdict(int)
+    seen: set[tuple[str, int, int]] = set()
+    for e in events:
+        slot = (e.topic, e.part)
+        if e.f == "ack" and e.type == "invoke":
+            may_be_committed[slot] = max(may_be_committed[slot], e.offset)
+        elif e.f == "receive":
+            verdict.received += 1
+            verdict.redelivered += (e.topic, e.part, e.offset) in seen
+            seen.add((e.topic, e.part, e.offset))
+            mark = (e.proc, slot, e.epoch)
+            if mark in last and e.offset != last[mark] + 1:
+                verdict.add("poll_skip", f"{_where(e)}: {e.offset} after {last[mark]}")
+            elif mark not in last and e.offset > may_be_committed[slot]:
                 verdict.add(
-                    "resurrection",
-                    f"{e.group} {e.proc} {e.topic}/{e.part}@{e.offset}, acked to {position}",
+                    "ahead_of_commit",
+                    f"{_where(e)}: began at {e.offset}, committed {may_be_committed[slot]}",
                 )
+            last[mark] = e.offset
+
+
+def _check_acks(events: list[Event], verdict: Verdict) -> dict[Slot, dict[int, int]]:
+    """Judge superseded acks; the position acked with `ok`, per partition and epoch."""
+    highest_epoch: dict[Slot, int] = defaultdict(lambda: -1)
+    committed: dict[Slot, dict[int, int]] = defaultdict(dict)
+    superseded: set[tuple[str, Slot, int, int]] = set()
+    for e in events:
+        slot = (e.topic, e.part)
+        attempt = (e.proc, slot, e.epoch, e.offset)
+        if e.f == "receive":
+            highest_epoch[slot] = max(highest_epoch[slot], e.epoch)
+        elif e.f == "ack" and e.type == "invoke" and e.epoch < highest_epoch[slot]:
+            superseded.add(attempt)
+        elif e.f == "ack" and e.type == "ok":
+            upto = committed[slot]
+            upto[e.epoch] = max(upto.get(e.epoch, 0), e.offset)
+            if attempt in superseded:
+                verdict.add("zombie_commit", f"{_where(e)}: {e.offset}")
+    return committed
+
+
+def _where(e: Event) -> str:
+    return f"{e.group} {e.proc} {e.topic}/{e.part} epoch {e.epoch}"

@@ -163,11 +163,14 @@ class Member:
         self.member_id = body["member_id"]
         return body
 
-    def get(self, max_records: int = 500, wait_ms: int = 2_000) -> httpx2.Response:
+    def get(
+        self, max_records: int = 500, wait_ms: int = 2_000, after: int | None = None
+    ) -> httpx2.Response:
         """One poll."""
-        return self.client.get(
-            f"{self.path}/records", params={"max": max_records, "wait_ms": wait_ms}
-        )
+        params = {"max": max_records, "wait_ms": wait_ms}
+        if after is not None:
+            params["after"] = after
+        return self.client.get(f"{self.path}/records", params=params)
 
     def poll(self, max_records: int = 500, wait_ms: int = 2_000) -> Records:
         """The records of one poll."""

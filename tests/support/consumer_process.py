@@ -39,11 +39,11 @@ def main() -> None:
                     offset=m.offset,
                     value=m.message_id,
                     group=args.group,
-                    epoch=m.epoch,
+                    epoch=m.epoch or 0,
                 )
                 for m in batch
             )
-            newest = {(m.topic, m.partition, m.epoch): m.offset + 1 for m in batch}
+            newest = {(m.topic, m.partition, m.epoch or 0): m.offset + 1 for m in batch}
 
             def note(outcome: Outcome, newest: dict[tuple[str, int, int], int] = newest) -> None:
                 recorder.write(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lakequeue import Producer
-from tests.support.history import Event, Recorder
+from tests.support.history import Event, Outcome, Recorder
 
 ROOT = Path(__file__).parents[2]
 
@@ -38,9 +38,9 @@ class LoadProducer:
             self._failure = e
 
     def _send(self) -> None:
-        def outcome(kind: str) -> Callable[[Any, Any], None]:
+        def outcome(kind: Outcome) -> Callable[[Any, Any], None]:
             def note(record: Any, result: Any) -> None:
-                type_ = kind
+                type_: Outcome = kind
                 if kind == "fail" and getattr(result, "stored", None) != "no":
                     type_ = "info"
                 self.acknowledged += kind == "ok"
@@ -80,7 +80,8 @@ class LoadConsumer:
         self.record = folder / f"consumer-{name}.jsonl"
         self.process = subprocess.Popen(
             [
-                *(sys.executable, "-m", "tests.support.consumer_process", "--topic", topic, "--group", group),
+                *(sys.executable, "-m", "tests.support.consumer_process"),
+                *("--topic", topic, "--group", group),
                 *("--urls", ",".join(urls), "--name", name, "--record", str(self.record)),
             ],
             cwd=ROOT,

@@ -10,9 +10,7 @@ import pyarrow as pa
 from queue_tables.schemas import INBOX, JOURNAL, Table
 
 
-def rows_of(
-    declared: Table, columns: Mapping[str, Any], without: Sequence[str]
-) -> pa.Table:
+def rows_of(declared: Table, columns: Mapping[str, Any], without: Sequence[str]) -> pa.Table:
     """An Arrow table of the declared columns, those not given all null, less `without`."""
     count = len(next(iter(columns.values())))
     arrays = {

@@ -63,7 +63,7 @@ def added(events: list[Event], after: dict[str, object], event: Event) -> list[E
     return [*events[: i + 1], event, *events[i + 1 :]]
 
 
-LAST_SEND = {"f": "send", "type": "ok", "value": "v5"}
+LAST_SEND: dict[str, object] = {"f": "send", "type": "ok", "value": "v5"}
 BAD: dict[str, list[Callable[[list[Event]], list[Event]]]] = {
     "lost": [
         lambda h: without(h, f="read", value="v5"),
