@@ -11,6 +11,7 @@ import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 import orjson
@@ -217,7 +218,10 @@ class Consuming:
             elif member is not None and self._heartbeat_in(member) <= 0:
                 yield from self._heartbeat(member)
             else:
-                yield Wait(lambda: self._keep_has_work(member), self._next_work_in(member))  # noqa: B023 - looked at before the loop goes on
+                with_acks = self.holding.has_acks
+                yield Wait(
+                    partial(self._keep_has_work, member, with_acks), self._next_work_in(member)
+                )
 
     def _acks_due(self) -> bool:
         hurried = self.committing > 0 or self.closing
@@ -234,10 +238,13 @@ class Consuming:
         until = self._heartbeat_in(member)
         return max(0.001, min(until, next_acks) if self.holding.has_acks else until)
 
-    def _keep_has_work(self, member: Member | None) -> bool:
+    def _keep_has_work(self, member: Member | None, with_acks: bool) -> bool:
+        """Whether the wait is over; `with_acks`: its timeout counts acknowledgements already."""
         if self.leaving or self.member is not member:
             return True
-        return member is not None and self._acks_due()
+        if member is None:
+            return False
+        return self._acks_due() if with_acks else self.holding.has_acks
 
     def _send_acks(self, member: Member) -> Script[None]:
         with self.lock:

@@ -142,7 +142,10 @@ class Delivering:
                 if due_in is None and outbox.closed:
                     return
                 batch = outbox.take() if due_in == 0.0 else None
-            if batch is None:
+            if batch is None and due_in is None:
+                # Any record is a reason to look: it may linger, and nobody rings when that is over.
+                yield Wait(lambda: len(outbox) > 0 or outbox.closed, None)
+            elif batch is None:
                 yield Wait(lambda: outbox.ready(self._now()), due_in)
             else:
                 yield from self._settle(batch)
