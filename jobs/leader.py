@@ -35,6 +35,7 @@ log = structlog.get_logger("leader")
 
 SLOW_POLL_S = 1.0
 UPKEEP_S = 5.0
+_LOOK_S = 0.2
 Say = Callable[..., None]
 
 
@@ -102,8 +103,7 @@ class Leader:
         ]
 
     def start(self) -> None:
-        """Become a standby, and a candidate."""
-        self._say(**{self._work.name: {"state": "standby"}})
+        """Become a standby and a candidate, as soon as everything is warm."""
         for thread in self._threads:
             thread.start()
 
@@ -121,6 +121,11 @@ class Leader:
     def _live(self) -> None:
         try:
             self._work.warm()
+            while not self._query.rehearsed.wait(_LOOK_S):
+                if self._stopping.is_set() or self._query.ended.is_set():
+                    return
+            # Only now: who waits for this state may count on a batch being quick.
+            self._say(**{self._work.name: {"state": "standby"}})
             self._election.start()
             while not self._election.wait_leading(0.0):
                 self._standby_bell.wait(SLOW_POLL_S)

@@ -6,7 +6,7 @@ the rule of the cut itself is `jobs.cut`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 
 from jobs.cut import Look, Seen, consistent_cut, ends
@@ -73,10 +73,11 @@ class Lookout:
         """
         if self._plan is not None:
             return self._planned(self._plan)
+        before = {name for name, shard in self._shards.items() if shard.sealed}
         first = self._look()
         if not first.commits:
             return None
-        late = self._second_look(first)
+        late = self._second_look(first, before)
         admitted = consistent_cut(first, late, self._max_bytes)
         if limit is not None:
             admitted = _within(admitted, limit)
@@ -129,13 +130,15 @@ class Lookout:
                 found[name] = list(shard.pending)
         return Look(found, frozenset(n for n, s in self._shards.items() if s.truncated))
 
-    def _second_look(self, first: Look) -> list[Seen]:
+    def _second_look(self, first: Look, sealed_before: Set[ShardName]) -> list[Seen]:
         """What is visible now and was not in `first`.
 
         With one growing shard a listing is enough: stamps rise within a shard, so whatever is new
-        there is above what was seen. A shard that the listing finds makes it a full look.
+        there is above what was seen. A shard that the listing finds makes it a full look. A shard
+        sealed while `first` was under way counts as growing: its last commit may be newer than
+        the moment at which the other one was read.
         """
-        growing = [shard for shard in self._shards.values() if not shard.sealed]
+        growing = self._shards.keys() - sealed_before
         if len(growing) <= 1 and set(self._root.shards(self._kind)) <= self._shards.keys():
             return []
         newest = {name: commits[-1].stamp for name, commits in first.commits.items()}

@@ -69,14 +69,15 @@ class OrderTerm:
         """Put the epoch into `log` and `rejects`, with no rows, before anything else.
 
         From the return on no older leader can commit. Returns the cut that the first batch must
-        have, if an older leader has left a batch half done. Raises `LeadershipLost` when a higher
-        epoch stands there already.
+        have, if an older leader has left a batch half done. Raises `LeadershipLost` when this
+        epoch or a higher one stands there already.
         """
         state = self._state
         state.catch_up()
         info = {"epoch": self.epoch, "counter": 0, "rows": 0}
         number = order_number(self.epoch, 0)
-        state.learn(commit_fenced(state.log, [Txn(ORDER_TXN, number)], info, self.epoch))
+        met = commit_fenced(state.log, [Txn(ORDER_TXN, number)], info, self.epoch, begins=True)
+        state.learn(met)
         reach(Step.ORDER_EPOCH_COMMITTED)
         self._rejects.refresh()
         self._rejects.begin(self.epoch)

@@ -43,12 +43,16 @@ class ShardQuery:
         self.error: BaseException | None = None
         """What `process` raised, if it did: the query has ended by it."""
         self.ended = threading.Event()
+        self.rehearsed = threading.Event()
+        """The batch without rows is through: everything that a batch needs has started."""
 
     def start(self, checkpoint: Path, *, available_now: bool = False) -> None:
         """Start the query; it idles until `lead`. With `available_now` it starts at `lead`."""
         self._file.create()
         self._checkpoint, self._available_now = checkpoint, available_now
-        if not available_now:
+        if available_now:
+            self.rehearsed.set()  # there is none
+        else:
             self._run()
 
     def lead(self, present: Callable[[], Term]) -> None:
@@ -118,6 +122,7 @@ class ShardQuery:
 
     def _on_batch(self, frame: DataFrame, _batch_id: int) -> None:
         rows = frame.toArrow()
+        self.rehearsed.set()
         if rows.num_rows == 0:
             return  # the rehearsal
         with self._batch:

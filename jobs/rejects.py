@@ -37,17 +37,24 @@ Key = tuple[str, int, int]
 
 
 def commit_fenced(
-    table: TableLog, actions: list[Action], info: Mapping[str, Any], epoch: Epoch
+    table: TableLog,
+    actions: list[Action],
+    info: Mapping[str, Any],
+    epoch: Epoch,
+    *,
+    begins: bool = False,
 ) -> list[Commit]:
     """Commit under `epoch`, whatever maintenance does meanwhile.
 
     Returns the foreign commits that were met. Raises `LeadershipLost` if one of them is of a
-    higher epoch: then nothing was committed, and this leader can never commit again.
+    higher epoch: then nothing was committed, and this leader can never commit again. `begins`:
+    the first commit of the term. An equal epoch is then another's (the ensemble was rebuilt and
+    counts anew), and two leaders of one epoch would not stop each other.
     """
     met: list[Commit] = []
     while True:
         newest = order_epoch(table.txns.get(ORDER_TXN, 0))
-        if newest > epoch:
+        if newest > epoch or (begins and newest == epoch):
             raise LeadershipLost(
                 f"{table.path}: epoch {epoch} presented, {newest} current",
                 hint="a newer leader orders; this process starts again as a standby",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from pathlib import Path
 
@@ -53,13 +54,30 @@ def start_session(app: str, work_dir: Path, driver_memory: str) -> SparkSession:
             session.conf.set(name, value)
         return session
     os.environ["JAVA_HOME"] = str(find_java().home)
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["PYSPARK_PYTHON"] = str(_worker_python(work_dir))
     log4j = work_dir / "log4j2.properties"
     log4j.write_text(_LOG4J)
     builder = SparkSession.builder.appName(app).master("local[2]")
     for name, value in (STREAMING | _launch(log4j, work_dir, driver_memory)).items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
+
+
+def _worker_python(work_dir: Path) -> Path:
+    """The Python of Spark's own processes: this one, without Spark's zip of its sources.
+
+    Spark puts that zip in front of the path, and Python compiles what is in a zip anew in every
+    process: 2.1 s against 0.6 s for each of the half dozen that a query starts. The same sources
+    stand, compiled, beside this module's dependencies.
+    """
+    wrapper = work_dir / "spark-python"
+    path = os.environ.get("PYTHONPATH", "")
+    wrapper.write_text(
+        f'#!/bin/sh\nPYTHONPATH={shlex.quote(path)} exec {shlex.quote(sys.executable)} "$@"\n'
+    )
+    wrapper.chmod(0o755)
+    return wrapper
 
 
 def _launch(log4j: Path, work_dir: Path, driver_memory: str) -> dict[str, str]:
