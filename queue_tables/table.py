@@ -140,9 +140,16 @@ class TableLog:
         # A handle that slept past the retention of commits may find the next name free because
         # the commit of that name was cleaned up: ours would lie there and never be read. Clean-up
         # goes from old to new and never takes the newest, so then the one before is gone too.
-        if version == 0 or self.store.exists(commit_path(self.path, version - 1)):
-            return
-        newest = load_snapshot(self.store, self.path, keep_files=False).version
+        try:
+            if version == 0 or self.store.exists(commit_path(self.path, version - 1)):
+                return
+            newest = load_snapshot(self.store, self.path, keep_files=False).version
+        except (StorageUnavailable, RootUnusable) as e:
+            raise StorageUnavailable(
+                f"{self.path}: the commit landed, and could not be checked: {e.detail}",
+                stored="unknown",
+                retry_after_s=1.0,
+            ) from e
         if newest == version:
             return
         # Without a commit right behind ours it is certain that ours is read by nobody.
@@ -166,7 +173,7 @@ class TableLog:
             except FileExistsError:
                 # Ours, if an earlier attempt landed although it was answered by an error; object
                 # store clients also try again by themselves.
-                if self.store.get(path) != data:
+                if not self._landed(path, data):
                     return False
             except (StorageFull, StorageUnavailable, RootUnusable) as e:
                 landed = self._landed(path, data)

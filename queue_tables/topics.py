@@ -139,6 +139,8 @@ class TopicStore:
         self._newest: dict[str, dict[str, Any]] = {}
         self._topics: dict[str, Topic] = {}
         self._by_id: dict[TopicId, Topic] = {}
+        self._behind = True
+        """The table has moved on, and not all of it is in the cache (storage failed between)."""
         self._reload()
 
     @property
@@ -149,11 +151,18 @@ class TopicStore:
     def refresh(self) -> bool:
         """Read what others have committed; true if there was anything."""
         with self._lock:
+            if self._behind:
+                return self._reload()
             try:
                 commits = self._table.refresh()
             except TailLost:  # commits were cleaned up behind a checkpoint: start from that
                 return self._reload()
-            self._apply(commits)
+            if commits:
+                self._behind = True
+                # Records are accepted and refused by this: not by what a power cut could undo.
+                self._table.make_durable()
+                self._apply(commits)
+                self._behind = False
             return bool(commits)
 
     def get(self, name: str) -> Topic:
@@ -246,10 +255,7 @@ class TopicStore:
                 except (CommitConflict, TailLost) as other:
                     if other.stored == "no":
                         self._store.delete(f"{TOPICS.name}/{add.path}")
-                    if isinstance(other, CommitConflict):
-                        self._apply(other.commits)
-                    else:
-                        self._reload()
+                    self._reload()
                     continue
                 self._remember(row)
                 self._index()
@@ -258,9 +264,12 @@ class TopicStore:
 
     def _reload(self) -> bool:
         before = self._table.version
-        for path in self._table.open().files:
+        files = self._table.open().files
+        self._table.make_durable()
+        for path in files:
             self._read(path)
         self._index()
+        self._behind = False
         return self._table.version != before
 
     def _apply(self, commits: Sequence[Commit]) -> None:

@@ -30,7 +30,9 @@ def checkpoint_table(root: QueueRoot, table_path: str) -> Version:
     """
     if not root.store.names(f"{table_path}/_delta_log"):
         raise FileNotFoundError(f"no Delta table at {table_path}")
-    return _checkpoint(root, table_path, DeltaTable(f"{root.uri}/{table_path}"))
+    with _translated(table_path):
+        table = DeltaTable(f"{root.uri}/{table_path}")
+    return _checkpoint(root, table_path, table)
 
 
 def trim_table(root: QueueRoot, table_path: str, keep_hours: int = 1) -> Version:

@@ -20,6 +20,8 @@ class FaultyStore:
         self.inner = inner
         self.faults: list[Fault] = []
         self.get_faults: list[Exception] = []
+        self.exists_faults: list[Exception] = []
+        self.size_faults: list[Exception] = []
         self.opens = 0
 
     @property
@@ -46,6 +48,8 @@ class FaultyStore:
         self.inner.put(path, data)
 
     def exists(self, path: str) -> bool:
+        if self.exists_faults:
+            raise self.exists_faults.pop(0)
         return self.inner.exists(path)
 
     def names(self, prefix: str) -> list[str]:
@@ -58,6 +62,8 @@ class FaultyStore:
         self.inner.make_durable(path)
 
     def size(self, path: str) -> int:
+        if self.size_faults:
+            raise self.size_faults.pop(0)
         return self.inner.size(path)
 
     def open(self, path: str) -> str | pa.BufferReader:

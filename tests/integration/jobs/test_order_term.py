@@ -81,8 +81,9 @@ def test_a_superseded_leader_is_refused_and_changes_nothing(root: QueueRoot) -> 
 
 def test_an_epoch_that_is_not_the_highest_cannot_begin(root: QueueRoot) -> None:
     Orderer(root, 5)
-    with pytest.raises(LeadershipLost):
-        Orderer(root, 4)
+    for epoch in (4, 5):  # an ensemble that was rebuilt may give one epoch to two
+        with pytest.raises(LeadershipLost):
+            Orderer(root, epoch)
 
 
 def test_rows_of_a_topic_that_is_gone_stand_in_rejects(root: QueueRoot) -> None:

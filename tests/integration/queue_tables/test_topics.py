@@ -10,9 +10,16 @@ from typing import Any
 
 import pytest
 
-from lakequeue.errors import InvalidName, InvalidRequest, TopicExists, UnknownTopic
+from lakequeue.errors import (
+    InvalidName,
+    InvalidRequest,
+    StorageUnavailable,
+    TopicExists,
+    UnknownTopic,
+)
 from queue_tables.root import QueueRoot
 from queue_tables.topics import Topic, TopicStore
+from tests.support.faulty_store import FaultyStore
 
 
 @pytest.fixture
@@ -35,6 +42,17 @@ def test_created_topics_are_seen_by_other_processes(root: QueueRoot) -> None:
     assert others.by_id(topic.topic_id) == topic
     assert TopicStore(root).list() == [topic]
     assert (topic.partitions, topic.partitioner, topic.ttl_ms) == (8, "crc32", None)
+
+
+def test_a_change_that_could_not_be_read_is_read_at_the_next_look(root: QueueRoot) -> None:
+    store = FaultyStore(root.store)
+    others = TopicStore(QueueRoot.over(store))
+    mine = TopicStore(root)
+    mine.create("orders")
+    store.size_faults = [StorageUnavailable("away")]
+    with pytest.raises(StorageUnavailable):
+        others.refresh()
+    assert others.get("orders") == mine.get("orders")
 
 
 def test_get_looks_once_more_before_it_says_unknown(root: QueueRoot) -> None:

@@ -130,6 +130,24 @@ def test_an_outcome_that_cannot_be_looked_up_is_unknown(store: FaultyStore) -> N
     assert conflict.value.commits[0].txns == {"a": 1}
 
 
+def test_a_commit_that_landed_is_never_said_not_to_be_stored(store: FaultyStore) -> None:
+    log = TableLog(store, "t").open()
+    store.faults = [retried_by_the_client]
+    store.get_faults = [StorageUnavailable("away")]
+    with pytest.raises(StorageUnavailable) as caught:
+        log.commit([Txn("a", 1)])
+    assert caught.value.stored == "unknown"
+
+
+def test_a_commit_that_cannot_be_checked_is_unknown(store: FaultyStore) -> None:
+    log = TableLog(store, "t").open()
+    store.exists_faults = [StorageUnavailable("away")]
+    with pytest.raises(StorageUnavailable, match="landed") as caught:
+        log.commit([Txn("a", 1)])
+    assert caught.value.stored == "unknown"
+    assert load_snapshot(store, "t").txns == {"a": 1}
+
+
 def test_a_full_disk_is_not_retried(store: FaultyStore) -> None:
     log = TableLog(store, "t").open()
     store.faults = [full]

@@ -1,0 +1,34 @@
+"""The looks at real shards (in memory), where something happens between two reads of one look."""
+
+from __future__ import annotations
+
+from jobs.lookout import Lookout
+from jobs.term_file import Term
+from lakequeue.records import Epoch, ShardName, Stamp
+from queue_tables.root import QueueRoot
+from queue_tables.shards import ShardWriter, seal_shard
+from queue_tables.store import ObjectStore
+from tests.support.rows import inbox_rows
+
+
+def test_a_shard_sealed_during_the_look_does_not_spare_the_second() -> None:
+    root = QueueRoot.over(ObjectStore.in_memory())
+    alive, dying = (ShardWriter.create(root, "inbox", node) for node in ("a", "b"))
+    lookout = Lookout(root, "inbox", 1 << 20)
+    lookout.begin(Term(Epoch(1)))
+    assert lookout.next_end() is None
+
+    read = lookout._read
+
+    def read_and_more(name: ShardName, shard: object, *, more: bool = False) -> None:
+        read(name, shard, more=more)  # type: ignore[arg-type]
+        if name == alive.name and dying.version == 0:
+            # Read already; now one producer is acknowledged by one node, then by the other.
+            alive.append(inbox_rows([b"x"]), Stamp(50))
+            dying.append(inbox_rows([b"x"]), Stamp(100))
+            seal_shard(root, "inbox", dying.name)
+
+    alive.append(inbox_rows([b"x"]), Stamp(40))
+    lookout._read = read_and_more  # type: ignore[method-assign]
+    assert lookout.next_end() == {alive.name: 40}
+    assert lookout.next_end() == {alive.name: 50, dying.name: 100}
