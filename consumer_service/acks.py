@@ -50,6 +50,7 @@ def wanted_of(group: str, request: AckRequest, ids: Mapping[str, str]) -> dict[K
             hint="in a stream group, seek or leave without acking to read records again",
             field="nacks" if request.nacks else "extend",
         )
+    names = {topic_id: name for name, topic_id in ids.items()}
     receipts: dict[tuple[Key, int], list[int]] = defaultdict(list)
     for receipt in request.acks:
         topic_id, partition, offset, epoch, _ = parse_receipt(receipt)
@@ -57,7 +58,7 @@ def wanted_of(group: str, request: AckRequest, ids: Mapping[str, str]) -> dict[K
         receipts[key, epoch].append(offset)
     wanted: dict[Key, list[Wanted]] = defaultdict(list)
     for (key, epoch), offsets in receipts.items():
-        wanted[key].append(Wanted("", epoch, offsets))
+        wanted[key].append(Wanted(names.get(key.topic_id, ""), epoch, offsets))
     for position in request.commit:
         topic_id = ids.get(position.topic, "")
         if not topic_id:

@@ -96,14 +96,16 @@ def _delivery(app: OpenAPI, node: Node, groups: Groups, metrics: Metrics) -> Non
         with metrics.parked.track_inprogress():
             delivered = node.delivery.poll(member, limit, query.wait_ms / 1_000, gone, query.after)
         if gone():
-            delivered.take_back()
+            node.delivery.take_back(member, delivered)
             return Response(status=204)
         if delivered.records and member.request.delivery == "at_most_once":
             groups.commit_delivered(member, delivered)
         if not member.active and not delivered.records:
             node.members.get(path.group, path.member)
+        told = groups.assignment(member)
+        delivered.keep_only({(a.topic, a.partition): a.epoch for a in told})
         metrics.delivered(path.group, len(delivered.records))
-        assignment = [a.model_dump() for a in groups.assignment(member)]
+        assignment = [a.model_dump() for a in told]
         return _json(
             {
                 "records": delivered.records,

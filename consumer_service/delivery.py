@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -33,6 +33,16 @@ class Delivered:
     """(partition, epoch, delivered position before this answer)."""
     number: int = 0
     """Number of the poll, of those that say which answer they follow."""
+
+    def keep_only(self, told: Mapping[tuple[str, int], int | None]) -> None:
+        """Drop what was gathered under an epoch that is over: `told` is what the answer says."""
+        over = {
+            place
+            for held, epoch, _ in self.before
+            if told.get(place := (held.topic, int(held.key.partition))) != epoch
+        }
+        if over:
+            self.records = [r for r in self.records if (r["topic"], r["partition"]) not in over]
 
     def take_back(self) -> None:
         """Nobody got the answer: deliver the same again."""
@@ -104,8 +114,24 @@ class Delivery:
             delivered = self._gather(member, max_records)
             delivered.number = number
             if delivered.records:
-                member.polls.answered.append((number, delivered))
+                # Where it began is enough to take it back: its records need no memory here.
+                unconfirmed = Delivered(before=delivered.before, number=number)
+                member.polls.answered.append((number, unconfirmed))
             return delivered
+
+    def take_back(self, member: Member, delivered: Delivered) -> None:
+        """The client of this poll has hung up: deliver the same again.
+
+        For a numbered poll unless a newer one has begun: that has taken it back already, and may
+        have delivered the same since.
+        """
+        if not delivered.number:
+            delivered.take_back()
+            return
+        with member.polls.lock:
+            if member.polls.begun == delivered.number:
+                delivered.take_back()
+                member.polls.answered.clear()
 
     def _gather(self, member: Member, max_records: int) -> Delivered:
         delivered = Delivered()
@@ -114,18 +140,28 @@ class Delivery:
             return delivered
         member.turn += 1
         turn = member.turn % len(mine)
+        try:
+            self._fill(delivered, member, mine[turn:] + mine[:turn], max_records)
+        except BaseException:
+            # The caller gets the error, and not what the partitions before it gave.
+            delivered.take_back()
+            raise
+        return delivered
+
+    def _fill(
+        self, delivered: Delivered, member: Member, mine: list[Held], max_records: int
+    ) -> None:
         left_bytes = self._max_poll_bytes
-        for held in mine[turn:] + mine[:turn]:
+        for held in mine:
             left = max_records - len(delivered.records)
             if left <= 0 or left_bytes <= 0:
                 break
             rows, epoch, before = self._take(held, member, left, left_bytes)
             if rows is None:
                 continue
-            delivered.records += records_of(rows, epoch)
             delivered.before.append((held, epoch, before))
+            delivered.records += records_of(rows, epoch)
             left_bytes -= rows.nbytes
-        return delivered
 
     def _take(
         self, held: Held, member: Member, max_rows: int, max_bytes: int

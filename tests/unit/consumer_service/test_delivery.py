@@ -1,0 +1,81 @@
+"""What a poll takes from the cursors is given back when nobody gets it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from consumer_service.cursor import Cursor
+from consumer_service.delivery import Delivered, Delivery
+from consumer_service.held import Held, Holdings
+from consumer_service.member_states import Liveness, MemberState
+from consumer_service.members import Member
+from consumer_service.partition_states import PartitionState
+from lakequeue.errors import StorageUnavailable
+from lakequeue.records import Partition, TopicId
+from lakequeue.wire import JoinRequest
+from queue_tables.facts import Key
+
+
+def held(partition: int, delivered: int = 0) -> Held:
+    key = Key("g", TopicId("t"), Partition(partition))
+    return Held(key, "orders", "m", PartitionState.OWNED, cursor=Cursor(0, delivered=delivered))
+
+
+def member() -> Member:
+    made = Member("g", "m", JoinRequest(topics=["orders"]), 6_000, Liveness(6, 60, 0, 0))
+    made.state = MemberState.ACTIVE
+    return made
+
+
+def delivery(*partitions: Held) -> Delivery:
+    holdings = Holdings()
+    for one in partitions:
+        holdings.add(one)
+    return Delivery(cast("Any", None), holdings, 1 << 20)
+
+
+def test_an_error_in_one_partition_gives_back_what_others_gave(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    parts = [held(0), held(1)]
+    made = delivery(*parts)
+    calls: list[Held] = []
+
+    def take(one: Held, *_: object) -> tuple[Any, int, int]:
+        calls.append(one)
+        if len(calls) == 2:
+            raise StorageUnavailable("away")
+        one.cursor.deliver(0, 5)
+        return SimpleNamespace(nbytes=1), 0, 0
+
+    monkeypatch.setattr(made, "_take", take)
+    monkeypatch.setattr("consumer_service.delivery.records_of", lambda *_: [{}] * 5)
+    one = member()
+    with pytest.raises(StorageUnavailable):
+        made.poll(one, 100, 0, lambda: False, 0)
+    assert len(calls) == 2
+    assert [p.cursor.delivered for p in parts] == [0, 0]
+
+
+def test_a_client_that_hung_up_takes_nothing_back_behind_its_next_poll() -> None:
+    part, one = held(0, delivered=5), member()
+    made = delivery(part)
+    first = Delivered(before=[(part, 0, 0)], number=one.polls.begin(0))
+    one.polls.answered.append((first.number, first))
+    one.polls.begin(0)
+    assert part.cursor.delivered == 0
+    part.cursor.deliver(0, 5)  # the second poll gets it
+    made.take_back(one, first)
+    assert part.cursor.delivered == 5
+
+
+def test_records_of_an_epoch_that_the_answer_does_not_name_are_dropped() -> None:
+    parts = [held(0), held(1)]
+    delivered = Delivered(
+        [{"topic": "orders", "partition": p} for p in (0, 1)], [(p, 3, 0) for p in parts]
+    )
+    delivered.keep_only({("orders", 0): 3, ("orders", 1): 4})
+    assert delivered.records == [{"topic": "orders", "partition": 0}]
