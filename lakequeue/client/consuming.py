@@ -51,6 +51,8 @@ class Member:
     last_contact: float
     last_poll: int = 0
     """Number of the last answer to a poll that arrived."""
+    told: int = 0
+    """Polls that have said what the member owns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +145,7 @@ class Consuming:
         """Join, and keep one poll ahead of the application."""
         try:
             yield from self._join(Policy(self._options.connect_timeout_s, lambda: self.closing))
-            while not self.closing:
+            while not self.closing and self.error is None:
                 member = self.member
                 if member is None:
                     yield from self._join(Policy(None, lambda: self.closing))
@@ -158,8 +160,15 @@ class Consuming:
         except LakequeueError as error:
             if not self.closing:
                 self.error = error
+        except Exception as error:  # noqa: BLE001 - a thread that ends in silence hangs the application
+            self._broken(error)
         finally:
             self._ring()
+
+    def _broken(self, error: Exception) -> None:
+        # The application would wait for ever, and its partitions with it.
+        _log.exception("consuming ends")
+        self.error = self.error or Broken(f"unexpected {type(error).__name__}: {error}")
 
     def _has_room(self) -> bool:
         return self.holding.ready < self._options.max_poll_records
@@ -200,7 +209,9 @@ class Consuming:
         with self.lock:
             if self.member is not member:
                 return
-            lost = self.holding.assigned(body.get("assignment_version", 0), assignment)
+            member.told += 1
+            version = body.get("assignment_version", 0)
+            lost = self.holding.assigned(version, assignment, in_turn=True)
             self.holding.received(body["records"], self.ack)
         self._tell_lost(lost)
         self._ring()
@@ -209,6 +220,13 @@ class Consuming:
 
     def keep(self) -> Script[None]:
         """Send acknowledgements and heartbeats, until `end`."""
+        try:
+            yield from self._keep()
+        except Exception as error:  # noqa: BLE001 - as above
+            self._broken(error)
+            self._ring()
+
+    def _keep(self) -> Script[None]:
         while True:
             member = self.member
             if member is not None and self._acks_due():
@@ -277,12 +295,15 @@ class Consuming:
     def _heartbeat(self, member: Member) -> Script[None]:
         request = Request("POST", f"{self._path(member)}/heartbeat", read_timeout_s=5.0)
         lost: list[Lost] = []
+        told = member.told
         try:
             answer = yield from call(member.nodes, request, self._now, Policy(0.0, sticky=True))
             member.last_contact = self._now()
             beat = _read(HeartbeatAnswer, answer.reply)
             with self.lock:
-                if self.member is member:
+                # A poll that was answered meanwhile may know better, and its records must stay: the
+                # service counts them as delivered.
+                if self.member is member and member.told == told:
                     lost = self.holding.assigned(beat.assignment_version, beat.assignment)
         except UnknownMember as error:
             self._forget(member, error)
@@ -311,14 +332,17 @@ class Consuming:
         failing_since: float | None = None
         attempt = 0
         while True:
+            asked = self._now()
             try:
                 answer = yield from call(member.nodes, request, self._now, Policy(0.0, sticky=True))
                 member.last_contact = self._now()
                 return answer
             except TryAgain as error:
                 attempt += 1
-                failing_since = self._now() if failing_since is None else failing_since
                 elsewhere = len(self.nodes) > 1 and isinstance(error, Unreachable | NotReady)
+                if failing_since is None:
+                    # A hung node has had the whole read timeout already.
+                    failing_since = asked if elsewhere else self._now()
                 patience = _ELSEWHERE_AFTER_S if elsewhere else member.session_timeout_s
                 pause = max(pause_before(attempt), error.retry_after_s or 0.0)
                 if self.leaving or self._now() + pause - failing_since > patience:

@@ -73,9 +73,14 @@ class Holding:
         self._version = -1
         self.assigned(version, assignment)
 
-    def assigned(self, version: int, assignment: Iterable[Assigned] | None) -> list[Lost]:
-        """The service tells what we own; older news than what we know are ignored."""
-        if assignment is None or version < self._version:
+    def assigned(
+        self, version: int, assignment: Iterable[Assigned] | None, *, in_turn: bool = False
+    ) -> list[Lost]:
+        """The service tells what we own; older news than what we know are ignored.
+
+        `in_turn`: they cannot be older, whatever the version (a rebuilt ensemble counts anew).
+        """
+        if assignment is None or (version < self._version and not in_turn):
             return []
         self._version = version
         new = {(a.topic, a.partition): a.epoch for a in assignment}
@@ -103,9 +108,12 @@ class Holding:
     def refused(self, place: Place, current_epoch: int | None) -> list[Lost]:
         """The service refused an acknowledgement: somebody newer owns the partition."""
         message = self._in_flight.get(place)
-        epoch = message.epoch if message else self.assignment.get(place)
+        epoch = message.epoch if message else None
         lost = Lost(*place, epoch, current_epoch, "taken over")
         self._refuse(lost)
+        if message is None:
+            # Sent under a membership that has ended since: it says nothing about this one.
+            return []
         if place not in self.assignment or self.assignment[place] != epoch:
             return []
         self._forget([lost])
@@ -163,7 +171,7 @@ class Holding:
         return (
             message.term == self.term
             and place in self.assignment
-            and self.assignment[place] in {message.epoch, None}
+            and self.assignment[place] == message.epoch
         )
 
     # -- acknowledgements -----------------------------------------------------------------------

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+
+import orjson
+
 from lakequeue.client.calls import Nodes
 from lakequeue.client.consuming import ConsumeOptions, Consuming, Member
-from lakequeue.client.effects import Http, Wait
+from lakequeue.client.effects import Http, Reply, Wait
+from lakequeue.errors import Broken
 from lakequeue.wire import Assigned, JoinRequest
 
 
@@ -58,3 +63,32 @@ def test_the_keeper_ends_when_everything_is_sent() -> None:
     core = consuming()
     core.end()
     assert list(core.keep()) == []
+
+
+def test_a_heartbeat_that_a_poll_has_overtaken_drops_no_records() -> None:
+    core = consuming()
+    core.member = Member("m", Nodes("http://a"), 6.0, 0.0)
+    core.holding.joined(1, [Assigned(topic="orders", partition=0)])
+    beat = core.keep()
+    assert isinstance(next(beat), Http)
+    polled = core._poll(core.member)
+    assert isinstance(next(polled), Http)
+    raw = {"topic": "orders", "partition": 0, "offset": 0, "receipt": "r"}
+    owned = {"topic": "orders", "partition": 0, "epoch": 3}
+    body = {"records": [raw], "poll": 1, "assignment": [owned], "assignment_version": 1}
+    with contextlib.suppress(StopIteration):
+        polled.send(Reply(200, {}, orjson.dumps(body)))
+    stale = {"assignment": [owned | {"epoch": None}], "assignment_version": 1}
+    beat.send(Reply(200, {}, orjson.dumps(stale)))
+    assert core.holding.ready == 1, "the service counts it as delivered"
+
+
+def test_an_unreadable_answer_ends_consuming_loudly() -> None:
+    core = consuming()
+    fetch = core.fetch()
+    assert isinstance(next(fetch), Http)
+    joined = {"member_id": "m", "session_timeout_ms": 6000}
+    assert isinstance(fetch.send(Reply(201, {}, orjson.dumps(joined))), Http)
+    with contextlib.suppress(StopIteration):
+        fetch.send(Reply(200, {}, b"<html>"))
+    assert isinstance(core.error, Broken)

@@ -97,6 +97,39 @@ def test_old_news_are_ignored() -> None:
     assert set(held.assignment) == {("orders", 0), ("orders", 1)}
 
 
+def test_news_in_turn_count_whatever_their_version() -> None:
+    held = holding(1)
+    held.assigned(5, owns(1))
+    held.assigned(1, owns(None, 2), in_turn=True)
+    held.received(raws(1, 0), no_ack)
+    assert held.ready == 1, "a rebuilt ensemble counts versions anew"
+
+
+def test_a_refusal_of_an_earlier_membership_takes_nothing_from_this_one() -> None:
+    held = holding(7)
+    held.received(raws(0, 0), no_ack)
+    message = held.next()
+    assert message is not None
+    ack(held, message)
+    held.take_acks()
+    held.lose_all("node gone")
+    held.take_refusal()
+    held.joined(1, owns(8))
+    held.received(raws(0, 0, 1), no_ack)
+    assert held.refused(("orders", 0), 8) == []
+    assert held.ready == 2
+    assert isinstance(held.take_refusal(), EpochSuperseded)
+
+
+def test_an_acknowledgement_while_the_partition_is_taken_anew_is_refused() -> None:
+    held = holding(7)
+    held.received(raws(0, 0), no_ack)
+    (message,) = drain(held)
+    held.assigned(2, [Assigned(topic="orders", partition=0, epoch=None)])
+    ack(held, message)
+    assert isinstance(held.take_refusal(), EpochSuperseded)
+
+
 def test_the_highest_acknowledged_record_of_each_partition_is_sent() -> None:
     held = holding(1, 1)
     held.received(raws(0, 0, 1, 2) + raws(1, 9), no_ack)
