@@ -56,7 +56,10 @@ class Groups:
             )
         topics = [node.topics.get(name) for name in dict.fromkeys(request.topics)]
         partitions = {topic.topic_id: topic.partitions for topic in topics}
-        known = read_group_state(node.root, group).states if request.from_ == "latest" else {}
+        known: list[Key] = []
+        if request.from_ == "latest":
+            states = read_group_state(node.root, group).states
+            known = [key for key, state in states.items() if not state.deleted]
         member = node.members.new(group, request, host)
         member.latest_below = latest_below(request.from_, partitions, known)
         entry = membership.Member(

@@ -162,13 +162,18 @@ class Takeover:
             for held in batch:
                 if held.key in above and held.lease is not None:
                     held.move(Cause.OUTNUMBERED)
+                    # If no answer comes we hold the lease all the same.
+                    held.uncertain = True
                     lease = retake(held.lease, above[held.key])
                     if lease is None:
                         held.move(Cause.LOST)
                     else:
+                        held.uncertain = False
                         held.lease = lease
                         held.move(Cause.LEASED)
             if above:
+                # Fences under the old epoch do not stop what is between the two.
+                done = {(shard, key) for shard, key in done if key not in above}
                 continue
             plan = plan_fences(states, epochs, self._journal.shard, done)
             if not plan:
