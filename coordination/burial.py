@@ -11,6 +11,7 @@ what protects the tables is in the tables.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import threading
 from pathlib import Path
@@ -18,6 +19,12 @@ from typing import Any
 
 from kazoo.client import KazooClient
 from kazoo.handlers.threading import KazooTimeoutError
+
+CLIENT_LOG = logging.getLogger("lakequeue.kazoo")
+"""The client library's own log. While ZooKeeper is away it would tell of each attempt to connect,
+ten a second; `Session` says once that it is away, and once that it is back."""
+if CLIENT_LOG.level == logging.NOTSET:
+    CLIENT_LOG.setLevel(logging.ERROR)
 
 Identity = tuple[int, bytes]
 """Session id and password."""
@@ -92,7 +99,7 @@ def bury(path: Path, timeout_s: float = 2.0) -> bool:
         hosts = str(record["hosts"])
     except (OSError, ValueError, KeyError, TypeError):
         return False
-    client = KazooClient(hosts=hosts, client_id=identity, timeout=timeout_s)
+    client = KazooClient(hosts=hosts, client_id=identity, timeout=timeout_s, logger=CLIENT_LOG)
     try:
         client.start(timeout=timeout_s)
         closed = client.client_id is not None and client.client_id[0] == identity[0]

@@ -34,7 +34,7 @@ from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KazooState
 from kazoo.retry import KazooRetry
 
-from coordination.burial import bury, forget, remember
+from coordination.burial import CLIENT_LOG, bury, forget, remember
 from coordination.kept import KeptNodes
 from lakequeue.clock import boot_seconds
 from lakequeue.errors import (
@@ -117,6 +117,7 @@ class Session(KeptNodes):
             hosts=repeated(self.hosts),
             timeout=self.timeout_s,
             connection_retry=KazooRetry(**_RECONNECT),
+            logger=CLIENT_LOG,
         )
         client.add_listener(self._on_state)
         # The library keeps the timeout that the server granted to itself, and a session must not
@@ -218,8 +219,13 @@ class Session(KeptNodes):
 
     def _run(self) -> None:
         next_skew = boot_seconds() + SKEW_EVERY_S
+        away = False
         while not self._stopping.is_set():
             self._wake.clear()
+            if away is self.connected.is_set():
+                away = not away
+                say = log.warning if away else log.info
+                say("zookeeper.away" if away else "zookeeper.back", node=self.node)
             try:
                 if not self.connected.is_set():
                     self._forget_old_history()
