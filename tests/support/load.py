@@ -66,6 +66,7 @@ class LoadProducer:
         self._thread.join(timeout=120)
         if self._thread.is_alive():
             raise TimeoutError(f"producer {self._name} did not end")
+        self._recorder.close()
         if self._failure is not None:
             raise self._failure
 
