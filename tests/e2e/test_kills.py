@@ -57,6 +57,7 @@ STRIKES: dict[str, Strike] = {
 def test_nothing_is_lost_doubled_or_reordered_when_it_is_killed(
     victim: str, cluster: Cluster, admin: Admin, history: Path
 ) -> None:
+    cluster.wait_ready()  # whom the test before this one killed is back
     topic = group = f"kill-{victim}"
     admin.create_topic(topic, partitions=PARTITIONS)
     consumers = [
