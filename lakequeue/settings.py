@@ -54,7 +54,9 @@ class OrderSettings(_Slice):
 class OffsetsSettings(_Slice):
     """The offsets job."""
 
-    fold_interval_s: float = Field(1.0, description="at most one fold commit in this time")
+    fold_interval_s: float = Field(
+        5.0, description="at most one fold in this time; readers see facts that are not folded too"
+    )
 
 
 class ConsumerSettings(_Slice):
