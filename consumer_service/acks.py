@@ -20,7 +20,12 @@ from consumer_service.held import Held, Holdings
 from consumer_service.journal import Entry, Journal
 from consumer_service.takeover import fact_of
 from lakequeue.clock import wall_micros
-from lakequeue.errors import CoordinationUnavailable, EpochSuperseded, InvalidRequest
+from lakequeue.errors import (
+    CoordinationUnavailable,
+    EpochSuperseded,
+    InvalidRequest,
+    StorageUnavailable,
+)
 from lakequeue.records import Partition, TopicId
 from lakequeue.wire import AckAnswer, AckRequest, Committed, RefusedAck, parse_receipt
 from queue_tables.facts import Key, Kind
@@ -165,7 +170,15 @@ class Acks:
         # Settled by the committer, not here: a caller that gave up waiting must not let a
         # hand-over go on while its facts are still on their way.
         future.add_done_callback(partial(_settle, entry, moving))
-        future.result(COMMIT_TIMEOUT_S)
+        try:
+            future.result(COMMIT_TIMEOUT_S)
+        except TimeoutError as e:
+            raise StorageUnavailable(
+                f"the journal did not commit within {COMMIT_TIMEOUT_S:g} s",
+                hint="the position may be committed or not; ack again",
+                stored="unknown",
+                retry_after_s=1.0,
+            ) from e
         return positions, entry
 
     def _check_trust(self, mine: dict[Key, Held]) -> None:

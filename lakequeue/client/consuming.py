@@ -87,6 +87,8 @@ class Consuming:
         """Callers that wait in `commit`: acknowledgements go out at once."""
         self.error: LakequeueError | None = None
         """Why consuming has ended by itself."""
+        self.expelled = False
+        """Dropped by the service, and not asked for a record since: it may be that we hang."""
         self.lock = threading.RLock()
         self.nodes = nodes
         self._group_path = f"/v1/groups/{group}"
@@ -102,8 +104,8 @@ class Consuming:
 
     @property
     def has_news(self) -> bool:
-        """`next` will not be in vain: a record, an error, or the end."""
-        return self.holding.ready > 0 or self.error is not None or self.closing
+        """`next` will not be in vain: a record, an error, the end, or we are to join again."""
+        return self.holding.ready > 0 or self.error is not None or self.closing or self.expelled
 
     def next(self) -> Message | None:
         """The next record; None: there is none now, or (see `closing`) never again."""
@@ -114,7 +116,8 @@ class Consuming:
             if message is None and self.error is not None:
                 raise self.error
             room = self.holding.ready == self._options.max_poll_records - 1
-        if room:
+            returned, self.expelled = self.expelled, False
+        if room or returned:
             self._ring()
         return message
 
@@ -136,8 +139,8 @@ class Consuming:
 
     def end(self) -> None:
         """Both scripts are to end."""
-        self.closing = self.leaving = True
-        self._ring()
+        self.leaving = True
+        self.stop()
 
     # -- fetch ----------------------------------------------------------------------------------
 
@@ -147,6 +150,9 @@ class Consuming:
             yield from self._join(Policy(self._options.connect_timeout_s, lambda: self.closing))
             while not self.closing and self.error is None:
                 member = self.member
+                if self.expelled:
+                    yield Wait(lambda: not self.expelled or self.closing, None)
+                    continue
                 if member is None:
                     yield from self._join(Policy(None, lambda: self.closing))
                     continue
@@ -358,6 +364,7 @@ class Consuming:
             if self.member is not member:
                 return
             self.member = None
+            self.expelled = isinstance(error, UnknownMember)
             lost = self.holding.lose_all(error.detail)
             if isinstance(error, Unreachable | NotReady):
                 self.nodes.leave(member.nodes.current)

@@ -92,3 +92,23 @@ def test_an_unreadable_answer_ends_consuming_loudly() -> None:
     with contextlib.suppress(StopIteration):
         fetch.send(Reply(200, {}, b"<html>"))
     assert isinstance(core.error, Broken)
+
+
+def test_one_that_was_dropped_joins_again_only_when_the_application_asks() -> None:
+    core = consuming()
+    joined(core)
+    fetch = core.fetch()
+    assert isinstance(next(fetch), Http), "the first join"
+    answer = b'{"member_id": "m", "session_timeout_ms": 6000, "assignment": []}'
+    assert isinstance(fetch.send(Reply(201, {}, answer)), Http), "a poll"
+    gone = b'{"code": "unknown_member", "detail": "member m is not in the group"}'
+    parked = fetch.send(Reply(404, {}, gone))
+    assert isinstance(parked, Wait)
+    assert (parked.until(), parked.timeout_s) == (False, None)
+    assert core.has_news, "an application that waits is woken, and asks"
+    assert core.next() is None
+    assert not core.has_news
+    assert parked.until()
+    again = fetch.send(True)
+    assert isinstance(again, Http)
+    assert again.request.path.endswith("/members")
