@@ -23,7 +23,6 @@ from jobs.term_file import Term, TermFile
 log = structlog.get_logger("query")
 
 _START_ATTEMPTS = 10
-_SLOW_START = "failed to connect back"
 ProcessBatch = Callable[[SparkSession, pa.Table], None]
 
 
@@ -83,15 +82,22 @@ class ShardQuery:
                 try:
                     query.awaitTermination()
                 except StreamingQueryException as error:
-                    # Spark gives its Python processes 10 s to start, which a busy machine may
-                    # not manage. Nothing was done yet, so the query is just started again.
-                    slow = _SLOW_START in str(error) and attempt + 1 < _START_ATTEMPTS
-                    if self.error or not slow:
+                    # Spark failed, not `process`, so nothing was done and the query is just
+                    # started again. Seen: its Python processes get 10 s to start, which a busy
+                    # machine may not manage; and the first jobs of two queries can meet in Spark's
+                    # own properties (java.io.OptionalDataException).
+                    if self.error or attempt + 1 == _START_ATTEMPTS:
                         raise
                     if self._present is not None:
                         # The new source goes on from the watermarks of now.
                         self._file.write(self._present())
-                    log.warning("query_start_again", kind=self._options.kind, attempt=attempt)
+                    first_line = str(error).partition("\n")[0][:300]
+                    log.warning(
+                        "query_start_again",
+                        kind=self._options.kind,
+                        attempt=attempt,
+                        error=first_line,
+                    )
                     continue
                 return
         except Exception as error:  # noqa: BLE001 -- kept, and reported by whoever waits

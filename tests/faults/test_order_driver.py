@@ -136,7 +136,11 @@ def test_asked_to_stop_it_finishes_and_leaves_nothing_behind(
     judge(root)
 
 
-def test_what_is_there_is_ordered_and_the_job_ends(root: QueueRoot, driver: Start) -> None:
+@pytest.mark.parametrize("executor_rows", [200_000, 1], ids=["driver writes", "executors write"])
+def test_what_is_there_is_ordered_and_the_job_ends(
+    root: QueueRoot, driver: Start, monkeypatch: pytest.MonkeyPatch, executor_rows: int
+) -> None:
+    monkeypatch.setenv("LAKEQUEUE_ORDER__EXECUTOR_ROWS", str(executor_rows))
     sender = Sender(root)
     sender.send(30)
     job = driver("batch", "--available-now", module="jobs.order")
