@@ -105,9 +105,10 @@ def test_one_that_was_dropped_joins_again_only_when_the_application_asks() -> No
     parked = fetch.send(Reply(404, {}, gone))
     assert isinstance(parked, Wait)
     assert (parked.until(), parked.timeout_s) == (False, None)
-    assert core.has_news, "an application that waits is woken, and asks"
+    waiting: list[bool] = [core.has_news]
     assert core.next() is None
-    assert not core.has_news
+    waiting.append(core.has_news)
+    assert waiting == [True, False], "an application that waits is woken, and asks"
     assert parked.until()
     again = fetch.send(True)
     assert isinstance(again, Http)
