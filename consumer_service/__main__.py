@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import logging
 import socket
 import sys
 from typing import Any
 
-import structlog
 from pydantic import ValidationError
 
 from consumer_service.server import EXIT_UNUSABLE, print_event, run
 from lakequeue.errors import LakequeueError
+from lakequeue.logs import log_to_stderr
 from lakequeue.records import checked_name
 from lakequeue.settings import Settings
 from lakequeue.steps import arm
@@ -62,29 +61,13 @@ def main(argv: list[str] | None = None) -> None:
         node = checked_name(settings.node or f"consumer-{socket.gethostname()}", "node")
         arm(settings.crash_at)
         arm(None)  # only checked here: the worker arms itself
-        _log_to_stderr(settings.log_level)
+        log_to_stderr(settings.log_level)
         run(settings, node, args.die_with_parent)
     except (LakequeueError, ValidationError) as e:
         problem = e.to_problem() if isinstance(e, LakequeueError) else {"detail": str(e)}
         print_event("failed", **problem)
         sys.stderr.write(f"{e}\n")
         sys.exit(EXIT_UNUSABLE)
-
-
-def _log_to_stderr(level: str) -> None:
-    structlog.configure(
-        wrapper_class=structlog.make_filtering_bound_logger(
-            getattr(logging, level.upper(), logging.INFO)
-        ),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-        processors=[
-            structlog.contextvars.merge_contextvars,
-            structlog.processors.add_log_level,
-            structlog.processors.format_exc_info,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.JSONRenderer(),
-        ],
-    )
 
 
 if __name__ == "__main__":

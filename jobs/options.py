@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import logging
 import os
 import socket
 import sys
@@ -15,9 +14,8 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
-import structlog
-
 from lakequeue.errors import RootUnusable
+from lakequeue.logs import log_to_stderr
 from lakequeue.parent import die_with_parent
 from lakequeue.records import checked_name
 from lakequeue.settings import Settings
@@ -88,7 +86,7 @@ def parse(prog: str, description: str, argv: Sequence[str] | None, role: str) ->
     if settings.zookeeper is None:
         parser.error("--zookeeper (or LAKEQUEUE_ZOOKEEPER) is needed: host:port")
     arm(settings.crash_at)
-    _log_to_stderr(settings.log_level)
+    log_to_stderr(settings.log_level)
     node = checked_name(settings.node or f"{role}-{socket.gethostname()}", "node")
     return JobOptions(settings, settings.zookeeper, node, _work_dir(settings), args.available_now)
 
@@ -110,21 +108,6 @@ def _work_dir(settings: Settings) -> Path:
             hint="give another one with --work-dir",
         ) from error
     return folder.absolute()
-
-
-def _log_to_stderr(level: str) -> None:
-    structlog.configure(
-        wrapper_class=structlog.make_filtering_bound_logger(
-            getattr(logging, level.upper(), logging.INFO)
-        ),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.format_exc_info,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.JSONRenderer(),
-        ],
-    )
 
 
 class StateFile:
