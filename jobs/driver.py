@@ -23,7 +23,7 @@ from jobs.options import Exit, JobOptions, StateFile, parse
 from jobs.order_work import OrderWork
 from jobs.query import ShardQuery
 from jobs.session import start_session
-from jobs.source import ShardSource, SourceOptions
+from jobs.source import SourceOptions
 from lakequeue.errors import Broken, CoordinationUnavailable, Fenced, LakequeueError
 from lakequeue.settings import Settings
 from queue_tables.root import QueueRoot, ShardKind
@@ -118,7 +118,6 @@ class _Process:
         self._session.start(CONNECT_S)
         register(self._session, "driver", self._options.node, {"pid": os.getpid()})
         spark = start_session("lakequeue", self._folder, self._options.settings.order.driver_memory)
-        spark.dataSource.register(ShardSource)
         for make in self._works:
             self._start_job(spark, make)
 

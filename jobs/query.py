@@ -17,7 +17,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from jobs.source import ShardSource, SourceOptions
+from jobs.source import SOURCES, SourceOptions
 from jobs.term_file import Term, TermFile
 
 log = structlog.get_logger("query")
@@ -84,8 +84,7 @@ class ShardQuery:
                 except StreamingQueryException as error:
                     # Spark failed, not `process`, so nothing was done and the query is just
                     # started again. Seen: its Python processes get 10 s to start, which a busy
-                    # machine may not manage; and the first jobs of two queries can meet in Spark's
-                    # own properties (java.io.OptionalDataException).
+                    # machine may not manage.
                     if self.error or attempt + 1 == _START_ATTEMPTS:
                         raise
                     if self._present is not None:
@@ -112,8 +111,10 @@ class ShardQuery:
         return dict(newest["durationMs"]) if newest else {}
 
     def _start_query(self, attempt: int) -> StreamingQuery:
+        source = SOURCES[self._options.kind]
+        self._spark.dataSource.register(source)  # with an environment of its own, see ShardSource
         frame = (
-            self._spark.readStream.format(ShardSource.name())
+            self._spark.readStream.format(source.name())
             .options(**self._options.to_options())
             .load()
         )

@@ -95,20 +95,47 @@ class ShardFiles(InputPartition):
 
 
 class ShardSource(DataSource):
-    """`format("lakequeue-shards")`."""
+    """Shards of one kind; register the class of that kind.
 
-    @classmethod
-    def name(cls) -> str:
-        """The name that `format` takes."""
-        return "lakequeue-shards"
+    One class a query: Spark keeps the environment of a registered class in one `HashMap`, into
+    which each query that starts puts values. Two queries that start at once corrupt it, and from
+    then on no task of either can be deserialised (java.io.OptionalDataException).
+    """
+
+    ddl: str
 
     def schema(self) -> str:
         """Narrow rows of the inbox, or whole rows of the journal."""
-        return _INBOX_DDL if self.options["kind"] == "inbox" else _JOURNAL_DDL
+        return self.ddl
 
     def streamReader(self, schema: StructType) -> ShardReader:  # noqa: N802 -- Spark's name
         """The reader; made in the planning process and pickled to the workers."""
         return ShardReader(SourceOptions.of(dict(self.options)))
+
+
+class InboxSource(ShardSource):
+    """`format("lakequeue-inbox")`."""
+
+    ddl = _INBOX_DDL
+
+    @classmethod
+    def name(cls) -> str:
+        """The name that `format` takes."""
+        return "lakequeue-inbox"
+
+
+class JournalSource(ShardSource):
+    """`format("lakequeue-journal")`."""
+
+    ddl = _JOURNAL_DDL
+
+    @classmethod
+    def name(cls) -> str:
+        """The name that `format` takes."""
+        return "lakequeue-journal"
+
+
+SOURCES: dict[ShardKind, type[ShardSource]] = {"inbox": InboxSource, "journal": JournalSource}
 
 
 class ShardReader(DataSourceStreamReader, SupportsTriggerAvailableNow):

@@ -84,7 +84,7 @@ def test_a_killed_driver_starts_again_without_loss_or_copies(
     if step.endswith(":2"):
         wait_ordered(root, sender.marks)
         sender.send(20)
-    assert first.wait_end() == -signal.SIGKILL
+    assert first.wait_end() == -signal.SIGKILL, first.output()
     sender.send(20)
     driver("one").wait_state("order", "leading")
     wait_ordered(root, sender.marks)
