@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.support.zookeeper import own_zookeeper, sessions, zookeeper
 
@@ -15,6 +16,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = ["own_zookeeper", "sessions", "zookeeper"]
+
+# How quick an example is depends on what else the machine does: no property is about that.
+settings.register_profile(
+    "any-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("any-machine")
 
 
 @pytest.fixture(scope="session")

@@ -48,7 +48,8 @@ def check(answer: Any) -> None:
 
 
 @settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=150,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(body=BODIES, content_type=TYPES, encoding=ENCODINGS, query=QUERIES)
 def test_produce(
@@ -60,7 +61,8 @@ def test_produce(
 
 
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=60,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(
     method=st.sampled_from(["PUT", "PATCH"]),

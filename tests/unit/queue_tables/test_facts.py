@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakequeue.records import Epoch, Offset, Partition, ShardName, TopicId
@@ -95,7 +95,6 @@ def fold_news(states: States, news: list[News], sealed: set[ShardName]) -> State
     return fold(states, facts, fences, sealed)
 
 
-@settings(deadline=None)  # the first example pays for imports inside Arrow
 @given(news_strategy, sealed_strategy, st.data())
 def test_any_order_repetition_and_split_gives_the_same_state(
     news: list[News], sealed: set[ShardName], data: st.DataObject
@@ -200,7 +199,6 @@ def test_the_epoch_of_a_fence_is_remembered_when_its_shard_is_sealed() -> None:
     assert state.highest_epoch == 9
 
 
-@settings(deadline=None)
 @given(st.lists(facts_strategy, max_size=5))
 def test_facts_survive_their_rows(facts: list[Fact]) -> None:
     by_shard = {shard: [fact for fact in facts if fact.shard == shard] for shard in SHARDS}

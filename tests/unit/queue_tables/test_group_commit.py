@@ -157,7 +157,7 @@ class AnyLoad(RuleBasedStateMachine):
 
 
 TestAnyLoad = AnyLoad.TestCase
-TestAnyLoad.settings = settings(max_examples=50, stateful_step_count=30, deadline=None)
+TestAnyLoad.settings = settings(max_examples=50, stateful_step_count=30)
 
 
 class HeldCommit:

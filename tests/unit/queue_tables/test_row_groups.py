@@ -25,7 +25,7 @@ def sorted_rows(counts: list[int], value: bytes = b"v") -> pa.Table:
     )
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.lists(st.integers(0, 12_000), min_size=1, max_size=8))
 def test_groups_hold_every_row_once_and_are_of_a_decent_size(counts: list[int]) -> None:
     rows = sorted_rows(counts)
