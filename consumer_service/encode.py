@@ -27,6 +27,8 @@ COLUMNS = [
     "headers",
     "timestamp",
     "message_id",
+    "deliver_at",
+    "expires_at",
 ]
 """What delivery needs of a log file."""
 

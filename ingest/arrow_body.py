@@ -12,13 +12,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from ingest import timing
 from ingest.rows import NO_PARTITION, NO_TIMESTAMP, Headers, Rows
 from ingest.validation import (
     Limits,
     at_record,
     check_message_id,
     check_partition,
-    check_time,
     header_bytes,
     too_large,
     too_many,
@@ -28,7 +28,10 @@ from lakequeue.errors import InvalidRequest, LakequeueError, MalformedBody
 from lakequeue.partitioner import PARTITIONERS
 from lakequeue.records import Format
 
-_COLUMNS = ("value", "key", "partition", "message_id", "timestamp", "headers")
+_COLUMNS = (
+    "value", "key", "partition", "message_id", "timestamp", "headers",
+    "deliver_at", "delay_ms", "ttl_ms",
+)  # fmt: skip
 _COMPRESSION_SLOT = 3
 """Field of `RecordBatch` in Arrow's Message.fbs that tells how its buffers are compressed."""
 
@@ -54,7 +57,8 @@ def columns_of_arrow(
     rows.headers = _headers(table)
     given = _optional(table, "partition", pa.types.is_integer, "an integer")
     ids = _optional(table, "message_id", _is_text, "text")
-    times = _times(table)
+    times = _times(table, "timestamp")
+    rows.timings = _timings(table)
     for i in range(len(rows)):
         try:
             size = _size(rows, i)
@@ -64,7 +68,7 @@ def columns_of_arrow(
             if ids[i] is not None:
                 check_message_id(ids[i])
             if (time := times[i]) is not None:
-                check_time(time)
+                timing.check_time(time)
         except LakequeueError as e:
             raise at_record(e, i) from None
         rows.partitions.append(partition)
@@ -173,24 +177,40 @@ def _headers(table: pa.Table) -> list[Headers] | None:
     return out
 
 
-def _times(table: pa.Table) -> list[int | None]:
-    if "timestamp" not in table.schema.names:
+def _times(table: pa.Table, name: str) -> list[int | None]:
+    if name not in table.schema.names:
         return [None] * table.num_rows
-    column = table["timestamp"]
+    column = table[name]
     kind = column.type
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         try:
             micros = column.cast(pa.timestamp("us", tz="UTC"), safe=kind.unit != "ns")
         except pa.ArrowInvalid:
-            raise _wrong("a timestamp is out of range", "years 1900 to 2199", "timestamp") from None
+            raise _wrong(f"a {name} is out of range", "years 1900 to 2199", name) from None
         return list(micros.cast(pa.int64()).to_pylist())
     if pa.types.is_int64(kind):
         return list(column.to_pylist())
     if pa.types.is_null(kind):
         return [None] * table.num_rows
-    raise _wrong(
-        f"column timestamp is {kind}", "timestamp with a zone, or int64 microseconds", "timestamp"
-    )
+    raise _wrong(f"column {name} is {kind}", "timestamp with a zone, or int64 microseconds", name)
+
+
+def _timings(table: pa.Table) -> list[timing.Timing | None] | None:
+    if timing.FIELDS.isdisjoint(table.schema.names):
+        return None
+    dues = _times(table, "deliver_at")
+    numeric = "deliver_at" in table.schema.names and pa.types.is_int64(table["deliver_at"].type)
+    delays = _optional(table, "delay_ms", pa.types.is_integer, "whole milliseconds")
+    ttls = _optional(table, "ttl_ms", pa.types.is_integer, "whole milliseconds")
+    out: list[timing.Timing | None] = []
+    for i, due in enumerate(dues):
+        try:
+            if numeric and due is not None:
+                timing.micros_of(due, "deliver_at")
+            out.append(timing.checked(due, delays[i], ttls[i]))
+        except LakequeueError as e:
+            raise at_record(e, i) from None
+    return out
 
 
 def _optional(table: pa.Table, name: str, accepts: Any, expected: str) -> list[Any]:

@@ -16,6 +16,7 @@ from ingest.expectations import Expectations, Outcome, Ticket
 from ingest.order_tail import OrderTail
 from ingest.presence import Presence
 from ingest.rows import NO_PARTITION, NO_TIMESTAMP, Request
+from ingest.timing import due_of
 from ingest.validation import Limits
 from lakequeue import wire
 from lakequeue.clock import HybridClock, WallClock, wall_micros
@@ -113,7 +114,7 @@ class IngestNode:
         Raises `ClockSkew`, `TooLarge`, `Overloaded`, `NotReady`, storage errors, `OrderTimeout`.
         """
         self._check(request)
-        self._complete(request, topic.partitions)
+        self._complete(request, topic)
         waits = query.wait == "ordered"
         ticket = Ticket(len(request.rows)) if waits else None
         deadline = time.monotonic() + query.timeout_ms / 1_000
@@ -141,19 +142,23 @@ class IngestNode:
                 stored="no",
             )
 
-    def _complete(self, request: Request, partitions: int) -> None:
+    def _complete(self, request: Request, topic: Topic) -> None:
         """Fill in what depends on this node: arrival, keyless partitions, the request's id."""
         rows = request.rows
         request.request_id = uuid4().hex
+        now = self._wall()
         if NO_TIMESTAMP in rows.timestamps:
-            now = self._wall()
             rows.timestamps = [now if t == NO_TIMESTAMP else t for t in rows.timestamps]
+        if rows.timings is not None:
+            rows.dues = [due_of(timing, now, topic.ttl_ms) for timing in rows.timings]
+        elif topic.ttl_ms is not None:
+            rows.dues = [due_of(None, now, topic.ttl_ms)] * len(rows)
         if NO_PARTITION in rows.partitions:
             with self._sticky_lock:
                 rule = self._sticky.setdefault(request.topic_id, StickyRoundRobin())
                 for i, partition in enumerate(rows.partitions):
                     if partition == NO_PARTITION:
-                        rows.partitions[i] = rule.take(rows.sizes[i], partitions)
+                        rows.partitions[i] = rule.take(rows.sizes[i], topic.partitions)
 
     def _outcomes(
         self, ticket: Ticket, deadline: float, request: Request, committed: Committed

@@ -42,6 +42,9 @@ class RecordIn(BaseModel):
     partition: int | None = Field(None, description="default: by key, else round robin")
     message_id: str | None = Field(None, description="deduplicated by it")
     timestamp: int | str | None = Field(None, description="microseconds since 1970, or RFC 3339")
+    deliver_at: int | str | None = Field(None, description="queue groups: not before; a time")
+    delay_ms: int | None = Field(None, ge=0, description="the same, from arrival")
+    ttl_ms: int | None = Field(None, ge=1, description="not delivered when it is over")
 
 
 class ProduceIn(BaseModel):

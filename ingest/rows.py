@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from ingest.timing import Due, Timing
 from queue_tables.schemas import HEADERS, INBOX
 
 Headers = list[tuple[str, bytes | None]]
@@ -38,6 +39,10 @@ class Rows:
     timestamps: list[int] = field(default_factory=list)
     """Microseconds since 1970 UTC."""
     message_ids: list[str | None] = field(default_factory=list)
+    timings: list[Timing | None] | None = None
+    """What records say of their delivery and expiry. None: no record says anything."""
+    dues: list[Due] | None = None
+    """The times that follow from it at arrival. None: all at once, and for ever."""
     sizes: list[int] = field(default_factory=list)
     """Key + value + headers, in bytes."""
 
@@ -79,6 +84,8 @@ def to_table(requests: Sequence[Request]) -> pa.Table:
         "producer_id": _each(requests, counts, [r.producer_id for r in requests], pa.string()),
         "producer_epoch": pa.nulls(sum(counts), pa.int64()),
         "sequence": _sequences(requests, counts),
+        "deliver_at": _dues(requests, counts, 0),
+        "expires_at": _dues(requests, counts, 1),
         "request": _each(requests, counts, [r.request_id for r in requests], pa.string()),
         "atomic": _each(requests, counts, [r.atomic for r in requests], pa.bool_()),
         "consumed": pa.nulls(sum(counts), pa.string()),
@@ -104,6 +111,16 @@ def _sequences(requests: Sequence[Request], counts: list[int]) -> pa.Array:
         else:
             out.extend(range(request.sequence, request.sequence + count))
     return pa.array(out, pa.int64())
+
+
+def _dues(requests: Sequence[Request], counts: list[int], which: int) -> pa.Array:
+    if all(r.rows.dues is None for r in requests):
+        return pa.nulls(sum(counts), _TIME)
+    out: list[int | None] = []
+    for request, count in zip(requests, counts, strict=True):
+        dues = request.rows.dues
+        out.extend([None] * count if dues is None else [due[which] for due in dues])
+    return pa.array(out, _TIME)
 
 
 def _headers(requests: Sequence[Request], total: int) -> pa.Array:

@@ -41,6 +41,8 @@ COLUMNS = (
     "timestamp",
     "ordered_at",
     "message_id",
+    "deliver_at",
+    "expires_at",
 )
 """What a consumer receives."""
 _INDEX_COLUMNS = ["topic_id", "partition", "offset"]

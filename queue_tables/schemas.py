@@ -102,6 +102,8 @@ _RECORD = (
     Column("sequence", "long", "sequence number within that producer"),
     Column("stamp", "long", "hybrid logical time of the group commit, microseconds"),
     Column("row", "int", "position within the group commit"),
+    Column("deliver_at", "timestamp", "not delivered before (queue groups); null: at once"),
+    Column("expires_at", "timestamp", "not delivered from then on; null: never"),
 )
 
 TOPICS = Table(
@@ -120,7 +122,12 @@ TOPICS = Table(
         Column("dedup_window_ms", "long", "how long a message id is remembered"),
         Column("max_record_bytes", "long", "limit of one record; null: the node's"),
         Column("value_schema", "string", "JSON Schema that values must satisfy; null: any value"),
+        Column("on_expired", "string", "what becomes of expired records: drop or dead_letter"),
         Column("dead_letter_topic", "string", "where dead records go; null: <topic>.dlq"),
+        Column("max_attempts", "int", "deliveries until a record is dead; null: the group's"),
+        Column("backoff_ms", "long", "pause after the first failed delivery; null: the group's"),
+        Column("backoff_max_ms", "long", "longest such pause, it doubles; null: the group's"),
+        Column("backoff_jitter_percent", "int", "random part of a pause; null: the group's"),
         Column("changed_at", "timestamp", "time of this version"),
     ),
 )

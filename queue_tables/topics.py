@@ -43,7 +43,17 @@ class Topic:
     dedup_window_ms: int
     max_record_bytes: int | None
     value_schema: str | None
+    on_expired: str
     dead_letter_topic: str | None
+    max_attempts: int | None
+    backoff_ms: int | None
+    backoff_max_ms: int | None
+    backoff_jitter_percent: int | None
+
+    @property
+    def dead_letters(self) -> str:
+        """Name of the topic that its dead records go to; it may not exist yet."""
+        return self.dead_letter_topic or default_dead_letters(self.topic)
 
     @property
     def config(self) -> dict[str, Any]:
@@ -77,6 +87,30 @@ def checked_change(topic: Topic, changes: Mapping[str, Any]) -> dict[str, Any]:
     return full
 
 
+def default_dead_letters(topic: str) -> str:
+    """The dead-letter topic of a topic that names none."""
+    return f"{topic}.dlq"
+
+
+def check_dead_letters(topic: str, full: Mapping[str, Any], others: Mapping[str, Topic]) -> None:
+    """Raise `InvalidRequest` if dead records of `topic` (settings `full`) could come back to it.
+
+    `others` are the topics that exist. A record that dies again and again would go round for ever.
+    """
+    path = [topic, full["dead_letter_topic"] or default_dead_letters(topic)]
+    while path[-1] not in path[:-1]:
+        following = others.get(path[-1])
+        if following is None:
+            return
+        path.append(following.dead_letters)
+    if path[-1] == topic:
+        raise InvalidRequest(
+            f"topic {topic!r}: dead letters would go in a circle: {' → '.join(path)}",
+            hint="name another dead_letter_topic",
+            field="dead_letter_topic",
+        )
+
+
 def _checked(topic: str, model: type[BaseModel], config: Mapping[str, Any]) -> BaseModel:
     for name in config:
         if name not in model.model_fields:
@@ -108,6 +142,13 @@ def _check_together(topic: str, full: Mapping[str, Any]) -> None:
             f"topic {topic!r}: retention_ms {retention_ms} is below dedup_window_ms {window_ms}",
             hint="raise retention_ms, or lower dedup_window_ms",
             field="retention_ms",
+        )
+    pause_ms, longest_ms = full["backoff_ms"], full["backoff_max_ms"]
+    if pause_ms is not None and longest_ms is not None and longest_ms < pause_ms:
+        raise InvalidRequest(
+            f"topic {topic!r}: backoff_max_ms {longest_ms} is below backoff_ms {pause_ms}",
+            hint="raise backoff_max_ms, or lower backoff_ms",
+            field="backoff_max_ms",
         )
     if full["dead_letter_topic"] is not None:
         checked_name(full["dead_letter_topic"], "dead_letter_topic")
@@ -197,6 +238,7 @@ class TopicStore:
         def judge() -> dict[str, Any] | None:
             found = self._topics.get(name)
             if found is None:
+                check_dead_letters(name, full, self._topics)
                 return {"topic_id": uuid.uuid4().hex, "deleted": False} | full
             if found.config != full:
                 other = [f"{k} {found.config[k]!r}" for k in full if found.config[k] != full[k]]
@@ -217,6 +259,7 @@ class TopicStore:
             full = checked_change(found, changes)
             if full == found.config:
                 return None
+            check_dead_letters(name, full, self._topics)
             return {"topic_id": found.topic_id, "deleted": False} | full
 
         self._change(name, judge)

@@ -7,12 +7,12 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future
 from enum import StrEnum
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, TypedDict
 
 import orjson
 import typer
 
-from lakequeue.cli.options import AsJson, Url, ingest_url
+from lakequeue.cli.options import AsJson, Url, duration_ms_of, ingest_url, micros_of
 from lakequeue.cli.output import note
 from lakequeue.client.outbox import Delivered
 from lakequeue.client.producer import Producer
@@ -31,6 +31,12 @@ class Line(NamedTuple):
 
     key: str | None
     value: Any
+
+
+class _When(TypedDict):
+    delay_s: float | None
+    deliver_at: int | None
+    ttl_s: float | None
 
 
 def line_of(text: str, number: int, delimiter: str | None, key: str | None, kind: As) -> Line:
@@ -67,6 +73,15 @@ def produce(
     header: Annotated[
         list[str] | None, typer.Option("-H", "--header", help="NAME=VALUE, may be repeated.")
     ] = None,
+    delay: Annotated[
+        str | None, typer.Option(help="Queue groups get it after 500ms, 30s, 10m, 12h, 7d.")
+    ] = None,
+    deliver_at: Annotated[
+        str | None, typer.Option(help="Queue groups get it at this time (RFC 3339).")
+    ] = None,
+    ttl: Annotated[
+        str | None, typer.Option(help="Not delivered when it is older: 30s, 7d.")
+    ] = None,
     kind: Annotated[As, typer.Option("-t", "--type", help="How a value is sent.")] = As.TEXT,
     wait: Annotated[
         bool, typer.Option("--wait", help="Wait until ordered, and print the offset too.")
@@ -83,6 +98,12 @@ def produce(
     Exit codes: 0 all are acknowledged; 8, 9 and others: the first that was not.
     """
     headers = [_header(text) for text in header or []]
+    delay_ms, ttl_ms = duration_ms_of(delay), duration_ms_of(ttl)
+    options: _When = {
+        "delay_s": None if delay_ms is None else delay_ms / 1_000,
+        "deliver_at": None if deliver_at is None else micros_of(deliver_at),
+        "ttl_s": None if ttl_ms is None else ttl_ms / 1_000,
+    }
     waiting: deque[Future[Delivered]] = deque()
     with Producer(
         ingest_url(url), acks="ordered" if wait else "committed", delivery_timeout_s=timeout_s
@@ -90,7 +111,9 @@ def produce(
         for number, text in enumerate(_texts(values), start=1):
             line = line_of(text, number, delimiter, key, kind)
             waiting.append(
-                producer.send(topic, line.value, line.key, headers=headers, partition=partition)
+                producer.send(
+                    topic, line.value, line.key, headers=headers, partition=partition, **options
+                )
             )
             while waiting and (waiting[0].done() or len(waiting) > 10_000):
                 _print(waiting.popleft(), as_json, quiet)

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, TypedDict
 
 import typer
 
 from lakequeue.cli.options import AsJson, TimeoutS, Url, admin, duration_ms_of
 from lakequeue.cli.output import print_json, print_table
 from lakequeue.errors import InvalidRequest
-from lakequeue.wire import DEFAULT_DEDUP_WINDOW_MS, DEFAULT_PARTITIONS, TopicDescription
+from lakequeue.wire import (
+    DEFAULT_DEDUP_WINDOW_MS,
+    DEFAULT_PARTITIONS,
+    OnExpired,
+    TopicDescription,
+)
 
 app = typer.Typer(help="Create, list, describe, alter and delete topics.", no_args_is_help=True)
 
@@ -25,27 +30,63 @@ MaxRecordBytes = Annotated[int | None, typer.Option(min=1, help="Limit of one re
 ValueSchema = Annotated[
     Path | None, typer.Option(exists=True, dir_okay=False, help="JSON Schema file for values.")
 ]
+OnExpiredOption = Annotated[
+    OnExpired | None, typer.Option(help="What becomes of expired records: drop or dead_letter.")
+]
+DeadLetterTopic = Annotated[
+    str | None, typer.Option(help='Where dead records go; <topic>.dlq by default, "" again.')
+]
+MaxAttempts = Annotated[
+    int | None, typer.Option(min=0, help="Deliveries until a record is dead; 0: the group's.")
+]
+Backoff = Annotated[str | None, typer.Option(help="Pause after the first failed delivery: 500ms.")]
+BackoffMax = Annotated[str | None, typer.Option(help="Longest such pause, it doubles: 5m.")]
+BackoffJitter = Annotated[
+    int | None, typer.Option(min=0, max=100, help="Random part of a pause, percent.")
+]
 
 
-def _settings(
-    partitions: int | None,
-    retention: str | None,
-    ttl: str | None,
-    dedup_window: str | None,
-    max_record_bytes: int | None,
-    value_schema: Path | None,
-) -> dict[str, Any]:
-    """The settings that were given. "0s" takes a limit of age away."""
+class _Given(TypedDict):
+    """The options of `create` and `alter`, as typed."""
+
+    partitions: int | None
+    retention: str | None
+    ttl: str | None
+    dedup_window: str | None
+    max_record_bytes: int | None
+    value_schema: Path | None
+    on_expired: OnExpired | None
+    dead_letter_topic: str | None
+    max_attempts: int | None
+    backoff: str | None
+    backoff_max: str | None
+    backoff_jitter: int | None
+
+
+_TAKEN_BACK: tuple[Literal["dead_letter_topic", "max_attempts"], ...] = (
+    "dead_letter_topic",
+    "max_attempts",
+)
+
+
+def _settings(options: _Given) -> dict[str, Any]:
+    """The settings that were given. "0s" takes a limit of age away, 0 and "" a choice."""
     given: dict[str, Any] = {
-        "partitions": partitions,
-        "dedup_window_ms": duration_ms_of(dedup_window),
-        "max_record_bytes": max_record_bytes,
-        "value_schema": None if value_schema is None else value_schema.read_text(),
+        "partitions": options["partitions"],
+        "dedup_window_ms": duration_ms_of(options["dedup_window"]),
+        "max_record_bytes": options["max_record_bytes"],
+        "value_schema": None if (file := options["value_schema"]) is None else file.read_text(),
+        "on_expired": options["on_expired"],
+        "backoff_ms": duration_ms_of(options["backoff"]),
+        "backoff_max_ms": duration_ms_of(options["backoff_max"]),
+        "backoff_jitter_percent": options["backoff_jitter"],
     }
     settings: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    for name, text in (("retention_ms", retention), ("ttl_ms", ttl)):
+    for name, text in (("retention_ms", options["retention"]), ("ttl_ms", options["ttl"])):
         if text is not None:
             settings[name] = duration_ms_of(text) or None
+    chosen = {n: options[n] for n in _TAKEN_BACK if options[n] is not None}
+    settings |= {name: value or None for name, value in chosen.items()}
     return settings
 
 
@@ -59,6 +100,12 @@ def create(
     dedup_window: DedupWindow = None,
     max_record_bytes: MaxRecordBytes = None,
     value_schema: ValueSchema = None,
+    on_expired: OnExpiredOption = None,
+    dead_letter_topic: DeadLetterTopic = None,
+    max_attempts: MaxAttempts = None,
+    backoff: Backoff = None,
+    backoff_max: BackoffMax = None,
+    backoff_jitter: BackoffJitter = None,
     if_not_exists: Annotated[
         bool, typer.Option("--if-not-exists", help="Not an error when it exists, even different.")
     ] = False,
@@ -67,7 +114,22 @@ def create(
     as_json: AsJson = False,
 ) -> None:
     """Create a topic: 4 partitions unless -p says otherwise."""
-    config = _settings(partitions, retention, ttl, dedup_window, max_record_bytes, value_schema)
+    config = _settings(
+        {
+            "partitions": partitions,
+            "retention": retention,
+            "ttl": ttl,
+            "dedup_window": dedup_window,
+            "max_record_bytes": max_record_bytes,
+            "value_schema": value_schema,
+            "on_expired": on_expired,
+            "dead_letter_topic": dead_letter_topic,
+            "max_attempts": max_attempts,
+            "backoff": backoff,
+            "backoff_max": backoff_max,
+            "backoff_jitter": backoff_jitter,
+        }
+    )
     with admin(url, timeout_s=timeout_s) as client:
         made, created = client.create_topic(
             topic,
@@ -107,6 +169,7 @@ def describe(
     defaults = {
         "partitions": DEFAULT_PARTITIONS,
         "partitioner": "crc32",
+        "on_expired": "drop",
         "dedup_window_ms": DEFAULT_DEDUP_WINDOW_MS,
     }
     identity = {"topic", "topic_id", "version"}
@@ -134,12 +197,33 @@ def alter(
     dedup_window: DedupWindow = None,
     max_record_bytes: MaxRecordBytes = None,
     value_schema: ValueSchema = None,
+    on_expired: OnExpiredOption = None,
+    dead_letter_topic: DeadLetterTopic = None,
+    max_attempts: MaxAttempts = None,
+    backoff: Backoff = None,
+    backoff_max: BackoffMax = None,
+    backoff_jitter: BackoffJitter = None,
     url: Url = None,
     timeout_s: TimeoutS = 5.0,
     as_json: AsJson = False,
 ) -> None:
     """Change settings of a topic. Partitions only grow; new ones are read from earliest."""
-    changes = _settings(partitions, retention, ttl, dedup_window, max_record_bytes, value_schema)
+    changes = _settings(
+        {
+            "partitions": partitions,
+            "retention": retention,
+            "ttl": ttl,
+            "dedup_window": dedup_window,
+            "max_record_bytes": max_record_bytes,
+            "value_schema": value_schema,
+            "on_expired": on_expired,
+            "dead_letter_topic": dead_letter_topic,
+            "max_attempts": max_attempts,
+            "backoff": backoff,
+            "backoff_max": backoff_max,
+            "backoff_jitter": backoff_jitter,
+        }
+    )
     if not changes:
         raise InvalidRequest("nothing to change", hint="give at least one option, see --help")
     with admin(url, timeout_s=timeout_s) as client:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from pydantic import ValidationError
@@ -72,6 +72,7 @@ class Delivering:
         partition: int | None,
         timestamp: int | None,
         message_id: str | None,
+        timing: Mapping[str, int] | None = None,
     ) -> Outgoing:
         """The record, checked and encoded, not queued yet."""
         self._refuse_when_closed()
@@ -84,7 +85,7 @@ class Delivering:
         outbox = self._outboxes.get(topic)
         if outbox is None:
             outbox = Outbox(checked_name(topic, "topic"), self.producer_id, self._limits)
-        return outbox.make(value, key, headers, partition, timestamp, message_id)
+        return outbox.make(value, key, headers, partition, timestamp, message_id, timing)
 
     def queue(self, record: Outgoing) -> Outbox | None:
         """Queue a prepared record; the caller has waited for room. A new outbox is returned: its

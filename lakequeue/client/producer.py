@@ -9,13 +9,14 @@ import time
 import uuid
 from collections.abc import Sequence
 from concurrent.futures import Future
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Self, TypedDict, Unpack
 
 from lakequeue.client import drive, drive_async
 from lakequeue.client.calls import Nodes
 from lakequeue.client.delivering import Acks, Delivering, OnAck, OnError
-from lakequeue.client.outbox import Delivered, HeadersIn, Limits, Outgoing
+from lakequeue.client.outbox import Delivered, HeadersIn, Limits, Outgoing, timing_of
 from lakequeue.errors import OrderTimeout, Unreachable
 from lakequeue.wire import DEFAULT_INGEST_URL
 
@@ -123,13 +124,20 @@ class Producer(_Base):
         partition: int | None = None,
         timestamp: int | None = None,
         message_id: str | None = None,
+        delay_s: float | None = None,
+        deliver_at: datetime | int | None = None,
+        ttl_s: float | None = None,
     ) -> Future[Delivered]:
         """Queue one record; `.result(timeout)` of what is returned is its `Delivered`.
 
         Key and value: text, bytes, or anything JSON can hold; they come back out alike.
-        Times are microseconds since 1970 UTC. Waits while the buffer is full.
+        Times are microseconds since 1970 UTC. `delay_s` and `deliver_at`: queue groups get it then,
+        not before; `ttl_s`: not delivered when that is over. Waits while the buffer is full.
         """
-        record = self._core.prepare(topic, value, key, headers, partition, timestamp, message_id)
+        timing = timing_of(delay_s, deliver_at, ttl_s)
+        record = self._core.prepare(
+            topic, value, key, headers, partition, timestamp, message_id, timing
+        )
         handle: Future[Delivered] = Future()
         record.handle = handle
         ledger, size = self._core.ledger, len(record.encoded)
@@ -228,10 +236,16 @@ class AsyncProducer(_Base):
         partition: int | None = None,
         timestamp: int | None = None,
         message_id: str | None = None,
+        delay_s: float | None = None,
+        deliver_at: datetime | int | None = None,
+        ttl_s: float | None = None,
     ) -> asyncio.Future[Delivered]:
         """Queue one record, waiting only while the buffer is full; await what is returned for its
         `Delivered`: `await (await p.send(…))`, or later."""
-        record = self._core.prepare(topic, value, key, headers, partition, timestamp, message_id)
+        timing = timing_of(delay_s, deliver_at, ttl_s)
+        record = self._core.prepare(
+            topic, value, key, headers, partition, timestamp, message_id, timing
+        )
         handle: asyncio.Future[Delivered] = asyncio.get_running_loop().create_future()
         # Whoever does not await it learns of an error from on_error, flush or unacked.
         handle.add_done_callback(lambda f: f.cancelled() or f.exception())

@@ -141,10 +141,10 @@ def _bad_headers() -> InvalidRequest:
     )
 
 
-def timestamp_from_json(given: Any) -> int:
-    """Microseconds of a produced `timestamp`: a whole number, or RFC 3339 text with an offset.
+def timestamp_from_json(given: Any, field: str = "timestamp") -> int:
+    """Microseconds of a produced time: a whole number, or RFC 3339 text with an offset.
 
-    Raises `InvalidRequest` with `field` = "timestamp".
+    Raises `InvalidRequest` with `field`.
     """
     if isinstance(given, int) and not isinstance(given, bool) and 0 <= given < 1 << 62:
         return given
@@ -156,9 +156,9 @@ def timestamp_from_json(given: Any) -> int:
         if moment is not None and moment.tzinfo is not None:
             return to_micros(moment)
     raise InvalidRequest(
-        f"timestamp {given!r} is not valid",
+        f"{field} {given!r} is not valid",
         hint="whole microseconds since 1970, or RFC 3339 such as 2013-01-31T07:00:00Z",
-        field="timestamp",
+        field=field,
     )
 
 

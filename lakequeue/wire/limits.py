@@ -8,7 +8,8 @@ JSON: Final = "application/json"
 NDJSON: Final = "application/x-ndjson"
 """One record object a line; the envelope fields then come as query parameters."""
 ARROW_STREAM: Final = "application/vnd.apache.arrow.stream"
-"""Columns: value (required), key, partition, message_id, timestamp, headers."""
+"""Columns: value (required), key, partition, message_id, timestamp, headers,
+deliver_at, delay_ms, ttl_ms."""
 SSE: Final = "text/event-stream"
 PROBLEM: Final = "application/problem+json"
 ENCODINGS: Final = ("gzip", "zstd")
@@ -27,6 +28,10 @@ DEFAULT_PARTITIONS: Final = 4
 MAX_PARTITIONS: Final = 10_000
 DEFAULT_DEDUP_WINDOW_MS: Final = 10 * 60_000
 MAX_DEDUP_WINDOW_MS: Final = 24 * 3_600_000
+MAX_SPAN_MS: Final = 100 * 365 * 86_400_000
+"""Longest delay and time to live: 100 years; more is a mistake of the unit."""
+MAX_ATTEMPTS: Final = 1_000_000
+MAX_BACKOFF_MS: Final = 7 * 86_400_000
 MAX_WAIT_MS: Final = 60_000
 """Longest `wait_ms` of a poll and `timeout_ms` of `wait=ordered`."""
 DEFAULT_ORDER_TIMEOUT_MS: Final = 10_000
@@ -41,6 +46,9 @@ RECORD_FIELDS: Final = frozenset(
         "partition",
         "message_id",
         "timestamp",
+        "deliver_at",
+        "delay_ms",
+        "ttl_ms",
     }
 )
 """What a produced record may have; anything else is refused, so that a typo is not lost data."""

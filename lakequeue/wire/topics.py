@@ -9,12 +9,17 @@ from pydantic import Field
 from lakequeue.wire.limits import (
     DEFAULT_DEDUP_WINDOW_MS,
     DEFAULT_PARTITIONS,
+    MAX_ATTEMPTS,
+    MAX_BACKOFF_MS,
     MAX_DEDUP_WINDOW_MS,
     MAX_PARTITIONS,
+    MAX_SPAN_MS,
 )
 from lakequeue.wire.shapes import AnswerShape, RequestShape
 
 Partitioner = Literal["crc32", "murmur2"]
+OnExpired = Literal["drop", "dead_letter"]
+"""What becomes of a record whose time to live is over."""
 
 
 class TopicConfig(RequestShape):
@@ -23,11 +28,16 @@ class TopicConfig(RequestShape):
     partitions: int = Field(DEFAULT_PARTITIONS, ge=1, le=MAX_PARTITIONS)
     partitioner: Partitioner = "crc32"
     retention_ms: int | None = Field(None, ge=1)
-    ttl_ms: int | None = Field(None, ge=1)
+    ttl_ms: int | None = Field(None, ge=1, le=MAX_SPAN_MS)
     dedup_window_ms: int = Field(DEFAULT_DEDUP_WINDOW_MS, ge=0, le=MAX_DEDUP_WINDOW_MS)
     max_record_bytes: int | None = Field(None, ge=1)
     value_schema: str | None = None
+    on_expired: OnExpired = "drop"
     dead_letter_topic: str | None = None
+    max_attempts: int | None = Field(None, ge=1, le=MAX_ATTEMPTS)
+    backoff_ms: int | None = Field(None, ge=0, le=MAX_BACKOFF_MS)
+    backoff_max_ms: int | None = Field(None, ge=0, le=MAX_BACKOFF_MS)
+    backoff_jitter_percent: int | None = Field(None, ge=0, le=100)
 
 
 class TopicChanges(RequestShape):
@@ -35,11 +45,16 @@ class TopicChanges(RequestShape):
 
     partitions: int | None = Field(None, ge=1, le=MAX_PARTITIONS)
     retention_ms: int | None = Field(None, ge=1)
-    ttl_ms: int | None = Field(None, ge=1)
+    ttl_ms: int | None = Field(None, ge=1, le=MAX_SPAN_MS)
     dedup_window_ms: int | None = Field(None, ge=0, le=MAX_DEDUP_WINDOW_MS)
     max_record_bytes: int | None = Field(None, ge=1)
     value_schema: str | None = None
+    on_expired: OnExpired | None = None
     dead_letter_topic: str | None = None
+    max_attempts: int | None = Field(None, ge=1, le=MAX_ATTEMPTS)
+    backoff_ms: int | None = Field(None, ge=0, le=MAX_BACKOFF_MS)
+    backoff_max_ms: int | None = Field(None, ge=0, le=MAX_BACKOFF_MS)
+    backoff_jitter_percent: int | None = Field(None, ge=0, le=100)
 
     def changes(self) -> dict[str, Any]:
         """The fields that were sent, an explicit null included."""
@@ -59,7 +74,12 @@ class TopicDescription(AnswerShape):
     dedup_window_ms: int = DEFAULT_DEDUP_WINDOW_MS
     max_record_bytes: int | None = None
     value_schema: str | None = None
+    on_expired: OnExpired = "drop"
     dead_letter_topic: str | None = None
+    max_attempts: int | None = None
+    backoff_ms: int | None = None
+    backoff_max_ms: int | None = None
+    backoff_jitter_percent: int | None = None
 
 
 class TopicList(AnswerShape):

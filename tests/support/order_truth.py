@@ -24,7 +24,17 @@ from tests.support.rows import rows_of
 Row = dict[str, Any]
 Place = tuple[str, int, int]
 """(shard, stamp, row)"""
-_COPIED = ("topic_id", "partition", "key", "value", "headers", "timestamp", "message_id")
+_COPIED = (
+    "topic_id",
+    "partition",
+    "key",
+    "value",
+    "headers",
+    "timestamp",
+    "message_id",
+    "deliver_at",
+    "expires_at",
+)
 
 
 class Inbox:
@@ -49,6 +59,8 @@ class Inbox:
             "headers": [[{"key": "h", "value": r["value"][:3]}] for r in records],
             "timestamp": [stamp] * len(records),
             "message_id": [r.get("message_id") for r in records],
+            "deliver_at": [r.get("deliver_at") for r in records],
+            "expires_at": [r.get("expires_at") for r in records],
             "request": [r.get("request") for r in records],
             "atomic": [r.get("atomic", False) for r in records],
             "bytes": [len(r["value"]) for r in records],

@@ -172,3 +172,68 @@ def test_a_wrong_setting_is_refused_by_name_and_nothing_is_written(
 def test_a_name_outside_the_alphabet_is_refused(root: QueueRoot) -> None:
     with pytest.raises(InvalidName, match="not valid"):
         TopicStore(root).create("or/ders")
+
+
+def test_a_retry_policy_and_dead_letters_are_stored_and_found_again(root: QueueRoot) -> None:
+    policy = {
+        "ttl_ms": 60_000,
+        "on_expired": "dead_letter",
+        "dead_letter_topic": "graveyard",
+        "max_attempts": 5,
+        "backoff_ms": 500,
+        "backoff_max_ms": 60_000,
+        "backoff_jitter_percent": 20,
+    }
+    TopicStore(root).create("orders", **policy)
+    found = TopicStore(root).get("orders")
+    assert {name: found.config[name] for name in policy} == policy
+    assert found.dead_letters == "graveyard"
+    assert TopicStore(root).create("plain")[0].dead_letters == "plain.dlq"
+
+
+@pytest.mark.parametrize(
+    ("settings", "field"),
+    [
+        ({"on_expired": "explode"}, "on_expired"),
+        ({"max_attempts": 0}, "max_attempts"),
+        ({"backoff_ms": -1}, "backoff_ms"),
+        ({"backoff_ms": 1_000, "backoff_max_ms": 999}, "backoff_max_ms"),
+        ({"backoff_jitter_percent": 101}, "backoff_jitter_percent"),
+        ({"ttl_ms": 1 << 60}, "ttl_ms"),
+        ({"dead_letter_topic": "orders"}, "dead_letter_topic"),
+    ],
+)
+def test_a_policy_that_makes_no_sense_is_refused(
+    root: QueueRoot, settings: dict[str, Any], field: str
+) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        TopicStore(root).create("orders", **settings)
+    assert refused.value.extra["field"] == field
+
+
+def test_dead_letters_cannot_go_in_a_circle(root: QueueRoot) -> None:
+    topics = TopicStore(root)
+    topics.create("a", dead_letter_topic="b")
+    topics.create("b", dead_letter_topic="c")
+    with pytest.raises(InvalidRequest, match="c → a → b → c"):
+        topics.create("c", dead_letter_topic="a")
+    topics.create("c")
+    with pytest.raises(InvalidRequest, match="c → a → b → c"):
+        topics.alter("c", dead_letter_topic="a")
+    # The default name counts as if it were chosen, whichever of the two is created last.
+    with pytest.raises(InvalidRequest, match=r"c\.dlq → c → c\.dlq"):
+        topics.create("c.dlq", dead_letter_topic="c")
+    topics.create("d.dlq", dead_letter_topic="d")
+    with pytest.raises(InvalidRequest, match=r"d → d\.dlq → d"):
+        topics.create("d")
+    topics.create("d", dead_letter_topic="c")
+    with pytest.raises(InvalidRequest, match=r"d → d\.dlq → d"):
+        topics.alter("d", dead_letter_topic=None)
+    # A topic that hangs on a circle of others is not the one at fault; there is none here.
+    assert {t.topic: t.dead_letters for t in topics.list()} == {
+        "a": "b",
+        "b": "c",
+        "c": "c.dlq",
+        "d": "c",
+        "d.dlq": "d",
+    }
