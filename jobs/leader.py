@@ -30,6 +30,7 @@ from jobs.query import ShardQuery
 from jobs.term_file import Term
 from lakequeue.errors import CoordinationUnavailable, LakequeueError, LeadershipLost
 from lakequeue.records import Epoch
+from queue_tables.log_writer import SourceFiles
 
 log = structlog.get_logger("leader")
 
@@ -72,8 +73,8 @@ class Work(ABC):
         """The term that has begun, with the watermarks of now."""
 
     @abstractmethod
-    def process(self, spark: SparkSession, rows: pa.Table) -> None:
-        """One batch."""
+    def process(self, spark: SparkSession, rows: pa.Table, sources: SourceFiles) -> None:
+        """One batch; `sources` has what was read of its files already."""
 
     @abstractmethod
     def upkeep(self, live_nodes: set[str] | None) -> None:

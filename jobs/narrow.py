@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from jobs.id_hash import hash_ids
 from jobs.ordering import SENT
+from queue_tables.log_writer import SourceFiles
 from queue_tables.parquet import read_data_file
 from queue_tables.schemas import JOURNAL
 from queue_tables.store import Store
@@ -29,12 +30,17 @@ FACT_ROWS = pa.schema(
 """A journal row, and the shard it was read from: facts are narrow as they are."""
 
 
-def narrow_rows(store: Store, files: Sequence[tuple[str, str]]) -> Iterator[pa.RecordBatch]:
-    """Rows of `SENT` for each (shard, path within the shard's table), in that order."""
+def narrow_rows(
+    source: Store | SourceFiles, files: Sequence[tuple[str, str]]
+) -> Iterator[pa.RecordBatch]:
+    """Rows of `SENT` for each (shard, path within the shard's table), in that order.
+
+    From a store only the narrow columns are read; `SourceFiles` keep the whole for the writer.
+    """
     tables: list[pa.Table] = []
     rows = 0
     for shard, path in files:
-        tables.append(_narrow(store, shard, path))
+        tables.append(_narrow(source, shard, path))
         rows += tables[-1].num_rows
         if rows >= _ROWS_AT_ONCE:
             yield from _joined(tables, SENT)
@@ -43,8 +49,11 @@ def narrow_rows(store: Store, files: Sequence[tuple[str, str]]) -> Iterator[pa.R
         yield from _joined(tables, SENT)
 
 
-def _narrow(store: Store, shard: str, path: str) -> pa.Table:
-    rows = read_data_file(store, f"inbox/{shard}", path, _INBOX_COLUMNS)
+def _narrow(source: Store | SourceFiles, shard: str, path: str) -> pa.Table:
+    if isinstance(source, SourceFiles):
+        rows = source.get(f"inbox/{shard}/{path}")
+    else:
+        rows = read_data_file(source, f"inbox/{shard}", path, _INBOX_COLUMNS)
     count = rows.num_rows
     ids = rows["message_id"].combine_chunks()
     hi, lo = hash_ids(ids)

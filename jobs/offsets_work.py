@@ -20,6 +20,7 @@ from lakequeue.records import Epoch, ShardName, Stamp, Version
 from lakequeue.steps import Step, reach
 from queue_tables.facts import Fence, GroupState, Key, fold, from_arrow
 from queue_tables.group_state import GroupOffsetsWriter
+from queue_tables.log_writer import SourceFiles
 from queue_tables.root import QueueRoot
 from queue_tables.schemas import GROUP_OFFSETS
 from queue_tables.upkeep import trim_table
@@ -71,7 +72,7 @@ class OffsetsWork(Work):
         with self._lock:
             return Term(self._epoch, dict(self._folded))
 
-    def process(self, _spark: SparkSession, rows: pa.Table) -> None:
+    def process(self, _spark: SparkSession, rows: pa.Table, _sources: SourceFiles) -> None:
         """Fold one cut of facts. Folding twice changes nothing, so nothing here has to be exact."""
         with self._lock:
             if self._writer is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from functools import partial
 
 import pyarrow as pa
 import structlog
@@ -22,7 +23,7 @@ from lakequeue.errors import NotReady
 from lakequeue.records import Epoch, Version
 from lakequeue.settings import OrderSettings
 from lakequeue.steps import Step, reach
-from queue_tables.delta_log import Add
+from queue_tables.log_writer import SourceFiles, write_log_files
 from queue_tables.root import QueueRoot
 from queue_tables.schemas import LOG, REJECTS
 
@@ -83,11 +84,11 @@ class OrderWork(Work):
             raise NotReady("no term has begun")
         return self._term
 
-    def process(self, spark: SparkSession, rows: pa.Table) -> None:
+    def process(self, spark: SparkSession, rows: pa.Table, sources: SourceFiles) -> None:
         """Order one cut, and ring."""
         began = time.perf_counter()
         with self._lock:
-            done = self._begun().process(rows, self._writer(spark, rows))
+            done = self._begun().process(rows, self._writer(spark, rows, sources))
         if done is None:
             return
         if self._bell is not None:
@@ -106,14 +107,14 @@ class OrderWork(Work):
             all_ms=round((time.perf_counter() - began) * 1e3, 1),
         )
 
-    def _writer(self, spark: SparkSession, rows: pa.Table) -> WriteFiles | None:
+    def _writer(
+        self, spark: SparkSession, rows: pa.Table, sources: SourceFiles
+    ) -> WriteFiles | None:
+        if sources:
+            return partial(write_log_files, sources=sources)
         if rows.num_rows < self._settings.executor_rows:
             return None
-
-        def write(uri: str, plan: pa.Table) -> list[Add]:
-            return write_on_executors(spark, uri, plan)
-
-        return write
+        return partial(write_on_executors, spark)
 
     def upkeep(self, live_nodes: set[str] | None) -> None:
         """Checkpoints of `log` and `rejects`; seals of inbox shards whose node is gone."""

@@ -17,13 +17,18 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from jobs.batch_files import BatchNote
+from jobs.narrow import FACT_ROWS, fact_rows, narrow_rows
+from jobs.ordering import SENT
 from jobs.source import SOURCES, SourceOptions
 from jobs.term_file import Term, TermFile
+from queue_tables.log_writer import SourceFiles
+from queue_tables.store import open_store
 
 log = structlog.get_logger("query")
 
 _START_ATTEMPTS = 10
-ProcessBatch = Callable[[SparkSession, pa.Table], None]
+ProcessBatch = Callable[[SparkSession, pa.Table, SourceFiles], None]
 
 
 class ShardQuery:
@@ -33,7 +38,9 @@ class ShardQuery:
         self._spark = spark
         self._options = options
         self._process = process
+        self._store = open_store(options.root)
         self._file = TermFile(options.folder, options.kind)
+        self._note = BatchNote(options.folder, options.kind)
         self._query: StreamingQuery | None = None
         self._checkpoint = options.folder
         self._available_now = False
@@ -127,14 +134,24 @@ class ShardQuery:
             return writer.trigger(availableNow=True).start()
         return writer.trigger(processingTime="0 seconds").start()
 
-    def _on_batch(self, frame: DataFrame, _batch_id: int) -> None:
-        rows = frame.toArrow()
+    def _rows(self, frame: DataFrame, number: int, sources: SourceFiles) -> pa.Table:
+        """The rows of a batch: a small one is read here, a large one by Spark's tasks."""
+        noted = self._note.read(number)
+        if noted is None:
+            return frame.toArrow()
+        if self._options.kind == "inbox":
+            return pa.Table.from_batches(narrow_rows(sources, noted.files), SENT)
+        return pa.Table.from_batches(fact_rows(self._store, noted.files, noted.fences), FACT_ROWS)
+
+    def _on_batch(self, frame: DataFrame, number: int) -> None:
+        sources = SourceFiles(self._store)
+        rows = self._rows(frame, number, sources)
         self.rehearsed.set()
         if rows.num_rows == 0:
             return  # the rehearsal
         with self._batch:
             try:
-                self._process(frame.sparkSession, rows)
+                self._process(frame.sparkSession, rows, sources)
             except BaseException as error:
                 # Spark wraps it in text; the process has to know which error it was.
                 self.error = error

@@ -22,6 +22,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from jobs.batch_files import BatchFiles, BatchNote
 from jobs.cut import Seen
 from jobs.lookout import Lookout, Offset
 from jobs.term_file import TermFile
@@ -79,19 +80,10 @@ class SourceOptions:
         )
 
 
-@dataclass
 class ShardFiles(InputPartition):
     """What one task reads."""
 
-    files: Sequence[tuple[str, str]]
-    """(shard, path within the shard's table)"""
-    fences: Sequence[tuple[str, str, str, int, int]]
-    """(shard, group, topic_id, partition, epoch)"""
-
-    def __init__(self, seen: Sequence[Seen]) -> None:
-        super().__init__(None)
-        self.files = [(s.shard, path) for s in seen for path in s.paths]
-        self.fences = [(s.shard, *fence) for s in seen for fence in s.fences]
+    value: BatchFiles
 
 
 class ShardSource(DataSource):
@@ -146,7 +138,7 @@ class ShardReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._lookout: Lookout | None = None
         self._file: TermFile | None = None
         self._targets: Offset | None = None
-        self._rehearsed = False
+        self._batches = 0
         self._last_batch_s = 0.0
 
     def __getstate__(self) -> dict[str, Any]:
@@ -176,10 +168,10 @@ class ShardReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, int], limit: Any = None) -> dict[str, int]:  # noqa: N802 -- Spark's name
         """The end of the next batch, or `start` unchanged."""
-        if not self._rehearsed:
+        if self._batches == 0:
             # One batch without rows: what starts late in Spark (workers, compiled code) has
             # started when this process comes to lead. A take-over is then as quick as a batch.
-            self._rehearsed = True
+            self._batches = 1
             return {**start, REHEARSAL: 1}
         lookout, file = self._parts()
         options = self._options
@@ -191,6 +183,7 @@ class ShardReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 end = lookout.next_end(self._targets)
                 if end is not None:
                     self._last_batch_s = boot_seconds()
+                    self._note_batch(lookout.between(_offset(start), end))
                     return cast(dict[str, int], end)
             left = deadline - boot_seconds()
             if left <= 0:
@@ -202,6 +195,12 @@ class ShardReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             else:
                 file.wait(left)
 
+    def _note_batch(self, seen: Sequence[Seen]) -> None:
+        # Spark numbers the batches of a fresh checkpoint from 0, one for each new offset.
+        note = BatchNote(self._options.folder, self._options.kind)
+        note.write(self._batches, seen)
+        self._batches += 1
+
     def _due(self) -> bool:
         return boot_seconds() >= self._last_batch_s + self._options.min_interval_s
 
@@ -210,7 +209,7 @@ class ShardReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         lookout, _ = self._parts()
         seen = [] if REHEARSAL in end else lookout.between(_offset(start), _offset(end))
         tasks = self._options.tasks if sum(s.bytes for s in seen) >= _SPLIT_BYTES else 1
-        return [ShardFiles(part) for part in _split(seen, tasks)]
+        return [ShardFiles(BatchFiles.of(part)) for part in _split(seen, tasks)]
 
     def commit(self, end: dict[str, int]) -> None:
         """Spark has done with everything up to `end`."""
@@ -229,7 +228,7 @@ class ShardReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # Only a worker needs these: the planning process stays small.
         from jobs.narrow import fact_rows, narrow_rows
 
-        part = cast(ShardFiles, partition)
+        part = cast(ShardFiles, partition).value
         store = open_store(self._options.root)
         if self._options.kind == "inbox":
             yield from narrow_rows(store, part.files)

@@ -69,18 +69,24 @@ CODEC = "snappy"
 _ADDS = pa.schema([pa.field("add", pa.string())])
 
 
-def write_log_files(root_uri: str, plan: pa.Table, compression: str = CODEC) -> list[Add]:
+def write_log_files(
+    root_uri: str,
+    plan: pa.Table,
+    compression: str = CODEC,
+    sources: SourceFiles | None = None,
+) -> list[Add]:
     """Write the files that `plan` asks for, durable; their `Add`s in the order of the plan.
 
-    Each source file is read once. Every call makes files of new names, so that a task that is
-    run again, or twice at once, harms nothing; what is not committed is waste, vacuumed later.
+    Each source file is read once, and not at all if `sources` has it already. Every call makes
+    files of new names, so that a task that is run again, or twice at once, harms nothing; what is
+    not committed is waste, vacuumed later.
     Raises `CorruptTable` if a source row is not the one planned, and storage errors.
     """
     store = open_store(root_uri)
     plan = plan.select(PLAN.names).cast(PLAN).combine_chunks()
     if plan.num_rows == 0:
         return []
-    sources = _Sources(store)
+    sources = sources or SourceFiles(store)
     labels = plan.column("out_file").combine_chunks().dictionary_encode()
     adds = []
     for start, end in _runs([_codes(labels)]):
@@ -99,21 +105,25 @@ def adds_from_arrow(table: pa.Table) -> list[Add]:
     return [add for commit in actions for add in commit.adds]
 
 
-class _Sources:
-    """Inbox files, each read once."""
+class SourceFiles:
+    """Inbox files, each read once, whole. Used by one thread at a time."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._read: dict[str, pa.Table] = {}
 
+    def __len__(self) -> int:
+        return len(self._read)
+
     def get(self, path: str) -> pa.Table:
+        """The rows of a file, named relative to the root; raises as `read_data_file` does."""
         if path not in self._read:
             kind, shard, file = path.split("/", 2)
-            self._read[path] = read_data_file(self._store, f"{kind}/{shard}", file, _COPIED)
+            self._read[path] = read_data_file(self._store, f"{kind}/{shard}", file)
         return self._read[path]
 
 
-def _write_file(store: Store, sources: _Sources, plan: pa.Table, compression: str) -> Add:
+def _write_file(store: Store, sources: SourceFiles, plan: pa.Table, compression: str) -> Add:
     rows = _copy(sources, plan)
     partition = {"hour": plan.column("hour")[0].as_py()}
     sink = pa.BufferOutputStream()
@@ -140,10 +150,10 @@ def _write_file(store: Store, sources: _Sources, plan: pa.Table, compression: st
     )
 
 
-def _copy(sources: _Sources, plan: pa.Table) -> pa.Table:
+def _copy(sources: SourceFiles, plan: pa.Table) -> pa.Table:
     """The rows of one output file: taken from the sources in plan order, planned columns added."""
     files = plan.column("file").combine_chunks().dictionary_encode()
-    tables = [sources.get(path) for path in files.dictionary.to_pylist()]
+    tables = [sources.get(path).select(_COPIED) for path in files.dictionary.to_pylist()]
     if sum(table.nbytes for table in tables) > _FILE_BYTES:
         raise ValueError("plan fewer bytes for one output file")
     starts = np.cumsum([0, *(table.num_rows for table in tables)])

