@@ -2,8 +2,9 @@
 
 A Spark job that collects a few hundred narrow rows takes about 200 ms on a busy machine, of which
 reading takes ten. So the source, which knows the files of the batch when it cuts it, leaves their
-names in a small local file, and the driver reads a small batch by itself. The batch is Spark's all
-the same: its number must be the one that Spark runs, else the rows are taken from Spark's frame.
+names in a small local file, and the driver reads the batch by itself unless it is too large. The
+batch is Spark's all the same: its number must be the one that Spark runs, else the rows are taken
+from Spark's frame.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from pathlib import Path
 
 from jobs.cut import Seen
 
-_SMALL_BYTES = 4 << 20
-_SMALL_FILES = 256
+_MOST_FILES = 1_000
+"""Two tasks read more of them quicker than one process does."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +44,9 @@ class BatchNote:
     def __init__(self, folder: Path, query: str) -> None:
         self._path = folder / f"{query}-batch.json"
 
-    def write(self, number: int, seen: Sequence[Seen]) -> None:
-        """Note batch `number`; of a large one only the number."""
-        small = sum(s.bytes for s in seen) <= _SMALL_BYTES and len(seen) <= _SMALL_FILES
+    def write(self, number: int, seen: Sequence[Seen], max_bytes: int) -> None:
+        """Note batch `number`; of one with more than `max_bytes` of records only the number."""
+        small = sum(s.bytes for s in seen) <= max_bytes and len(seen) <= _MOST_FILES
         body = {"number": number, "files": asdict(BatchFiles.of(seen)) if small else None}
         temp = self._path.with_suffix(".tmp")
         temp.write_text(json.dumps(body))

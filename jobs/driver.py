@@ -129,6 +129,7 @@ class _Process:
             folder=self._folder,
             kind=kind,
             max_batch_bytes=settings.order.max_batch_bytes,
+            driver_batch_bytes=settings.order.driver_batch_bytes,
             poll_s=settings.order.poll_s,
             min_interval_s=interval_s,
             tasks=2,

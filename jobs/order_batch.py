@@ -30,7 +30,7 @@ from lakequeue.records import (
 )
 from lakequeue.steps import Step, reach
 from queue_tables.delta_log import Action, Add, Txn
-from queue_tables.log_writer import PLAN, write_log_files
+from queue_tables.log_writer import PLAN, SourceFiles, write_log_files
 
 _TWO_FILES_BYTES = 8 << 20
 """Batches of this many record bytes are written by two threads, as two files."""
@@ -84,9 +84,12 @@ class OrderTerm:
         self._plan = self._rejects.unfinished(state.watermarks())
         return self._plan
 
-    def process(self, sent: pa.Table, write: WriteFiles | None = None) -> Done | None:
+    def process(
+        self, sent: pa.Table, sources: SourceFiles | None = None, write: WriteFiles | None = None
+    ) -> Done | None:
         """Order the rows (`SENT`) of a cut; None if all of them were ordered before.
 
+        `sources` has inbox files that were read already; `write` writes the log files elsewhere.
         Raises `LeadershipLost` when a newer leader has committed: then nothing was.
         """
         state = self._state
@@ -105,7 +108,7 @@ class OrderTerm:
         number = order_number(self.epoch, self._counter)
         now = self._wall()
         self._commit_rejects(batch, ordered, topics, number, now, watermarks)
-        adds = self._write(batch, ordered, topics, now, write)
+        adds = self._write(batch, ordered, topics, now, sources, write)
         reach(Step.ORDER_DATA_WRITTEN)
         written = time.perf_counter()
 
@@ -172,6 +175,7 @@ class OrderTerm:
         ordered: Ordered,
         topics: Mapping[TopicId, TopicRule],
         now: int,
+        sources: SourceFiles | None,
         write: WriteFiles | None,
     ) -> list[Add]:
         if not len(ordered.survivors):
@@ -183,10 +187,10 @@ class OrderTerm:
         if write is not None:
             return write(uri, plan)
         if files == 1:
-            return write_log_files(uri, plan)
+            return write_log_files(uri, plan, sources=sources)
         half = int(np.searchsorted(plan["out_file"].to_numpy(zero_copy_only=False), "1"))
         parts = [plan.slice(0, half), plan.slice(half)]
-        written = self._pool.map(lambda part: write_log_files(uri, part), parts)
+        written = self._pool.map(lambda part: write_log_files(uri, part, sources=sources), parts)
         return [add for adds in written for add in adds]
 
     def _commit(self, ordered: Ordered, adds: list[Add], number: int) -> None:

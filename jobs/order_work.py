@@ -7,6 +7,7 @@ import time
 from functools import partial
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import structlog
 from pyspark.sql import SparkSession
 
@@ -23,7 +24,7 @@ from lakequeue.errors import NotReady
 from lakequeue.records import Epoch, Version
 from lakequeue.settings import OrderSettings
 from lakequeue.steps import Step, reach
-from queue_tables.log_writer import SourceFiles, write_log_files
+from queue_tables.log_writer import SourceFiles
 from queue_tables.root import QueueRoot
 from queue_tables.schemas import LOG, REJECTS
 
@@ -88,7 +89,7 @@ class OrderWork(Work):
         """Order one cut, and ring."""
         began = time.perf_counter()
         with self._lock:
-            done = self._begun().process(rows, self._writer(spark, rows, sources))
+            done = self._begun().process(rows, sources, self._writer(spark, rows))
         if done is None:
             return
         if self._bell is not None:
@@ -107,12 +108,8 @@ class OrderWork(Work):
             all_ms=round((time.perf_counter() - began) * 1e3, 1),
         )
 
-    def _writer(
-        self, spark: SparkSession, rows: pa.Table, sources: SourceFiles
-    ) -> WriteFiles | None:
-        if sources:
-            return partial(write_log_files, sources=sources)
-        if rows.num_rows < self._settings.executor_rows:
+    def _writer(self, spark: SparkSession, rows: pa.Table) -> WriteFiles | None:
+        if pc.sum(rows["bytes"]).as_py() <= self._settings.driver_batch_bytes:
             return None
         return partial(write_on_executors, spark)
 

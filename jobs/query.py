@@ -140,6 +140,7 @@ class ShardQuery:
         if noted is None:
             return frame.toArrow()
         if self._options.kind == "inbox":
+            sources.load([f"inbox/{shard}/{path}" for shard, path in noted.files])
             return pa.Table.from_batches(narrow_rows(sources, noted.files), SENT)
         return pa.Table.from_batches(fact_rows(self._store, noted.files, noted.fences), FACT_ROWS)
 

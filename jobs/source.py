@@ -56,6 +56,8 @@ class SourceOptions:
     """Where the driver's term file and pipe are."""
     kind: ShardKind
     max_batch_bytes: int
+    driver_batch_bytes: int
+    """The driver reads batches up to this itself."""
     poll_s: float
     min_interval_s: float
     """At most one batch in this time."""
@@ -74,6 +76,7 @@ class SourceOptions:
             Path(options["folder"]),
             cast(ShardKind, options["kind"]),
             int(options["max_batch_bytes"]),
+            int(options["driver_batch_bytes"]),
             float(options["poll_s"]),
             float(options["min_interval_s"]),
             int(options["tasks"]),
@@ -197,8 +200,9 @@ class ShardReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _note_batch(self, seen: Sequence[Seen]) -> None:
         # Spark numbers the batches of a fresh checkpoint from 0, one for each new offset.
-        note = BatchNote(self._options.folder, self._options.kind)
-        note.write(self._batches, seen)
+        options = self._options
+        note = BatchNote(options.folder, options.kind)
+        note.write(self._batches, seen, options.driver_batch_bytes)
         self._batches += 1
 
     def _due(self) -> bool:

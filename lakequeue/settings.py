@@ -42,8 +42,10 @@ class OrderSettings(_Slice):
     """The order job."""
 
     max_batch_bytes: int = Field(128 << 20, description="record bytes admitted into one batch")
-    executor_rows: int = Field(
-        200_000, description="batches of at least this many rows are written by the executors"
+    driver_batch_bytes: int = Field(
+        128 << 20,
+        description="batches up to this many record bytes are read and written by the driver "
+        "itself, larger ones by Spark's tasks: for a cluster less than max_batch_bytes",
     )
     poll_s: float = Field(1.0, description="longest wait for the bell before looking anyway")
     max_index_ids: int = Field(50_000_000, description="ids the dedup index may hold")

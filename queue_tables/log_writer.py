@@ -15,6 +15,7 @@ import itertools
 import time
 import uuid
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import quote
 
 import numpy as np
@@ -59,6 +60,7 @@ _MIN_GROUP_ROWS = 1_024
 _MAX_GROUP_ROWS = 8_192
 _MAX_GROUP_BYTES = 4 << 20
 """Decoded bytes of a row group: what a reader holds at least."""
+_TWO_READERS_BYTES = 4 << 20
 _FILE_BYTES = 1 << 30
 """Sources of one output file are put together in arrays with 32-bit positions (2 GiB)."""
 
@@ -106,7 +108,7 @@ def adds_from_arrow(table: pa.Table) -> list[Add]:
 
 
 class SourceFiles:
-    """Inbox files, each read once, whole. Used by one thread at a time."""
+    """Inbox files, each read once, whole."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -114,6 +116,13 @@ class SourceFiles:
 
     def __len__(self) -> int:
         return len(self._read)
+
+    def load(self, paths: Sequence[str]) -> None:
+        """Read these files, two at a time."""
+        if sum(self._store.size(path) for path in paths) < _TWO_READERS_BYTES:
+            return
+        with ThreadPoolExecutor(2, thread_name_prefix="source-files") as pool:
+            list(pool.map(self.get, paths))
 
     def get(self, path: str) -> pa.Table:
         """The rows of a file, named relative to the root; raises as `read_data_file` does."""

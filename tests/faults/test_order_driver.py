@@ -136,11 +136,11 @@ def test_asked_to_stop_it_finishes_and_leaves_nothing_behind(
     judge(root)
 
 
-@pytest.mark.parametrize("executor_rows", [200_000, 1], ids=["driver writes", "executors write"])
+@pytest.mark.parametrize("driver_bytes", [1 << 20, 0], ids=["driver writes", "executors write"])
 def test_what_is_there_is_ordered_and_the_job_ends(
-    root: QueueRoot, driver: Start, monkeypatch: pytest.MonkeyPatch, executor_rows: int
+    root: QueueRoot, driver: Start, monkeypatch: pytest.MonkeyPatch, driver_bytes: int
 ) -> None:
-    monkeypatch.setenv("LAKEQUEUE_ORDER__EXECUTOR_ROWS", str(executor_rows))
+    monkeypatch.setenv("LAKEQUEUE_ORDER__DRIVER_BATCH_BYTES", str(driver_bytes))
     sender = Sender(root)
     sender.send(30)
     job = driver("batch", "--available-now", module="jobs.order")

@@ -27,8 +27,10 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
 Batch = tuple[pa.Table, bool]
 """The rows, and whether the driver has read the files itself."""
 START_S = 120.0
-MANY = 300
-"""More commits than the driver reads by itself."""
+BYTES = 40
+"""The driver reads batches up to this."""
+MANY = 30
+"""Commits of two bytes each: more than that."""
 
 
 class Running:
@@ -37,7 +39,7 @@ class Running:
     def __init__(self, spark: SparkSession, root: QueueRoot, folder: Path) -> None:
         self.folder = folder
         self._batches: queue.Queue[Batch] = queue.Queue()
-        options = SourceOptions(root.uri, folder, "inbox", 1 << 30, 0.2, 0.0, 2)
+        options = SourceOptions(root.uri, folder, "inbox", 1 << 30, BYTES, 0.2, 0.0, 2)
         self.query = ShardQuery(spark, options, self._keep)
         self.query.start(folder / "checkpoint")
         wait_for(self.query.rehearsed.is_set, "the rehearsal", START_S)
