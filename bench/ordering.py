@@ -22,11 +22,11 @@ from typing import Any
 import pyarrow as pa
 
 from coordination.embedded import EmbeddedZooKeeper
+from jobs.batch import SENT
 from jobs.lookout import Lookout
 from jobs.narrow import narrow_rows
 from jobs.order_batch import OrderTerm
 from jobs.order_state import OrderState
-from jobs.ordering import SENT
 from jobs.term_file import Term
 from lakequeue.clock import HybridClock
 from lakequeue.records import Epoch

@@ -19,6 +19,7 @@ from ingest.bodies import media_type, query_of, request_of
 from ingest.decompression import decompress, too_large_body
 from ingest.metrics import Metrics
 from ingest.node import IngestNode, refuse_value_schema
+from ingest.producers import begin_epoch
 from lakequeue import wire
 from lakequeue.errors import Broken, InvalidRequest, LakequeueError, MalformedBody, TryAgain
 from lakequeue.steps import Step, reach
@@ -38,6 +39,12 @@ class TopicPath(BaseModel):
     topic: str = Field(description="1 to 249 characters of A-Z a-z 0-9 . _ -")
 
 
+class ProducerPath(BaseModel):
+    """The producer that a call is about."""
+
+    producer_id: str = Field(description="1 to 249 characters of A-Z a-z 0-9 . _ -")
+
+
 def create_app(node: IngestNode) -> OpenAPI:
     """The WSGI application of a node."""
     metrics = Metrics(node)
@@ -54,6 +61,7 @@ def create_app(node: IngestNode) -> OpenAPI:
     _errors(app)
     _topics(app, node)
     _records(app, node, metrics)
+    _producers(app, node)
     _state(app, node, metrics)
     return app
 
@@ -114,6 +122,17 @@ def _records(app: OpenAPI, node: IngestNode, metrics: Metrics) -> None:
         response = _json(answer)
         response.call_on_close(lambda: reach(Step.INGEST_ANSWERED))
         return response
+
+
+def _producers(app: OpenAPI, node: IngestNode) -> None:
+    @app.post(
+        "/v1/producers/<producer_id>/epochs",
+        summary="Begin an epoch of a producer, and fence the earlier ones",
+        **openapi.BEGIN_EPOCH,
+    )
+    def begin(path: ProducerPath) -> Response:
+        query, _ = query_of(request.args, "json")
+        return _json(begin_epoch(node, path.producer_id, query.timeout_ms), 201)
 
 
 def _state(app: OpenAPI, node: IngestNode, metrics: Metrics) -> None:

@@ -14,10 +14,12 @@ import orjson
 from pydantic import ValidationError
 
 from ingest.arrow_body import columns_of_arrow
-from ingest.rows import Request, Rows
+from ingest.rows import Request, Rows, no_record
 from ingest.validation import InexactNumber, Limits, columns_of
 from lakequeue import wire
 from lakequeue.errors import InvalidRequest, MalformedBody, TooLarge, UnsupportedMediaType
+from lakequeue.records import checked_name
+from queue_tables.marks import NO_TOPIC
 
 MEDIA_TYPES: Final = {
     wire.JSON: "json",
@@ -123,6 +125,9 @@ def _json(body: bytes, topic_id: str, limits: Limits) -> Request:
         envelope = _envelope(whole, strict=True)
         if len(records) > limits.max_records:
             raise _too_many(len(records), limits)
+        if not records and envelope.consumed is not None:
+            # Nothing came of what was consumed: that has to count all the same.
+            return _request(NO_TOPIC, envelope, no_record())
         return _request(topic_id, envelope, _columns(records, envelope, limits, loads))
 
     request: Request = _exactly(parse)
@@ -161,23 +166,27 @@ def _lines(body: bytes, loads: Loads, limits: Limits) -> list[Any]:
 
 
 def _envelope(given: dict[str, Any], *, strict: bool) -> wire.ProduceEnvelope:
-    for name in ("producer_epoch", "consumed"):
-        if given.get(name) is not None:
-            raise InvalidRequest(
-                f"{name} is not supported by this release",
-                hint="leave it out: producer fencing and consume-transform-produce come later",
-                field=name,
-                stored="no",
-            )
     try:
         envelope = wire.ProduceEnvelope.model_validate(given, strict=strict)
     except ValidationError as e:
         raise invalid(e) from None
-    if envelope.sequence is not None and envelope.producer_id is None:
+    for name in ("sequence", "producer_epoch"):
+        if getattr(envelope, name) is not None and envelope.producer_id is None:
+            raise InvalidRequest(
+                f"{name} is given without producer_id",
+                hint="give both, or neither",
+                field="producer_id",
+                stored="no",
+            )
+    if envelope.producer_epoch is not None:
+        checked_name(envelope.producer_id or "", "producer")
+    consumed = envelope.consumed
+    if consumed is not None and consumed.next_offset <= consumed.from_offset:
         raise InvalidRequest(
-            "sequence is given without producer_id",
-            hint="give both, or neither",
-            field="producer_id",
+            f"consumed: next_offset {consumed.next_offset} is not above from_offset "
+            f"{consumed.from_offset}",
+            hint="next_offset is that of the last record consumed, plus 1",
+            field="consumed.next_offset",
             stored="no",
         )
     return envelope
@@ -196,9 +205,12 @@ def _request(topic_id: str, envelope: wire.ProduceEnvelope, rows: Rows) -> Reque
         topic_id=topic_id,
         rows=rows,
         producer_id=envelope.producer_id,
+        producer_epoch=envelope.producer_epoch,
         sequence=sequence,
         after=envelope.after or 0,
-        atomic=envelope.atomic,
+        # What came of consumed records counts with them, or not at all.
+        atomic=envelope.atomic or envelope.consumed is not None,
+        consumed=envelope.consumed,
     )
 
 

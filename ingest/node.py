@@ -17,13 +17,16 @@ from ingest.order_tail import OrderTail
 from ingest.presence import Presence
 from ingest.rows import NO_PARTITION, NO_TIMESTAMP, Request
 from ingest.timing import due_of
-from ingest.validation import Limits
+from ingest.validation import Limits, check_partition
+from ingest.verdicts import refuse_if_judged_so
 from lakequeue import wire
 from lakequeue.clock import HybridClock, WallClock, wall_micros
 from lakequeue.errors import ClockSkew, InvalidRequest, OrderTimeout, TooLarge, UnknownTopic
 from lakequeue.partitioner import StickyRoundRobin
+from lakequeue.records import Stamp, checked_name
 from lakequeue.settings import IngestSettings, Settings
 from queue_tables.group_commit import GroupCommitter
+from queue_tables.marks import LogMarks
 from queue_tables.root import QueueRoot
 from queue_tables.shards import highest_stamp
 from queue_tables.topics import Topic, TopicStore
@@ -79,6 +82,7 @@ class IngestNode:
             max_pending_bytes=self.budget.limit,
             name="ingest-committer",
         )
+        self.marks = LogMarks(self.root)
         self._sticky: dict[str, StickyRoundRobin] = {}
         self._sticky_lock = threading.Lock()
 
@@ -106,6 +110,10 @@ class IngestNode:
             max_records=self.settings.max_request_records,
         )
 
+    def now(self) -> int:
+        """The wall clock, microseconds since 1970 UTC."""
+        return self._wall()
+
     # -- produce ----------------------------------------------------------------------------------
 
     def produce(self, request: Request, topic: Topic, query: wire.ProduceQuery) -> dict[str, Any]:
@@ -115,13 +123,25 @@ class IngestNode:
         """
         self._check(request)
         self._complete(request, topic)
-        waits = query.wait == "ordered"
-        ticket = Ticket(len(request.rows)) if waits else None
-        deadline = time.monotonic() + query.timeout_ms / 1_000
+        waits = query.wait == "ordered" or request.judged
+        stamp, outcomes = self.submit(request, query.timeout_ms / 1_000 if waits else None)
+        if request.judged and outcomes is not None:
+            refuse_if_judged_so(request, outcomes, self.marks)
+        return answer_of(request, stamp, outcomes)
+
+    def submit(
+        self, request: Request, timeout_s: float | None
+    ) -> tuple[Stamp, list[Outcome] | None]:
+        """Commit a complete request; with a timeout, wait for what becomes of its rows.
+
+        Raises `OrderTimeout` (the rows are stored), `Overloaded`, `NotReady`, storage errors.
+        """
+        ticket = None if timeout_s is None else Ticket(len(request.rows))
+        deadline = time.monotonic() + (timeout_s or 0.0)
         future = self.committer.submit(Submission(request, ticket), request.rows.total_bytes)
         committed: Committed = future.result()
         outcomes = self._outcomes(ticket, deadline, request, committed) if ticket else None
-        return answer_of(request, committed.stamp, outcomes)
+        return committed.stamp, outcomes
 
     def _check(self, request: Request) -> None:
         now = self._wall()
@@ -146,6 +166,11 @@ class IngestNode:
         """Fill in what depends on this node: arrival, keyless partitions, the request's id."""
         rows = request.rows
         request.request_id = uuid4().hex
+        if request.consumed is not None:
+            source = self.topic(request.consumed.topic)
+            check_partition(request.consumed.partition, source.partitions, "consumed.partition")
+            checked_name(request.consumed.group, "group")
+            request.consumed_topic_id = source.topic_id
         now = self._wall()
         if NO_TIMESTAMP in rows.timestamps:
             rows.timestamps = [now if t == NO_TIMESTAMP else t for t in rows.timestamps]
@@ -229,6 +254,8 @@ class IngestNode:
 
 def answer_of(request: Request, stamp: int, outcomes: list[Outcome] | None) -> dict[str, Any]:
     """The body of a produce answer (`wire.ProduceAnswer`), as plain values: it may be long."""
+    if request.bare:
+        return {"records": [], "stamp": stamp}
     ids = request.rows.message_ids
     if outcomes is None:
         partitions = request.rows.partitions

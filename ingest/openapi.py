@@ -52,9 +52,15 @@ class ProduceIn(BaseModel):
 
     records: list[RecordIn] = Field(min_length=1)
     producer_id: str | None = Field(None, min_length=1, max_length=249)
+    producer_epoch: int | None = Field(
+        None, ge=1, description="fenceable: the answer waits until it is ordered"
+    )
     sequence: int | None = Field(None, ge=0, description="record i has sequence + i")
     after: int | None = Field(None, ge=0, description="the last stamp this producer has seen")
     atomic: bool = False
+    consumed: wire.Consumed | None = Field(
+        None, description="what the records were made from: they count with it, or not at all"
+    )
 
 
 def _schema(model: type[BaseModel]) -> dict[str, Any]:
@@ -82,7 +88,7 @@ _QUERY = [
     _parameter(name, schema)
     for model in (wire.ProduceQuery, wire.ProduceEnvelope)
     for name, schema in _schema(model)["properties"].items()
-    if name not in {"consumed", "producer_epoch"}
+    if name != "consumed"
 ]
 
 DESCRIBE: dict[str, Any] = {"responses": {200: wire.TopicDescription, **_problems(404)}}
@@ -102,7 +108,7 @@ DELETE: dict[str, Any] = {"responses": {204: None, **_problems(404, 503)}}
 PRODUCE: dict[str, Any] = {
     "responses": {
         200: wire.ProduceAnswer,
-        **_problems(400, 404, 413, 415, 422, 429, 503, 504, 507),
+        **_problems(400, 404, 409, 413, 415, 422, 429, 503, 504, 507),
     },
     "openapi_extensions": {
         "requestBody": {
@@ -115,6 +121,9 @@ PRODUCE: dict[str, Any] = {
         },
     },
 }
+BEGIN_EPOCH: dict[str, Any] = {
+    "responses": {201: wire.EpochAnswer, **_problems(409, 422, 429, 503, 504, 507)}
+}
 _PRODUCE_PATH = "/v1/topics/{topic}/records"
 
 
@@ -122,7 +131,11 @@ def finished(document: dict[str, Any]) -> dict[str, Any]:
     """The document with what the framework cannot be told: query parameters, problem bodies."""
     document = deepcopy(document)
     document["paths"][_PRODUCE_PATH]["post"]["parameters"].extend(_QUERY)
-    document["components"]["schemas"]["RecordIn"] = _schema(RecordIn)
+    for model in (RecordIn, wire.Consumed):
+        document["components"]["schemas"][model.__name__] = _schema(model)
+    document["paths"]["/v1/producers/{producer_id}/epochs"]["post"]["parameters"].append(
+        _parameter("timeout_ms", _schema(wire.ProduceQuery)["properties"]["timeout_ms"])
+    )
     problem = {wire.PROBLEM: {"schema": {"$ref": "#/components/schemas/Problem"}}}
     for path in document["paths"].values():
         for operation in path.values():

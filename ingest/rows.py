@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import orjson
 import pyarrow as pa
 
 from ingest.timing import Due, Timing
+from lakequeue import wire
+from queue_tables.marks import NO_TOPIC
 from queue_tables.schemas import HEADERS, INBOX
 
 Headers = list[tuple[str, bytes | None]]
@@ -62,10 +65,28 @@ class Request:
     topic_id: str
     rows: Rows
     producer_id: str | None = None
+    producer_epoch: int | None = None
     sequence: int | None = None
     after: int = 0
     atomic: bool = False
+    consumed: wire.Consumed | None = None
+    consumed_topic_id: str = ""
     request_id: str = ""
+
+    @property
+    def bare(self) -> bool:
+        """It has no records: its one row carries an epoch or `consumed` alone."""
+        return self.topic_id == NO_TOPIC
+
+    @property
+    def judged(self) -> bool:
+        """The order job may refuse it as a whole: its answer has to wait for that."""
+        return self.producer_epoch is not None or self.consumed is not None
+
+
+def no_record() -> Rows:
+    """The one row of a request without records."""
+    return Rows([None], [0], [None], [0], None, [0], [NO_TIMESTAMP], [None], sizes=[0])
 
 
 def to_table(requests: Sequence[Request]) -> pa.Table:
@@ -82,16 +103,24 @@ def to_table(requests: Sequence[Request]) -> pa.Table:
         "timestamp": pa.array([t for r in requests for t in r.rows.timestamps], _TIME),
         "message_id": pa.array([m for r in requests for m in r.rows.message_ids], pa.string()),
         "producer_id": _each(requests, counts, [r.producer_id for r in requests], pa.string()),
-        "producer_epoch": pa.nulls(sum(counts), pa.int64()),
+        "producer_epoch": _each(requests, counts, [r.producer_epoch for r in requests], pa.int64()),
         "sequence": _sequences(requests, counts),
         "deliver_at": _dues(requests, counts, 0),
         "expires_at": _dues(requests, counts, 1),
         "request": _each(requests, counts, [r.request_id for r in requests], pa.string()),
         "atomic": _each(requests, counts, [r.atomic for r in requests], pa.bool_()),
-        "consumed": pa.nulls(sum(counts), pa.string()),
+        "consumed": _each(requests, counts, [_consumed(r) for r in requests], pa.string()),
         "bytes": pa.array([s for r in requests for s in r.rows.sizes], pa.int32()),
     }
     return pa.table([columns[f.name] for f in SUBMITTED], schema=SUBMITTED)
+
+
+def _consumed(request: Request) -> str | None:
+    """As the order job reads it: by topic id, since a topic of that name may be another one."""
+    if request.consumed is None:
+        return None
+    said = request.consumed.model_dump(exclude={"topic"})
+    return orjson.dumps(said | {"topic_id": request.consumed_topic_id}).decode()
 
 
 def _each(

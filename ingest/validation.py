@@ -186,13 +186,13 @@ def header_bytes(headers: Headers) -> int:
     return sum(len(k.encode()) + (len(v) if v is not None else 0) for k, v in headers)
 
 
-def check_partition(partition: Any, count: int) -> None:
+def check_partition(partition: Any, count: int, field: str = "partition") -> None:
     """Raise `InvalidRequest` unless `partition` is one of 0 … count - 1."""
     if type(partition) is not int or not 0 <= partition < count:
         raise InvalidRequest(
             f"partition {_shown(partition)} does not exist, the topic has {count}",
             hint=f"0 to {count - 1}, or leave it out",
-            field="partition",
+            field=field,
         )
 
 

@@ -11,8 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from jobs.batch import SENT
 from jobs.id_hash import hash_ids
-from jobs.ordering import SENT
+from jobs.requests import judged_text
 from queue_tables.log_writer import SourceFiles
 from queue_tables.parquet import read_data_file
 from queue_tables.schemas import JOURNAL
@@ -20,6 +21,7 @@ from queue_tables.store import Store
 
 _INBOX_COLUMNS = (
     "topic_id", "partition", "message_id", "stamp", "row", "request", "atomic", "bytes",
+    "producer_id", "producer_epoch", "sequence", "consumed",
 )  # fmt: skip
 _ROWS_AT_ONCE = 50_000
 
@@ -65,10 +67,29 @@ def _narrow(source: Store | SourceFiles, shard: str, path: str) -> pa.Table:
         "id_hi": pa.array(hi.view(np.int64), mask=missing),
         "id_lo": pa.array(lo.view(np.int64), mask=missing),
         "request": request,
+        "judged": _judged(rows),
     }
     return pa.table(
         [columns[name] if name in columns else rows[name] for name in SENT.names], schema=SENT
     )
+
+
+def _judged(rows: pa.Table) -> pa.Array:
+    """What is judged of requests as a whole, in the first row of each; null elsewhere."""
+    count = rows.num_rows
+    epochs, consumed = rows["producer_epoch"], rows["consumed"]
+    if epochs.null_count == consumed.null_count == count:
+        return pa.nulls(count, pa.string())
+    codes = rows["request"].combine_chunks().dictionary_encode().indices.to_numpy(False)
+    starts = np.flatnonzero(np.r_[True, codes[1:] != codes[:-1]])
+    ends = np.r_[starts[1:], count]
+    out: list[str | None] = [None] * count
+    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+        epoch, said = epochs[start].as_py(), consumed[start].as_py()
+        if epoch is not None or said is not None:
+            producer, sequence = rows["producer_id"][start], rows["sequence"][start]
+            out[start] = judged_text(end - start, producer.as_py(), epoch, sequence.as_py(), said)
+    return pa.array(out, pa.string())
 
 
 def _where_it_changes(column: pa.ChunkedArray) -> pa.Array:

@@ -9,10 +9,10 @@ import pyarrow.compute as pc
 import structlog
 from pyspark.sql import SparkSession
 
+from jobs.batch import above
 from jobs.checkpoints import Checkpoints
 from jobs.leader import Work
 from jobs.narrow import FENCE
-from jobs.ordering import above
 from jobs.sealing import Sealer
 from jobs.term_file import Term
 from lakequeue.errors import NotReady

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from jobs.batch import Batch, above, unfold
 from jobs.order_state import ORDER_TXN, OrderState, order_number
-from jobs.ordering import Batch, Ordered, TopicRule, above, order, unfold
+from jobs.ordering import Ordered, TopicRule, order
 from jobs.rejects import RejectsTable, commit_fenced
 from lakequeue.clock import WallClock, hour_of, wall_micros
 from lakequeue.errors import LeadershipLost
@@ -100,7 +101,7 @@ class OrderTerm:
             return None
         reach(Step.ORDER_CUT)
         topics = state.rules(batch.topics)
-        ordered = order(batch, state.index, self._next_offsets(batch), topics)
+        ordered = order(batch, state.index, self._next_offsets(batch), topics, state.log.txns)
         reach(Step.ORDER_NUMBERED)
         numbered = time.perf_counter()
 
@@ -203,6 +204,7 @@ class OrderTerm:
                 for p, offset in ordered.next_offsets.items()
             ),
             *(Txn(f"inbox/{shard}", int(stamp)) for shard, stamp in ordered.watermarks.items()),
+            *(Txn(name, value) for name, value in ordered.marks.items()),
         ]
         info = {"epoch": self.epoch, "counter": self._counter, "rows": len(ordered.survivors)}
         commit_fenced(self._state.log, actions, info, self.epoch)

@@ -9,54 +9,50 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 import pyarrow.compute as pc
 
+from jobs.batch import Batch, codes_of
 from jobs.id_index import Found, Ids
-from lakequeue.errors import CorruptTable
+from jobs.requests import (
+    Judged,
+    Marks,
+    judge_consumed,
+    judge_epochs,
+    judged_of,
+    move_sequences,
+)
 from lakequeue.records import Offset, Partition, ShardName, Stamp, TopicId, TopicPartition
 
 Index = npt.NDArray[np.intp]
 Mask = npt.NDArray[np.bool_]
 
-_WORD = pa.dictionary(pa.int32(), pa.string())
-
-SENT = pa.schema(
-    [
-        pa.field("file", pa.string()),
-        pa.field("topic_id", pa.string()),
-        pa.field("row", pa.int32()),
-        pa.field("stamp", pa.int64()),
-        pa.field("partition", pa.int32()),
-        pa.field("id_hi", pa.int64()),
-        pa.field("id_lo", pa.int64()),
-        pa.field("request", pa.string()),
-        pa.field("bytes", pa.int32()),
-    ]
-)
-"""What a row brings through Spark: no key, value or header. `file` (relative to the root) and
-`topic_id` are null where they are those of the row above: strings are what costs in the JVM.
-`id_hi`, `id_lo`: the hash of the message id, null without one. `request`: null unless atomic."""
-
-NARROW = pa.schema(
-    [
-        pa.field("shard", _WORD),
-        pa.field("file", _WORD),
-        pa.field("topic_id", _WORD),
-        *(field for field in SENT if field.name not in {"file", "topic_id"}),
-    ]
-)
-"""The same with nothing left out."""
-
 DUPLICATE = "duplicate"
 TOPIC_GONE = "topic_gone"
 PARTITION_GONE = "partition_gone"
 REQUEST_REFUSED = "request_refused"
-_REASONS = np.array(["", TOPIC_GONE, PARTITION_GONE, REQUEST_REFUSED], dtype=object)
+PRODUCER_FENCED = "producer_fenced"
+CONSUMED_OVERLAP = "consumed_overlap"
+NO_RECORD = "no_record"
+"""No refusal: the row is no record, and what it carries (an epoch, `consumed`) was taken."""
+_REASONS = np.array(
+    [
+        "",
+        TOPIC_GONE,
+        PARTITION_GONE,
+        REQUEST_REFUSED,
+        PRODUCER_FENCED,
+        CONSUMED_OVERLAP,
+        NO_RECORD,
+    ],
+    dtype=object,
+)
+_FENCED, _OVERLAP, _NO_RECORD = 4, 5, 6
+_NO_MARKS: Mapping[str, int] = MappingProxyType({})
 
 
 class TopicRule(NamedTuple):
@@ -85,106 +81,6 @@ class Known(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
-    """Narrow rows as columns, in (stamp, shard, row) order; strings as codes into a list."""
-
-    table: pa.Table
-    shards: list[ShardName]
-    shard: npt.NDArray[np.int32]
-    stamp: npt.NDArray[np.int64]
-    topics: list[TopicId]
-    topic: npt.NDArray[np.int32]
-    partition: npt.NDArray[np.int32]
-
-    def __len__(self) -> int:
-        return len(self.stamp)
-
-    @staticmethod
-    def of(narrow: pa.Table) -> Batch:
-        """Sort rows of `NARROW` and encode their strings."""
-        shards, shard = _codes(narrow["shard"])
-        topics, topic = _codes(narrow["topic_id"])
-        stamp = narrow["stamp"].to_numpy()
-        order = np.lexsort((narrow["row"].to_numpy(), shard, stamp))
-        if not (order[1:] > order[:-1]).all():
-            narrow = narrow.take(pa.array(order))
-            shard, topic, stamp = shard[order], topic[order], stamp[order]
-        return Batch(
-            narrow,
-            [ShardName(s) for s in shards],
-            shard,
-            stamp,
-            [TopicId(t) for t in topics],
-            topic,
-            narrow["partition"].to_numpy(),
-        )
-
-
-def unfold(sent: pa.Table) -> pa.Table:
-    """Rows of `SENT`, as they came through Spark, as rows of `NARROW`.
-
-    Raises `CorruptTable` if they are not in the order they were sent in, file after file.
-    """
-    sent = sent.combine_chunks()
-    begins = sent["file"].is_valid().to_numpy()
-    row = sent["row"].to_numpy()
-    steps = np.ones(len(row), bool)
-    steps[1:] = row[1:] == row[:-1] + 1
-    if not np.where(begins, row == 0, steps).all() or not begins[:1].all():
-        raise CorruptTable("narrow rows came out of order, or an inbox file has rows that did not")
-    files = _filled(sent["file"])
-    words = files.dictionary.to_pylist()
-    shards = pa.array([path.split("/", 2)[1] for path in words], pa.string())
-    shard = pa.DictionaryArray.from_arrays(files.indices, shards)
-    columns = {"shard": shard, "file": files, "topic_id": _filled(sent["topic_id"])}
-    return pa.table(
-        [columns[name] if name in columns else sent[name] for name in NARROW.names], schema=NARROW
-    )
-
-
-def _filled(column: pa.ChunkedArray) -> pa.DictionaryArray:
-    """Nulls replaced by the value above them."""
-    values = column.drop_null().combine_chunks()
-    run = np.cumsum(column.is_valid().to_numpy()) - 1
-    encoded = values.dictionary_encode()
-    codes = encoded.indices.to_numpy()
-    return pa.DictionaryArray.from_arrays(
-        pa.array(codes[run] if len(run) else codes, pa.int32()), encoded.dictionary
-    )
-
-
-def above(narrow: pa.Table, watermarks: Mapping[ShardName, Stamp]) -> pa.Table:
-    """The rows of `narrow` that are not ordered yet: above the watermark of their shard."""
-    names, codes = _codes(narrow["shard"])
-    marks = np.array([watermarks.get(ShardName(n), 0) for n in names], np.int64)
-    keep = narrow["stamp"].to_numpy() > (marks[codes] if len(names) else 0)
-    return narrow if keep.all() else narrow.filter(pa.array(keep))
-
-
-def _codes(column: pa.ChunkedArray) -> tuple[list[str], npt.NDArray[np.int32]]:
-    """Distinct strings in ascending order, and the number of each row's."""
-    whole = column.combine_chunks()
-    if isinstance(whole, pa.ChunkedArray):  # what an empty column stays
-        whole = pa.concat_arrays(whole.chunks) if whole.num_chunks else pa.array([], whole.type)
-    if pa.types.is_dictionary(whole.type):
-        # One word may stand for several entries (a shard of many files).
-        words_of = whole.dictionary.dictionary_encode()
-        again = words_of.indices.to_numpy()
-        words = words_of.dictionary.to_pylist()
-        codes = again[whole.indices.to_numpy()] if len(whole) else np.empty(0, np.int32)
-    else:
-        encoded = whole.dictionary_encode()
-        words, codes = encoded.dictionary.to_pylist(), encoded.indices.to_numpy()
-    present = np.unique(codes)
-    words = [words[i] for i in present]
-    codes = np.searchsorted(present, codes).astype(np.int32)
-    by_name = sorted(range(len(words)), key=words.__getitem__)
-    rank = np.empty(len(words), np.int32)
-    rank[by_name] = np.arange(len(words), dtype=np.int32)
-    return [words[i] for i in by_name], rank[codes] if len(words) else codes.astype(np.int32)
-
-
-@dataclass(frozen=True, slots=True)
 class Ordered:
     """The verdict on a batch. Row numbers are positions in `Batch.table`."""
 
@@ -203,6 +99,8 @@ class Ordered:
     """Of the shards in the batch."""
     new_ids: dict[TopicId, Ids]
     """Ids that are known from now on."""
+    marks: dict[str, int]
+    """Marks that moved (`queue_tables.marks`)."""
 
 
 def order(
@@ -210,9 +108,12 @@ def order(
     known: Known,
     next_offsets: Mapping[TopicPartition, Offset],
     topics: Mapping[TopicId, TopicRule],
+    marks: Mapping[str, int] = _NO_MARKS,
 ) -> Ordered:
     """Judge every row of `batch`: survivor with an offset, duplicate, or refused with a reason."""
-    reason = _refusals(batch, topics)
+    requests = judged_of(batch.table["judged"], lambda at: batch.topics[int(batch.topic[at])])
+    moving = Marks(marks)
+    reason = _refusals(batch, topics, requests, moving)
     alive = reason == 0
     duplicate, place, hi, lo, has_id = _duplicates(batch, known, topics, alive)
     survivors = np.flatnonzero(alive & ~duplicate)
@@ -248,27 +149,50 @@ def order(
         moved,
         _watermarks(batch),
         new_ids,
+        moving.moved,
     )
 
 
-def _refusals(batch: Batch, topics: Mapping[TopicId, TopicRule]) -> npt.NDArray[np.int8]:
-    """Number of the reason in `_REASONS` for each row, 0 for none."""
+def _refusals(
+    batch: Batch,
+    topics: Mapping[TopicId, TopicRule],
+    requests: list[Judged],
+    marks: Marks,
+) -> npt.NDArray[np.int8]:
+    """Number of the reason in `_REASONS` for each row, 0 for none; moves `marks`."""
+    reason = _row_refusals(batch, topics)
+    bare = [request.first for request in requests if not request.is_record]
+    reason[bare] = 0
+    judge_epochs(requests, reason, _FENCED, marks)
+    _refuse_whole(batch, reason)
+    judge_consumed(requests, reason, _OVERLAP, marks)
+    move_sequences(requests, reason, marks)
+    for at in bare:
+        reason[at] = reason[at] or _NO_RECORD
+    return reason
+
+
+def _row_refusals(batch: Batch, topics: Mapping[TopicId, TopicRule]) -> npt.NDArray[np.int8]:
     rules = [topics.get(t) for t in batch.topics]
     partitions = np.array([-1 if r is None else r.partitions for r in rules], np.int32)
     limit = partitions[batch.topic] if len(rules) else np.empty(0, np.int32)
     reason = np.zeros(len(batch), np.int8)
     reason[(batch.partition >= limit) | (batch.partition < 0)] = 2
     reason[limit < 0] = 1
+    return reason
+
+
+def _refuse_whole(batch: Batch, reason: npt.NDArray[np.int8]) -> None:
+    """One refused row refuses the whole of an atomic request."""
     bad = reason != 0
     request = batch.table["request"]
     if bad.any() and request.null_count < len(batch):
-        # An atomic request is taken or refused as a whole; its id is unique within its shard.
-        names, codes = _codes(pc.fill_null(request, ""))
+        # The id of a request is unique within its shard.
+        names, codes = codes_of(pc.fill_null(request, ""))
         key = batch.shard.astype(np.int64) * len(names) + codes
         atomic = request.is_valid().to_numpy()
         drawn_in = np.isin(key, key[bad & atomic]) & atomic & ~bad
         reason[drawn_in] = 3
-    return reason
 
 
 @dataclass(frozen=True, slots=True)

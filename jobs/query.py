@@ -17,9 +17,9 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from jobs.batch import SENT
 from jobs.batch_files import BatchNote
 from jobs.narrow import FACT_ROWS, fact_rows, narrow_rows
-from jobs.ordering import SENT
 from jobs.source import SOURCES, SourceOptions
 from jobs.term_file import Term, TermFile
 from queue_tables.log_writer import SourceFiles

@@ -18,8 +18,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from jobs.batch import Batch
 from jobs.order_state import ORDER_TXN, order_epoch, order_number
-from jobs.ordering import DUPLICATE, Batch, Ordered, TopicRule
+from jobs.ordering import DUPLICATE, Ordered, TopicRule
 from lakequeue.clock import Micros, hour_of
 from lakequeue.errors import CommitConflict, LeadershipLost
 from lakequeue.records import Epoch, ShardName, Stamp, TopicId, Version

@@ -38,7 +38,7 @@ REHEARSAL = ""
 
 _INBOX_DDL = (
     "file STRING, topic_id STRING, row INT, stamp BIGINT, `partition` INT, "
-    "id_hi BIGINT, id_lo BIGINT, request STRING, bytes INT"
+    "id_hi BIGINT, id_lo BIGINT, request STRING, bytes INT, judged STRING"
 )
 _JOURNAL_DDL = (
     "shard STRING, stamp BIGINT, row INT, kind STRING, `group` STRING, topic STRING, "

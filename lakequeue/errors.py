@@ -177,6 +177,21 @@ class UnknownMember(Fenced):
     http_status = 404
 
 
+class ProducerFenced(Fenced):
+    """A newer instance of this producer has begun: stop this one, it can send nothing more."""
+
+    code = "producer_fenced"
+
+
+class ConsumedElsewhere(Fenced):
+    """Another consumer has transformed these records (`current` is the next offset): join again.
+
+    Where `current` equals the request's `next_offset`, they count exactly as far as here: go on.
+    """
+
+    code = "consumed_elsewhere"
+
+
 class LeadershipLost(Fenced):
     """A newer leader has committed: end this term."""
 

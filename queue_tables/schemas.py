@@ -223,7 +223,12 @@ REJECTS = Table(
         _HOUR,
         Column("topic", "string", "name of the topic, if it is known"),
         *_RECORD,
-        Column("reason", "string", "duplicate, topic_gone, partition_gone, request_refused"),
+        Column(
+            "reason",
+            "string",
+            "duplicate, topic_gone, partition_gone, request_refused, producer_fenced, "
+            "consumed_overlap; no_record: no refusal, it carried an epoch or `consumed` alone",
+        ),
         Column("original_partition", "int", "duplicate: partition of the original"),
         Column("original_offset", "long", "duplicate: offset of the original"),
         Column("rejected_at", "timestamp", "when the order leader judged it"),

@@ -71,6 +71,7 @@ from lakequeue.wire.limits import (
     MAX_REQUEST_RECORDS,
     MAX_SPAN_MS,
     MAX_WAIT_MS,
+    MAX_WHOLE,
     NDJSON,
     PROBLEM,
     RECORD_FIELDS,
@@ -78,6 +79,7 @@ from lakequeue.wire.limits import (
 )
 from lakequeue.wire.produce import (
     Consumed,
+    EpochAnswer,
     ProduceAnswer,
     ProducedRecord,
     ProduceEnvelope,
@@ -118,6 +120,7 @@ __all__ = [
     "MAX_REQUEST_RECORDS",
     "MAX_SPAN_MS",
     "MAX_WAIT_MS",
+    "MAX_WHOLE",
     "NDJSON",
     "PROBLEM",
     "RECORD_FIELDS",
@@ -129,6 +132,7 @@ __all__ = [
     "CommitPosition",
     "Committed",
     "Consumed",
+    "EpochAnswer",
     "Extend",
     "From",
     "GroupDescription",

@@ -6,19 +6,24 @@ from typing import Literal
 
 from pydantic import Field
 
-from lakequeue.wire.limits import DEFAULT_ORDER_TIMEOUT_MS, MAX_WAIT_MS
+from lakequeue.wire.limits import DEFAULT_ORDER_TIMEOUT_MS, MAX_WAIT_MS, MAX_WHOLE
 from lakequeue.wire.shapes import AnswerShape, RequestShape
 
 
 class Consumed(RequestShape):
-    """What a produce request was made from; judged by the order job, with the request."""
+    """What a produce request was made from; judged by the order job, with the request.
+
+    The records `from_offset` … `next_offset - 1` of a partition, delivered to `group` under the
+    lease `epoch`. `generation` is that of the group's position, as the service tells it.
+    """
 
     group: str
     topic: str
-    partition: int
-    from_offset: int
-    next_offset: int
-    epoch: int
+    partition: int = Field(ge=0)
+    from_offset: int = Field(ge=0, le=MAX_WHOLE)
+    next_offset: int = Field(ge=1, le=MAX_WHOLE)
+    epoch: int = Field(0, ge=0, le=MAX_WHOLE)
+    generation: int = Field(0, ge=0, le=MAX_WHOLE)
 
 
 class ProduceEnvelope(RequestShape):
@@ -29,7 +34,8 @@ class ProduceEnvelope(RequestShape):
     """
 
     producer_id: str | None = Field(None, min_length=1, max_length=249)
-    producer_epoch: int | None = Field(None, ge=0)
+    producer_epoch: int | None = Field(None, ge=1, le=MAX_WHOLE)
+    """Given: the producer is fenceable, and the answer waits until the records are ordered."""
     sequence: int | None = Field(None, ge=0)
     after: int | None = Field(None, ge=0)
     """Last stamp that the producer has seen: this request gets a higher one."""
@@ -53,12 +59,27 @@ class ProducedRecord(AnswerShape):
     """With `wait=ordered` only."""
     duplicate: bool = False
     """The offset (and partition) are those of the original."""
+    reason: str | None = None
+    """Why it was not ordered (topic_gone, …); it has no offset then."""
 
 
 class ProduceAnswer(AnswerShape):
     """200 of a produce request: every record is durable. A refused row has `reason` instead."""
 
     records: list[ProducedRecord]
+    stamp: int
+
+
+class EpochAnswer(AnswerShape):
+    """201 of `POST /v1/producers/{producer_id}/epochs`: older epochs can order nothing more.
+
+    `next_sequences`: topic → 1 + the highest sequence ordered of this producer; what it has sent
+    before and is not below this will never be ordered.
+    """
+
+    producer_id: str
+    epoch: int
+    next_sequences: dict[str, int] = Field(default_factory=dict)
     stamp: int
 
 

@@ -16,11 +16,11 @@ import sys
 
 import pyarrow as pa
 
+from jobs.batch import SENT
 from jobs.lookout import Lookout
 from jobs.narrow import narrow_rows
 from jobs.order_batch import OrderTerm
 from jobs.order_state import OrderState
-from jobs.ordering import SENT
 from jobs.term_file import Term
 from lakequeue.errors import LeadershipLost
 from lakequeue.records import Epoch

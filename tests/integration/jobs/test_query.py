@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from jobs.batch import SENT
 from jobs.narrow import narrow_rows
-from jobs.ordering import SENT
 from jobs.query import ShardQuery
 from jobs.source import SourceOptions
 from jobs.term_file import Term

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from ingest.bodies import media_type, query_of, request_of
 from ingest.rows import Request
 from ingest.validation import Limits
+from lakequeue import wire
 from lakequeue.errors import (
+    InvalidName,
     InvalidRequest,
     LakequeueError,
     MalformedBody,
@@ -21,6 +23,7 @@ from lakequeue.errors import (
     UnsupportedMediaType,
 )
 
+CONSUMED = {"group": "g", "topic": "in", "partition": 0, "from_offset": 3, "next_offset": 5}
 LIMITS = Limits(partitions=4, partitioner="crc32", max_record_bytes=10_000, max_records=10)
 
 
@@ -61,7 +64,12 @@ def test_ndjson_takes_its_envelope_from_the_query() -> None:
         ({"atomic": "yes"}, "atomic"),
         ({"atmoic": True}, "atmoic"),
         ({"producer_epoch": 0}, "producer_epoch"),
-        ({"consumed": {"group": "g"}}, "consumed"),
+        ({"producer_epoch": 1}, "producer_id"),
+        ({"producer_id": "p", "producer_epoch": 1 << 60}, "producer_epoch"),
+        ({"consumed": {"group": "g"}}, "consumed.topic"),
+        ({"consumed": {**CONSUMED, "next_offset": 3}}, "consumed.next_offset"),
+        ({"consumed": {**CONSUMED, "from_offset": -1}}, "consumed.from_offset"),
+        ({"consumed": {**CONSUMED, "partition": "0"}}, "consumed.partition"),
     ],
 )
 def test_a_bad_envelope_names_its_field(envelope: dict[str, Any], field: str) -> None:
@@ -71,13 +79,25 @@ def test_a_bad_envelope_names_its_field(envelope: dict[str, Any], field: str) ->
     assert refused.value.stored == "no"
 
 
-def test_what_comes_in_a_later_release_is_refused_and_says_so() -> None:
-    for name in ("producer_epoch", "consumed"):
-        with pytest.raises(InvalidRequest, match="not supported by this release"):
-            parse(json(**{name: 1}))
-    with pytest.raises(InvalidRequest, match="not supported by this release"):
-        parse(b'{"value":1}', "ndjson", producer_epoch="1")
-    assert parse(json(producer_epoch=None, consumed=None)).producer_id is None
+def test_an_epoch_comes_with_every_kind_of_body() -> None:
+    assert parse(json(producer_id="p", producer_epoch=3)).producer_epoch == 3
+    got = parse(b'{"value":1}', "ndjson", producer_id="p", producer_epoch="4")
+    assert (got.producer_epoch, got.judged) == (4, True)
+    assert not parse(json(producer_id="p", sequence=1, producer_epoch=None)).judged
+    with pytest.raises(InvalidName):
+        parse(json(producer_id="a/b", producer_epoch=3))
+
+
+def test_what_was_consumed_makes_a_request_atomic_and_may_stand_alone() -> None:
+    request = parse(json(consumed=CONSUMED))
+    assert request.atomic
+    assert request.judged
+    assert request.consumed == wire.Consumed.model_validate(CONSUMED)
+    alone = parse(b'{"records": [], "consumed": %s}' % stdlib_json.dumps(CONSUMED).encode())
+    assert alone.bare
+    assert (len(alone.rows), alone.rows.total_bytes) == (1, 0)
+    with pytest.raises(InvalidRequest, match="no records"):
+        parse(b'{"records": []}')
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import orjson
 import pyarrow as pa
 
-from ingest.rows import SUBMITTED, Request, Rows, to_table
+from ingest.rows import SUBMITTED, Request, Rows, no_record, to_table
+from lakequeue.wire import Consumed
+from queue_tables.marks import NO_TOPIC
+
+CONSUMED = Consumed(group="g", topic="t", partition=1, from_offset=5, next_offset=9, epoch=2)
 
 
 def rows(*values: bytes | None, headers: bool = False) -> Rows:
@@ -25,7 +30,7 @@ def rows(*values: bytes | None, headers: bool = False) -> Rows:
 def test_requests_follow_one_another_and_keep_what_is_theirs() -> None:
     table = to_table(
         [
-            Request("t1", rows(b"a", b"b"), "p", 7, atomic=True, request_id="r1"),
+            Request("t1", rows(b"a", b"b"), "p", sequence=7, atomic=True, request_id="r1"),
             Request("t2", rows(None, headers=True), request_id="r2"),
         ]
     )
@@ -42,6 +47,30 @@ def test_requests_follow_one_another_and_keep_what_is_theirs() -> None:
         [{"key": "h", "value": b"\xff"}, {"key": "n", "value": None}],
     ]
     assert table["producer_epoch"].null_count == table["consumed"].null_count == 3
+    table = to_table(
+        [
+            Request("t1", rows(b"a", b"b"), "p", 3),
+            Request(NO_TOPIC, no_record(), consumed=CONSUMED, consumed_topic_id="in"),
+        ]
+    )
+    assert table["producer_epoch"].to_pylist() == [3, 3, None]
+    assert [s and orjson.loads(s) for s in table["consumed"].to_pylist()] == [
+        None,
+        None,
+        {
+            "group": "g",
+            "topic_id": "in",
+            "partition": 1,
+            "from_offset": 5,
+            "next_offset": 9,
+            "epoch": 2,
+            "generation": 0,
+        },
+    ]
+
+
+def test_times_arrive_as_they_are() -> None:
+    table = to_table([Request("t1", rows(b"a", b"b", None))])
     assert table["timestamp"].cast(pa.int64()).to_pylist() == [1_000_000] * 3
     table.validate(full=True)
 

@@ -10,20 +10,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from jobs.batch import NARROW, SENT, Batch, above, unfold
 from jobs.id_hash import hash_ids
 from jobs.id_index import IdIndex, Ids
 from jobs.ordering import (
     DUPLICATE,
-    NARROW,
     PARTITION_GONE,
     REQUEST_REFUSED,
-    SENT,
     TOPIC_GONE,
-    Batch,
     TopicRule,
-    above,
     order,
-    unfold,
 )
 from lakequeue.errors import CorruptTable
 from lakequeue.records import Offset, ShardName, Stamp, TopicId, TopicPartition
@@ -56,7 +52,7 @@ def narrow(rows: Iterable[Row]) -> pa.Table:
     }
     for name in NARROW.names:
         if name not in columns:
-            columns[name] = pa.array([r[name] for r in rows], NARROW.field(name).type)
+            columns[name] = pa.array([r.get(name) for r in rows], NARROW.field(name).type)
     return pa.table(columns).select(NARROW.names).cast(NARROW)
 
 

@@ -1,0 +1,60 @@
+"""Giving a producer its next epoch.
+
+The epoch is not given by a counter but *taken* in the order of the records: a node reads the newest
+one in `log`, and commits a row that is no record and carries the next. The order job takes it if it
+is above all before it, in cut order, and refuses it otherwise (two instances that begin at once at
+two nodes): then the node tries again above. So when the answer goes out, nothing of an older epoch
+can be ordered any more, whatever node it was or will be sent to; and no other state exists than the
+marks in `log`.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+from uuid import uuid4
+
+from ingest.node import IngestNode
+from ingest.rows import Request, no_record
+from ingest.verdicts import PRODUCER_FENCED, fenced
+from lakequeue.errors import InvalidRequest
+from lakequeue.records import checked_name
+from lakequeue.wire import MAX_WHOLE
+from queue_tables.marks import NO_TOPIC, producer_mark, sequence_mark
+
+
+def begin_epoch(node: IngestNode, producer_id: str, timeout_ms: int) -> dict[str, Any]:
+    """Take the next epoch of a producer (`wire.EpochAnswer`).
+
+    Raises `InvalidName`, `OrderTimeout` (ask again), `Overloaded`, `NotReady`, storage errors.
+    """
+    checked_name(producer_id, "producer")
+    deadline = time.monotonic() + timeout_ms / 1_000
+    while True:
+        epoch = node.marks.read().get(producer_mark(producer_id), 0) + 1
+        if epoch > MAX_WHOLE:
+            raise InvalidRequest(
+                f"producer {producer_id} has used up its epochs",
+                hint="take another producer_id",
+                field="producer_id",
+            )
+        request = Request(NO_TOPIC, no_record(), producer_id, epoch, request_id=uuid4().hex)
+        request.rows.timestamps = [node.now()]
+        stamp, outcomes = node.submit(request, max(0.0, deadline - time.monotonic()))
+        if outcomes is not None and outcomes[0].reason != PRODUCER_FENCED:
+            break
+        if time.monotonic() >= deadline:
+            raise fenced(request, node.marks)
+    marks = node.marks.read()
+    node.topics.refresh()
+    sequences = {
+        topic.topic: marks[name]
+        for topic in node.topics.list()
+        if (name := sequence_mark(topic.topic_id, producer_id)) in marks
+    }
+    return {
+        "producer_id": producer_id,
+        "epoch": epoch,
+        "next_sequences": sequences,
+        "stamp": stamp,
+    }

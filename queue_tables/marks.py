@@ -1,0 +1,64 @@
+"""Marks: the `txn`s of `log` that say how far a producer and a consume-transform-produce have come.
+
+Written by the order leader with the rows that move them, read by whoever needs to know. Watermarks
+of shards (`inbox/…`) and next offsets (`offset/…`) stand beside them.
+
+| app id | version |
+|---|---|
+| `producer/<producer_id>` | newest epoch of a fenceable producer |
+| `sequence/<topic_id>/<producer_id>` | its next sequence in that topic |
+| `consumed/<group>/<topic_id>/<partition>` | next offset that the group's transforms consume; after a seek with `/<generation>` behind it, so that a seek begins anew |
+"""  # noqa: E501 -- a row of a table
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+
+from lakequeue.errors import TailLost
+from queue_tables.root import QueueRoot
+from queue_tables.schemas import LOG
+from queue_tables.table import TableLog
+
+NO_TOPIC = ""
+"""`topic_id` of an inbox row that is no record: it carries the marks of a request without any."""
+
+
+def producer_mark(producer_id: str) -> str:
+    """Name of the mark that holds the newest epoch of a producer."""
+    return f"producer/{producer_id}"
+
+
+def sequence_mark(topic_id: str, producer_id: str) -> str:
+    """Name of the mark that holds the next sequence of a producer in a topic."""
+    return f"sequence/{topic_id}/{producer_id}"
+
+
+def consumed_mark(group: str, topic_id: str, partition: int, generation: int) -> str:
+    """Name of the mark that holds the next offset to transform."""
+    name = f"consumed/{group}/{topic_id}/{partition}"
+    return f"{name}/{generation}" if generation else name
+
+
+class LogMarks:
+    """Reads the marks of one root, keeping its place in `log`. Thread-safe."""
+
+    def __init__(self, root: QueueRoot) -> None:
+        self._lock = threading.Lock()
+        self._table = TableLog(root.store, LOG.name, keep_files=False)
+        self._opened = False
+
+    def read(self) -> Mapping[str, int]:
+        """Every mark as of now, durable. Raises storage errors."""
+        with self._lock:
+            try:
+                if not self._opened:
+                    raise TailLost("not opened yet")
+                news = bool(self._table.refresh())
+            except TailLost:
+                self._table.open()
+                self._opened = news = True
+            if news:
+                # Whoever acts on a version makes it durable first.
+                self._table.make_durable()
+            return dict(self._table.txns)

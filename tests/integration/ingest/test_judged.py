@@ -1,0 +1,193 @@
+"""Producer epochs and `consumed` through two real ingest nodes and the order job's own parts."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import httpx2
+import pytest
+
+from lakequeue.steps import Step
+from queue_tables.root import QueueRoot
+from tests.support.ingest_service import IngestService, inbox_rows
+from tests.support.order_process import Orderer
+from tests.support.order_thread import ordering
+from tests.support.order_truth import judge, log_rows, reject_rows
+
+pytestmark = pytest.mark.timeout(400)
+PROJECT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[IngestService]]:
+    path = tmp_path_factory.mktemp("judged") / "root"
+    with IngestService(path, node="n1") as one, IngestService(path, node="n2") as two:
+        one.create("in", partitions=2)
+        one.create("out", partitions=2)
+        yield [one, two]
+
+
+@pytest.fixture
+def root(nodes: list[IngestService]) -> QueueRoot:
+    return QueueRoot.open(str(nodes[0].root))
+
+
+_TERMS = iter(range(1, 1000))
+
+
+def begin(node: IngestService, producer: str) -> dict[str, Any]:
+    answer = node.http.post(f"/v1/producers/{producer}/epochs")
+    assert answer.status_code == 201, answer.text
+    body: dict[str, Any] = answer.json()
+    return body
+
+
+def send(node: IngestService, values: list[str], **envelope: Any) -> httpx2.Response:
+    return node.send([{"value": v} for v in values], "out", **envelope)
+
+
+def values(root: QueueRoot, producer: str) -> list[str]:
+    return [r["value"].decode() for r in log_rows(root) if r["producer_id"] == producer]
+
+
+def consumed(group: str, start: int, end: int) -> dict[str, Any]:
+    place = {"group": group, "topic": "in", "partition": 1}
+    return place | {"from_offset": start, "next_offset": end, "epoch": 3}
+
+
+def test_a_zombie_at_another_node_is_refused_and_its_records_stand_in_rejects(
+    nodes: list[IngestService], root: QueueRoot
+) -> None:
+    producer = f"p-{uuid4().hex[:6]}"
+    with ordering(root, next(_TERMS)):
+        first = begin(nodes[0], producer)
+        assert (first["epoch"], first["next_sequences"]) == (1, {})
+        old = {"producer_id": producer, "producer_epoch": 1}
+        stored = send(nodes[0], ["a", "b"], sequence=0, **old)
+        assert [r["offset"] is not None for r in stored.json()["records"]] == [True, True]
+
+        second = begin(nodes[1], producer)
+        assert (second["epoch"], second["next_sequences"]) == (2, {"out": 2})
+        refused = send(nodes[0], ["zombie"], sequence=2, **old)
+        assert refused.status_code == 409
+        problem = refused.json()
+        assert (problem["code"], problem["stored"]) == ("producer_fenced", "no")
+        assert (problem["epoch"], problem["current"]) == (1, 2)
+
+        new = {"producer_id": producer, "producer_epoch": 2}
+        assert send(nodes[1], ["c"], sequence=2, **new).status_code == 200
+    assert values(root, producer) == ["a", "b", "c"]
+    judge(root)
+    rows = [r for r in reject_rows(root) if r["producer_id"] == producer]
+    assert sorted((r["reason"], r["producer_epoch"], r["value"]) for r in rows) == [
+        ("no_record", 1, None),
+        ("no_record", 2, None),
+        ("producer_fenced", 1, b"zombie"),
+    ]
+
+
+def test_epochs_begun_at_once_at_two_nodes_are_all_different(
+    nodes: list[IngestService], root: QueueRoot
+) -> None:
+    producer = f"p-{uuid4().hex[:6]}"
+    with ordering(root, next(_TERMS)), ThreadPoolExecutor(6) as pool:
+        begun = list(pool.map(lambda n: begin(nodes[n % 2], producer)["epoch"], range(12)))
+    assert len(set(begun)) == 12
+    judge(root)
+
+
+def test_of_transforms_of_the_same_records_one_counts_whole(
+    nodes: list[IngestService], root: QueueRoot
+) -> None:
+    group = f"g-{uuid4().hex[:6]}"
+
+    def transform(n: int) -> httpx2.Response:
+        mine = consumed(group, 0, 10 + n)
+        return send(nodes[n % 2], [f"{n}-{i}" for i in range(3)], producer_id=group, consumed=mine)
+
+    with ordering(root, next(_TERMS)), ThreadPoolExecutor(6) as pool:
+        answers = list(pool.map(transform, range(6)))
+        won = [n for n, answer in enumerate(answers) if answer.status_code == 200]
+        assert len(won) == 1
+        for answer in answers:
+            if answer.status_code != 200:
+                problem = answer.json()
+                assert (answer.status_code, problem["code"]) == (409, "consumed_elsewhere")
+                assert problem["current"] == 10 + won[0]
+        nothing = nodes[0].send([], "out", consumed=consumed(group, 10 + won[0], 30))
+        assert nothing.json()["records"] == []
+        assert send(nodes[1], ["z"], producer_id=group, consumed=consumed(group, 30, 31)).is_success
+    expected = [f"{won[0]}-{i}" for i in range(3)]
+    assert sorted(values(root, group)) == [*expected, "z"]
+    judge(root)
+
+
+def test_a_bad_consumed_is_refused_naming_the_field(nodes: list[IngestService]) -> None:
+    for change, code in (
+        ({"partition": 2}, "invalid_request"),
+        ({"topic": "nowhere"}, "unknown_topic"),
+        ({"group": "a b"}, "invalid_name"),
+        ({"next_offset": 0}, "invalid_request"),
+    ):
+        answer = send(nodes[0], ["x"], consumed={**consumed("g", 0, 1), **change})
+        assert answer.json()["code"] == code
+        assert answer.json()["stored"] == "no"
+
+
+@pytest.mark.parametrize("step", [step for step in Step if step.startswith("order.")])
+def test_killed_at_a_step_a_transform_and_an_epoch_count_once(tmp_path: Path, step: Step) -> None:
+    """Sent before, judged by a leader that dies at each step, and by the one after it."""
+    with IngestService(tmp_path / "root") as node:
+        node.create("in", partitions=2)
+        node.create("out", partitions=2)
+        root = QueueRoot.open(str(node.root))
+        with ThreadPoolExecutor(8) as pool:
+            # Their answers wait for the order job, which does not run yet.
+            sent = [
+                pool.submit(send, node, [f"{n}-{i}" for i in range(3)], consumed=said)
+                for n, said in enumerate([consumed("g", 0, 5), consumed("g", 0, 9)])
+            ]
+            wait_for_requests(root, 6)
+            sent += [pool.submit(send, node, ["e2"], producer_id="p", producer_epoch=2)]
+            wait_for_requests(root, 7)
+            sent += [pool.submit(send, node, ["e1"], producer_id="p", producer_epoch=1)]
+            wait_for_requests(root, 8)
+            killed = subprocess.run(
+                [
+                    *(sys.executable, "-m", "tests.support.order_process", "--root", root.uri),
+                    *("--epoch", "1", "--max-bytes", "10", "--crash-at", step.value),
+                ],
+                cwd=PROJECT,
+                env=os.environ | {"PYTHONPATH": str(PROJECT)},
+                check=False,
+            )
+            assert killed.returncode == -9
+            judge(root, complete=False)
+            Orderer(root, 2, max_bytes=10).drain()
+            judge(root)
+            codes = [f.result(60).status_code for f in sent]
+    assert sorted(codes[:2]) == [200, 409]
+    assert codes[2:] == [200, 409]
+    won = codes.index(200)
+    rows = sorted(r["value"].decode() for r in log_rows(root))
+    assert rows == [*(f"{won}-{i}" for i in range(3)), "e2"]
+    reasons = sorted(r["reason"] for r in reject_rows(root))
+    assert reasons == ["consumed_overlap"] * 3 + ["producer_fenced"]
+
+
+def wait_for_requests(root: QueueRoot, rows: int) -> None:
+    """Until the inbox holds so many rows."""
+    pause = threading.Event()
+    deadline = time.monotonic() + 60
+    while inbox_rows(Path(root.uri.removeprefix("file://"))).num_rows < rows:
+        assert time.monotonic() < deadline
+        pause.wait(0.01)
