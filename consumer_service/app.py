@@ -8,12 +8,10 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import orjson
-import structlog
 from flask import Response, request
 from flask_openapi3.models.info import Info
 from flask_openapi3.openapi import OpenAPI
 from pydantic import BaseModel, Field, ValidationError
-from werkzeug.exceptions import HTTPException
 
 from consumer_service import openapi
 from consumer_service.groups import Groups
@@ -23,20 +21,16 @@ from consumer_service.seek import Seeks
 from consumer_service.sse import event_stream
 from lakequeue import wire
 from lakequeue.errors import (
-    Broken,
     InvalidRequest,
     LakequeueError,
     MalformedBody,
     NotReady,
     TooLarge,
-    TryAgain,
     UnsupportedMediaType,
 )
-
-log = structlog.get_logger(__name__)
+from serving.answers import answer_errors, json_answer
 
 MAX_BODY_BYTES = 4 << 20
-_DEFAULT_RETRY_S = 1.0
 Shape = TypeVar("Shape", bound=BaseModel)
 
 
@@ -58,7 +52,7 @@ def create_app(node: Node) -> OpenAPI:
     info = Info(title="lakequeue consumer service", version="1", description=openapi.DESCRIPTION)
     app = OpenAPI(__name__, info=info, doc_ui=False, static_folder=None)
     app.url_map.strict_slashes = False
-    _errors(app)
+    answer_errors(app)
     _members(app, node, Groups(node))
     _delivery(app, node, Groups(node), metrics)
     _groups(app, Groups(node), Seeks(node))
@@ -106,7 +100,7 @@ def _delivery(app: OpenAPI, node: Node, groups: Groups, metrics: Metrics) -> Non
         delivered.keep_only({(a.topic, a.partition): a.epoch for a in told})
         metrics.delivered(path.group, len(delivered.records))
         assignment = [a.model_dump() for a in told]
-        return _json(
+        return json_answer(
             {
                 "records": delivered.records,
                 "poll": delivered.number,
@@ -163,7 +157,7 @@ def _groups(app: OpenAPI, groups: Groups, seeks: Seeks) -> None:
 def _state(app: OpenAPI, node: Node, metrics: Metrics) -> None:
     @app.get("/healthz", summary="The process answers")
     def healthz() -> Response:
-        return _json({"status": "alive", "node": node.name, "shard": node.journal.shard})
+        return json_answer({"status": "alive", "node": node.name, "shard": node.journal.shard})
 
     @app.get("/readyz", summary="200: send requests here; 503 says why not")
     def readyz() -> Response:
@@ -175,15 +169,15 @@ def _state(app: OpenAPI, node: Node, metrics: Metrics) -> None:
             "shard": node.journal.shard,
             "queue_id": node.root.queue_id,
         }
-        return _json(state, 503 if reasons else 200)
+        return json_answer(state, 503 if reasons else 200)
 
     @app.get("/metrics", summary="Prometheus metrics")
     def show_metrics() -> Response:
         return Response(metrics.text(), content_type="text/plain; version=0.0.4; charset=utf-8")
 
     @app.route("/openapi.json")
-    def openapi_json() -> Response:
-        return _json(app.api_doc)
+    def openapijson_answer() -> Response:
+        return json_answer(app.api_doc)
 
 
 # -- bodies and answers ---------------------------------------------------------------------------
@@ -244,45 +238,4 @@ def _names(shape: type[BaseModel]) -> list[str]:
 
 
 def _answer(shape: BaseModel, status: int = 200) -> Response:
-    return _json(shape.model_dump(), status)
-
-
-def _json(body: Any, status: int = 200, content_type: str = wire.JSON) -> Response:
-    return Response(orjson.dumps(body), status=status, content_type=content_type)
-
-
-def _problem(error: LakequeueError) -> Response:
-    if isinstance(error, TryAgain) and error.retry_after_s is None:
-        error.retry_after_s = _DEFAULT_RETRY_S
-    response = _json(error.to_problem(), error.http_status, wire.PROBLEM)
-    if error.retry_after_s is not None:
-        # Whole seconds, as the header wants them, and never 0; the body has the exact time.
-        response.headers["Retry-After"] = str(max(1, round(error.retry_after_s)))
-    return response
-
-
-def _errors(app: OpenAPI) -> None:
-    @app.errorhandler(LakequeueError)
-    def ours(error: LakequeueError) -> Response:
-        return _problem(error)
-
-    @app.errorhandler(HTTPException)
-    def flask_own(error: HTTPException) -> Response:
-        body = {
-            "type": "about:blank",
-            "title": error.name,
-            "status": error.code,
-            "code": error.name.lower().replace(" ", "_"),
-            "detail": error.description,
-            "hint": "see /openapi.json for the calls there are",
-            "retryable": False,
-        }
-        return _json(body, error.code or 500, wire.PROBLEM)
-
-    @app.errorhandler(Exception)
-    def unexpected(error: Exception) -> Response:
-        # The caller gets a problem like any other; the trace is for the operator.
-        log.error("request.failed", path=request.path, exc_info=error)
-        return _problem(
-            Broken(f"unexpected {type(error).__name__}", hint="see the log of this node")
-        )
+    return json_answer(shape.model_dump(), status)

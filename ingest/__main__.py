@@ -1,72 +1,7 @@
-"""`python -m ingest`: one ingest node."""
+"""`python -m ingest`: one ingest node. Without --zookeeper: no bell, no registration."""
 
-from __future__ import annotations
-
-import argparse
-import socket
-import sys
-from typing import Any
-
-from pydantic import ValidationError
-
-from ingest.server import EXIT_UNUSABLE, print_event, run
-from lakequeue.errors import LakequeueError
-from lakequeue.logs import log_to_stderr
-from lakequeue.records import checked_name
-from lakequeue.settings import Settings
-from lakequeue.steps import arm
-
-
-def parse(argv: list[str] | None = None) -> argparse.Namespace:
-    """The command line; what is not given is left to `LAKEQUEUE_*`, lakequeue.toml, defaults."""
-    parser = argparse.ArgumentParser(prog="python -m ingest", description="One ingest node.")
-    parser.add_argument("--root", help="root URI or directory of the queue")
-    parser.add_argument("--zookeeper", help="host:port,… (without it: no bell, no registration)")
-    parser.add_argument("--node", help="name of this node, unique; default ingest-<host>")
-    parser.add_argument("--host", help="address to listen on")
-    parser.add_argument("--port", type=int, help="port to listen on; 0 takes a free one")
-    parser.add_argument("--log-level", help="debug, info, warning or error")
-    parser.add_argument("--crash-at", help="for fault tests: step[:count[:kill|stop]]")
-    parser.add_argument(
-        "--die-with-parent",
-        nargs="?",
-        const=0,
-        type=int,
-        metavar="PID",
-        help="end when the parent does; PID is the parent's, checked against having ended already",
-    )
-    return parser.parse_args(argv)
-
-
-def settings_of(args: argparse.Namespace) -> Settings:
-    """The settings, command line first. Raises `ValidationError`."""
-    given: dict[str, Any] = {
-        name: getattr(args, name)
-        for name in ("root", "zookeeper", "node", "log_level", "crash_at")
-        if getattr(args, name) is not None
-    }
-    ingest = {n: getattr(args, n) for n in ("host", "port") if getattr(args, n) is not None}
-    if ingest:
-        given["ingest"] = ingest
-    return Settings(**given)
-
-
-def main(argv: list[str] | None = None) -> None:
-    """Serve until SIGTERM; 3 as exit code when the root or the port is not usable."""
-    args = parse(argv)
-    try:
-        settings = settings_of(args)
-        node = checked_name(settings.node or f"ingest-{socket.gethostname()}", "node")
-        arm(settings.crash_at)
-        arm(None)  # only checked here: the worker arms itself
-        log_to_stderr(settings.log_level)
-        run(settings, node, args.die_with_parent)
-    except (LakequeueError, ValidationError) as e:
-        problem = e.to_problem() if isinstance(e, LakequeueError) else {"detail": str(e)}
-        print_event("failed", **problem)
-        sys.stderr.write(f"{e}\n")
-        sys.exit(EXIT_UNUSABLE)
-
+from ingest.server import run
+from serving.command import main
 
 if __name__ == "__main__":
-    main()
+    main("python -m ingest", "One ingest node.", "ingest", run)

@@ -7,7 +7,6 @@ import time
 from typing import Any
 
 import orjson
-import structlog
 from flask import Response, request
 from flask_openapi3.models.info import Info
 from flask_openapi3.openapi import OpenAPI
@@ -21,15 +20,13 @@ from ingest.metrics import Metrics
 from ingest.node import IngestNode, refuse_value_schema
 from ingest.producers import begin_epoch
 from lakequeue import wire
-from lakequeue.errors import Broken, InvalidRequest, LakequeueError, MalformedBody, TryAgain
+from lakequeue.errors import LakequeueError, MalformedBody
 from lakequeue.steps import Step, reach
 from queue_tables.topics import Topic
-
-log = structlog.get_logger(__name__)
+from serving.answers import answer_errors, json_answer
 
 _PIECE = 256 << 10
 _MAX_CONFIG_BYTES = 1 << 20
-_DEFAULT_RETRY_S = 1.0
 _MAX_DISCARDED = 64 << 20
 
 
@@ -58,7 +55,7 @@ def create_app(node: IngestNode) -> OpenAPI:
         validation_error_model=openapi.Problem,
     )
     app.url_map.strict_slashes = False
-    _errors(app)
+    answer_errors(app, unknown="unknown", finish=_discard_body)
     _topics(app, node)
     _records(app, node, metrics)
     _producers(app, node)
@@ -70,25 +67,25 @@ def _topics(app: OpenAPI, node: IngestNode) -> None:
     @app.get("/v1/topics", summary="List the topics", responses={200: wire.TopicList})
     def list_topics() -> Response:
         node.topics.refresh()
-        return _json({"topics": [_described(t) for t in node.topics.list()]})
+        return json_answer({"topics": [_described(t) for t in node.topics.list()]})
 
     @app.get("/v1/topics/<topic>", summary="Describe a topic", **openapi.DESCRIBE)
     def get_topic(path: TopicPath) -> Response:
         node.topics.refresh()
-        return _json(_described(node.topics.get(path.topic)))
+        return json_answer(_described(node.topics.get(path.topic)))
 
     @app.put("/v1/topics/<topic>", summary="Create a topic", **openapi.CREATE)
     def put_topic(path: TopicPath) -> Response:
         config = _config()
         refuse_value_schema(config.get("value_schema"))
         topic, created = node.topics.create(path.topic, **config)
-        return _json(_described(topic), 201 if created else 200)
+        return json_answer(_described(topic), 201 if created else 200)
 
     @app.patch("/v1/topics/<topic>", summary="Alter a topic", **openapi.ALTER)
     def patch_topic(path: TopicPath) -> Response:
         changes = _config()
         refuse_value_schema(changes.get("value_schema"))
-        return _json(_described(node.topics.alter(path.topic, **changes)))
+        return json_answer(_described(node.topics.alter(path.topic, **changes)))
 
     @app.delete("/v1/topics/<topic>", summary="Delete a topic", **openapi.DELETE)
     def delete_topic(path: TopicPath) -> Response:
@@ -119,7 +116,7 @@ def _records(app: OpenAPI, node: IngestNode, metrics: Metrics) -> None:
             metrics.refused(e.code)
             raise
         metrics.produced(count, size, time.perf_counter() - started)
-        response = _json(answer)
+        response = json_answer(answer)
         response.call_on_close(lambda: reach(Step.INGEST_ANSWERED))
         return response
 
@@ -138,7 +135,7 @@ def _producers(app: OpenAPI, node: IngestNode) -> None:
 def _state(app: OpenAPI, node: IngestNode, metrics: Metrics) -> None:
     @app.get("/healthz", summary="The process answers")
     def healthz() -> Response:
-        return _json({"status": "alive", "node": node.node, "shard": node.appender.shard})
+        return json_answer({"status": "alive", "node": node.node, "shard": node.appender.shard})
 
     @app.get("/readyz", summary="200: send requests here; 503 says why not")
     def readyz() -> Response:
@@ -151,15 +148,15 @@ def _state(app: OpenAPI, node: IngestNode, metrics: Metrics) -> None:
             "queue_id": node.root.queue_id,
             "zookeeper": node.presence.state,
         }
-        return _json(state, 503 if troubles else 200)
+        return json_answer(state, 503 if troubles else 200)
 
     @app.get("/metrics", summary="Prometheus metrics")
     def show_metrics() -> Response:
         return Response(metrics.text(), content_type="text/plain; version=0.0.4; charset=utf-8")
 
     @app.route("/openapi.json")
-    def openapi_json() -> Response:
-        return _json(openapi.finished(app.api_doc))
+    def openapijson_answer() -> Response:
+        return json_answer(openapi.finished(app.api_doc))
 
 
 # -- bodies and answers -------------------------------------------------------------------------
@@ -209,10 +206,6 @@ def _described(topic: Topic) -> dict[str, Any]:
     )
 
 
-def _json(body: Any, status: int = 200, content_type: str = wire.JSON) -> Response:
-    return Response(orjson.dumps(body), status=status, content_type=content_type)
-
-
 def _discard_body() -> None:
     """Read what is left of a refused body, and keep none of it.
 
@@ -223,47 +216,3 @@ def _discard_body() -> None:
     with contextlib.suppress(HTTPException, OSError, ValueError):
         while left > 0 and (piece := request.stream.read(_PIECE)):
             left -= len(piece)
-
-
-def _problem(error: LakequeueError) -> Response:
-    _discard_body()
-    if isinstance(error, TryAgain) and error.retry_after_s is None:
-        error.retry_after_s = _DEFAULT_RETRY_S
-    response = _json(error.to_problem(), error.http_status, wire.PROBLEM)
-    if error.retry_after_s is not None:
-        # Whole seconds, as the header wants them, and never 0; the body has the exact time.
-        response.headers["Retry-After"] = str(max(1, round(error.retry_after_s)))
-    return response
-
-
-def _errors(app: OpenAPI) -> None:
-    @app.errorhandler(LakequeueError)
-    def ours(error: LakequeueError) -> Response:
-        return _problem(error)
-
-    @app.errorhandler(HTTPException)
-    def of_http(error: HTTPException) -> Response:
-        _discard_body()
-        status = error.code or 500
-        body = InvalidRequest(
-            error.description or error.name, hint="see /openapi.json"
-        ).to_problem()
-        code = error.name.lower().replace(" ", "_")
-        body |= {"status": status, "code": code, "title": error.name, "stored": "no"}
-        body["type"] = f"urn:lakequeue:error:{code}"
-        response = _json(body, status, wire.PROBLEM)
-        for name, value in error.get_headers():
-            if name.lower() == "allow":
-                response.headers[name] = value
-        return response
-
-    @app.errorhandler(Exception)
-    def unexpected(error: Exception) -> Response:
-        log.error("unexpected error", path=request.path, exc_info=error)
-        return _problem(
-            Broken(
-                f"unexpected {type(error).__name__}; the log of this node has the details",
-                hint="report it, with the log",
-                stored="unknown",
-            )
-        )

@@ -1,0 +1,1 @@
+"""What the two HTTP services share: command line, process, answers."""
