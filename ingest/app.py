@@ -129,7 +129,7 @@ def _producers(app: OpenAPI, node: IngestNode) -> None:
     )
     def begin(path: ProducerPath) -> Response:
         query, _ = query_of(request.args, "json")
-        return _json(begin_epoch(node, path.producer_id, query.timeout_ms), 201)
+        return json_answer(begin_epoch(node, path.producer_id, query.timeout_ms), 201)
 
 
 def _state(app: OpenAPI, node: IngestNode, metrics: Metrics) -> None:
