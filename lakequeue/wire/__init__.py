@@ -11,6 +11,19 @@ member's host name, for people who look for it.
 
 from __future__ import annotations
 
+from lakequeue.wire.dead_letters import (
+    DEAD_ATTEMPTS,
+    DEAD_FIRST_AT,
+    DEAD_GROUP,
+    DEAD_LAST_AT,
+    DEAD_OFFSET,
+    DEAD_PARTITION,
+    DEAD_PREFIX,
+    DEAD_REASON,
+    DEAD_TOPIC,
+    DEAD_TOPIC_ID,
+    redrive_id,
+)
 from lakequeue.wire.encoding import (
     from_bytes,
     headers_from_json,
@@ -100,6 +113,17 @@ from lakequeue.wire.topics import (
 )
 
 __all__ = [
+    "DEAD_ATTEMPTS",
+    "DEAD_FIRST_AT",
+    "DEAD_GROUP",
+    "DEAD_LAST_AT",
+    "DEAD_OFFSET",
+    "DEAD_PARTITION",
+    "DEAD_PREFIX",
+    "DEAD_REASON",
+    "DEAD_TOPIC",
+    "DEAD_TOPIC_ID",
+    "redrive_id",
     "ARROW_STREAM",
     "DEFAULT_CONSUMER_URL",
     "DEFAULT_DEDUP_WINDOW_MS",
