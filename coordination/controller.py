@@ -141,8 +141,16 @@ class Controller:
         return epoch
 
     def _assign_all(self, epoch: int) -> None:
+        failure: Exception | None = None
         for group in groups(self._session, self._changed):
-            self._assign(group, members(self._session, group, self._changed), epoch)
+            try:
+                self._assign(group, members(self._session, group, self._changed), epoch)
+            except LeadershipLost:
+                raise
+            except Exception as error:  # noqa: BLE001 - one group must not stop the others
+                failure = failure or error
+        if failure is not None:
+            raise failure
 
     def _assign(self, group: str, present: dict[str, Member], epoch: int) -> None:
         path = group_path(self._session, group, "assignment")

@@ -104,7 +104,8 @@ def acquire(
         )
         raised = ("set_data", (counter_path, str(epoch).encode(), counter[1].version))
         results = session.transact(raised, put)
-        if not _refused(results):
+        if not _refused(results) and session.term == term:
+            # In another term it would count as lost at once, and stay behind: take it again.
             return Lease(
                 session, group, topic_id, partition, owner, epoch, term, results[0].version
             )

@@ -107,13 +107,17 @@ class Appender:
                 self._expectations.expect(shard, stamp, tickets)
             try:
                 return self._writer.append(table, stamp)
-            except ShardSealed:
+            except ShardSealed as e:
                 # We were taken for dead (a long pause, say). Nothing of this group is in the old
                 # shard, so a new incarnation takes it, under the same stamp.
                 self._expectations.forget(shard, stamp)
                 self._writer = ShardWriter.create(self._root, "inbox", self._node)
                 self.incarnations += 1
                 log.warning("shard sealed by another", sealed=shard, opened=self._writer.name)
+                if e.stored == "unknown":
+                    # It may be in the old shard after all: who sent it has to send it again,
+                    # under the same message ids.
+                    raise
             except BaseException:
                 self._expectations.forget(shard, stamp)
                 raise

@@ -68,8 +68,8 @@ class Lookout:
     def next_end(self, limit: Mapping[ShardName, Stamp] | None = None) -> Offset | None:
         """Admit what may be admitted now; the new offset, or None if there is nothing.
 
-        `limit`: admit nothing above these stamps, and no shard that is not named (a run that
-        ends). What is admitted is durable: a commit that another process made visible may not be.
+        `limit`: admit nothing after the last commit within these stamps (a run that ends). What is
+        admitted is durable: a commit that another process made visible may not be.
         """
         if self._plan is not None:
             return self._planned(self._plan)
@@ -228,8 +228,10 @@ def _seen(shard: ShardName, commit: Commit) -> Seen | None:
 
 
 def _within(admitted: list[Seen], limit: Mapping[ShardName, Stamp]) -> list[Seen]:
-    """The prefix of `admitted` up to the first commit above `limit`."""
-    for at, seen in enumerate(admitted):
-        if seen.stamp > limit.get(seen.shard, 0):
-            return admitted[:at]
-    return admitted
+    """The prefix of `admitted` up to the last commit within `limit`.
+
+    A commit above it that stands before one within it, of a shard that is new, say, comes along:
+    left out, it would be overtaken.
+    """
+    within = [at for at, seen in enumerate(admitted) if seen.stamp <= limit.get(seen.shard, 0)]
+    return admitted[: within[-1] + 1] if within else []

@@ -8,7 +8,7 @@ once; consumers of the same partition share it.
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from itertools import pairwise
@@ -47,6 +47,8 @@ COLUMNS = (
 """What a consumer receives."""
 _INDEX_COLUMNS = ["topic_id", "partition", "offset"]
 _FOOTERS = 512
+_MOST_NEWS = 1_000
+"""Commits kept for who follows the log; who only reads it never asks for them."""
 _Decode = Callable[[str, int], pa.Table]
 
 
@@ -69,6 +71,8 @@ class LogReader:
         self._footers: OrderedDict[str, pq.FileMetaData] = OrderedDict()
         self._table = TableLog(root.store, LOG.name)
         self._index = LogIndex()
+        self._durable = Version(-1)
+        self._news: deque[Commit] = deque(maxlen=_MOST_NEWS)
         self._open()
 
     @property
@@ -77,21 +81,34 @@ class LogReader:
         return self._table.version
 
     def refresh(self) -> list[Commit]:
-        """Take in what was committed since, durable; those commits ([] after a clean-up too)."""
+        """Take in what was committed since, durable.
+
+        Returns the commits since the last call ([] after a clean-up), also those that a read came
+        upon meanwhile.
+        """
+        with self._lock:
+            self._catch_up()
+            commits = list(self._news)
+            self._news.clear()
+            return commits
+
+    def _catch_up(self) -> None:
         with self._lock:
             try:
                 commits = self._table.refresh()
             except TailLost:
+                self._news.clear()
                 self._open()
-                return []
+                return
             for commit in commits:
                 for removed in commit.removes:
                     self._index.remove(removed.path)
                 for added in commit.adds:
                     self._index.add(added)
-            if commits:
+            self._news.extend(commits)
+            if self._table.version > self._durable:
                 self._table.make_durable()
-            return commits
+                self._durable = self._table.version
 
     def end_offset(self, topic_id: TopicId, partition: Partition) -> Offset:
         """The offset that the next record will get, as of the last refresh."""
@@ -118,7 +135,7 @@ class LogReader:
         below retention or beyond the end.
         """
         if from_offset >= self.end_offset(topic_id, partition):
-            self.refresh()
+            self._catch_up()
         end = self.end_offset(topic_id, partition)
         if from_offset >= end:
             if from_offset > end:
@@ -161,7 +178,7 @@ class LogReader:
             piece = self._pieces.get(span.path, span.row_group, self._decode)
         except FileNotFoundError:
             # Rewritten by compaction and vacuumed since: the newer version has it elsewhere.
-            self.refresh()
+            self._catch_up()
             try:
                 span = self._locate(key, at)
                 piece = self._pieces.get(span.path, span.row_group, self._decode)

@@ -133,6 +133,7 @@ class LocalStore:
         # Directories whose own entry this process has made durable: a directory found existing
         # may have been created by a process that died before it fsynced the parent.
         self._durable: set[Path] = set()
+        self._doubtful: set[Path] = set()
 
     def __repr__(self) -> str:
         return f"LocalStore({str(self._dir)!r})"
@@ -173,7 +174,7 @@ class LocalStore:
             finally:
                 with contextlib.suppress(OSError):
                     temp.unlink(missing_ok=True)
-            _fsync_dir(target.parent)
+            self._sync(target.parent)
 
     def put(self, path: str, data: bytes | pa.Buffer) -> None:
         """Write a file nobody reads yet (a data file), durable, with its directories."""
@@ -185,7 +186,7 @@ class LocalStore:
                 with contextlib.suppress(OSError):
                     target.unlink(missing_ok=True)
                 raise
-            _fsync_dir(target.parent)
+            self._sync(target.parent)
 
     def exists(self, path: str) -> bool:
         """Whether the file is there."""
@@ -216,7 +217,7 @@ class LocalStore:
     def make_durable(self, path: str) -> None:
         """Make the entries of a directory durable that another process may have made."""
         with _translated("syncing", path):
-            _fsync_dir(self._dir / path)
+            self._sync(self._dir / path)
 
     def size(self, path: str) -> int:
         """Bytes of a file. Raises `FileNotFoundError`."""
@@ -229,6 +230,17 @@ class LocalStore:
         with _translated("opening", path):
             os.stat(full)  # noqa: PTH116 -- hot path
         return full
+
+    def _sync(self, directory: Path) -> None:
+        # Linux reports a failed write-back once: a second fsync that succeeds proves nothing.
+        if directory in self._doubtful:
+            raise OSError(errno.EIO, "an earlier fsync failed; check the disk, restart", directory)
+        try:
+            _fsync_dir(directory)
+        except OSError as e:
+            if e.errno in {errno.EIO, errno.ENOSPC, errno.EDQUOT}:
+                self._doubtful.add(directory)
+            raise
 
     def _write(self, target: Path, data: bytes | pa.Buffer) -> None:
         self._ensure(target.parent)
@@ -246,11 +258,11 @@ class LocalStore:
         if directory == self._dir:
             _make_dir(directory, parents=True)
             with contextlib.suppress(PermissionError):  # the parent may belong to another user
-                _fsync_dir(directory.parent)
+                self._sync(directory.parent)
         else:
             self._ensure(directory.parent)
             _make_dir(directory)
-            _fsync_dir(directory.parent)
+            self._sync(directory.parent)
         self._durable.add(directory)
 
 

@@ -11,15 +11,13 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from deltalake import DeltaTable, PostCommitHookProperties
+from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from lakequeue.errors import StorageUnavailable
 from lakequeue.records import Version
 from queue_tables.root import QueueRoot
 from queue_tables.schemas import GROUP_OFFSETS
-
-_NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 
 
 def checkpoint_table(root: QueueRoot, table_path: str) -> Version:
@@ -40,19 +38,19 @@ def trim_table(root: QueueRoot, table_path: str, keep_hours: int = 1) -> Version
 
     Data files that were replaced more than `keep_hours` ago go, and commit files older than the
     table's `delta.logRetentionDuration` that a checkpoint stands for. Only for tables that nobody
-    tails (`group_offsets`): commits of the others are what their readers live by. Puts two
-    commits of its own into the table. Raises as `checkpoint_table` does.
+    tails (`group_offsets`): commits of the others are what their readers live by. Raises as
+    `checkpoint_table` does.
     """
     if table_path != GROUP_OFFSETS.name:
         raise ValueError(f"{table_path} is tailed: its commits are not to be removed")
     with _translated(table_path):
         table = DeltaTable(f"{root.uri}/{table_path}")
-        table.vacuum(
-            retention_hours=keep_hours,
-            dry_run=False,
-            enforce_retention_duration=False,
-            post_commithook_properties=_NO_HOOKS,
+        # Dry: delta-rs would put two commits of its own into the table, not durable ones.
+        replaced = table.vacuum(
+            retention_hours=keep_hours, dry_run=True, enforce_retention_duration=False
         )
+    for path in replaced:
+        root.store.delete(f"{table_path}/{path}")
     # A checkpoint that is not durable must not be all that is left of the commits.
     version = _checkpoint(root, table_path, table)
     with _translated(table_path):

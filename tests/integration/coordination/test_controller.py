@@ -186,3 +186,19 @@ def test_a_rebuilt_ensemble_gets_its_groups_and_assignments_back(
     own_zookeeper.start()
     wait_for(lambda: a.term > 0 and a.trusted())
     settled(a, {"m1": 4})
+
+
+def test_a_group_that_cannot_be_assigned_does_not_stop_the_others(
+    sessions: MakeSession, control: Control
+) -> None:
+    class SomeBroken(Topics):
+        def __call__(self, names: list[str]) -> list[tuple[str, str, int]]:
+            if "broken" in names:
+                raise StorageUnavailable("this topic cannot be read")
+            return super().__call__(names)
+
+    a = sessions("a")
+    join(a, "a-first", member("m1", "broken"))
+    join(a, "billing", member("m1"))
+    control(a, SomeBroken(flights=2))
+    settled(a, {"m1": 2})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -173,3 +174,24 @@ def test_a_watch_tells_of_leases_taken_and_released(sessions: MakeSession) -> No
     assert len(held(b, "billing", changed)) == 1
     release(lease)
     assert changed.wait(DEADLINE_S)
+
+
+def test_a_lease_taken_while_the_session_is_replaced_is_not_left_behind(
+    sessions: MakeSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b = sessions("a"), sessions("b")
+    transact = a.transact
+    calls: list[Any] = []
+
+    def replaced_first(*operations: Any) -> list[Any]:
+        if not calls:
+            expire(a)
+        calls.append(operations)
+        return transact(*operations)
+
+    monkeypatch.setattr(a, "transact", replaced_first)
+    lease = taken(a)
+    assert len(calls) == 2
+    assert not lease.lost()
+    assert release(lease)
+    assert held(b, "billing") == {}

@@ -6,6 +6,7 @@ name is. A power cut at any point then leaves a table in which every visible com
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from lakequeue.errors import StorageUnavailable
 from lakequeue.records import Stamp
 from queue_tables.root import QueueRoot
 from queue_tables.shards import ShardWriter, seal_shard
@@ -137,3 +139,24 @@ def test_no_temporary_name_stays_behind(tmp_path: Path) -> None:
     with pytest.raises(FileExistsError):
         root.store.put_new(f"{writer.path}/_delta_log/{1:020d}.json", b"late")
     assert [p for p in tmp_path.rglob(".*") if p.is_file()] == []
+
+
+def test_after_a_failed_sync_of_a_folder_nothing_in_it_counts_as_durable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = QueueRoot.open(str(tmp_path))
+    writer = ShardWriter.create(root, "inbox", "n")
+    real = os.fsync
+    failed: list[int] = []
+
+    def fails_once(fd: int) -> None:
+        if Path(f"/proc/self/fd/{fd}").readlink().name == "_delta_log" and not failed:
+            failed.append(fd)
+            raise OSError(errno.EIO, "Input/output error")
+        real(fd)
+
+    monkeypatch.setattr(os, "fsync", fails_once)
+    for _ in range(2):
+        with pytest.raises(StorageUnavailable) as caught:
+            writer.append(inbox_rows([b"x"]), STAMP)
+        assert caught.value.stored == "unknown"

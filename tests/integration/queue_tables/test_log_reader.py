@@ -122,6 +122,8 @@ def test_a_new_commit_is_seen_at_the_end(root: QueueRoot) -> None:
     assert reader.read_range(T1, P0, Offset(0), 10).num_rows == 3
     builder.order(a_batch(2))
     assert reader.read_range(T1, P0, Offset(3), 10).column("offset").to_pylist() == [3, 4]
+    # What the reads came upon is still news for who follows the log.
+    assert [commit.version for commit in reader.refresh()] == [1, 2]
     assert reader.refresh() == []
 
 

@@ -32,3 +32,17 @@ def test_a_shard_sealed_during_the_look_does_not_spare_the_second() -> None:
     lookout._read = read_and_more  # type: ignore[method-assign]
     assert lookout.next_end() == {alive.name: 40}
     assert lookout.next_end() == {alive.name: 50, dying.name: 100}
+
+
+def test_a_run_that_ends_takes_all_of_its_commits_and_overtakes_none() -> None:
+    root = QueueRoot.over(ObjectStore.in_memory())
+    old = ShardWriter.create(root, "inbox", "a")
+    lookout = Lookout(root, "inbox", 1 << 20)
+    lookout.begin(Term(Epoch(1)))
+    old.append(inbox_rows([b"x"]), Stamp(50))
+    targets = lookout.targets()
+    new = ShardWriter.create(root, "inbox", "b")
+    new.append(inbox_rows([b"x"]), Stamp(40))
+    new.append(inbox_rows([b"x"]), Stamp(60))
+    assert lookout.next_end(targets) == {old.name: 50, new.name: 40}
+    assert lookout.next_end(targets) is None
