@@ -5,13 +5,12 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
-import orjson
 from flask import Response, request
 from flask_openapi3.models.info import Info
 from flask_openapi3.openapi import OpenAPI
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field
 
 from consumer_service import openapi
 from consumer_service.groups import Groups
@@ -21,14 +20,11 @@ from consumer_service.seek import Seeks
 from consumer_service.sse import event_stream
 from lakequeue import wire
 from lakequeue.errors import (
-    InvalidRequest,
     LakequeueError,
-    MalformedBody,
     NotReady,
-    TooLarge,
-    UnsupportedMediaType,
 )
 from serving.answers import answer_errors, json_answer
+from serving.requests import json_body, query_parameters
 
 MAX_BODY_BYTES = 4 << 20
 Shape = TypeVar("Shape", bound=BaseModel)
@@ -83,7 +79,7 @@ def _delivery(app: OpenAPI, node: Node, groups: Groups, metrics: Metrics) -> Non
 
     @app.get("/v1/groups/<group>/members/<member>/records", summary="Poll", **openapi.POLL)
     def poll(path: MemberPath) -> Response:
-        query = _query(wire.PollQuery)
+        query = query_parameters(wire.PollQuery)
         member = node.members.get(path.group, path.member)
         gone = hung_up(request.environ.get("gunicorn.socket"))
         limit = min(query.max, settings.max_poll_records)
@@ -200,41 +196,7 @@ def hung_up(link: socket.socket | None) -> Callable[[], bool]:
 
 
 def _body(shape: type[Shape]) -> Shape:
-    kind = request.headers.get("Content-Type", wire.JSON).partition(";")[0].strip().lower()
-    if kind != wire.JSON:
-        raise UnsupportedMediaType(f"{kind!r} is not understood here", hint=f"send {wire.JSON}")
-    if (request.content_length or 0) > MAX_BODY_BYTES:
-        raise TooLarge(
-            f"a body of {request.content_length} bytes, at most {MAX_BODY_BYTES}",
-            hint="send fewer acks at once, or commit positions",
-        )
-    data = request.get_data(cache=False)
-    try:
-        given = orjson.loads(data)
-    except orjson.JSONDecodeError as e:
-        raise MalformedBody(f"the body is not JSON: {e}", hint="send a JSON object") from None
-    return _valid(shape, given)
-
-
-def _query(shape: type[Shape]) -> Shape:
-    return _valid(shape, request.args.to_dict())
-
-
-def _valid(shape: type[Shape], given: Any) -> Shape:
-    try:
-        return shape.model_validate(given)
-    except ValidationError as e:
-        first = e.errors(include_url=False, include_context=False)[0]
-        field = ".".join(str(part) for part in first["loc"])
-        raise InvalidRequest(
-            f"{field or 'the body'}: {first['msg']}",
-            hint=f"fields are {', '.join(_names(shape))}",
-            field=field,
-        ) from None
-
-
-def _names(shape: type[BaseModel]) -> list[str]:
-    return [field.alias or name for name, field in shape.model_fields.items()]
+    return json_body(shape, MAX_BODY_BYTES, "send fewer acks at once, or commit positions")
 
 
 def _answer(shape: BaseModel, status: int = 200) -> Response:
