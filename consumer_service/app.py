@@ -13,6 +13,7 @@ from flask_openapi3.openapi import OpenAPI
 from pydantic import BaseModel, Field
 
 from consumer_service import openapi
+from consumer_service.browse import Browse
 from consumer_service.groups import Groups
 from consumer_service.metrics import Metrics
 from consumer_service.node import Node
@@ -28,6 +29,19 @@ from serving.requests import json_body, query_parameters
 
 MAX_BODY_BYTES = 4 << 20
 Shape = TypeVar("Shape", bound=BaseModel)
+
+
+class TopicPath(BaseModel):
+    """The topic that a call is about."""
+
+    topic: str = Field(description="1 to 249 characters of A-Z a-z 0-9 . _ -")
+
+
+class RecordPath(TopicPath):
+    """One record."""
+
+    partition: int
+    offset: int
 
 
 class GroupPath(BaseModel):
@@ -52,6 +66,7 @@ def create_app(node: Node) -> OpenAPI:
     _members(app, node, Groups(node))
     _delivery(app, node, Groups(node), metrics)
     _groups(app, Groups(node), Seeks(node))
+    _browse(app, Browse(node.topics, node.tailer, node.settings.consumer.max_poll_bytes))
     _state(app, node, metrics)
     return app
 
@@ -148,6 +163,21 @@ def _groups(app: OpenAPI, groups: Groups, seeks: Seeks) -> None:
     @app.post("/v1/groups/<group>/seek", summary="Move a group's position", **openapi.SEEK)
     def seek(path: GroupPath) -> Response:
         return _answer(seeks.seek(path.group, _body(wire.SeekRequest)))
+
+
+def _browse(app: OpenAPI, browse: Browse) -> None:
+    @app.get("/v1/topics/<topic>/records", summary="Look at records", **openapi.BROWSE)
+    def page(path: TopicPath) -> Response:
+        # Not through pydantic: values are JSON already.
+        return json_answer(vars(browse.page(path.topic, query_parameters(wire.BrowseQuery))))
+
+    @app.get(
+        "/v1/topics/<topic>/partitions/<partition>/records/<offset>",
+        summary="Look at one record",
+        **openapi.RECORD,
+    )
+    def record(path: RecordPath) -> Response:
+        return json_answer(browse.record(path.topic, path.partition, path.offset))
 
 
 def _state(app: OpenAPI, node: Node, metrics: Metrics) -> None:

@@ -47,18 +47,25 @@ def _call(
     return call
 
 
-_QUERY = [
-    {"name": name, "in": "query", "required": False, "schema": schema}
-    for name, schema in wire.PollQuery.model_json_schema()["properties"].items()
-]
+def _query(shape: type[BaseModel]) -> dict[str, Any]:
+    properties = shape.model_json_schema()["properties"].items()
+    parameters = [
+        {"name": name, "in": "query", "required": False, "schema": schema}
+        for name, schema in properties
+    ]
+    return {"x-query-parameters": parameters}
+
 
 JOIN = _call({201: wire.JoinAnswer}, 400, 404, 415, 422, 503, body=wire.JoinRequest)
 LEAVE = _call({204: None}, 404)
 HEARTBEAT = _call({200: wire.HeartbeatAnswer}, 404)
 POLL = _call({200: wire.PollAnswer}, 404, 422, 503)
-POLL["openapi_extensions"] = {"x-query-parameters": _QUERY}
+POLL["openapi_extensions"] = _query(wire.PollQuery)
 EVENTS = _call({200: None}, 404, 422)
 ACKS = _call({200: wire.AckAnswer}, 400, 404, 409, 422, 429, 503, 507, body=wire.AckRequest)
 DESCRIBE = _call({200: wire.GroupDescription}, 404, 422, 503)
 DELETE = _call({204: None}, 404, 409, 503)
 SEEK = _call({200: wire.SeekAnswer}, 400, 404, 409, 422, 503, body=wire.SeekRequest)
+BROWSE = _call({200: wire.BrowseAnswer}, 404, 422, 503)
+BROWSE["openapi_extensions"] = _query(wire.BrowseQuery)
+RECORD = _call({200: None}, 404, 422, 503)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from lakequeue.client.message import Message
     from lakequeue.client.outbox import Delivered
     from lakequeue.client.producer import AsyncProducer, Producer
+    from lakequeue.client.record import Record
     from lakequeue.errors import LakequeueError
 
 __version__ = "0.1.0"
@@ -30,6 +31,7 @@ _HOME = {
     "Lost": "lakequeue.client.holding",
     "Message": "lakequeue.client.message",
     "Producer": "lakequeue.client.producer",
+    "Record": "lakequeue.client.record",
 }
 
 __all__ = [
@@ -42,6 +44,7 @@ __all__ = [
     "Lost",
     "Message",
     "Producer",
+    "Record",
 ]
 
 

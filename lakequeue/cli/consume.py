@@ -27,6 +27,7 @@ from lakequeue.client.admin import Admin
 from lakequeue.client.consumer import Consumer
 from lakequeue.client.holding import Lost, Place
 from lakequeue.client.message import Message
+from lakequeue.client.record import Record
 from lakequeue.errors import InvalidRequest, LakequeueError
 
 TERMINAL_FORMAT = "%t/%p@%o %k: %s\\n"
@@ -72,8 +73,8 @@ def render(pattern: str, message: Message) -> str:
     return re.sub(r"%.|\\[nt]", part, pattern)
 
 
-def as_document(message: Message) -> dict[str, Any]:
-    """A record for `--json`: as the service delivers it."""
+def as_document(message: Record) -> dict[str, Any]:
+    """A record for `--json`: as the service gives it."""
     document: dict[str, Any] = {
         "topic": message.topic,
         "partition": message.partition,

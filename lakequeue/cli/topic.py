@@ -7,8 +7,18 @@ from typing import Annotated, Any, Literal, TypedDict
 
 import typer
 
-from lakequeue.cli.options import AsJson, TimeoutS, Url, admin, duration_ms_of
+from lakequeue.cli.consume import as_document, text_of
+from lakequeue.cli.options import (
+    AsJson,
+    ConsumerUrl,
+    TimeoutS,
+    Url,
+    admin,
+    duration_ms_of,
+    position_of,
+)
 from lakequeue.cli.output import print_json, print_table
+from lakequeue.client.record import Record
 from lakequeue.errors import InvalidRequest
 from lakequeue.wire import (
     DEFAULT_DEDUP_WINDOW_MS,
@@ -251,3 +261,46 @@ def delete(
 
 def _line(topic: TopicDescription) -> str:
     return f"{topic.topic} partitions={topic.partitions} id={topic.topic_id}"
+
+
+@app.command()
+def browse(
+    topic: Name,
+    partition: Annotated[int | None, typer.Option("-p", "--partition", min=0)] = None,
+    key: Annotated[
+        str | None, typer.Option("-k", "--key", help="Only its records; names the partition too.")
+    ] = None,
+    offset: Annotated[
+        str, typer.Option("-o", "--offset", help="earliest, an offset, or @TIME.")
+    ] = "earliest",
+    count: Annotated[int, typer.Option("-n", "--count", min=1, max=10_000)] = 20,
+    service: ConsumerUrl = None,
+    timeout_s: TimeoutS = 5.0,
+    as_json: AsJson = False,
+) -> None:
+    """Look at records of a partition, without a group."""
+    at = position_of(offset, relative_to="latest")
+    if at.to not in {"earliest", "offset", "time"}:
+        raise InvalidRequest(f"-o {offset} is not valid here", hint="earliest, an offset, or @TIME")
+    found: list[Record] = []
+    with admin(None, service, timeout_s) as client:
+        page = client.browse(
+            topic, partition, key=key, offset=at.offset, time=at.time, max_records=count
+        )
+        found += page.records
+        while len(found) < count and page.more:
+            page = client.browse(
+                topic,
+                page.partition,
+                key=key,
+                offset=page.next_offset,
+                max_records=count - len(found),
+            )
+            found += page.records
+    if as_json:
+        print_json([as_document(record) for record in found])
+        return
+    rows = [
+        (r.partition, r.offset, r.time.isoformat(), text_of(r.key), text_of(r.value)) for r in found
+    ]
+    print_table(("PARTITION", "OFFSET", "TIME", "KEY", "VALUE"), rows)

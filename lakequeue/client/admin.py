@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self, TypeVar
+from urllib.parse import urlencode
 
 import orjson
 from pydantic import BaseModel, ValidationError
@@ -13,11 +15,14 @@ from pydantic import BaseModel, ValidationError
 from lakequeue.client import drive
 from lakequeue.client.calls import Nodes, Policy, call
 from lakequeue.client.effects import Reply, Request
+from lakequeue.client.record import Record
 from lakequeue.errors import Broken, InvalidRequest, TopicExists
 from lakequeue.records import checked_name
 from lakequeue.wire import (
     DEFAULT_CONSUMER_URL,
     DEFAULT_INGEST_URL,
+    BrowseAnswer,
+    BrowseQuery,
     GroupDescription,
     GroupList,
     GroupSummary,
@@ -30,6 +35,23 @@ from lakequeue.wire import (
 )
 
 M = TypeVar("M", bound=BaseModel)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A stretch of one partition."""
+
+    partition: int
+    records: list[Record]
+    next_offset: int
+    """Where to go on."""
+    end_offset: int
+    """Offset that the next record of the partition will get."""
+
+    @property
+    def more(self) -> bool:
+        """Whether there is something at `next_offset` already."""
+        return self.next_offset < self.end_offset
 
 
 class Admin:
@@ -124,6 +146,35 @@ class Admin:
     def delete_group(self, group: str) -> None:
         """Forget the positions of a group that has no member."""
         self._call(self._consumer, "DELETE", _group(group))
+
+    # -- records --------------------------------------------------------------------------------
+
+    def browse(
+        self,
+        topic: str,
+        partition: int | None = None,
+        *,
+        key: str | None = None,
+        offset: int | None = None,
+        time: int | None = None,
+        max_records: int = 100,
+    ) -> Page:
+        """Look at records without a group, from `offset` or `time` (microseconds) on.
+
+        With `key` only its records come; it also names the partition if none is given. Go on at
+        `next_offset` while `more`: one call looks at a bounded number of records.
+        """
+        given = {"partition": partition, "key": key, "offset": offset, "time": time}
+        query = _checked(BrowseQuery, given | {"max": max_records}).model_dump(exclude_none=True)
+        path = f"{_topic(topic)}/records?{urlencode(query)}"
+        answer = _read(BrowseAnswer, self._call(self._consumer, "GET", path))
+        records = [Record(raw) for raw in answer.records]
+        return Page(answer.partition, records, answer.next_offset, answer.end_offset)
+
+    def record(self, topic: str, partition: int, offset: int) -> Record:
+        """One record. Raises `OffsetOutOfRange`."""
+        path = f"{_topic(topic)}/partitions/{partition}/records/{offset}"
+        return Record(orjson.loads(self._call(self._consumer, "GET", path).body))
 
     # -- shared ---------------------------------------------------------------------------------
 

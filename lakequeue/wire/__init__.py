@@ -11,6 +11,7 @@ member's host name, for people who look for it.
 
 from __future__ import annotations
 
+from lakequeue.wire.browse import BrowseAnswer, BrowseQuery
 from lakequeue.wire.dead_letters import (
     DEAD_ATTEMPTS,
     DEAD_FIRST_AT,
@@ -113,6 +114,8 @@ from lakequeue.wire.topics import (
 )
 
 __all__ = [
+    "BrowseAnswer",
+    "BrowseQuery",
     "DEAD_ATTEMPTS",
     "DEAD_FIRST_AT",
     "DEAD_GROUP",

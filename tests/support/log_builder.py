@@ -47,9 +47,10 @@ class LogBuilder:
         partition: int = 0,
         fmt: Format = Format.TEXT,
         timestamp: int | None = None,
+        key: str = "k",
     ) -> list[int]:
         """One commit with these records; their offsets. Message ids are `<partition>-<offset>`."""
-        return self.append_many(topic, {partition: values}, fmt, timestamp)[partition]
+        return self.append_many(topic, {partition: values}, fmt, timestamp, key)[partition]
 
     def append_many(
         self,
@@ -57,6 +58,7 @@ class LogBuilder:
         values: dict[int, Sequence[bytes | str]],
         fmt: Format = Format.TEXT,
         timestamp: int | None = None,
+        key: str = "k",
     ) -> dict[int, list[int]]:
         """One commit over several partitions."""
         now = wall_micros()
@@ -72,7 +74,7 @@ class LogBuilder:
                 "topic": [topic.topic] * count,
                 "topic_id": [topic.topic_id] * count,
                 "partition": [partition] * count,
-                "key": [b"k"] * count,
+                "key": [key.encode()] * count,
                 "value": [v.encode() if isinstance(v, str) else v for v in some],
                 "key_format": [int(Format.TEXT)] * count,
                 "value_format": [int(fmt)] * count,

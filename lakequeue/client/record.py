@@ -1,0 +1,95 @@
+"""A record as an application sees it."""
+
+from __future__ import annotations
+
+import base64
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+
+from lakequeue.errors import InvalidRequest
+from lakequeue.wire import headers_from_json
+
+
+class Record:
+    """One record of a topic."""
+
+    __slots__ = ("_raw",)
+
+    def __init__(self, raw: dict[str, Any]) -> None:
+        self._raw = raw
+
+    @property
+    def topic(self) -> str:
+        """Name of the topic."""
+        return str(self._raw["topic"])
+
+    @property
+    def partition(self) -> int:
+        """Partition of the topic."""
+        return int(self._raw["partition"])
+
+    @property
+    def offset(self) -> int:
+        """Position in the partition."""
+        return int(self._raw["offset"])
+
+    @property
+    def key(self) -> Any:
+        """As it was sent: str, bytes, parsed JSON, or None."""
+        return self._plain("key")
+
+    @property
+    def value(self) -> Any:
+        """As it was sent: str, bytes, parsed JSON, or None."""
+        return self._plain("value")
+
+    def _plain(self, name: str) -> Any:
+        encoded = self._raw.get(f"{name}_base64")
+        return self._raw.get(name) if encoded is None else base64.b64decode(encoded)
+
+    def json(self) -> Any:
+        """The value as JSON, also when it was sent as text or bytes that hold JSON.
+
+        Raises `InvalidRequest` when it is no JSON.
+        """
+        value = self.value
+        if not isinstance(value, str | bytes):
+            return value
+        try:
+            return orjson.loads(value)
+        except orjson.JSONDecodeError as e:
+            raise InvalidRequest(
+                f"{self.topic}/{self.partition}@{self.offset} is not JSON: {e}",
+                hint="read .value instead",
+                field="value",
+            ) from e
+
+    @property
+    def headers(self) -> list[tuple[str, bytes | None]]:
+        """In the order they were sent; a name may repeat."""
+        return headers_from_json(self._raw.get("headers"))
+
+    def header(self, name: str) -> bytes | None:
+        """The last header of that name, or None."""
+        return dict(self.headers).get(name)
+
+    @property
+    def timestamp(self) -> int:
+        """The record's own time, microseconds since 1970 UTC."""
+        return int(self._raw["timestamp"])
+
+    @property
+    def time(self) -> datetime:
+        """`timestamp` as a datetime in UTC."""
+        return datetime.fromtimestamp(self.timestamp / 1_000_000, UTC)
+
+    @property
+    def message_id(self) -> str | None:
+        """What deduplication went by."""
+        return self._raw.get("message_id")
+
+    def __repr__(self) -> str:
+        name = type(self).__name__
+        return f"<{name} {self.topic}/{self.partition}@{self.offset} key={self.key!r}>"
