@@ -39,10 +39,13 @@ class BatchFiles:
 
 
 class BatchNote:
-    """The file in which the source notes the newest batch of a query."""
+    """The file in which the source notes the newest batch of a query.
 
-    def __init__(self, folder: Path, query: str) -> None:
-        self._path = folder / f"{query}-batch.json"
+    One for each start of the query: a source that Spark has given up may still write its own.
+    """
+
+    def __init__(self, folder: Path, query: str, attempt: int) -> None:
+        self._path = folder / f"{query}-{attempt}-batch.json"
 
     def write(self, number: int, seen: Sequence[Seen], max_bytes: int) -> None:
         """Note batch `number`; of one with more than `max_bytes` of records only the number."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -40,7 +41,7 @@ class ShardQuery:
         self._process = process
         self._store = open_store(options.root)
         self._file = TermFile(options.folder, options.kind)
-        self._note = BatchNote(options.folder, options.kind)
+        self._note = BatchNote(options.folder, options.kind, 0)
         self._query: StreamingQuery | None = None
         self._checkpoint = options.folder
         self._available_now = False
@@ -119,10 +120,11 @@ class ShardQuery:
 
     def _start_query(self, attempt: int) -> StreamingQuery:
         source = SOURCES[self._options.kind]
+        self._note = BatchNote(self._options.folder, self._options.kind, attempt)
         self._spark.dataSource.register(source)  # with an environment of its own, see ShardSource
         frame = (
             self._spark.readStream.format(source.name())
-            .options(**self._options.to_options())
+            .options(**replace(self._options, attempt=attempt).to_options())
             .load()
         )
         writer = (

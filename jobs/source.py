@@ -63,6 +63,8 @@ class SourceOptions:
     """At most one batch in this time."""
     tasks: int
     """Tasks that read a large batch."""
+    attempt: int = 0
+    """How often the query was started before: the source of an earlier start may still run."""
 
     def to_options(self) -> dict[str, str]:
         """What `DataStreamReader.options` takes."""
@@ -80,6 +82,7 @@ class SourceOptions:
             float(options["poll_s"]),
             float(options["min_interval_s"]),
             int(options["tasks"]),
+            int(options["attempt"]),
         )
 
 
@@ -201,7 +204,7 @@ class ShardReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _note_batch(self, seen: Sequence[Seen]) -> None:
         # Spark numbers the batches of a fresh checkpoint from 0, one for each new offset.
         options = self._options
-        note = BatchNote(options.folder, options.kind)
+        note = BatchNote(options.folder, options.kind, options.attempt)
         note.write(self._batches, seen, options.driver_batch_bytes)
         self._batches += 1
 
