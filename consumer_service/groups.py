@@ -106,6 +106,8 @@ class Groups:
                 topic=held.topic,
                 partition=held.key.partition,
                 epoch=held.epoch if held.delivers else None,
+                generation=held.generation,
+                start=held.start if held.delivers else None,
             )
             for held in self._node.holdings.of_member(member.group, member.member_id)
             if held.state is not PartitionState.RELEASING

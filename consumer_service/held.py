@@ -35,6 +35,8 @@ class Held:
     uncertain: bool = False
     """An acquisition got no answer: perhaps we hold it, so it is taken before it is let go."""
     generation: int = 0
+    start: int = 0
+    """Offset that this ownership began at."""
     cursor: Cursor = field(default_factory=lambda: Cursor(0))
     release_by: float = 0.0
     """While releasing: acks of what is out are awaited until then (seconds, boot clock)."""

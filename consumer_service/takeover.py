@@ -24,6 +24,7 @@ from lakequeue.records import Epoch, Offset, Partition, ShardName, TopicId
 from lakequeue.steps import Step, reach
 from queue_tables.facts import Fact, GroupState, Key, Kind
 from queue_tables.group_state import GroupStateReader
+from queue_tables.marks import LogMarks, consumed_mark
 from queue_tables.root import QueueRoot
 from queue_tables.shards import Fence, fence_shard
 
@@ -77,11 +78,26 @@ def outnumbered(states: Mapping[Key, GroupState], epochs: Mapping[Key, Epoch]) -
     }
 
 
-def position_of(state: GroupState | None, start: int | None) -> Position:
-    """Where to go on: the committed position, else `start`, else the beginning. Pure."""
+def consumed_of(state: GroupState | None, key: Key, marks: Mapping[str, int]) -> int | None:
+    """What the group's transforms have consumed of the partition, since its last seek. Pure."""
     generation = 0 if state is None else state.generation
-    if state is not None and state.committed_offset is not None:
-        return Position(generation, state.committed_offset, make_durable=False)
+    return marks.get(consumed_mark(key.group, key.topic_id, key.partition, generation))
+
+
+def position_of(
+    state: GroupState | None, start: int | None, consumed: int | None = None
+) -> Position:
+    """Where to go on. Pure.
+
+    The committed position, or what transforms have consumed if that is more: their output is in the
+    log, whether they came to commit or not. Else `start`, else the beginning.
+    """
+    generation = 0 if state is None else state.generation
+    committed = None if state is None else state.committed_offset
+    if consumed is not None and consumed > (-1 if committed is None else committed):
+        return Position(generation, consumed, make_durable=True)
+    if committed is not None:
+        return Position(generation, committed, make_durable=False)
     return Position(generation, start or 0, make_durable=start is not None)
 
 
@@ -91,6 +107,7 @@ class Takeover:
     def __init__(self, root: QueueRoot, journal: Journal) -> None:
         self._root = root
         self._reader = GroupStateReader(root)
+        self._marks = LogMarks(root)
         self._journal = journal
 
     def run(self, batch: Iterable[Held], start: Start) -> None:
@@ -116,12 +133,16 @@ class Takeover:
             held.move(Cause.FENCED_OTHERS)
         reach(Step.TAKEOVER_FENCED)
         at = wall_micros()
+        # After the fence, like the states: whoever produces for us later meets the order job.
+        marks = self._marks.read()
         facts: list[Fact] = []
         positions: dict[Key, Position] = {}
         for held in taking:
             state = states.get(held.key)
-            begin = start(held) if state is None or state.committed_offset is None else None
-            positions[held.key] = position = position_of(state, begin)
+            consumed = consumed_of(state, held.key, marks)
+            fresh = consumed is None and (state is None or state.committed_offset is None)
+            begin = start(held) if fresh else None
+            positions[held.key] = position = position_of(state, begin, consumed)
             facts.append(fact_of(Kind.TAKEN, held, position.generation, None, at))
             if position.make_durable:
                 facts.append(
@@ -137,6 +158,7 @@ class Takeover:
                 position = positions[held.key]
                 held.generation = position.generation
                 held.cursor = Cursor(position.offset)
+                held.start = position.offset
                 held.move(Cause.TAKEN)
         log.info("takeover.done", partitions=len(taking), refused=len(refused))
 

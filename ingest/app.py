@@ -14,13 +14,14 @@ from pydantic import BaseModel, Field
 from werkzeug.exceptions import HTTPException
 
 from ingest import openapi
-from ingest.bodies import media_type, query_of, request_of
+from ingest.bodies import media_type, parts_of, query_of, request_of
 from ingest.decompression import decompress, too_large_body
 from ingest.metrics import Metrics
 from ingest.node import IngestNode, refuse_value_schema
 from ingest.producers import begin_epoch
+from ingest.validation import Limits
 from lakequeue import wire
-from lakequeue.errors import LakequeueError, MalformedBody
+from lakequeue.errors import LakequeueError, MalformedBody, UnsupportedMediaType
 from lakequeue.steps import Step, reach
 from queue_tables.topics import Topic
 from serving.answers import answer_errors, json_answer
@@ -58,6 +59,7 @@ def create_app(node: IngestNode) -> OpenAPI:
     answer_errors(app, unknown="unknown", finish=_discard_body)
     _topics(app, node)
     _records(app, node, metrics)
+    _many_topics(app, node, metrics)
     _producers(app, node)
     _state(app, node, metrics)
     return app
@@ -116,6 +118,39 @@ def _records(app: OpenAPI, node: IngestNode, metrics: Metrics) -> None:
             metrics.refused(e.code)
             raise
         metrics.produced(count, size, time.perf_counter() - started)
+        response = json_answer(answer)
+        response.call_on_close(lambda: reach(Step.INGEST_ANSWERED))
+        return response
+
+
+def _many_topics(app: OpenAPI, node: IngestNode, metrics: Metrics) -> None:
+    settings = node.settings
+
+    def limits_of(name: str) -> tuple[str, Limits]:
+        topic = node.topic(name)
+        refuse_value_schema(topic.value_schema)
+        return topic.topic_id, node.limits_of(topic)
+
+    @app.post("/v1/records", summary="Produce records to several topics", **openapi.PRODUCE_MANY)
+    def produce_many() -> Response:
+        started = time.perf_counter()
+        try:
+            if media_type(request.headers.get("Content-Type", "")) != "json":
+                raise UnsupportedMediaType("records of several topics come as JSON", hint=wire.JSON)
+            query, _ = query_of(request.args, "json")
+            with node.budget.lease() as lease:
+                body = _body(settings.max_request_bytes, lease.grow)
+                parts = parts_of(body, limits_of, settings.max_request_records)
+                del body
+                size = sum(part.rows.total_bytes for part in parts.requests)
+                lease.shrink_to(size)
+                topics = [node.topic(name) for name in parts.topics]
+                answer = node.produce_parts(parts.requests, topics, parts.numbers, query)
+        except LakequeueError as e:
+            e.stored = e.stored or "no"
+            metrics.refused(e.code)
+            raise
+        metrics.produced(len(parts.numbers), size, time.perf_counter() - started)
         response = json_answer(answer)
         response.call_on_close(lambda: reach(Step.INGEST_ANSWERED))
         return response

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import structlog
@@ -27,9 +27,9 @@ log = structlog.get_logger(__name__)
 
 @dataclass(slots=True)
 class Submission:
-    """A request on its way into a group; `ticket` if it waits to be ordered."""
+    """A request on its way into a group, one part a topic; `ticket` if it waits to be ordered."""
 
-    request: Request
+    parts: Sequence[Request]
     ticket: Ticket | None = None
 
 
@@ -82,7 +82,7 @@ class Appender:
         """
         started = time.perf_counter()
         for submission in group:
-            self._clock.observe(submission.request.after)
+            self._clock.observe(submission.parts[0].after)
         stamp = self._clock.next()
         reach(Step.INGEST_SEALED)
         try:
@@ -92,13 +92,13 @@ class Appender:
             log.warning("group not committed", error=self._failure.detail, code=e.code)
             raise self._failure from e
         self._failure = None
-        rows = sum(len(s.request.rows) for s in group)
+        rows = sum(len(part.rows) for s in group for part in s.parts)
         committed = Committed(self.shard, stamp, version, rows, time.perf_counter() - started)
         self.on_committed(committed)
         return committed
 
     def _append(self, group: list[Submission], stamp: Stamp) -> Version:
-        table = to_table([s.request for s in group])
+        table = to_table([part for s in group for part in s.parts])
         tickets = _number(group)
         while True:
             shard = self._writer.name
@@ -131,7 +131,7 @@ def _number(group: list[Submission]) -> list[Ticket]:
         if submission.ticket is not None:
             submission.ticket.first_row = first_row
             tickets.append(submission.ticket)
-        first_row += len(submission.request.rows)
+        first_row += sum(len(part.rows) for part in submission.parts)
     return tickets
 
 

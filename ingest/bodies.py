@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 import orjson
@@ -15,9 +16,14 @@ from pydantic import ValidationError
 
 from ingest.arrow_body import columns_of_arrow
 from ingest.rows import Request, Rows, no_record
-from ingest.validation import InexactNumber, Limits, columns_of
+from ingest.validation import InexactNumber, Limits, at_record, columns_of, too_many
 from lakequeue import wire
-from lakequeue.errors import InvalidRequest, MalformedBody, TooLarge, UnsupportedMediaType
+from lakequeue.errors import (
+    InvalidRequest,
+    LakequeueError,
+    MalformedBody,
+    UnsupportedMediaType,
+)
 from lakequeue.records import checked_name
 from queue_tables.marks import NO_TOPIC
 
@@ -108,23 +114,7 @@ def _exactly(parse: Callable[[Loads], Any]) -> Any:
 
 def _json(body: bytes, topic_id: str, limits: Limits) -> Request:
     def parse(loads: Loads) -> Request:
-        try:
-            whole = loads(body)
-        except orjson.JSONDecodeError as e:
-            raise MalformedBody(
-                f"the body is not JSON: {e}", hint='send {"records": [{"value": …}]}', stored="no"
-            ) from None
-        if type(whole) is not dict or type(whole.get("records")) is not list:
-            raise MalformedBody(
-                "the body has no list of records",
-                hint='send {"records": [{"value": …}]}',
-                stored="no",
-                field="records",
-            )
-        records = whole.pop("records")
-        envelope = _envelope(whole, strict=True)
-        if len(records) > limits.max_records:
-            raise _too_many(len(records), limits)
+        records, envelope = _whole(body, loads, limits.max_records)
         if not records and envelope.consumed is not None:
             # Nothing came of what was consumed: that has to count all the same.
             return _request(NO_TOPIC, envelope, no_record())
@@ -132,6 +122,87 @@ def _json(body: bytes, topic_id: str, limits: Limits) -> Request:
 
     request: Request = _exactly(parse)
     return request
+
+
+def _whole(body: bytes, loads: Loads, most: int) -> tuple[list[Any], wire.ProduceEnvelope]:
+    """The records of a JSON body, not looked at yet, and the envelope."""
+    try:
+        whole = loads(body)
+    except orjson.JSONDecodeError as e:
+        raise MalformedBody(
+            f"the body is not JSON: {e}", hint='send {"records": [{"value": …}]}', stored="no"
+        ) from None
+    if type(whole) is not dict or type(whole.get("records")) is not list:
+        raise MalformedBody(
+            "the body has no list of records",
+            hint='send {"records": [{"value": …}]}',
+            stored="no",
+            field="records",
+        )
+    records: list[Any] = whole.pop("records")
+    envelope = _envelope(whole, strict=True)
+    if len(records) > most:
+        raise too_many(len(records), most)
+    return records, envelope
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """A request with records of several topics: one part a topic, all of one envelope."""
+
+    topics: list[str]
+    requests: list[Request]
+    numbers: list[int]
+    """Where in the request the records stood, one part after the other."""
+
+
+def parts_of(body: bytes, limits_of: Callable[[str], tuple[str, Limits]], most: int) -> Parts:
+    """Parse and check a JSON request whose records each name their `topic`.
+
+    `limits_of`: topic → its id and limits. Raises as `request_of` does, and what `limits_of` does.
+    """
+
+    def parse(loads: Loads) -> Parts:
+        records, envelope = _whole(body, loads, most)
+        if envelope.sequence is not None:
+            raise InvalidRequest(
+                "sequence is given for records of several topics",
+                hint="sequences run per topic: give message_id instead",
+                field="sequence",
+                stored="no",
+            )
+        if not records:
+            if envelope.consumed is None:
+                raise InvalidRequest(
+                    "the request has no records",
+                    hint="send at least one",
+                    field="records",
+                    stored="no",
+                )
+            bare = _request(NO_TOPIC, envelope, no_record())
+            return Parts([envelope.consumed.topic], [bare], [0])
+        mine: dict[str, list[Any]] = {}
+        numbers: dict[str, list[int]] = {}
+        for i, record in enumerate(records):
+            topic = record.pop("topic", None) if type(record) is dict else None
+            if type(topic) is not str:
+                raise at_record(
+                    InvalidRequest("topic is missing", hint="name it", field="topic"), i
+                )
+            mine.setdefault(topic, []).append(record)
+            numbers.setdefault(topic, []).append(i)
+        requests = []
+        for topic, some in mine.items():
+            try:
+                topic_id, limits = limits_of(topic)
+            except LakequeueError as e:
+                raise at_record(e, numbers[topic][0]) from None
+            rows = columns_of(some, limits, exact=loads is not orjson.loads, numbers=numbers[topic])
+            requests.append(_request(topic_id, envelope, rows))
+        return Parts(list(mine), requests, [n for some in numbers.values() for n in some])
+
+    parts: Parts = _exactly(parse)
+    return parts
 
 
 def _columns(records: Any, envelope: wire.ProduceEnvelope, limits: Limits, loads: Loads) -> Rows:
@@ -151,7 +222,7 @@ def _lines(body: bytes, loads: Loads, limits: Limits) -> list[Any]:
         if not line.strip():
             continue
         if len(records) >= limits.max_records:
-            raise _too_many(len(records) + 1, limits)
+            raise too_many(len(records) + 1, limits.max_records)
         try:
             records.append(loads(line))
         except orjson.JSONDecodeError as e:
@@ -211,15 +282,6 @@ def _request(topic_id: str, envelope: wire.ProduceEnvelope, rows: Rows) -> Reque
         # What came of consumed records counts with them, or not at all.
         atomic=envelope.atomic or envelope.consumed is not None,
         consumed=envelope.consumed,
-    )
-
-
-def _too_many(count: int, limits: Limits) -> TooLarge:
-    return TooLarge(
-        f"{count} records or more in one request, at most {limits.max_records} are taken",
-        hint="split the request",
-        field="records",
-        stored="no",
     )
 
 

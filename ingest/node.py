@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
@@ -121,29 +121,45 @@ class IngestNode:
 
         Raises `ClockSkew`, `TooLarge`, `Overloaded`, `NotReady`, storage errors, `OrderTimeout`.
         """
-        self._check(request)
-        self._complete(request, topic)
+        return self.produce_parts([request], [topic], range(len(request.rows)), query)
+
+    def produce_parts(
+        self,
+        parts: Sequence[Request],
+        topics: Sequence[Topic],
+        numbers: Sequence[int],
+        query: wire.ProduceQuery,
+    ) -> dict[str, Any]:
+        """The same for a request with records of several topics, one part each.
+
+        `numbers`: where in the request the records of the parts stood, one part after the other.
+        """
+        request = parts[0]
+        self._check(request, sum(part.rows.total_bytes for part in parts))
+        for part, topic in zip(parts, topics, strict=True):
+            self._complete(part, topic)
+            part.request_id = request.request_id
         waits = query.wait == "ordered" or request.judged
-        stamp, outcomes = self.submit(request, query.timeout_ms / 1_000 if waits else None)
+        stamp, outcomes = self.submit(parts, query.timeout_ms / 1_000 if waits else None)
         if request.judged and outcomes is not None:
             refuse_if_judged_so(request, outcomes, self.marks)
-        return answer_of(request, stamp, outcomes)
+        return answer_of(parts, numbers, stamp, outcomes)
 
     def submit(
-        self, request: Request, timeout_s: float | None
+        self, parts: Sequence[Request], timeout_s: float | None
     ) -> tuple[Stamp, list[Outcome] | None]:
         """Commit a complete request; with a timeout, wait for what becomes of its rows.
 
         Raises `OrderTimeout` (the rows are stored), `Overloaded`, `NotReady`, storage errors.
         """
-        ticket = None if timeout_s is None else Ticket(len(request.rows))
+        ticket = None if timeout_s is None else Ticket(sum(len(part.rows) for part in parts))
         deadline = time.monotonic() + (timeout_s or 0.0)
-        future = self.committer.submit(Submission(request, ticket), request.rows.total_bytes)
-        committed: Committed = future.result()
-        outcomes = self._outcomes(ticket, deadline, request, committed) if ticket else None
+        size = sum(part.rows.total_bytes for part in parts)
+        committed: Committed = self.committer.submit(Submission(parts, ticket), size).result()
+        outcomes = self._outcomes(ticket, deadline, parts, committed) if ticket else None
         return committed.stamp, outcomes
 
-    def _check(self, request: Request) -> None:
+    def _check(self, request: Request, size: int) -> None:
         now = self._wall()
         ahead_s = (request.after - now) / 1e6
         if ahead_s > self.settings.max_carried_ahead_s:
@@ -153,7 +169,6 @@ class IngestNode:
                 stored="no",
                 retry_after_s=max(1.0, ahead_s - self.settings.max_carried_ahead_s),
             )
-        size = request.rows.total_bytes
         if request.atomic and size > self.settings.max_group_bytes:
             raise TooLarge(
                 f"an atomic request of {size} bytes, at most {self.settings.max_group_bytes} "
@@ -186,7 +201,7 @@ class IngestNode:
                         rows.partitions[i] = rule.take(rows.sizes[i], topic.partitions)
 
     def _outcomes(
-        self, ticket: Ticket, deadline: float, request: Request, committed: Committed
+        self, ticket: Ticket, deadline: float, parts: Sequence[Request], committed: Committed
     ) -> list[Outcome]:
         ticket.settled.wait(max(0.0, deadline - time.monotonic()))
         if ticket.outcomes is not None:
@@ -198,7 +213,7 @@ class IngestNode:
             hint="send again with the same message ids to learn the offsets, or read the log",
             stored="yes",
             retry_after_s=1.0,
-            **answer_of(request, committed.stamp, None),
+            **answer_of(parts, range(ticket.count), committed.stamp, None),
         )
 
     def _committed(self, committed: Committed) -> None:
@@ -252,18 +267,23 @@ class IngestNode:
         self.presence.close()
 
 
-def answer_of(request: Request, stamp: int, outcomes: list[Outcome] | None) -> dict[str, Any]:
+def answer_of(
+    parts: Sequence[Request], numbers: Sequence[int], stamp: int, outcomes: list[Outcome] | None
+) -> dict[str, Any]:
     """The body of a produce answer (`wire.ProduceAnswer`), as plain values: it may be long."""
-    if request.bare:
+    if parts[0].bare:
         return {"records": [], "stamp": stamp}
-    ids = request.rows.message_ids
+    ids = [m for part in parts for m in part.rows.message_ids]
     if outcomes is None:
-        partitions = request.rows.partitions
+        partitions = [p for part in parts for p in part.rows.partitions]
         records: list[dict[str, Any]] = [
             {"partition": p, "message_id": m} for p, m in zip(partitions, ids, strict=True)
         ]
     else:
         records = [_ordered(o, m) for o, m in zip(outcomes, ids, strict=True)]
+    if len(parts) > 1:
+        by_number = dict(zip(numbers, records, strict=True))
+        records = [by_number[number] for number in range(len(records))]
     return {"records": records, "stamp": stamp}
 
 

@@ -47,6 +47,12 @@ class RecordIn(BaseModel):
     ttl_ms: int | None = Field(None, ge=1, description="not delivered when it is over")
 
 
+class RecordOfTopic(RecordIn):
+    """One record of a request for several topics."""
+
+    topic: str
+
+
 class ProduceIn(BaseModel):
     """A produce request in JSON."""
 
@@ -61,6 +67,12 @@ class ProduceIn(BaseModel):
     consumed: wire.Consumed | None = Field(
         None, description="what the records were made from: they count with it, or not at all"
     )
+
+
+class ProduceManyIn(ProduceIn):
+    """A produce request for several topics."""
+
+    records: list[RecordOfTopic] = Field(min_length=1)  # type: ignore[assignment]
 
 
 def _schema(model: type[BaseModel]) -> dict[str, Any]:
@@ -121,6 +133,10 @@ PRODUCE: dict[str, Any] = {
         },
     },
 }
+PRODUCE_MANY: dict[str, Any] = {
+    "responses": PRODUCE["responses"],
+    "openapi_extensions": _body(ProduceManyIn),
+}
 BEGIN_EPOCH: dict[str, Any] = {
     "responses": {201: wire.EpochAnswer, **_problems(409, 422, 429, 503, 504, 507)}
 }
@@ -131,7 +147,11 @@ def finished(document: dict[str, Any]) -> dict[str, Any]:
     """The document with what the framework cannot be told: query parameters, problem bodies."""
     document = deepcopy(document)
     document["paths"][_PRODUCE_PATH]["post"]["parameters"].extend(_QUERY)
-    for model in (RecordIn, wire.Consumed):
+    document["paths"]["/v1/records"]["post"].setdefault("parameters", []).extend(
+        _parameter(name, schema)
+        for name, schema in _schema(wire.ProduceQuery)["properties"].items()
+    )
+    for model in (RecordIn, RecordOfTopic, wire.Consumed):
         document["components"]["schemas"][model.__name__] = _schema(model)
     document["paths"]["/v1/producers/{producer_id}/epochs"]["post"]["parameters"].append(
         _parameter("timeout_ms", _schema(wire.ProduceQuery)["properties"]["timeout_ms"])

@@ -40,7 +40,7 @@ def begin_epoch(node: IngestNode, producer_id: str, timeout_ms: int) -> dict[str
             )
         request = Request(NO_TOPIC, no_record(), producer_id, epoch, request_id=uuid4().hex)
         request.rows.timestamps = [node.now()]
-        stamp, outcomes = node.submit(request, max(0.0, deadline - time.monotonic()))
+        stamp, outcomes = node.submit([request], max(0.0, deadline - time.monotonic()))
         if outcomes is not None and outcomes[0].reason != PRODUCER_FENCED:
             break
         if time.monotonic() >= deadline:

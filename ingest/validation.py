@@ -9,7 +9,7 @@ and refuses the request as a whole.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -51,13 +51,15 @@ def columns_of(  # noqa: C901 -- one pass over all records: calls would cost mor
     message_id_prefix: str | None = None,
     first_sequence: int = 0,
     exact: bool = False,
+    numbers: Sequence[int] | None = None,
 ) -> Rows:
     """Check `records` (parsed JSON values) and turn them into columns.
 
     Keyless records get `NO_PARTITION`, records without a time `NO_TIMESTAMP`. With
     `message_id_prefix` (the producer's id) a record without a message id gets
     `prefix:first_sequence + i`. `exact`: the records were parsed with unbounded integers, which
-    orjson cannot write. Raises `InvalidRequest`, `TooLarge`, `InexactNumber`.
+    orjson cannot write. `numbers`: where each stood in the request, for the message.
+    Raises `InvalidRequest`, `TooLarge`, `InexactNumber`.
     """
     rows = Rows()
     keys, key_formats = rows.keys, rows.key_formats
@@ -129,7 +131,7 @@ def columns_of(  # noqa: C901 -- one pass over all records: calls would cost mor
             elif rows.timings is not None:
                 rows.timings.append(None)
         except LakequeueError as e:
-            raise at_record(e, i) from None
+            raise at_record(e, i if numbers is None else numbers[i]) from None
         keys.append(key)
         key_formats.append(key_format)
         values.append(value)

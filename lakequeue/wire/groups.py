@@ -36,6 +36,10 @@ class Assigned(AnswerShape):
     topic: str
     partition: int
     epoch: int | None = None
+    generation: int = 0
+    """Of the group's position: a seek raises it. For `consumed` of a produce request."""
+    start: int | None = None
+    """Offset that this ownership began at; the first delivered may be higher (retention)."""
 
 
 class JoinAnswer(AnswerShape):

@@ -131,6 +131,47 @@ def test_of_transforms_of_the_same_records_one_counts_whole(
     judge(root)
 
 
+def test_records_of_several_topics_count_together(
+    nodes: list[IngestService], root: QueueRoot
+) -> None:
+    group = f"g-{uuid4().hex[:6]}"
+    nodes[0].create(f"{group}.gone", partitions=1)
+    topics = ["out", "in", f"{group}.gone", "out"]
+
+    def transform(start: int, end: int, records: list[dict[str, Any]]) -> dict[str, Any]:
+        said = {"consumed": consumed(group, start, end), "producer_id": group}
+        answer = nodes[0].http.post("/v1/records", json={"records": records, **said})
+        body: dict[str, Any] = answer.json()
+        return body | {"status": answer.status_code}
+
+    records = [{"topic": t, "value": f"{n}", "partition": 0} for n, t in enumerate(topics)]
+    with ordering(root, next(_TERMS)):
+        done = transform(0, 3, records)
+        assert done["status"] == 200
+        by_offset = {(t, r["offset"]) for t, r in zip(topics, done["records"], strict=True)}
+        rows = {(r["topic"], r["offset"]): r for r in log_rows(root) if r["producer_id"] == group}
+        assert by_offset == set(rows)
+        assert len({r["ordered_at"] for r in rows.values()}) == 1
+        assert transform(0, 3, records)["code"] == "consumed_elsewhere"
+        assert transform(3, 4, [])["records"] == []
+    # One of the topics goes before it is ordered: nothing of the request counts.
+    with ThreadPoolExecutor(1) as pool:
+        before = inbox_rows(nodes[0].root).num_rows
+        waiting = pool.submit(transform, 4, 5, records)
+        wait_for_requests(root, before + 4)
+        nodes[0].http.delete(f"/v1/topics/{group}.gone")
+        with ordering(root, next(_TERMS)):
+            reasons = [r["reason"] for r in waiting.result(60)["records"]]
+            assert reasons == [
+                "request_refused",
+                "request_refused",
+                "topic_gone",
+                "request_refused",
+            ]
+            assert transform(4, 5, records[:2])["status"] == 200
+    judge(root)
+
+
 def test_a_bad_consumed_is_refused_naming_the_field(nodes: list[IngestService]) -> None:
     for change, code in (
         ({"partition": 2}, "invalid_request"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from consumer_service.journal import Entry, fences_in, judge
 from consumer_service.start import latest_below
-from consumer_service.takeover import outnumbered, plan_fences, position_of
+from consumer_service.takeover import consumed_of, outnumbered, plan_fences, position_of
 from lakequeue.records import Epoch, Offset, Partition, ShardName, TopicId, Version
 from queue_tables.delta_log import Commit, CommitInfo
 from queue_tables.facts import Fact, GroupState, Key, Kind, Word
@@ -71,6 +71,17 @@ def test_a_committed_position_wins_over_the_start() -> None:
     assert (fresh.offset, fresh.make_durable) == (99, True)
     earliest = position_of(state(generation=3), None)
     assert (earliest.generation, earliest.offset, earliest.make_durable) == (3, 0, False)
+
+
+def test_what_transforms_have_consumed_wins_where_it_is_more() -> None:
+    further = position_of(state(offset=7, generation=2), None, consumed=9)
+    assert (further.generation, further.offset, further.make_durable) == (2, 9, True)
+    assert position_of(state(offset=7), None, consumed=5) == position_of(state(offset=7), None)
+    assert position_of(None, None, consumed=3).offset == 3
+    marks = {"consumed/g/t/0": 3, "consumed/g/t/0/2": 8, "consumed/g/t/1": 5}
+    assert consumed_of(None, key(), marks) == 3
+    assert consumed_of(state(offset=1, generation=2), key(), marks) == 8
+    assert consumed_of(state(offset=1, generation=3), key(), marks) is None
 
 
 def test_facts_under_a_fenced_epoch_are_refused_and_the_others_go_on() -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ingest.bodies import media_type, query_of, request_of
+from ingest.bodies import Parts, media_type, parts_of, query_of, request_of
 from ingest.rows import Request
 from ingest.validation import Limits
 from lakequeue import wire
@@ -20,6 +20,7 @@ from lakequeue.errors import (
     LakequeueError,
     MalformedBody,
     TooLarge,
+    UnknownTopic,
     UnsupportedMediaType,
 )
 
@@ -235,3 +236,49 @@ def test_any_body_is_taken_or_refused_with_a_reason(body: bytes, kind: str) -> N
     assert refused.http_status in {400, 413, 422}
     assert refused.stored == "no"
     assert refused.detail
+
+
+def limits_of(topic: str) -> tuple[str, Limits]:
+    if topic == "nowhere":
+        raise UnknownTopic(f"topic {topic!r} does not exist")
+    return f"id-{topic}", LIMITS
+
+
+def many(*records: Any, **envelope: Any) -> Parts:
+    return parts_of(orjson.dumps({"records": records} | envelope), limits_of, 10)
+
+
+def test_records_of_several_topics_are_one_request_in_parts() -> None:
+    a, b = {"topic": "a"}, {"topic": "b"}
+    parts = many(
+        {"value": 0, **a}, {"value": 1, **b}, {"value": 2, **a}, producer_id="p", atomic=True
+    )
+    assert parts.topics == ["a", "b"]
+    assert [r.topic_id for r in parts.requests] == ["id-a", "id-b"]
+    assert [r.rows.values for r in parts.requests] == [[b"0", b"2"], [b"1"]]
+    assert parts.numbers == [0, 2, 1]
+    assert all(r.atomic and r.producer_id == "p" for r in parts.requests)
+    alone = many(consumed=CONSUMED)
+    assert (alone.topics, alone.requests[0].bare) == (["in"], True)
+
+
+@pytest.mark.parametrize(
+    ("record", "field"),
+    [
+        ({"value": 1}, "topic"),
+        ({"value": 1, "topic": 5}, "topic"),
+        ({"value": 1, "topic": "nowhere"}, "records"),
+        ({"value": 1, "topic": "a", "partition": 99}, "partition"),
+        ([], "topic"),
+    ],
+)
+def test_a_bad_record_among_several_topics_is_named_by_its_place(record: Any, field: str) -> None:
+    ok = {"value": 1, "topic": "a"}
+    with pytest.raises(LakequeueError) as refused:
+        many(ok, {"value": 1, "topic": "b"}, record, ok)
+    assert refused.value.extra == {"record": 2, "field": field}
+    for bad in ((), (ok,) * 11):
+        with pytest.raises(LakequeueError):
+            many(*bad)
+    with pytest.raises(InvalidRequest, match="sequence"):
+        many(ok, producer_id="p", sequence=1)
