@@ -134,3 +134,33 @@ def test_a_standby_that_follows_knows_the_ids_when_it_leads(root: QueueRoot) -> 
     assert standby.catch_up()
     assert len(standby.index) == len(leader.state.index) == 10
     assert standby.watermarks() == leader.state.watermarks()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_an_atomic_request_is_in_one_version_and_not_interleaved(
+    root: QueueRoot, seed: int
+) -> None:
+    topic_id = topic(root, partitions=2)
+    rng = random.Random(seed)
+    shards = [Inbox(root, f"n{i}") for i in range(3)]
+    stamp = BASE
+    for group in range(40):
+        stamp += rng.randint(0, 2)  # equal stamps of different shards, too
+        records: list[dict[str, object]] = []
+        for request in range(rng.randint(1, 3)):
+            for row in range(rng.randint(1, 6)):
+                name = f"{group}-{request}"
+                place = {"topic_id": topic_id, "partition": rng.randrange(2), "atomic": True}
+                records.append(place | {"value": f"{name}-{row}".encode(), "request": name})
+        shards[group % 3].commit(stamp + group, records)
+    Orderer(root, 1, max_bytes=rng.choice([20, 60, 200])).drain()
+    judge(root)
+    by_request: dict[tuple[str, int], list[int]] = {}
+    versions: dict[str, set[object]] = {}
+    for row_ in log_rows(root):
+        name = row_["value"].decode().rpartition("-")[0]
+        by_request.setdefault((name, row_["partition"]), []).append(row_["offset"])
+        versions.setdefault(name, set()).add(row_["ordered_at"])
+    for offsets in by_request.values():
+        assert offsets == list(range(offsets[0], offsets[0] + len(offsets)))
+    assert {len(times) for times in versions.values()} == {1}
