@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from lakequeue.client.outbox import Delivered
     from lakequeue.client.producer import AsyncProducer, Producer
     from lakequeue.client.record import Record
+    from lakequeue.client.redrive import Redriven, Wanted
     from lakequeue.errors import LakequeueError
 
 __version__ = "0.1.0"
@@ -32,6 +33,8 @@ _HOME = {
     "Message": "lakequeue.client.message",
     "Producer": "lakequeue.client.producer",
     "Record": "lakequeue.client.record",
+    "Redriven": "lakequeue.client.redrive",
+    "Wanted": "lakequeue.client.redrive",
 }
 
 __all__ = [
@@ -45,6 +48,8 @@ __all__ = [
     "Message",
     "Producer",
     "Record",
+    "Redriven",
+    "Wanted",
 ]
 
 

@@ -141,6 +141,20 @@ class UnsupportedMediaType(Rejected):
     http_status = 415
 
 
+class NotOrdered(Rejected):
+    """Acknowledged, and then not ordered: `reason` says why (its topic or partition is gone)."""
+
+    code = "not_ordered"
+    http_status = 409
+
+
+class ResultBehind(Rejected):
+    """The result table has less than the group has consumed: seek the group back to its mark."""
+
+    code = "result_behind"
+    http_status = 409
+
+
 class GroupActive(Rejected):
     """The group has members: stop them (the owners are named) before seeking or deleting."""
 

@@ -59,6 +59,20 @@ class Step(StrEnum):
     FOLD_DATA_WRITTEN = "fold.data_written"
     FOLD_COMMITTED = "fold.committed"
 
+    TRANSFORM_TAKEN = "transform.taken"
+    """Records are in the application's hands; nothing of them counts."""
+    TRANSFORM_COUNTED = "transform.counted"
+    """The output and what it was made from count; the group has not been told."""
+    TRANSFORM_ACKED = "transform.acked"
+    """The acknowledgement is queued."""
+
+    EFFECT_TAKEN = "effect.taken"
+    """Records are in the application's hands; the result table has nothing of them."""
+    EFFECT_COMMITTED = "effect.committed"
+    """The result and its position are in one commit; the group has not been told."""
+    EFFECT_ACKED = "effect.acked"
+    """The acknowledgement is queued."""
+
     SEAL_COMMITTED = "seal.committed"
     """The shard is sealed: its owner, if it still lives, can append no more."""
 

@@ -53,6 +53,14 @@ class Position(NamedTuple):
     shift: int = 0
 
 
+def header_of(text: str) -> tuple[str, str]:
+    """Name and value of `name=value`. Pure. Raises `InvalidRequest`."""
+    name, found, value = text.partition("=")
+    if not found:
+        raise InvalidRequest(f"header {text!r} is not valid", hint="-H name=value")
+    return name, value
+
+
 def position_of(text: str, *, relative_to: SeekTo) -> Position:
     """earliest, latest, an offset, -N or +N (from `relative_to`), @TIME. Pure.
 

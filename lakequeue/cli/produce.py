@@ -12,7 +12,7 @@ from typing import Annotated, Any, NamedTuple, TypedDict
 import orjson
 import typer
 
-from lakequeue.cli.options import AsJson, Url, duration_ms_of, ingest_url, micros_of
+from lakequeue.cli.options import AsJson, Url, duration_ms_of, header_of, ingest_url, micros_of
 from lakequeue.cli.output import note
 from lakequeue.client.outbox import Delivered
 from lakequeue.client.producer import Producer
@@ -97,7 +97,7 @@ def produce(
 
     Exit codes: 0 all are acknowledged; 8, 9 and others: the first that was not.
     """
-    headers = [_header(text) for text in header or []]
+    headers = [header_of(text) for text in header or []]
     delay_ms, ttl_ms = duration_ms_of(delay), duration_ms_of(ttl)
     options: _When = {
         "delay_s": None if delay_ms is None else delay_ms / 1_000,
@@ -129,13 +129,6 @@ def _texts(values: list[str] | None) -> Iterator[str]:
         note("one record a line; Ctrl-D ends")
     for line in sys.stdin:
         yield line.removesuffix("\n").removesuffix("\r")
-
-
-def _header(text: str) -> tuple[str, str]:
-    name, found, value = text.partition("=")
-    if not found:
-        raise InvalidRequest(f"header {text!r} is not valid", hint="-H name=value")
-    return name, value
 
 
 def _print(handle: Future[Delivered], as_json: bool, quiet: bool) -> None:

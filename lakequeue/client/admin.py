@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 from urllib.parse import urlencode
 
 import orjson
@@ -33,6 +34,9 @@ from lakequeue.wire import (
     TopicDescription,
     TopicList,
 )
+
+if TYPE_CHECKING:
+    from lakequeue.client.redrive import Redriven, Wanted
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -142,6 +146,26 @@ class Admin:
         )
         body = request.model_dump(exclude_none=True)
         return _read(SeekAnswer, self._call(self._consumer, "POST", _group(group) + "/seek", body))
+
+    def redrive(
+        self,
+        topic: str,
+        *,
+        wanted: Wanted | None = None,
+        rate: float | None = None,
+        on_progress: Callable[[Redriven], None] | None = None,
+    ) -> Redriven:
+        """Send the dead records of `topic` back; blocks until it is done. See `redrive`."""
+        redrive = import_module("lakequeue.client.redrive").redrive
+        done: Redriven = redrive(
+            topic,
+            urls=self._ingest.urls,
+            consumer_urls=self._consumer.urls,
+            wanted=wanted,
+            rate=rate,
+            on_progress=on_progress,
+        )
+        return done
 
     def delete_group(self, group: str) -> None:
         """Forget the positions of a group that has no member."""

@@ -8,18 +8,30 @@ import socket
 import threading
 import time
 from collections.abc import Sequence
+from importlib import import_module
 from types import TracebackType
-from typing import Literal, Self, TypedDict, Unpack
+from typing import TYPE_CHECKING, Literal, Self, TypedDict, Unpack
 
 from pydantic import ValidationError
 
 from lakequeue.client import drive, drive_async
 from lakequeue.client.calls import Nodes
 from lakequeue.client.consuming import ConsumeOptions, Consuming, OnLost, OnStatus
+from lakequeue.client.holding import Stretch
 from lakequeue.client.message import Message
-from lakequeue.errors import CoordinationUnavailable, InvalidRequest, LakequeueError
+from lakequeue.client.producer import Producer
+from lakequeue.client.transform import Transform
+from lakequeue.errors import (
+    CoordinationUnavailable,
+    InvalidRequest,
+    LakequeueError,
+    MissingDependency,
+)
 from lakequeue.records import checked_name
 from lakequeue.wire import DEFAULT_CONSUMER_URL, HOST_HEADER, JoinRequest
+
+if TYPE_CHECKING:
+    from lakequeue.delta import ResultTable, Transaction
 
 _log = logging.getLogger("lakequeue.consumer")
 _CLOSE_TIMEOUT_S = 10.0
@@ -104,6 +116,14 @@ class _Base:
         """End the iteration, from a signal handler or a callback; `close` does the rest."""
         self._core.stop()
 
+    def _ready(self, most: int) -> list[Message]:
+        messages: list[Message] = []
+        while len(messages) < most and (message := self._core.next()) is not None:
+            messages.append(message)
+            if not self._core.holding.ready:
+                break
+        return messages
+
     def _raise_refusal(self, settled: bool) -> None:
         with self._core.lock:
             refusal = self._core.holding.take_refusal()
@@ -176,12 +196,65 @@ class Consumer(_Base):
     def poll(self, timeout_s: float = 1.0, max_records: int = 500) -> list[Message]:
         """Up to `max_records` records; empty when none came within `timeout_s`, or at the end."""
         self._start().wait_until(lambda: self._core.has_news, timeout_s)
-        messages: list[Message] = []
-        while len(messages) < max_records and (message := self._core.next()) is not None:
-            messages.append(message)
-            if not self._core.holding.ready:
-                break
-        return messages
+        return self._ready(max_records)
+
+    def take(self, timeout_s: float = 1.0, max_records: int = 500) -> Stretch | None:
+        """The next records of one partition; None when none came within `timeout_s`."""
+        self._start().wait_until(lambda: self._core.has_news, timeout_s)
+        core = self._core
+        with core.lock:
+            stretch = None if core.closing else core.holding.take_stretch(max_records)
+            core.expelled = False
+        if stretch is None and core.error is not None and not core.closing:
+            raise core.error
+        self._ring()
+        return stretch
+
+    def transform(
+        self,
+        producer: Producer,
+        to: str | None = None,
+        *,
+        timeout_s: float = 1.0,
+        max_records: int = 500,
+    ) -> Transform:
+        """One round of consume, transform, produce, exactly once; a context manager.
+
+        Takes the next records of one partition, waiting for `timeout_s`; what is sent through it
+        (to the topic `to`, or to any) counts together with having consumed them, or not at all.
+        """
+        return Transform(self, producer, to, self.take(timeout_s, max_records))
+
+    def transaction(
+        self,
+        table: ResultTable,
+        *,
+        timeout_s: float = 1.0,
+        max_records: int = 500,
+        skip_gap: bool = False,
+    ) -> Transaction:
+        """One round of exactly-once effects in a Delta table; a context manager.
+
+        `table` is a `deltalake.DeltaTable`, or where it is. Takes the next records of one partition
+        that are not in its result yet; see `lakequeue.delta`.
+        """
+        try:
+            delta = import_module("lakequeue.delta")
+        except ImportError as error:
+            raise MissingDependency(
+                f"transactions need deltalake: {error}", hint="pip install 'lakequeue[delta]'"
+            ) from error
+        made: Transaction = delta.Transaction(self, table, timeout_s, max_records, skip_gap)
+        return made
+
+    def rejoin(self, reason: str) -> None:
+        """Give everything back and join again: unacknowledged records are delivered again."""
+        if self._fetcher is None or self._bell is None or self._closed:
+            return
+        with self._core.lock:
+            self._core.holding.lose_all(reason)
+        drive.run(self._core.leave(), self._http, self._bell)
+        self._ring()
 
     def commit(self, timeout_s: float = 30.0) -> None:
         """Wait until every acknowledgement made so far is durable.
@@ -277,12 +350,7 @@ class AsyncConsumer(_Base):
     async def poll(self, timeout_s: float = 1.0, max_records: int = 500) -> list[Message]:
         """Up to `max_records` records; empty when none came within `timeout_s`, or at the end."""
         await self._start().wait_until(lambda: self._core.has_news, timeout_s)
-        messages: list[Message] = []
-        while len(messages) < max_records and (message := self._core.next()) is not None:
-            messages.append(message)
-            if not self._core.holding.ready:
-                break
-        return messages
+        return self._ready(max_records)
 
     async def commit(self, timeout_s: float = 30.0) -> None:
         """As `Consumer.commit`."""

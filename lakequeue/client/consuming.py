@@ -37,8 +37,7 @@ _log = logging.getLogger("lakequeue.consumer")
 OnLost = Callable[[list[Lost]], None]
 OnStatus = Callable[[str], None]
 M = TypeVar("M", bound=BaseModel)
-_ELSEWHERE_AFTER_S = 1.0
-"""With other nodes to go to, one that does not answer is given this long."""
+_ELSEWHERE_AFTER_S = 1.0  # how long a node may not answer while there are others to go to
 
 
 @dataclass(slots=True)
@@ -163,6 +162,8 @@ class Consuming:
                     yield from self._poll(member)
                 except (TryAgain, Fenced) as error:
                     self._forget(member, error)
+            if self.leaving:  # `close` has left before this join was answered
+                yield from self.leave()
         except LakequeueError as error:
             if not self.closing:
                 self.error = error
@@ -328,8 +329,7 @@ class Consuming:
         try:
             yield from call(member.nodes, request, self._now, Policy(0.0, sticky=True))
         except LakequeueError as error:
-            # The session timeout ends the membership as well.
-            _log.debug("leaving failed: %s", error)
+            _log.debug("leaving failed, the session timeout ends it as well: %s", error)
 
     # -- shared ---------------------------------------------------------------------------------
 

@@ -5,22 +5,46 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from lakequeue.client.calls import Nodes, Policy, call
 from lakequeue.client.effects import Now, Reply, Request, Script, Wait
-from lakequeue.client.outbox import Batch, Delivered, HeadersIn, Ledger, Limits, Outbox, Outgoing
-from lakequeue.errors import Broken, InvalidRequest, LakequeueError, NotReady, TooLarge
+from lakequeue.client.outbox import (
+    Batch,
+    Delivered,
+    HeadersIn,
+    Ledger,
+    Limits,
+    Outbox,
+    Outgoing,
+    body_of,
+)
+from lakequeue.errors import (
+    Broken,
+    InvalidRequest,
+    LakequeueError,
+    NotOrdered,
+    NotReady,
+    ProducerFenced,
+    TooLarge,
+)
 from lakequeue.records import checked_name
-from lakequeue.wire import MAX_MESSAGE_ID_CHARS, ProduceAnswer
+from lakequeue.wire import (
+    MAX_MESSAGE_ID_CHARS,
+    Consumed,
+    EpochAnswer,
+    ProduceAnswer,
+    ProducedRecord,
+)
 
 _log = logging.getLogger("lakequeue.producer")
 Acks = Literal["committed", "ordered"]
 OnAck = Callable[[Outgoing, Delivered], None]
 OnError = Callable[[Outgoing, LakequeueError], None]
+M = TypeVar("M", bound=BaseModel)
 _ORDER_TIMEOUT_MS = 10_000
 
 
@@ -38,6 +62,7 @@ class Delivering:
         ring: Callable[[], None],
         on_ack: OnAck | None,
         on_error: OnError | None,
+        fence: bool = False,
     ) -> None:
         if acks not in {"committed", "ordered"}:
             raise InvalidRequest(f"acks={acks!r}", hint="'committed' or 'ordered'", field="acks")
@@ -60,6 +85,14 @@ class Delivering:
         self._on_error = on_error
         self._outboxes: dict[str, Outbox] = {}
         self.closed = False
+        self.fence = fence
+        self.epoch: int | None = None
+        """Of a fenceable producer, once it has begun."""
+        self.fenced: ProducerFenced | None = None
+        """A newer instance has begun: nothing more can be sent."""
+        self.next_sequences: dict[str, int] = {}
+        if fence:
+            checked_name(producer_id, "producer")
 
     # -- the caller's side ----------------------------------------------------------------------
 
@@ -95,7 +128,8 @@ class Delivering:
             outbox = self._outboxes.get(record.topic)
             fresh = outbox is None
             if outbox is None:
-                outbox = Outbox(record.topic, self.producer_id, self._limits)
+                first = self.next_sequences.get(record.topic, 0)
+                outbox = Outbox(record.topic, self.producer_id, self._limits, first)
                 self._outboxes[record.topic] = outbox
             self.ledger.open(record)
             wake = outbox.add(record, self._now())
@@ -132,6 +166,23 @@ class Delivering:
     def _refuse_when_closed(self) -> None:
         if self.closed:
             raise NotReady("the producer is closed", hint="make a new one", stored="no")
+        if self.fenced is not None:
+            raise self.fenced
+
+    def begin(self) -> Script[None]:
+        """Take the next epoch: no older instance of this producer gets anything in from now on."""
+        if not self.fence:
+            raise InvalidRequest(
+                "the producer is not fenceable", hint="Producer(producer_id=…, fence=True)"
+            )
+        path = f"/v1/producers/{self.producer_id}/epochs"
+        request = Request("POST", path, {"timeout_ms": _ORDER_TIMEOUT_MS})
+        policy = Policy(self._delivery_timeout_s, give_up=lambda: self.aborted)
+        answer = yield from call(self.nodes, request, self._now, policy)
+        begun = _read(EpochAnswer, answer.reply)
+        with self.lock:
+            self.epoch, self.next_sequences = begun.epoch, begun.next_sequences
+            self.last_stamp = max(begun.stamp, self.last_stamp or 0)
 
     # -- the sender's side ----------------------------------------------------------------------
 
@@ -162,6 +213,11 @@ class Delivering:
             part = todo.popleft()
             try:
                 yield from self._send(part)
+            except ProducerFenced as error:
+                self.fenced = self.fenced or error
+                for lost in (part, *todo):
+                    self._finish(lost.records, None, error)
+                return
             except LakequeueError as error:
                 index = _index_at_fault(error, part)
                 if index is not None:
@@ -173,30 +229,66 @@ class Delivering:
                     self._finish(part.records, None, error)
 
     def _send(self, batch: Batch) -> Script[None]:
-        ordered = self._acks == "ordered"
+        if self.fenced is not None:
+            raise self.fenced
+        ordered = self._acks == "ordered" or self.epoch is not None
         request = Request(
             "POST",
             f"/v1/topics/{batch.topic}/records",
             {"wait": "ordered", "timeout_ms": _ORDER_TIMEOUT_MS} if ordered else {},
-            batch.body(self.producer_id, self.last_stamp),
+            batch.body(self.producer_id, self.last_stamp, self.epoch),
         )
         waited = self._now() - batch.records[0].added_at
         policy = Policy(max(self._delivery_timeout_s - waited, 0.0), give_up=lambda: self.aborted)
         answer = yield from call(self.nodes, request, self._now, policy)
-        produced = _read(answer.reply, len(batch.records))
+        produced = read_produced(answer.reply, len(batch.records))
         self.last_stamp = max(produced.stamp, self.last_stamp or 0)
-        delivered = [
-            Delivered(
-                batch.topic,
-                got.partition,
-                record.message_id,
-                produced.stamp,
-                got.offset,
-                got.duplicate,
-            )
-            for record, got in zip(batch.records, produced.records, strict=True)
-        ]
-        self._finish(batch.records, delivered, None)
+        settled: list[tuple[Outgoing, Delivered]] = []
+        for record, got in zip(batch.records, produced.records, strict=True):
+            if got.reason is None:
+                settled.append((record, delivered_of(batch.topic, record, got, produced.stamp)))
+            else:
+                self._finish([record], None, not_ordered(batch.topic, got))
+        self._finish([record for record, _ in settled], [place for _, place in settled], None)
+
+    def produce_whole(
+        self, records: Sequence[Outgoing], consumed: Consumed | None
+    ) -> Script[list[Delivered]]:
+        """Send `records`, which name their topics, in one request, and wait until it is ordered:
+        all or none.
+
+        With `consumed` they count together with it. Raises `ConsumedElsewhere` when it does not,
+        `ProducerFenced`, `NotOrdered`.
+        """
+        if self.fenced is not None:
+            raise self.fenced
+        head: dict[str, Any] = {"producer_id": self.producer_id, "atomic": True}
+        if consumed is not None:
+            head["consumed"] = consumed.model_dump()
+        if self.epoch is not None:
+            head["producer_epoch"] = self.epoch
+        if self.last_stamp is not None:
+            head["after"] = self.last_stamp
+        request = Request(
+            "POST",
+            "/v1/records",
+            {"wait": "ordered", "timeout_ms": _ORDER_TIMEOUT_MS},
+            body_of(head, [r.encoded for r in records]),
+        )
+        policy = Policy(self._delivery_timeout_s)
+        try:
+            answer = yield from call(self.nodes, request, self._now, policy)
+        except ProducerFenced as error:
+            self.fenced = error
+            raise
+        produced = read_produced(answer.reply, len(records))
+        self.last_stamp = max(produced.stamp, self.last_stamp or 0)
+        delivered: list[Delivered] = []
+        for record, got in zip(records, produced.records, strict=True):
+            if got.reason is not None:
+                raise not_ordered(record.topic, got)
+            delivered.append(delivered_of(record.topic, record, got, produced.stamp))
+        return delivered
 
     def _finish(
         self,
@@ -224,16 +316,36 @@ class Delivering:
         self._ring()
 
 
-def _read(reply: Reply, count: int) -> ProduceAnswer:
-    try:
-        answer = ProduceAnswer.model_validate_json(reply.body)
-    except ValidationError as e:
-        raise Broken(f"the answer cannot be read: {e}", stored="unknown") from e
+def delivered_of(topic: str, record: Outgoing, got: ProducedRecord, stamp: int) -> Delivered:
+    """Where `record` went."""
+    return Delivered(topic, got.partition, record.message_id, stamp, got.offset, got.duplicate)
+
+
+def not_ordered(topic: str, got: ProducedRecord) -> NotOrdered:
+    """The error of a record that was acknowledged by the node and refused by the order job."""
+    return NotOrdered(
+        f"{topic}/{got.partition}: not ordered, {got.reason}",
+        hint="its topic was deleted; or the others of its atomic request were refused",
+        stored="no",
+        reason=got.reason,
+    )
+
+
+def read_produced(reply: Reply, count: int) -> ProduceAnswer:
+    """The answer to a produce request of `count` records."""
+    answer = _read(ProduceAnswer, reply)
     if len(answer.records) != count:
         raise Broken(
             f"{count} records were sent, {len(answer.records)} are answered", stored="unknown"
         )
     return answer
+
+
+def _read(model: type[M], reply: Reply) -> M:
+    try:
+        return model.model_validate_json(reply.body)
+    except ValidationError as e:
+        raise Broken(f"the answer cannot be read: {e}", stored="unknown") from e
 
 
 def _index_at_fault(error: LakequeueError, batch: Batch) -> int | None:

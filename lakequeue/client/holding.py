@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lakequeue.client.message import Message
 from lakequeue.errors import EpochSuperseded, LakequeueError, SkippedRecords
-from lakequeue.wire import Assigned
+from lakequeue.wire import Assigned, Consumed, parse_receipt
 
 Place = tuple[str, int]
 """(topic, partition)"""
@@ -45,6 +45,58 @@ class Lost:
         )
 
 
+def _place(message: Message) -> Place:
+    return message.topic, message.partition
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Records of one partition that follow one another, and the offsets that they stand for."""
+
+    group: str
+    messages: list[Message]
+    from_offset: int
+    """Where the last stretch ended, or the ownership began."""
+    next_offset: int
+    generation: int
+
+    @property
+    def topic(self) -> str:
+        """Name of the topic."""
+        return self.messages[0].topic
+
+    @property
+    def topic_id(self) -> str:
+        """Id of this incarnation of the topic."""
+        return parse_receipt(self.messages[0].receipt)[0]
+
+    @property
+    def partition(self) -> int:
+        """Partition of the topic."""
+        return self.messages[0].partition
+
+    def below(self, offset: int) -> Stretch | None:
+        """The part of it below `offset`; None if there is none."""
+        messages = [m for m in self.messages if m.offset < offset]
+        if not messages:
+            return None
+        end = self.next_offset if len(messages) == len(self.messages) else offset
+        return replace(self, messages=messages, next_offset=end)
+
+    @property
+    def consumed(self) -> Consumed:
+        """As a produce request says it."""
+        return Consumed(
+            group=self.group,
+            topic=self.topic,
+            partition=self.partition,
+            from_offset=self.from_offset,
+            next_offset=self.next_offset,
+            epoch=self.messages[0].epoch or 0,
+            generation=self.generation,
+        )
+
+
 class Holding:
     """The partitions of one consumer, over all its memberships (terms)."""
 
@@ -57,7 +109,9 @@ class Holding:
         """Acknowledgements made; the number of the newest."""
         self.settled = 0
         """All acknowledgements up to this number are durable or refused."""
-        self._group = group
+        self.group = group
+        self._starts: dict[Place, Assigned] = {}
+        self._consumed_to: dict[Place, int] = {}
         self._version = -1
         self._ready: deque[Message] = deque()
         self._unacked: dict[Place, deque[int]] = {}
@@ -91,6 +145,7 @@ class Holding:
         ]
         self._forget(lost)
         self.assignment = new
+        self._starts = {(a.topic, a.partition): a for a in assignment}
         return lost
 
     def lose_all(self, reason: str) -> list[Lost]:
@@ -125,6 +180,7 @@ class Holding:
             place = (item.topic, item.partition)
             self._lost[place] = item
             self._unacked.pop(place, None)
+            self._consumed_to.pop(place, None)
         if lost:
             gone = {(item.topic, item.partition) for item in lost}
             self._ready = deque(m for m in self._ready if (m.topic, m.partition) not in gone)
@@ -136,7 +192,7 @@ class Holding:
         return Lost(message.topic, message.partition, message.epoch, None, reason)
 
     def _refuse(self, lost: Lost) -> None:
-        self.refusal = self.refusal or lost.error(self._group)
+        self.refusal = self.refusal or lost.error(self.group)
 
     # -- delivery -------------------------------------------------------------------------------
 
@@ -164,6 +220,33 @@ class Holding:
             unacked = self._unacked[place] = deque()
         unacked.append(message.offset)
         return message
+
+    def take_stretch(self, most: int) -> Stretch | None:
+        """The next records, as far as they are of one partition: at most `most`."""
+        messages: list[Message] = []
+        while len(messages) < most and self._ready:
+            if messages and _place(self._ready[0]) != _place(messages[0]):
+                break
+            message = self.next()
+            if message is not None:
+                messages.append(message)
+        if not messages:
+            return None
+        place = _place(messages[0])
+        told = self._starts.get(place)
+        begin = self._consumed_to.get(place)
+        if begin is None:
+            # Not the first record's offset: retention may have removed what was before it.
+            begin = messages[0].offset if told is None or told.start is None else told.start
+        stretch = Stretch(
+            self.group,
+            messages,
+            min(begin, messages[0].offset),
+            messages[-1].offset + 1,
+            0 if told is None else told.generation,
+        )
+        self._consumed_to[place] = stretch.next_offset
+        return stretch
 
     def holds(self, message: Message) -> bool:
         """`message` may still be processed: nobody else has its partition."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lakequeue.client.record import Record
+from lakequeue.wire import parse_receipt
 
 
 class Message(Record):
@@ -26,6 +27,11 @@ class Message(Record):
         self.term = term
         """Counts how often this consumer has joined."""
         self._ack = ack
+
+    @property
+    def topic_id(self) -> str:
+        """Id of this incarnation of the topic."""
+        return parse_receipt(self.receipt)[0]
 
     @property
     def attempt(self) -> int:

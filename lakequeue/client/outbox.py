@@ -78,9 +78,9 @@ class Outgoing:
     error: LakequeueError | None = None
     """Why it was given up; None while it is on its way."""
 
-    def encode(self, own_message_id: bool) -> bytes:
+    def encode(self, own_message_id: bool, own_topic: bool = False) -> bytes:
         """The record's JSON; raises `InvalidRequest` for what JSON cannot hold."""
-        body: dict[str, Any] = {}
+        body: dict[str, Any] = {"topic": self.topic} if own_topic else {}
         if self.key is not None:
             body |= key_value_to_json("key", *to_bytes(self.key))
         body |= key_value_to_json("value", *to_bytes(self.value))
@@ -152,6 +152,11 @@ def timing_of(
     return out or None
 
 
+def body_of(head: dict[str, Any], encoded: Sequence[bytes]) -> bytes:
+    """A produce request: the envelope `head` (not empty), and the encoded records."""
+    return orjson.dumps(head)[:-1] + b',"records":[' + b",".join(encoded) + b"]}"
+
+
 @dataclass(slots=True)
 class Batch:
     """Consecutive records of one topic: what one request carries."""
@@ -159,16 +164,17 @@ class Batch:
     topic: str
     records: list[Outgoing]
 
-    def body(self, producer_id: str, after: int | None) -> bytes:
+    def body(self, producer_id: str, after: int | None, epoch: int | None = None) -> bytes:
         """The request. Equal for every retry but for `after`, which may only have risen."""
         head: dict[str, Any] = {
             "producer_id": producer_id,
             "sequence": self.records[0].sequence,
         }
+        if epoch is not None:
+            head["producer_epoch"] = epoch
         if after is not None:
             head["after"] = after
-        records = b",".join([r.encoded for r in self.records])
-        return orjson.dumps(head)[:-1] + b',"records":[' + records + b"]}"
+        return body_of(head, [r.encoded for r in self.records])
 
     def without(self, index: int) -> list[Batch]:
         """What is before and after record `index`, which is at fault."""
@@ -194,7 +200,9 @@ class Limits:
 class Outbox:
     """The records of one topic that wait to be sent."""
 
-    def __init__(self, topic: str, producer_id: str, limits: Limits) -> None:
+    def __init__(
+        self, topic: str, producer_id: str, limits: Limits, next_sequence: int = 0
+    ) -> None:
         self.topic = topic
         self.closed = False
         self.flushing = False
@@ -202,7 +210,7 @@ class Outbox:
         self._limits = limits
         self._waiting: deque[Outgoing] = deque()
         self._waiting_bytes = 0
-        self._next_sequence = 0
+        self._next_sequence = next_sequence
 
     def __len__(self) -> int:
         return len(self._waiting)

@@ -7,18 +7,19 @@ import contextlib
 import threading
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Self, TypedDict, Unpack
 
 from lakequeue.client import drive, drive_async
+from lakequeue.client.atomic import Atomic
 from lakequeue.client.calls import Nodes
 from lakequeue.client.delivering import Acks, Delivering, OnAck, OnError
 from lakequeue.client.outbox import Delivered, HeadersIn, Limits, Outgoing, timing_of
-from lakequeue.errors import OrderTimeout, Unreachable
-from lakequeue.wire import DEFAULT_INGEST_URL
+from lakequeue.errors import InvalidRequest, OrderTimeout, Unreachable
+from lakequeue.wire import DEFAULT_INGEST_URL, Consumed
 
 
 class ProducerOptions(TypedDict, total=False):
@@ -35,6 +36,10 @@ class ProducerOptions(TypedDict, total=False):
     producer_id: str
     """Record i of a topic gets the message id `producer_id:i`, the same for every retry. Random
     by default, so that a restarted program starts anew; a fixed one needs `message_id`s too."""
+    fence: bool
+    """One instance of `producer_id` at a time: starting this one shuts older ones out, wherever
+    they are, and it goes on where they stopped (`next_sequence`). Needs a `producer_id` that stays
+    the same, named after the producer's task; answers come when the records are ordered."""
     delivery_timeout_s: float
     """A record that is not acknowledged by then is given up; 120."""
     max_buffered_bytes: int
@@ -51,6 +56,13 @@ class _Base:
     """What both producers have in common."""
 
     def __init__(self, urls: str | Sequence[str], options: ProducerOptions) -> None:
+        fence = options.get("fence", False)
+        if fence and not options.get("producer_id"):
+            raise InvalidRequest(
+                "fence needs a producer_id",
+                hint="a name that stays the same when the program starts again",
+                field="producer_id",
+            )
         self._max_block_s = options.get("max_block_s", 60.0)
         self._core = Delivering(
             Nodes(urls),
@@ -67,6 +79,7 @@ class _Base:
             self._ring,
             options.get("on_ack"),
             options.get("on_error"),
+            fence,
         )
 
     def _ring(self) -> None:
@@ -76,6 +89,19 @@ class _Base:
     def producer_id(self) -> str:
         """What message ids are made from."""
         return self._core.producer_id
+
+    @property
+    def epoch(self) -> int | None:
+        """Of a fenceable producer that has begun."""
+        return self._core.epoch
+
+    def next_sequence(self, topic: str) -> int:
+        """Of a fenceable producer, at `init`: 1 + the highest sequence ordered in that topic.
+
+        The first record sent to the topic gets it. Records that earlier instances sent have counted
+        up from 0: those below it are in the log, the others are not and never will be.
+        """
+        return self._core.next_sequences.get(topic, 0)
 
     @property
     def last_stamp(self) -> int | None:
@@ -109,10 +135,22 @@ class Producer(_Base):
         self._bell = drive.Bell(self._core.lock)
         self._http = drive.open_http({}, self._core.nodes.urls)
         self._threads: list[threading.Thread] = []
+        self._beginning = threading.Lock()
 
     def _ring(self) -> None:
         if self._bell is not None:
             self._bell.ring()
+
+    def init(self) -> int:
+        """Begin an epoch of a fenceable producer, and return it; the first `send` does so, too.
+
+        From the return on nothing of an older instance is ordered any more.
+        """
+        with self._beginning:
+            if self._core.epoch is None:
+                assert self._bell is not None  # noqa: S101 - set in __init__
+                drive.run(self._core.begin(), self._http, self._bell)
+        return self._core.epoch or 0
 
     def send(
         self,
@@ -138,6 +176,8 @@ class Producer(_Base):
         record = self._core.prepare(
             topic, value, key, headers, partition, timestamp, message_id, timing
         )
+        if self._core.fence and self._core.epoch is None:
+            self.init()
         handle: Future[Delivered] = Future()
         record.handle = handle
         ledger, size = self._core.ledger, len(record.encoded)
@@ -159,6 +199,41 @@ class Producer(_Base):
                 self._threads.append(thread)
                 thread.start()
         return handle
+
+    def prepare(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        headers: HeadersIn,
+        partition: int | None,
+        timestamp: int | None,
+        message_id: str,
+        timing: Mapping[str, int] | None,
+    ) -> Outgoing:
+        """A record for `produce_whole`: checked, encoded, and not sent."""
+        record = self._core.prepare(
+            topic, value, key, headers, partition, timestamp, message_id, timing
+        )
+        record.encoded = record.encode(own_message_id=True, own_topic=True)
+        return record
+
+    def produce_whole(
+        self, records: Sequence[Outgoing], consumed: Consumed | None = None
+    ) -> list[Delivered]:
+        """Send prepared records in one request, all or none, and wait until they are ordered.
+
+        `atomic` and `Consumer.transform` are the comfortable ways. Raises `ConsumedElsewhere`,
+        `ProducerFenced`, `NotOrdered`; after another error it is not known whether they count.
+        """
+        if self._core.fence and self._core.epoch is None:
+            self.init()
+        assert self._bell is not None  # noqa: S101 - set in __init__
+        return drive.run(self._core.produce_whole(records, consumed), self._http, self._bell)
+
+    def atomic(self) -> Atomic:
+        """Records that become visible together, over topics and partitions; a context manager."""
+        return Atomic(self)
 
     def _wait(self, until: Any, timeout_s: float | None) -> bool:
         assert self._bell is not None  # noqa: S101 - set in __init__
@@ -222,9 +297,17 @@ class AsyncProducer(_Base):
         super().__init__(urls, options)
         self._http = drive_async.open_http({}, self._core.nodes.urls)
         self._tasks: list[asyncio.Task[None]] = []
+        self._beginning = asyncio.Lock()
 
     def _ring(self) -> None:
         self._bell.ring()
+
+    async def init(self) -> int:
+        """As `Producer.init`."""
+        async with self._beginning:
+            if self._core.epoch is None:
+                await drive_async.run(self._core.begin(), self._http, self._bell)
+        return self._core.epoch or 0
 
     async def send(
         self,
@@ -246,6 +329,8 @@ class AsyncProducer(_Base):
         record = self._core.prepare(
             topic, value, key, headers, partition, timestamp, message_id, timing
         )
+        if self._core.fence and self._core.epoch is None:
+            await self.init()
         handle: asyncio.Future[Delivered] = asyncio.get_running_loop().create_future()
         # Whoever does not await it learns of an error from on_error, flush or unacked.
         handle.add_done_callback(lambda f: f.cancelled() or f.exception())

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from coordination.bells import Bell
 from queue_tables.root import QueueRoot
 from tests.support.order_process import Orderer
 
@@ -13,8 +14,8 @@ _PAUSE_S = 0.01
 
 
 @contextmanager
-def ordering(root: QueueRoot, epoch: int = 1) -> Iterator[None]:
-    """Order whatever comes into the inbox; the end of the block finishes the batch under way.
+def ordering(root: QueueRoot, epoch: int = 1, bell: Bell | None = None) -> Iterator[None]:
+    """Order whatever comes into the inbox, and ring; the end of the block finishes a batch.
 
     An error of the order job is raised at the end of the block.
     """
@@ -25,7 +26,8 @@ def ordering(root: QueueRoot, epoch: int = 1) -> Iterator[None]:
         try:
             orderer = Orderer(root, epoch)
             while not stop.wait(_PAUSE_S):
-                orderer.drain()
+                if orderer.drain() and bell is not None:
+                    bell.ring(orderer.state.log.version)
         except BaseException as error:  # noqa: BLE001 -- raised in the test's thread
             errors.append(error)
 

@@ -16,8 +16,10 @@ from queue_tables.parquet import read_data_file
 from queue_tables.root import QueueRoot
 from queue_tables.table import TableLog
 from tests.support.consumer_node import node, own_queue, queue, start_node
+from tests.support.small_cluster import cluster
+from tests.support.zookeeper import wait_for
 
-__all__ = ["node", "own_queue", "queue", "start_node"]
+__all__ = ["cluster", "node", "own_queue", "queue", "start_node"]
 
 HERE = Path(__file__).parents[3]
 
@@ -78,6 +80,10 @@ class IngestProcess:
             for add in TableLog(root.store, path).open().files:
                 rows += read_data_file(root.store, path, add).to_pylist()
         return sorted(rows, key=lambda r: (r["stamp"], r["row"]))
+
+    def wait_for_inbox(self, rows: int) -> None:
+        """Until so many records are there."""
+        wait_for(lambda: len(self.inbox()) >= rows)
 
 
 @pytest.fixture

@@ -214,3 +214,74 @@ def test_a_message_reads_as_it_was_sent() -> None:
     assert message.headers == [("h", b"1"), ("h", b"\xff")]
     assert message.header("h") == b"\xff"
     assert message.time.isoformat() == "1970-01-01T00:00:01+00:00"
+
+
+def stretches(held: Holding, most: int = 100) -> list[tuple[int, int, int, int]]:
+    """(partition, records, from, next) of all that is ready."""
+    out = []
+    while (stretch := held.take_stretch(most)) is not None:
+        out.append(
+            (stretch.partition, len(stretch.messages), stretch.from_offset, stretch.next_offset)
+        )
+    return out
+
+
+def began(*starts: int, epoch: int = 1) -> list[Assigned]:
+    return [
+        Assigned(topic="orders", partition=p, epoch=epoch, generation=4, start=s)
+        for p, s in enumerate(starts)
+    ]
+
+
+def test_stretches_are_of_one_partition_and_follow_one_another() -> None:
+    held = Holding("billing")
+    held.joined(1, began(5, 0))
+    held.received([*raws(0, 5, 6, 7), *raws(1, 0, 1), *raws(0, 8)], no_ack)
+    assert stretches(held, 2) == [(0, 2, 5, 7), (0, 1, 7, 8), (1, 2, 0, 2), (0, 1, 8, 9)]
+
+
+def test_a_stretch_begins_where_the_ownership_did_though_records_before_it_are_gone() -> None:
+    held = Holding("billing")
+    held.joined(1, began(5))
+    held.received(raws(0, 50, 51), no_ack)
+    stretch = held.take_stretch(10)
+    assert stretch is not None
+    said = stretch.consumed
+    assert (said.group, said.topic, said.partition) == ("billing", "orders", 0)
+    assert (said.from_offset, said.next_offset) == (5, 52)
+    assert (said.epoch, said.generation, stretch.topic_id) == (1, 4, "id")
+    # A gap within what is owned is consumed with what comes after it.
+    held.received(raws(0, 60), no_ack)
+    assert stretches(held) == [(0, 1, 52, 61)]
+
+
+def test_after_a_new_ownership_stretches_begin_where_that_did() -> None:
+    held = Holding("billing")
+    held.joined(1, began(5))
+    held.received(raws(0, 5, 6), no_ack)
+    assert stretches(held) == [(0, 2, 5, 7)]
+    held.assigned(2, began(6, epoch=2))
+    held.received(raws(0, 6, 7), no_ack)
+    assert stretches(held) == [(0, 2, 6, 8)]
+    held.lose_all("a round failed")
+    held.joined(1, began(8, epoch=3))
+    held.received(raws(0, 8), no_ack)
+    assert stretches(held) == [(0, 1, 8, 9)]
+
+
+def test_a_service_that_does_not_say_where_it_began_is_believed_by_its_first_record() -> None:
+    held = holding(1)
+    held.received(raws(0, 3, 4), no_ack)
+    assert stretches(held) == [(0, 2, 3, 5)]
+
+
+def test_a_stretch_may_be_cut_short() -> None:
+    held = Holding("billing")
+    held.joined(1, began(5))
+    held.received(raws(0, 6, 7, 9), no_ack)
+    stretch = held.take_stretch(10)
+    assert stretch is not None
+    cut = {end: stretch.below(end) for end in (5, 6, 8, 9, 10, 99)}
+    assert cut[5] is cut[6] is None
+    ends = {e: (len(s.messages), s.from_offset, s.next_offset) for e, s in cut.items() if s}
+    assert ends == {8: (2, 5, 8), 9: (2, 5, 9), 10: (3, 5, 10), 99: (3, 5, 10)}

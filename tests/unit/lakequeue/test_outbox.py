@@ -1,9 +1,11 @@
 """Batches of a producer: order, limits, message ids, lingering."""
 
+from datetime import UTC, datetime
+
 import orjson
 import pytest
 
-from lakequeue.client.outbox import Ledger, Limits, Outbox, Outgoing
+from lakequeue.client.outbox import Ledger, Limits, Outbox, Outgoing, timing_of
 from lakequeue.errors import InvalidRequest, Overloaded, TooLarge
 
 
@@ -108,3 +110,38 @@ def test_the_ledger_bounds_bytes_and_keeps_what_was_given_up() -> None:
     ledger.settle(records[1], None)
     assert ledger.unacked() == [records[0]]
     assert (ledger.bytes, ledger.first_error) == (0, error)
+
+
+def test_a_fenceable_producer_goes_on_at_its_next_sequence_and_says_its_epoch() -> None:
+    box = Outbox("orders", "p1", Limits(), next_sequence=42)
+    add(box, "v")
+    body = orjson.loads(box.take().body("p1", None, 7))
+    assert (body["sequence"], body["producer_epoch"]) == (42, 7)
+
+
+def test_delays_and_times_to_live_become_whole_milliseconds() -> None:
+    assert timing_of(None, None, None) is None
+    assert timing_of(0.0004, None, 0.0011) == {"delay_ms": 1, "ttl_ms": 2}
+    assert timing_of(0, None, None) == {"delay_ms": 0}
+    at = datetime(2013, 1, 31, 7, tzinfo=UTC)
+    assert timing_of(None, at, 60) == {"deliver_at": 1_359_615_600_000_000, "ttl_ms": 60_000}
+    assert timing_of(None, 5, None) == {"deliver_at": 5}
+
+
+@pytest.mark.parametrize(
+    ("delay_s", "deliver_at", "ttl_s", "field"),
+    [
+        (-1, None, None, "delay_s"),
+        (1e12, None, None, "delay_s"),
+        (1, 5, None, "delay_s"),
+        (None, datetime(2013, 1, 31), None, "deliver_at"),  # noqa: DTZ001 -- what is refused
+        (None, None, 0, "ttl_s"),
+        (None, None, 1e12, "ttl_s"),
+    ],
+)
+def test_an_absurd_delay_or_time_to_live_is_refused_naming_the_field(
+    delay_s: float | None, deliver_at: datetime | int | None, ttl_s: float | None, field: str
+) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        timing_of(delay_s, deliver_at, ttl_s)
+    assert refused.value.extra["field"] == field

@@ -1,0 +1,201 @@
+"""Redrive: dead records go back to the topic they died in, each exactly once.
+
+It is a consumer of the dead-letter topic, in the group `redrive.<topic>`, that produces back with
+what it consumed (`lakequeue.client.transform`). So it may be killed and started again at any point,
+and two may run at once: each dead record is taken once, without any window. A dead record that is
+not wanted now (by its headers or time), or whose topic is gone, is put behind the others in the
+dead-letter topic, in the same request: it waits there for the next redrive.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from lakequeue.client.admin import Admin
+from lakequeue.client.consumer import Consumer
+from lakequeue.client.message import Message
+from lakequeue.client.producer import Producer
+from lakequeue.client.transform import Transform
+from lakequeue.errors import InvalidRequest, UnknownGroup
+from lakequeue.records import checked_name
+from lakequeue.wire import (
+    DEAD_PARTITION,
+    DEAD_PREFIX,
+    DEAD_TOPIC,
+    DEFAULT_CONSUMER_URL,
+    DEFAULT_INGEST_URL,
+    redrive_id,
+)
+
+_BATCH = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which dead records go back: those that pass all of it. Times are microseconds since 1970."""
+
+    headers: Mapping[str, str] | None = None
+    """Each header must be there with this text: `lakequeue.dead.reason`, or one of its own."""
+    since: int | None = None
+    """The record's own time is not before this."""
+    until: int | None = None
+    """… and before this."""
+
+    def takes(self, headers: Sequence[tuple[str, bytes | None]], timestamp: int) -> bool:
+        """Whether a record goes back. Pure."""
+        if self.since is not None and timestamp < self.since:
+            return False
+        if self.until is not None and timestamp >= self.until:
+            return False
+        found = {(name, value) for name, value in headers}
+        return all((n, v.encode()) in found for n, v in (self.headers or {}).items())
+
+
+@dataclass(frozen=True, slots=True)
+class Redriven:
+    """How far a redrive is."""
+
+    redriven: int = 0
+    """Sent back."""
+    kept: int = 0
+    """Not wanted: put behind the others."""
+    homeless: int = 0
+    """No topic to go back to: put behind the others."""
+
+    @property
+    def looked_at(self) -> int:
+        """Dead records seen."""
+        return self.redriven + self.kept + self.homeless
+
+
+def group_of(topic: str) -> str:
+    """The group that consumes a dead-letter topic for its redrive."""
+    return f"redrive.{topic}"
+
+
+def redrive(
+    topic: str,
+    *,
+    urls: str | Sequence[str] = DEFAULT_INGEST_URL,
+    consumer_urls: str | Sequence[str] = DEFAULT_CONSUMER_URL,
+    wanted: Wanted | None = None,
+    rate: float | None = None,
+    on_progress: Callable[[Redriven], None] | None = None,
+    session_timeout_ms: int = 10_000,
+) -> Redriven:
+    """Send the dead records of `topic` back, all that are there now or those `wanted`; how many.
+
+    `rate`: at most so many a second. Blocks until it is done; started again after a crash it goes
+    on where it was. Raises `UnknownTopic`, and what consuming and producing raise.
+    """
+    if rate is not None and rate <= 0:
+        raise InvalidRequest(f"rate {rate} is not above 0", hint="records a second", field="rate")
+    wanted = wanted or Wanted()
+    with Admin(urls, consumer_urls) as admin:
+        admin.topic(checked_name(topic, "topic"))
+        # A look at where the topic ends, for a group that does not exist: ours may have members.
+        look = admin.seek(f"look-{uuid.uuid4().hex}", "latest", topics=[topic], dry_run=True)
+        ends = {move.partition: move.to_offset for move in look.partitions}
+        homes = _Homes(admin, topic)
+        done = Redriven()
+        with (
+            Consumer(
+                topic,
+                group_of(topic),
+                urls=consumer_urls,
+                session_timeout_ms=session_timeout_ms,
+            ) as consumer,
+            Producer(urls) as producer,
+        ):
+            most = _BATCH if rate is None else max(1, min(_BATCH, int(rate)))
+            while True:
+                began = time.monotonic()
+                with consumer.transform(producer, timeout_s=0.5, max_records=most) as tx:
+                    if tx.messages:
+                        # What is behind was put there by us, or has died since.
+                        tx.end_at(ends.get(tx.messages[0].partition, 0))
+                    seen = _send(tx, wanted, homes)
+                if tx.counted:
+                    done = Redriven(
+                        done.redriven + seen.redriven,
+                        done.kept + seen.kept,
+                        done.homeless + seen.homeless,
+                    )
+                    if on_progress is not None:
+                        on_progress(done)
+                    if rate is not None:
+                        time.sleep(max(0.0, began + seen.looked_at / rate - time.monotonic()))
+                elif not tx.messages and _reached(admin, topic, ends):
+                    return done
+
+
+def _send(tx: Transform, wanted: Wanted, homes: _Homes) -> Redriven:
+    """What becomes of each dead record of a round."""
+    seen = Redriven()
+    for message in tx.messages:
+        headers = message.headers
+        home = homes.of(headers)
+        if not wanted.takes(headers, message.timestamp):
+            seen = replace(seen, kept=seen.kept + 1)
+        elif home is None:
+            seen = replace(seen, homeless=seen.homeless + 1)
+        else:
+            seen = replace(seen, redriven=seen.redriven + 1)
+            rest = [(n, v) for n, v in headers if not n.startswith(DEAD_PREFIX)]
+            _copy(tx, message, home[0], home[1], rest)
+            continue
+        _copy(tx, message, message.topic, message.partition, headers)
+    return seen
+
+
+def _copy(
+    tx: Transform,
+    message: Message,
+    topic: str,
+    partition: int | None,
+    headers: list[tuple[str, bytes | None]],
+) -> None:
+    tx.send(
+        message.value,
+        message.key,
+        topic=topic,
+        partition=partition,
+        headers=headers,
+        timestamp=message.timestamp,
+        message_id=redrive_id(message.topic_id, message.partition, message.offset),
+    )
+
+
+class _Homes:
+    """Where dead records came from, as far as that still exists."""
+
+    def __init__(self, admin: Admin, topic: str) -> None:
+        self._partitions: dict[str, int] = {t.topic: t.partitions for t in admin.topics()}
+        del self._partitions[topic]
+
+    def of(self, headers: Sequence[tuple[str, bytes | None]]) -> tuple[str, int | None] | None:
+        """(topic, partition) that a dead record goes back to; partition None: by its key."""
+        said = dict(headers)
+        topic = (said.get(DEAD_TOPIC) or b"").decode(errors="replace")
+        count = self._partitions.get(topic)
+        if count is None:
+            return None
+        text = (said.get(DEAD_PARTITION) or b"").decode(errors="replace")
+        known = text.isascii() and text.isdigit() and int(text) < count
+        return topic, int(text) if known else None
+
+
+def _reached(admin: Admin, topic: str, ends: dict[int, int]) -> bool:
+    """Whether the group has gone through all that was there at the start."""
+    if not any(ends.values()):
+        return True
+    try:
+        described: Any = admin.group(group_of(topic))
+    except UnknownGroup:
+        return False
+    at = {p.partition: p.committed_offset or 0 for p in described.partitions}
+    return all(at.get(partition, 0) >= end for partition, end in ends.items())

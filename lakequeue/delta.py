@@ -1,0 +1,204 @@
+"""Exactly-once effects in a Delta table: the result and how far it goes, in one commit of delta-rs.
+
+Each commit carries the `txn` `lakequeue/<group>/<topic_id>/<partition>` = next offset. That mark in
+the result table is the start position, whatever the group has committed: it must equal the first
+offset of what is written, on the very handle that commits, and delta-rs refuses a commit from a
+handle that has not seen another's of the same app id. So of two consumers of the same records one
+writes, and after a crash at any point nothing is written twice and nothing is left out.
+
+Needs `pip install 'lakequeue[delta]'`. Merges, deletes and overwrites work as appends do.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import deltalake
+import pyarrow as pa
+from deltalake.exceptions import DeltaError
+
+from lakequeue.client.holding import Stretch
+from lakequeue.client.message import Message
+from lakequeue.errors import InvalidRequest, ResultBehind
+from lakequeue.steps import Step, reach
+
+if TYPE_CHECKING:
+    from lakequeue.client.consumer import Consumer
+
+_log = logging.getLogger("lakequeue.delta")
+
+
+ResultTable = deltalake.DeltaTable | str
+"""A handle, or where the table is."""
+
+
+class Resume(NamedTuple):
+    """What of the offsets `from_offset` … `next_offset - 1` is to be written."""
+
+    from_offset: int
+    """Where to begin; `next_offset` when all of it is in the table."""
+    gap: int
+    """Offsets between what the table has and `from_offset` that nobody wrote."""
+
+
+def resume(done: int | None, from_offset: int, next_offset: int) -> Resume:
+    """Compare what was delivered with the mark of the result table (None: it has none). Pure."""
+    if done is None:
+        return Resume(from_offset, 0)
+    return Resume(min(max(done, from_offset), next_offset), max(0, from_offset - done))
+
+
+def app_id(group: str, topic_id: str, partition: int) -> str:
+    """Name of the mark in the result table."""
+    return f"lakequeue/{group}/{topic_id}/{partition}"
+
+
+class Transaction:
+    """One round: the next records of one partition, and one commit to the result table.
+
+    Within the `with` block either `append` rows, or run one operation of your own on `table` with
+    `commit_properties` (a merge, say); the end of the block commits and checks. With neither, only
+    the position is committed. If it raises, the consumer joins its group again and goes on where
+    the table ends.
+    """
+
+    def __init__(
+        self,
+        consumer: Consumer,
+        table: ResultTable,
+        timeout_s: float,
+        max_records: int,
+        skip_gap: bool,
+    ) -> None:
+        self._consumer = consumer
+        self.table = deltalake.DeltaTable(table) if isinstance(table, str) else table
+        """The handle that commits."""
+        self._timeout_s = timeout_s
+        self._max_records = max_records
+        self._skip_gap = skip_gap
+        self._stretch: Stretch | None = None
+        self._app_id = ""
+        self._from = 0
+        self._rows: list[Any] = []
+        self._handed_out = False
+        self.counted = False
+        """The result of these records is in the table. False after the block: another consumer has
+        written them, or there were none."""
+
+    @property
+    def messages(self) -> list[Message]:
+        """The records whose result is to be written; none came in time if it is empty. They are
+        acknowledged by the end of the block."""
+        if self._stretch is None:
+            return []
+        return [m for m in self._stretch.messages if m.offset >= self._from]
+
+    def append(self, rows: Any) -> None:
+        """Rows for the result table: an Arrow table, or anything that Arrow makes one of."""
+        self._rows.append(rows)
+
+    @property
+    def commit_properties(self) -> deltalake.CommitProperties:
+        """For the one operation of your own that writes the result: it carries the position."""
+        self._handed_out = True
+        return self._properties()
+
+    def _properties(self) -> deltalake.CommitProperties:
+        if self._stretch is None:
+            raise InvalidRequest("there are no records in this round", hint="look at .messages")
+        mark = deltalake.Transaction(self._app_id, self._stretch.next_offset)
+        return deltalake.CommitProperties(app_transactions=[mark])
+
+    # -- the protocol -----------------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        deadline = time.monotonic() + self._timeout_s
+        while True:
+            left = max(0.0, deadline - time.monotonic())
+            stretch = self._consumer.take(left, self._max_records)
+            if stretch is None:
+                return self
+            self._app_id = app_id(stretch.group, stretch.topic_id, stretch.partition)
+            done = self._done()
+            found = resume(done, stretch.from_offset, stretch.next_offset)
+            if found.gap and not self._skip_gap:
+                self._consumer.rejoin("the result table is behind")
+                raise ResultBehind(
+                    f"the table has {stretch.topic}/{stretch.partition} up to offset {done}, and "
+                    f"group {stretch.group} goes on at {stretch.from_offset}",
+                    hint=f"seek the group to {done}, or leave the {found.gap} out: skip_gap=True",
+                    done=done,
+                    from_offset=stretch.from_offset,
+                )
+            if found.from_offset < stretch.next_offset:
+                self._stretch, self._from = stretch, found.from_offset
+                reach(Step.EFFECT_TAKEN)
+                return self
+            # All of it is written: the last round had no time to say so.
+            stretch.messages[-1].ack(commit_through=True)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        stretch = self._stretch
+        if stretch is None:
+            return
+        if error is not None:
+            self._consumer.rejoin(f"a transaction failed: {error!r}")
+            return
+        before = self._from
+        try:
+            self._commit(stretch, before)
+        except BaseException as failed:
+            # The outcome is what the table says, whatever the error.
+            done = self._done()
+            if done != stretch.next_offset:
+                self._consumer.rejoin(f"a transaction failed: {failed!r}")
+                if done is None or done <= before or not isinstance(failed, DeltaError):
+                    raise
+                _log.info("%s is at %s: another consumer has written", self._app_id, done)
+                return
+        self.counted = True
+        reach(Step.EFFECT_COMMITTED)
+        stretch.messages[-1].ack(commit_through=True)
+        reach(Step.EFFECT_ACKED)
+
+    def _commit(self, stretch: Stretch, before: int) -> None:
+        if self._handed_out:
+            done = self._done()
+            if done != stretch.next_offset:
+                raise InvalidRequest(
+                    f"{self._app_id} is at {done} after the block, not at {stretch.next_offset}",
+                    hint="run the operation with commit_properties=tx.commit_properties",
+                )
+            return
+        # From one handle and without a refresh in between: look, then commit.
+        done = self._done()
+        if done is not None and done > before:
+            raise DeltaError(f"{self._app_id} is at {done}, not at {before}")
+        if self._rows:
+            deltalake.write_deltalake(
+                self.table, _joined(self._rows), mode="append", commit_properties=self._properties()
+            )
+        else:
+            self.table.create_write_transaction(
+                [], "append", self.table.schema(), commit_properties=self._properties()
+            )
+
+    def _done(self) -> int | None:
+        self.table.update_incremental()
+        return self.table.transaction_version(self._app_id)
+
+
+def _joined(rows: list[Any]) -> Any:
+    if len(rows) == 1:
+        return rows[0]
+    tables = [r if isinstance(r, pa.Table) else pa.table(r) for r in rows]
+    # A part without rows may not know its types.
+    return pa.concat_tables(tables, promote_options="default")

@@ -1,0 +1,126 @@
+"""Exactly-once effects in a Delta table, with real nodes and a consumer killed at each step."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import deltalake
+import pyarrow as pa
+import pytest
+
+from lakequeue import Admin, Consumer
+from lakequeue.errors import InvalidRequest, ResultBehind
+from lakequeue.steps import Step
+from tests.support.small_cluster import COUNT, Cluster
+from tests.support.zookeeper import wait_for
+
+pytestmark = pytest.mark.timeout(400)
+STEPS = [step for step in Step if step.startswith("effect.")]
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> str:
+    """An empty result table."""
+    uri = str(tmp_path / "result")
+    deltalake.DeltaTable.create(uri, pa.schema([pa.field("n", pa.int64())]))
+    return uri
+
+
+def rows(table: str) -> list[int]:
+    numbers: list[int] = deltalake.DeltaTable(table).to_pyarrow_table()["n"].to_pylist()
+    return sorted(numbers)
+
+
+def start(cluster: Cluster, table: str, *args: str) -> None:
+    cluster.start("effect_process", "--consumer", cluster.node.url, "--table", table, *args)
+
+
+def wait_written(table: str, count: int) -> None:
+    wait_for(lambda: len(rows(table)) >= count, f"{count} rows", 120)
+
+
+@pytest.mark.parametrize("extra", [(), ("--merge",)], ids=["append", "merge"])
+@pytest.mark.parametrize("step", STEPS)
+def test_killed_at_a_step_each_record_is_in_the_table_once(
+    cluster: Cluster, table: str, step: Step, extra: tuple[str, ...]
+) -> None:
+    start(cluster, table, "--crash-at", f"{step}:2", *extra)
+    assert cluster.processes[0].wait(120) == -signal.SIGKILL
+    start(cluster, table, *extra)
+    wait_written(table, COUNT)
+    wait_for(lambda: cluster.committed("report") == COUNT, "the group knows", 60)
+    cluster.end_processes()
+    assert rows(table) == list(range(COUNT))
+
+
+def test_a_frozen_consumer_that_wakes_up_writes_nothing_twice(cluster: Cluster, table: str) -> None:
+    start(cluster, table, "--crash-at", "effect.taken:2:stop")
+    old = cluster.processes[0]
+    assert old.stdout is not None
+    old.stdout.readline()
+    start(cluster, table)
+    wait_written(table, COUNT)
+    old.send_signal(signal.SIGCONT)
+    cluster.produce(COUNT, COUNT + 20)
+    wait_written(table, COUNT + 20)
+    wait_for(lambda: cluster.committed("report") == COUNT + 20, "the group knows", 60)
+    cluster.end_processes()
+    assert rows(table) == list(range(COUNT + 20))
+
+
+def test_what_the_table_has_wins_over_what_the_group_has(cluster: Cluster, table: str) -> None:
+    def drain(expected: int) -> None:
+        with Consumer("in", "g", urls=cluster.node.url) as consumer:
+            while len(rows(table)) < expected:
+                with consumer.transaction(table) as tx:
+                    if tx.messages:
+                        tx.append(pa.table({"n": [m.value for m in tx.messages[:2]]}))
+                        tx.append(pa.table({"n": [m.value for m in tx.messages[2:]]}))
+            consumer.commit()
+
+    drain(COUNT)
+    with Admin(cluster.ingest_url, cluster.node.url) as admin:
+        admin.seek("g", "earliest")
+    cluster.produce(COUNT, COUNT + 2)
+    drain(COUNT + 2)
+    assert rows(table) == list(range(COUNT + 2))
+
+
+def test_a_table_that_is_behind_is_an_error_with_the_numbers(cluster: Cluster, table: str) -> None:
+    with Consumer("in", "g", urls=cluster.node.url) as consumer:
+        written = False
+        while not written:
+            with consumer.transaction(table, max_records=5) as tx:
+                tx.append(pa.table({"n": [m.value for m in tx.messages]}))
+            written = tx.counted
+        while cluster.committed("g") < COUNT:
+            for message in consumer.poll():
+                message.ack()
+            consumer.commit()
+    cluster.produce(COUNT, COUNT + 4)
+
+    def rounds_until_gap(consumer: Consumer) -> None:
+        while True:
+            with consumer.transaction(table):
+                pass
+
+    with Consumer("in", "g", urls=cluster.node.url) as consumer:
+        with pytest.raises(ResultBehind, match="up to offset 5") as behind:
+            rounds_until_gap(consumer)
+        assert (behind.value.extra["done"], behind.value.extra["from_offset"]) == (5, COUNT // 2)
+        with consumer.transaction(table, timeout_s=60, skip_gap=True) as tx:
+            assert [m.offset for m in tx.messages] == [30, 31]
+
+
+def test_an_operation_without_the_position_is_an_error(cluster: Cluster, table: str) -> None:
+    def forgetful(consumer: Consumer) -> None:
+        with consumer.transaction(table, timeout_s=60) as tx:
+            assert tx.commit_properties.app_transactions
+            deltalake.write_deltalake(tx.table, pa.table({"n": [1]}), mode="append")
+
+    with (
+        Consumer("in", "g", urls=cluster.node.url) as consumer,
+        pytest.raises(InvalidRequest, match="after the block"),
+    ):
+        forgetful(consumer)

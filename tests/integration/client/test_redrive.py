@@ -1,0 +1,103 @@
+"""Redrive with real nodes: killed at each step, chosen by headers and time, at a rate."""
+
+from __future__ import annotations
+
+import signal
+import time
+from typing import Any
+
+import pytest
+
+from lakequeue import Admin, Producer, Wanted
+from lakequeue.errors import InvalidRequest, UnknownTopic
+from lakequeue.steps import Step
+from lakequeue.wire import DEAD_PARTITION, DEAD_REASON, DEAD_TOPIC
+from tests.support.order_truth import judge, log_rows
+from tests.support.small_cluster import Cluster
+
+pytestmark = pytest.mark.timeout(400)
+STEPS = [step for step in Step if step.startswith("transform.")]
+DLQ = "in.dlq"
+DEAD = 40
+START = 1_600_000_000_000_000
+
+
+@pytest.fixture
+def dead(cluster: Cluster) -> Cluster:
+    """DEAD records of `in` in its dead-letter topic: values from 1000, every fourth expired."""
+    cluster.ingest.create(DLQ, partitions=2)
+    with Producer(cluster.ingest_url, acks="ordered") as producer:
+        for n in range(DEAD):
+            headers = {
+                DEAD_TOPIC: "in",
+                DEAD_PARTITION: str(n % 2),
+                DEAD_REASON: "expired" if n % 4 == 0 else "max_attempts",
+                "mine": "kept",
+            }
+            producer.send(
+                DLQ, 1000 + n, partition=n % 2, headers=headers, timestamp=START + n, key=f"k{n}"
+            )
+    return cluster
+
+
+def back(cluster: Cluster) -> list[dict[str, Any]]:
+    """What was sent back, in the order of the values."""
+    rows = [r for r in log_rows(cluster.queue.root) if r["topic"] == "in"]
+    return sorted((r for r in rows if int(r["value"]) >= 1000), key=lambda r: int(r["value"]))
+
+
+def admin(cluster: Cluster) -> Admin:
+    return Admin(cluster.ingest_url, cluster.node.url)
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_killed_at_a_step_each_dead_record_comes_back_once(dead: Cluster, step: Step) -> None:
+    urls = ("--url", dead.ingest_url, "--consumer-url", dead.node.url)
+    only = ("-H", f"{DEAD_REASON}=max_attempts")
+    killed = dead.start("redrive_process", "--crash-at", f"{step}:1", DLQ, *urls, *only)
+    assert killed.wait(120) == -signal.SIGKILL
+    again = dead.start("redrive_process", "--crash-at", "", DLQ, *urls, *only)
+    assert again.wait(120) == 0
+    assert [int(r["value"]) - 1000 for r in back(dead)] == [n for n in range(DEAD) if n % 4]
+    # What was not wanted then is there for the next one, which takes the rest and nothing twice.
+    rest = dead.start("redrive_process", "--crash-at", "", DLQ, *urls, "--json")
+    assert rest.wait(120) == 0
+    rows = back(dead)
+    assert [int(r["value"]) - 1000 for r in rows] == list(range(DEAD))
+    for n, row in enumerate(rows):
+        assert (row["partition"], row["key"]) == (n % 2, f"k{n}".encode())
+        assert row["headers"] == [{"key": "mine", "value": b"kept"}]
+    judge(dead.queue.root)
+
+
+def test_chosen_by_time_and_at_a_rate(dead: Cluster) -> None:
+    with admin(dead) as client:
+        began = time.monotonic()
+        done = client.redrive(DLQ, wanted=Wanted(since=START + 10, until=START + 20), rate=20)
+        took_s = time.monotonic() - began
+        assert (done.redriven, done.kept, done.homeless) == (10, DEAD - 10, 0)
+        assert took_s >= DEAD / 20
+        assert [int(r["value"]) - 1000 for r in back(dead)] == list(range(10, 20))
+        nothing = client.redrive(DLQ, wanted=Wanted({"mine": "other"}))
+        assert (nothing.redriven, nothing.kept) == (0, DEAD - 10)
+        assert client.redrive(DLQ).redriven == DEAD - 10
+        assert client.redrive(DLQ).looked_at == 0
+    assert [int(r["value"]) - 1000 for r in back(dead)] == list(range(DEAD))
+
+
+def test_without_a_topic_to_go_back_to_it_stays(dead: Cluster) -> None:
+    with admin(dead) as client:
+        client.delete_topic("in")
+        done = client.redrive(DLQ)
+        assert (done.redriven, done.kept, done.homeless) == (0, 0, DEAD)
+        client.create_topic("in", partitions=1)
+        assert client.redrive(DLQ).redriven == DEAD
+    assert len(back(dead)) == DEAD
+
+
+def test_bad_redrives_are_refused(dead: Cluster) -> None:
+    with admin(dead) as client:
+        with pytest.raises(UnknownTopic):
+            client.redrive("nowhere")
+        with pytest.raises(InvalidRequest, match="rate"):
+            client.redrive(DLQ, rate=0)
