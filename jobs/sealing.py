@@ -14,7 +14,7 @@ from lakequeue.clock import boot_seconds
 from lakequeue.errors import LakequeueError
 from lakequeue.records import ShardName, Stamp
 from queue_tables.root import QueueRoot, ShardKind
-from queue_tables.shards import SEALED, STAMP_TXN, node_of, seal_shard
+from queue_tables.shards import QUIET, SEALED, STAMP_TXN, node_of, seal_shard
 from queue_tables.table import TableLog
 
 log = structlog.get_logger("sealing")
@@ -50,6 +50,8 @@ class Sealer:
     def look(self, live_nodes: Collection[str], done: Mapping[ShardName, Stamp]) -> None:
         """Seal what is abandoned, quiet for `QUIET_S`, and done to its end (`done`).
 
+        A shard's own word on how long its owner may be quiet (`QUIET`) goes before.
+
         Not at once: a shard exists a moment before its owner is registered, and an ingest node
         may run without ZooKeeper. One that goes on committing is left alone.
         """
@@ -75,7 +77,7 @@ class Sealer:
         since, stamp = self._suspected.setdefault(shard, (now, newest))
         if newest != stamp:
             self._suspected[shard] = (now, newest)
-        elif newest <= done and now - since >= QUIET_S:
+        elif newest <= done and now - since >= float(table.configuration.get(QUIET, QUIET_S)):
             seal_shard(self._root, self._kind, shard)
             self.sealed.add(shard)
             log.info("sealed", kind=self._kind, shard=shard)

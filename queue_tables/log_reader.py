@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from lakequeue.clock import Micros
 from lakequeue.errors import CorruptTable, OffsetOutOfRange, TailLost
 from lakequeue.records import Offset, Partition, TopicId, Version
-from queue_tables.delta_log import Commit
+from queue_tables.delta_log import Add, Commit
 from queue_tables.log_index import LogIndex, PartitionKey, Span
 from queue_tables.root import QueueRoot
 from queue_tables.schemas import LOG
@@ -166,6 +166,26 @@ class LogReader:
             if found >= 0:
                 return Offset(times.column("offset")[found].as_py())
         return self.end_offset(topic_id, partition)
+
+    def spans(
+        self, topic_id: TopicId, partition: Partition, start: Offset, end: Offset
+    ) -> list[Span]:
+        """Where the records [start, end) are, in the order of offsets, as of the last refresh.
+
+        The first and the last span may reach beyond. Raises `OffsetOutOfRange` for an offset
+        below retention.
+        """
+        key = PartitionKey(topic_id, partition)
+        found: list[Span] = []
+        at = int(start)
+        while at < end:
+            found.append(self._locate(key, at))
+            at = found[-1].last + 1
+        return found
+
+    def file(self, path: str) -> Add:
+        """A file of the log, as of the last refresh. Raises `KeyError`."""
+        return self._table.files[path]
 
     # -- one piece --------------------------------------------------------------------------------
 

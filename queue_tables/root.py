@@ -44,10 +44,7 @@ class QueueRoot:
     def over(cls, store: Store, create: bool = True) -> QueueRoot:
         """The same, over a store that is open already."""
         if not create and not store.exists(_FORMAT_PATH):
-            raise RootUnusable(
-                f"there is no queue at {store.uri}",
-                hint="give the root of an existing one, or start one there: lakequeue up --root",
-            )
+            raise _no_queue(store)
         probe_storage(store)
         queue_id = _read_format(store)
         for table in TABLES.values():
@@ -55,6 +52,17 @@ class QueueRoot:
                 create_table(store, table.name, table, dict(table.properties))
                 verify_schema(TableLog(store, table.name, keep_files=False).open(), table)
         return cls(store, queue_id)
+
+    @classmethod
+    def existing(cls, uri: str) -> QueueRoot:
+        """For who only reads, or appends to a shard of its own: no probe, nothing is created.
+
+        Raises `RootUnusable` if there is no queue, `NewerFormat`.
+        """
+        store = open_store(uri)
+        if not store.exists(_FORMAT_PATH):
+            raise _no_queue(store)
+        return cls(store, _read_format(store))
 
     def shards(self, kind: ShardKind) -> list[ShardName]:
         """The shards that exist, sealed ones included, sorted by name."""
@@ -67,6 +75,13 @@ class QueueRoot:
     def _is_table(self, path: str) -> bool:
         # A folder without a commit is a shard whose creation is under way, or never finished.
         return bool(self.store.names(f"{path}/_delta_log"))
+
+
+def _no_queue(store: Store) -> RootUnusable:
+    return RootUnusable(
+        f"there is no queue at {store.uri}",
+        hint="give the root of an existing one, or start one there: lakequeue up --root",
+    )
 
 
 def probe_storage(store: Store) -> None:

@@ -35,6 +35,11 @@ from queue_tables.tail import commit_versions
 Fence = tuple[str, str, int, int]
 """(group, topic_id, partition, epoch): facts of that partition below `epoch` are refused."""
 SEALED = "lakequeue.sealed"
+QUIET = "lakequeue.quiet_s"
+"""Table property: seconds that the owner may be quiet before it is taken for gone.
+
+For owners that register nowhere: a Spark query that runs once an hour is not gone.
+"""
 GROUP_TXN = "group"
 STAMP_TXN = "stamp"
 FENCE_TXN = "fence"
@@ -64,14 +69,20 @@ class ShardWriter:
         self.name = name
 
     @classmethod
-    def create(cls, root: QueueRoot, kind: ShardKind, node: str) -> ShardWriter:
-        """Open a new incarnation for `node`; its table is durable when this returns."""
+    def create(
+        cls, root: QueueRoot, kind: ShardKind, node: str, quiet_s: int | None = None
+    ) -> ShardWriter:
+        """Open a new incarnation for `node`; its table is durable when this returns.
+
+        `quiet_s`: see `QUIET`.
+        """
         checked_name(node, "node")
         while True:
             boot = f"{time.time_ns() // 1_000:x}{secrets.token_hex(2)}"
             name = ShardName(f"{node}-{boot}")
             path = shard_path(kind, name)
-            if create_table(root.store, path, TABLES[kind]):
+            properties = {} if quiet_s is None else {QUIET: str(quiet_s)}
+            if create_table(root.store, path, TABLES[kind], properties):
                 return cls(TableLog(root.store, path, keep_files=False).open(), kind, name)
 
     @property

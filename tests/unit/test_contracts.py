@@ -43,6 +43,8 @@ SEEDS = [
     Seed("coordination", "jobs.seed_coordination", "kazoo"),
     Seed("http", "queue_tables.seed_http", "flask"),
     Seed("spark", "coordination.seed_spark", "pyspark"),
+    Seed("layers", "pyspark_lakequeue.seed_sibling", "jobs"),
+    Seed("source", "pyspark_lakequeue.seed_source", "coordination"),
 ]
 
 
@@ -94,4 +96,4 @@ def test_the_core_is_listed_whole() -> None:
         for path in (PROJECT / "lakequeue").iterdir()
         if not path.stem.startswith("__") and (path.suffix == ".py" or path.is_dir())
     }
-    assert listed == found - {"lakequeue.cli", "lakequeue.supervisor"}
+    assert listed == found - {"lakequeue.cli", "lakequeue.supervisor", "lakequeue.spark"}

@@ -7,8 +7,9 @@ import pytest
 from jobs.sealing import QUIET_S, Sealer, abandoned
 from lakequeue.records import ShardName, Stamp
 from queue_tables.root import QueueRoot
-from queue_tables.shards import is_sealed
+from queue_tables.shards import ShardWriter, is_sealed
 from tests.support.order_truth import Inbox
+from tests.support.rows import inbox_rows
 
 BASE = 1_700_000_000_000_000
 RECORD = {"topic_id": "t", "value": b"v"}
@@ -63,3 +64,20 @@ def test_a_gone_nodes_shard_is_sealed_when_it_is_quiet_and_done(root: QueueRoot)
     assert sealer.sealed == {shard}
     inbox.commit(BASE + 2, [RECORD])
     assert inbox.name != shard
+
+
+def test_a_shard_that_says_how_long_its_owner_may_be_quiet_is_left_alone_for_that_long(
+    root: QueueRoot,
+) -> None:
+    clock = Clock()
+    shard = ShardWriter.create(root, "inbox", "spark-query", quiet_s=3_600)
+    shard.append(inbox_rows([b"v"]), Stamp(BASE))
+    done = {shard.name: Stamp(BASE)}
+    sealer = Sealer(root, "inbox", clock)
+    sealer.look(set(), done)
+    clock.now += 10 * QUIET_S
+    sealer.look(set(), done)
+    assert not is_sealed(root, "inbox", shard.name)
+    clock.now += 3_600
+    sealer.look(set(), done)
+    assert is_sealed(root, "inbox", shard.name)

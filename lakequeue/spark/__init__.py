@@ -1,0 +1,10 @@
+"""For notebooks and Spark jobs: the source and sink `format("lakequeue")`, and SQL views.
+
+Needs the extra `lakequeue[spark]`; `import lakequeue` alone loads none of it.
+"""
+
+from __future__ import annotations
+
+from lakequeue.spark.registration import register
+
+__all__ = ["register"]

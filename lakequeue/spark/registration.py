@@ -1,0 +1,30 @@
+"""Makes `format("lakequeue")` known where Spark does not find it by itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.errors import AnalysisException
+
+from pyspark_lakequeue import DefaultSource
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def register(spark: SparkSession, name: str = "lakequeue") -> str:
+    """Register the source and sink under `name`, and return the name for `format`.
+
+    Where Spark has found the package `pyspark_lakequeue` by itself, "lakequeue" is known already
+    and nothing happens. Under any other name each call registers a class of its own. Give streams
+    that start at the same moment a name each: Spark keeps one map of environment variables for a
+    Python source, and two queries that fill it at once can corrupt it (seen in Spark 4.2 as
+    `java.io.OptionalDataException` in every task).
+    """
+    source = type("LakequeueSource", (DefaultSource,), {"name": classmethod(lambda _: name)})
+    try:
+        spark.dataSource.register(source)
+    except AnalysisException as error:
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise
+    return name

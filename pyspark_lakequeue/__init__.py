@@ -1,0 +1,57 @@
+"""`format("lakequeue")`: a source and a sink of Spark, a drop-in for `format("kafka")`.
+
+Spark finds a top-level package of this name by itself (`pyspark_*` with a `DefaultSource`), so
+nothing needs to be registered where the package is installed. It is imported whenever a session
+looks for a Python data source: it must stay light, and loads the rest only when it is used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+    from pyspark_lakequeue.batch_reader import BatchReader
+    from pyspark_lakequeue.stream_reader import StreamReader
+
+__all__ = ["DefaultSource"]
+
+SCHEMA = (
+    "key BINARY, value BINARY, topic STRING, `partition` INT, `offset` BIGINT, "
+    "timestamp TIMESTAMP, timestampType INT"
+)
+"""That of `format("kafka")`, column for column."""
+HEADERS = "headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
+"""The last column, with `includeHeaders`."""
+
+
+class DefaultSource(DataSource):
+    """Reads and writes one queue. The options are those of the Kafka source, and `root`."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What `format` takes."""
+        return "lakequeue"
+
+    def schema(self) -> str:
+        """The columns, as the Kafka source has them. Raises `InvalidRequest` for wrong options."""
+        from pyspark_lakequeue.options import includes_headers
+
+        return f"{SCHEMA}, {HEADERS}" if includes_headers(self.options) else SCHEMA
+
+    def reader(self, schema: StructType) -> BatchReader:
+        """For `spark.read`."""
+        from pyspark_lakequeue.batch_reader import BatchReader
+        from pyspark_lakequeue.options import read_options
+
+        return BatchReader(read_options(self.options, streaming=False), schema)
+
+    def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 -- Spark's name
+        """For `spark.readStream`."""
+        from pyspark_lakequeue.options import read_options
+        from pyspark_lakequeue.stream_reader import StreamReader
+
+        return StreamReader(read_options(self.options, streaming=True), schema)

@@ -1,0 +1,92 @@
+"""`spark.read.format("lakequeue")`."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, cast
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from pyspark_lakequeue.options import ReadOptions
+from pyspark_lakequeue.planning import plan_tasks
+from pyspark_lakequeue.queue_view import QueueView, out_of_range, places_of
+from pyspark_lakequeue.vectors import Offsets, Place
+from queue_tables.topics import Topic
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class BatchReader(DataSourceReader):
+    """Plans once, in a process of its own; only `read` runs in the tasks."""
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        self._options = options
+        self._schema = schema
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """One task for each stretch of files. Raises `InvalidRequest`, `OffsetOutOfRange`, …"""
+        from pyspark_lakequeue.reading import LogTask
+
+        options = self._options
+        queue = QueueView(options.root)
+        topics = queue.topics(options.subscription)
+        places = places_of(options.subscription, topics)
+        starts = queue.resolve(
+            options.starting,
+            topics,
+            places,
+            name="startingOffsets",
+            unmatched=options.latest_if_unmatched,
+        )
+        ends = queue.resolve(options.ending, topics, places, name="endingOffsets")
+        wanted = wanted_ranges(queue, topics, starts, ends, options.fail_on_data_loss)
+        pieces = queue.pieces(topics, wanted)
+        return [
+            LogTask(task)
+            for task in plan_tasks(pieces, options.min_partitions, options.max_records)
+        ]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The records of one task."""
+        from pyspark_lakequeue.reading import LogTask, read_task
+
+        task = cast(LogTask, partition)
+        yield from read_task(self._options.root, task, self._options.include_headers)
+
+
+def wanted_ranges(
+    queue: QueueView,
+    topics: Mapping[str, Topic],
+    starts: Offsets,
+    ends: Offsets,
+    fail_on_data_loss: bool,
+) -> dict[Place, tuple[int, int]]:
+    """[from, to) of each partition, as far as the log has it.
+
+    Raises `OffsetOutOfRange` if it does not have all of it, and data loss is to fail; else warns.
+    """
+    out: dict[Place, tuple[int, int]] = {}
+    for place, start in starts.items():
+        topic = topics[place.topic]
+        first, end = queue.first(topic, place.partition), queue.end(topic, place.partition)
+        low, high = start, ends[place]
+        if not first <= low <= end or high > end or high < low:
+            report_loss(
+                f"{place.topic}/{place.partition} has offsets {first} to {end} (exclusive), and "
+                f"{low} to {high} are asked for",
+                fail_on_data_loss,
+            )
+            low, high = max(low, first), min(high, end)
+        if low < high:
+            out[place] = (low, high)
+    return out
+
+
+def report_loss(what: str, fail_on_data_loss: bool) -> None:
+    """Raise `OffsetOutOfRange`, or warn."""
+    if fail_on_data_loss:
+        raise out_of_range(what)
+    warnings.warn(f"some records may have been missed: {what}", stacklevel=3)

@@ -1,0 +1,295 @@
+"""The options of the source, read and checked: those of Spark's Kafka source. Pure.
+
+Names do not depend on case. Every wrong value and every combination that the Kafka source refuses
+is refused here, before anything is read: `InvalidRequest` names the option and the remedy.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lakequeue.errors import InvalidRequest
+from lakequeue.records import checked_name
+from pyspark_lakequeue.positions import (
+    EARLIEST,
+    LATEST,
+    Assignment,
+    AtOffsets,
+    AtTime,
+    AtTimes,
+    Position,
+    parse_assignment,
+    parse_offsets,
+    parse_times,
+)
+
+ROOT_OPTIONS = ("root", "lakequeue.root")
+_STRATEGIES = ("assign", "subscribe", "subscribePattern")
+_READ = (
+    *ROOT_OPTIONS,
+    *_STRATEGIES,
+    "startingOffsets",
+    "startingTimestamp",
+    "startingOffsetsByTimestamp",
+    "startingOffsetsByTimestampStrategy",
+    "endingOffsets",
+    "endingTimestamp",
+    "endingOffsetsByTimestamp",
+    "maxOffsetsPerTrigger",
+    "minOffsetsPerTrigger",
+    "maxTriggerDelay",
+    "minPartitions",
+    "maxRecordsPerPartition",
+    "failOnDataLoss",
+    "includeHeaders",
+    "group.id",
+    "pollTimeoutMs",
+    # How the Kafka source talks to its brokers. There are none here, so nothing follows from them.
+    "groupIdPrefix",
+    "fetchOffset.numRetries",
+    "fetchOffset.retryIntervalMs",
+)
+_OURS = {name.lower(): name for name in _READ}
+_STREAM_ONLY = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
+_BATCH_ONLY = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
+_DEFAULT_DELAY_MS = 15 * 60_000
+_DEFAULT_POLL_MS = 100
+_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """Which partitions are read: exactly one of the three is set."""
+
+    assign: Assignment | None = None
+    topics: tuple[str, ...] | None = None
+    pattern: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """What a reader goes by. Times are milliseconds."""
+
+    root: str
+    subscription: Subscription
+    starting: Position
+    ending: Position
+    latest_if_unmatched: bool
+    """A starting time that no record matches means latest; else it is an error."""
+    max_offsets: int | None
+    min_offsets: int | None
+    max_delay_ms: int
+    min_partitions: int
+    """0: no wish."""
+    max_records: int | None
+    """Most records of one Spark partition."""
+    fail_on_data_loss: bool
+    include_headers: bool
+    group: str | None
+    poll_ms: int
+
+
+def includes_headers(options: Mapping[str, str]) -> bool:
+    """Whether the schema has the column `headers`."""
+    return _Options(options, _OURS).flag("includeHeaders", default=False)
+
+
+def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
+    """Check the options of a reader. Raises `InvalidRequest` naming the option."""
+    options = _Options(given, _OURS)
+    options.refuse_unknown()
+    for name in _BATCH_ONLY if streaming else _STREAM_ONLY:
+        if options.get(name) is None:
+            continue
+        if streaming:
+            raise _wrong(name, "is not valid in a streaming query", "it has no end: remove it")
+        warnings.warn(f"option {name} is ignored in a batch query", stacklevel=2)
+    group = options.get("group.id")
+    least, most = options.count("minOffsetsPerTrigger"), options.count("maxOffsetsPerTrigger")
+    if least is not None and most is not None and least > most:
+        raise _wrong(
+            "minOffsetsPerTrigger",
+            f"{least} is higher than maxOffsetsPerTrigger {most}",
+            "lower it",
+        )
+    starting = _starting(options, streaming)
+    ending = LATEST if streaming else _ending(options)
+    return ReadOptions(
+        root=root_of(options),
+        subscription=_subscription(options),
+        starting=starting,
+        ending=ending,
+        latest_if_unmatched=_strategy(options),
+        max_offsets=most,
+        min_offsets=least,
+        max_delay_ms=_duration_ms(options.get("maxTriggerDelay")),
+        min_partitions=options.count("minPartitions") or 0,
+        max_records=options.count("maxRecordsPerPartition"),
+        fail_on_data_loss=options.flag("failOnDataLoss", default=True),
+        include_headers=options.flag("includeHeaders", default=False),
+        group=checked_name(group, "group") if group is not None else None,
+        poll_ms=options.count("pollTimeoutMs") or _DEFAULT_POLL_MS,
+    )
+
+
+def root_of(options: _Options) -> str:
+    """Where the queue is. Raises `InvalidRequest` if no option says so."""
+    for name in ROOT_OPTIONS:
+        if root := options.get(name):
+            return root
+    raise _wrong("root", "is missing", "the path or URI of the queue, as in `lakequeue up --root`")
+
+
+def _subscription(options: _Options) -> Subscription:
+    given = [name for name in _STRATEGIES if options.get(name) is not None]
+    if len(given) != 1:
+        what = "none is given" if not given else f"{', '.join(given)} are given"
+        raise InvalidRequest(
+            f"exactly one of {', '.join(_STRATEGIES)} says what is read, {what}",
+            hint='for example .option("subscribe", "orders")',
+            field=given[1] if given else "subscribe",
+        )
+    text = options[given[0]].strip()
+    if given[0] == "assign":
+        return Subscription(assign=parse_assignment(text))
+    if given[0] == "subscribe":
+        topics = sorted({name.strip() for name in text.split(",") if name.strip()})
+        if not topics:
+            raise _wrong("subscribe", f"{text!r} names no topic", "a list such as orders,payments")
+        return Subscription(topics=tuple(checked_name(name, "topic") for name in topics))
+    if not text:
+        raise _wrong("subscribePattern", "is empty", "a regular expression such as orders-.*")
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise _wrong("subscribePattern", f"{text!r}: {error}", "a regular expression") from error
+    return Subscription(pattern=text)
+
+
+def _starting(options: _Options, streaming: bool) -> Position:
+    """Of several the Kafka source takes the first of: time, times, offsets."""
+    if (text := options.get("startingTimestamp")) is not None:
+        return AtTime(_time_ms("startingTimestamp", text))
+    if (text := options.get("startingOffsetsByTimestamp")) is not None:
+        return AtTimes(parse_times("startingOffsetsByTimestamp", text))
+    text = options.get("startingOffsets")
+    if text is None:
+        return LATEST if streaming else EARLIEST
+    position = _offsets("startingOffsets", text)
+    if not streaming:
+        _refuse(position, LATEST, "startingOffsets", "latest")
+    return position
+
+
+def _ending(options: _Options) -> Position:
+    if (text := options.get("endingTimestamp")) is not None:
+        return AtTime(_time_ms("endingTimestamp", text))
+    if (text := options.get("endingOffsetsByTimestamp")) is not None:
+        return AtTimes(parse_times("endingOffsetsByTimestamp", text))
+    text = options.get("endingOffsets")
+    position = LATEST if text is None else _offsets("endingOffsets", text)
+    _refuse(position, EARLIEST, "endingOffsets", "earliest")
+    return position
+
+
+def _offsets(name: str, text: str) -> Position:
+    word = text.strip().lower()
+    if word in {"earliest", "latest"}:
+        return EARLIEST if word == "earliest" else LATEST
+    return AtOffsets(parse_offsets(name, text))
+
+
+def _refuse(position: Position, forbidden: Position, name: str, word: str) -> None:
+    """A batch query begins at no end and ends at no beginning."""
+    number = -1 if word == "latest" else -2
+    found = position == forbidden or (
+        isinstance(position, AtOffsets)
+        and any(number in offsets.values() for offsets in position.offsets.values())
+    )
+    if found:
+        raise _wrong(
+            name, f"can't be {word} ({number}) for batch queries", "give offsets, or a time"
+        )
+
+
+def _strategy(options: _Options) -> bool:
+    given = (options.get("startingOffsetsByTimestampStrategy") or "error").strip().lower()
+    if given not in {"error", "latest"}:
+        raise _wrong("startingOffsetsByTimestampStrategy", repr(given), "error or latest")
+    return given == "latest"
+
+
+def _time_ms(name: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise _wrong(name, f"{text!r}", "whole milliseconds since 1970") from None
+
+
+def _duration_ms(text: str | None) -> int:
+    if text is None:
+        return _DEFAULT_DELAY_MS
+    match = re.fullmatch(r"\s*(\d+)\s*(ms|s|min|m|h|d)?\s*", text.lower())
+    if match is None:
+        raise _wrong("maxTriggerDelay", f"{text!r}", "a duration such as 15m or 30s")
+    return int(match[1]) * _UNITS_MS[match[2] or "ms"]
+
+
+class _Options:
+    """Options by name, whatever the case; of those that are known."""
+
+    def __init__(self, given: Mapping[str, str], known: Mapping[str, str]) -> None:
+        self._given = {name.lower(): (name, value) for name, value in given.items()}
+        self._known = known
+
+    def refuse_unknown(self) -> None:
+        """Warn of `kafka.…`, raise `InvalidRequest` for what nobody knows."""
+        for low, (name, _) in self._given.items():
+            if low in self._known:
+                continue
+            if low.startswith("kafka."):
+                warnings.warn(
+                    f"option {name} is ignored: there is no Kafka broker here", stacklevel=4
+                )
+                continue
+            near = difflib.get_close_matches(low, self._known, n=1)
+            also = f"did you mean {self._known[near[0]]}? " if near else ""
+            raise InvalidRequest(
+                f"option {name!r} is not known",
+                hint=f"{also}There are {', '.join(self._known.values())}",
+                field=name,
+            )
+
+    def get(self, name: str) -> str | None:
+        """The value, `None` if it is not given."""
+        found = self._given.get(name.lower())
+        return None if found is None else found[1]
+
+    def __getitem__(self, name: str) -> str:
+        return self._given[name.lower()][1]
+
+    def count(self, name: str) -> int | None:
+        """A whole number above 0."""
+        text = self.get(name)
+        if text is None:
+            return None
+        if not text.strip().isdigit() or int(text) <= 0:
+            raise _wrong(name, f"{text!r}", "a whole number above 0")
+        return int(text)
+
+    def flag(self, name: str, *, default: bool) -> bool:
+        """`true` or `false`."""
+        text = self.get(name)
+        if text is None:
+            return default
+        if text.strip().lower() not in {"true", "false"}:
+            raise _wrong(name, f"{text!r}", "true or false")
+        return text.strip().lower() == "true"
+
+
+def _wrong(name: str, what: str, hint: str) -> InvalidRequest:
+    return InvalidRequest(f"option {name}: {what}", hint=hint, field=name)

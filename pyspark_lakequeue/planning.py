@@ -1,0 +1,107 @@
+"""Which task reads which rows of which files. Pure.
+
+A task reads whole row groups as far as that is possible, so that each is decoded once; only a wish
+for more tasks than there are row groups (`minPartitions`, `maxRecordsPerPartition`) cuts them.
+Within a task the records of a partition come in the order of their offsets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+TASK_BYTES = 32 << 20
+"""Bytes of files that a task reads, about, where nothing else is asked for."""
+
+
+class Cut(NamedTuple):
+    """Rows [start, end) of a row group: records of one partition, the first with `offset`."""
+
+    topic: str
+    partition: int
+    offset: int
+    start: int
+    end: int
+
+
+class Piece(NamedTuple):
+    """What is read of one row group."""
+
+    ordered_at: str
+    path: str
+    row_group: int
+    size: int
+    """Bytes of the file that stand for these rows, about."""
+    cuts: tuple[Cut, ...]
+
+    @property
+    def rows(self) -> int:
+        """Records."""
+        return sum(cut.end - cut.start for cut in self.cuts)
+
+
+def plan_tasks(
+    pieces: Sequence[Piece], least: int = 0, most_rows: int | None = None
+) -> list[list[Piece]]:
+    """Deal the pieces out to tasks; every record goes to exactly one.
+
+    `least`: as many tasks at least, if there are as many records. `most_rows`: of one task.
+    """
+    ordered = sorted(pieces, key=lambda p: (p.ordered_at, min(p.cuts), p.path, p.row_group))
+    total = sum(piece.rows for piece in ordered)
+    if total == 0:
+        return []
+    natural = min(len(ordered), -(-sum(piece.size for piece in ordered) // TASK_BYTES))
+    tasks = max(1, natural, least, -(-total // most_rows) if most_rows else 0)
+    tasks = min(tasks, total)
+    if tasks > len(ordered) or most_rows:
+        return _cut_evenly(ordered, total, tasks)
+    return _whole_groups(ordered, total, tasks)
+
+
+def _whole_groups(ordered: Sequence[Piece], total: int, tasks: int) -> list[list[Piece]]:
+    """Consecutive pieces, about equal numbers of records; no task is empty."""
+    out: list[list[Piece]] = [[]]
+    done = 0
+    for left, piece in zip(range(len(ordered), 0, -1), ordered, strict=True):
+        full = done >= total * len(out) / tasks
+        needed = left <= tasks - len(out)
+        if out[-1] and len(out) < tasks and (full or needed):
+            out.append([])
+        out[-1].append(piece)
+        done += piece.rows
+    return out
+
+
+def _cut_evenly(ordered: Sequence[Piece], total: int, tasks: int) -> list[list[Piece]]:
+    """Equal numbers of records, give or take one, wherever that cuts."""
+    edges = [total * n // tasks for n in range(1, tasks + 1)]
+    out: list[list[Piece]] = [[]]
+    done = 0
+    for piece in ordered:
+        rest = piece
+        while done + rest.rows > edges[len(out) - 1]:
+            head, rest = _split(rest, edges[len(out) - 1] - done)
+            if head is not None:
+                out[-1].append(head)
+                done += head.rows
+            out.append([])
+        out[-1].append(rest)
+        done += rest.rows
+    return [task for task in out if task]
+
+
+def _split(piece: Piece, rows: int) -> tuple[Piece | None, Piece]:
+    """The first `rows` records of a piece, and the rest (which is not empty)."""
+    head: list[Cut] = []
+    tail: list[Cut] = []
+    for cut in piece.cuts:
+        taken = min(rows, cut.end - cut.start)
+        rows -= taken
+        middle = cut.start + taken
+        if taken:
+            head.append(cut._replace(end=middle))
+        if middle < cut.end:
+            tail.append(cut._replace(start=middle, offset=cut.offset + taken))
+    rest = piece._replace(cuts=tuple(tail))
+    return (piece._replace(cuts=tuple(head)) if head else None), rest

@@ -1,0 +1,109 @@
+"""Positions as the Kafka source's options give them: words, JSON of offsets, times. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from lakequeue.errors import InvalidRequest
+
+Assignment = Mapping[str, tuple[int, ...]]
+"""Topic → partitions."""
+PerPartition = Mapping[str, Mapping[int, int]]
+"""Topic → partition → a number: an offset, or milliseconds since 1970."""
+
+LATEST_OFFSET: Final = -1
+EARLIEST_OFFSET: Final = -2
+
+
+@dataclass(frozen=True, slots=True)
+class Earliest:
+    """The lowest offset that is still in the log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Latest:
+    """Behind the newest record."""
+
+
+@dataclass(frozen=True, slots=True)
+class AtOffsets:
+    """An offset of every partition; -1 is latest, -2 earliest."""
+
+    offsets: PerPartition = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class AtTime:
+    """The first record at or after this time, in every partition."""
+
+    millis: int
+
+
+@dataclass(frozen=True, slots=True)
+class AtTimes:
+    """The same, with a time of its own for every partition."""
+
+    millis: PerPartition = field(default_factory=dict)
+
+
+Position = Earliest | Latest | AtOffsets | AtTime | AtTimes
+EARLIEST: Final = Earliest()
+LATEST: Final = Latest()
+
+
+def parse_assignment(text: str) -> Assignment:
+    """`{"orders": [0, 1]}`. Raises `InvalidRequest`."""
+    example = 'JSON such as {"orders": [0, 1]}'
+    body = _object("assign", text, example)
+    for topic, partitions in body.items():
+        whole = isinstance(partitions, list) and all(_is_whole(p) and p >= 0 for p in partitions)
+        if not whole or not partitions:
+            raise _wrong("assign", f"{topic}: {partitions!r} are no partitions", example)
+    if not body:
+        raise _wrong("assign", "no partition is assigned", example)
+    return {topic: tuple(sorted(set(partitions))) for topic, partitions in body.items()}
+
+
+def parse_offsets(name: str, text: str) -> PerPartition:
+    """`{"orders": {"0": 23, "1": -2}}`. Raises `InvalidRequest`."""
+    example = 'earliest, latest, or JSON such as {"orders": {"0": 23, "1": -2}}'
+    return _numbers(name, text, example, EARLIEST_OFFSET)
+
+
+def parse_times(name: str, text: str) -> PerPartition:
+    """`{"orders": {"0": 1600000000000}}`, in milliseconds. Raises `InvalidRequest`."""
+    return _numbers(name, text, 'JSON such as {"orders": {"0": 1600000000000}}', 0)
+
+
+def _numbers(name: str, text: str, example: str, least: int) -> PerPartition:
+    body = _object(name, text, example)
+    out: dict[str, dict[int, int]] = {}
+    for topic, numbers in body.items():
+        if not isinstance(numbers, dict):
+            raise _wrong(name, f"{topic}: {numbers!r} is no object", example)
+        for partition, number in numbers.items():
+            if not partition.isdigit() or not _is_whole(number) or number < least:
+                raise _wrong(name, f"{topic}: {partition!r}: {number!r}", example)
+        out[topic] = {int(partition): number for partition, number in numbers.items()}
+    return out
+
+
+def _object(name: str, text: str, example: str) -> dict[str, Any]:
+    try:
+        body = json.loads(text)
+    except ValueError as error:
+        raise _wrong(name, f"{text[:80]!r}: {error}", example) from error
+    if not isinstance(body, dict):
+        raise _wrong(name, f"{text[:80]!r} is no object", example)
+    return body
+
+
+def _is_whole(number: object) -> bool:
+    return isinstance(number, int) and not isinstance(number, bool)
+
+
+def _wrong(name: str, what: str, hint: str) -> InvalidRequest:
+    return InvalidRequest(f"option {name}: {what}", hint=hint, field=name)

@@ -1,0 +1,202 @@
+"""The queue as a planning process sees it: which partitions there are, from where to where.
+
+Reads `topics` and `log` of the root, and nothing else: no service, no ZooKeeper.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+import orjson
+
+from lakequeue.errors import InvalidRequest, OffsetOutOfRange
+from lakequeue.records import Offset, Partition
+from pyspark_lakequeue.options import Subscription
+from pyspark_lakequeue.planning import Cut, Piece
+from pyspark_lakequeue.positions import (
+    EARLIEST_OFFSET,
+    LATEST_OFFSET,
+    AtOffsets,
+    AtTime,
+    AtTimes,
+    Earliest,
+    PerPartition,
+    Position,
+)
+from pyspark_lakequeue.vectors import Offsets, Place, names
+from queue_tables.log_index import Span
+from queue_tables.log_reader import LogReader
+from queue_tables.root import QueueRoot
+from queue_tables.topics import Topic, TopicStore
+
+
+class QueueView:
+    """One root, as of the last `refresh`. Not thread-safe."""
+
+    def __init__(self, uri: str) -> None:
+        root = QueueRoot.existing(uri)
+        self._topics = TopicStore(root)
+        self._log = LogReader(root)
+
+    def refresh(self) -> None:
+        """Take in what was created and ordered since."""
+        self._topics.refresh()
+        self._log.refresh()
+
+    # -- partitions -------------------------------------------------------------------------------
+
+    def topics(self, subscription: Subscription) -> dict[str, Topic]:
+        """The topics that are read. Raises `UnknownTopic` for one that is named and not there."""
+        if subscription.pattern is not None:
+            pattern = re.compile(subscription.pattern)
+            found = [t for t in self._topics.list() if pattern.fullmatch(t.topic)]
+        else:
+            named = subscription.topics or tuple(subscription.assign or {})
+            found = [self._topics.get(name) for name in sorted(named)]
+        return {topic.topic: topic for topic in found}
+
+    def existing(self, subscription: Subscription) -> dict[str, Topic]:
+        """The same, but without what is gone."""
+        if subscription.pattern is not None:
+            return self.topics(subscription)
+        named = subscription.topics or tuple(subscription.assign or {})
+        return {topic.topic: topic for topic in self._topics.list() if topic.topic in named}
+
+    # -- offsets ----------------------------------------------------------------------------------
+
+    def first(self, topic: Topic, partition: int) -> int:
+        """The lowest offset that is still there."""
+        return int(self._log.first_offset(topic.topic_id, Partition(partition)))
+
+    def end(self, topic: Topic, partition: int) -> int:
+        """The offset of the next record."""
+        return int(self._log.end_offset(topic.topic_id, Partition(partition)))
+
+    def ends(self, topics: Mapping[str, Topic], places: Iterable[Place]) -> Offsets:
+        """The ends of these partitions."""
+        return {place: self.end(topics[place.topic], place.partition) for place in places}
+
+    def resolve(
+        self,
+        position: Position,
+        topics: Mapping[str, Topic],
+        places: Iterable[Place],
+        *,
+        name: str,
+        unmatched: bool = True,
+    ) -> Offsets:
+        """The offset that `position` means in each partition.
+
+        `unmatched`: a time after the newest record means the end; else it is an error. `name` is
+        the option, for messages. Raises `InvalidRequest`.
+        """
+        wanted = list(places)
+        if isinstance(position, AtOffsets):
+            _check_covers(position.offsets, wanted, name)
+        if isinstance(position, AtTimes):
+            _check_covers(position.millis, wanted, name)
+        return {
+            place: self._one(position, topics[place.topic], place, name, unmatched)
+            for place in wanted
+        }
+
+    def _one(
+        self, position: Position, topic: Topic, place: Place, name: str, unmatched: bool
+    ) -> int:
+        match position:
+            case Earliest():
+                return self.first(topic, place.partition)
+            case AtOffsets(offsets):
+                given = offsets[place.topic][place.partition]
+                if given == EARLIEST_OFFSET:
+                    return self.first(topic, place.partition)
+                return self.end(topic, place.partition) if given == LATEST_OFFSET else given
+            case AtTime(millis):
+                return self._at(topic, place, millis, name, unmatched)
+            case AtTimes(times):
+                millis = times[place.topic][place.partition]
+                return self._at(topic, place, millis, name, unmatched)
+            case _:
+                return self.end(topic, place.partition)
+
+    def _at(self, topic: Topic, place: Place, millis: int, name: str, unmatched: bool) -> int:
+        end = self.end(topic, place.partition)
+        partition = Partition(place.partition)
+        found = int(self._log.offset_at_time(topic.topic_id, partition, millis * 1_000))
+        if found >= end and not unmatched:
+            raise InvalidRequest(
+                f"option {name}: no record of {names([place])} is at or after {millis}",
+                hint='startingOffsetsByTimestampStrategy "latest" begins at the end instead',
+                field=name,
+            )
+        return found
+
+    # -- files ------------------------------------------------------------------------------------
+
+    def pieces(
+        self, topics: Mapping[str, Topic], wanted: Mapping[Place, tuple[int, int]]
+    ) -> list[Piece]:
+        """The row groups that hold the wanted offsets [from, to), and which of their rows.
+
+        Raises `OffsetOutOfRange` if some of them are not in the log any more.
+        """
+        found: dict[tuple[str, int], list[tuple[Cut, Span]]] = {}
+        for place, (low, high) in sorted(wanted.items()):
+            topic_id, partition = topics[place.topic].topic_id, Partition(place.partition)
+            for span in self._log.spans(topic_id, partition, Offset(low), Offset(high)):
+                start = span.start + max(0, low - span.first)
+                end = span.end - max(0, span.last + 1 - high)
+                cut = Cut(place.topic, place.partition, max(low, span.first), start, end)
+                found.setdefault((span.path, span.row_group), []).append((cut, span))
+        return [self._piece(path, group, cuts) for (path, group), cuts in found.items()]
+
+    def _piece(self, path: str, row_group: int, found: list[tuple[Cut, Span]]) -> Piece:
+        file = self._log.file(path)
+        stats = orjson.loads(file.stats or "{}")
+        cuts = tuple(sorted(cut for cut, _ in found))
+        rows = sum(cut.end - cut.start for cut in cuts)
+        size = file.size * rows // max(1, stats.get("numRecords", rows))
+        return Piece(stats.get("minValues", {}).get("ordered_at", ""), path, row_group, size, cuts)
+
+
+def places_of(subscription: Subscription, topics: Mapping[str, Topic]) -> list[Place]:
+    """Every partition that is read (pure). Raises `InvalidRequest` for one that does not exist."""
+    if subscription.assign is None:
+        return [Place(t.topic, p) for t in topics.values() for p in range(t.partitions)]
+    out = []
+    for name, partitions in subscription.assign.items():
+        topic = topics.get(name)
+        for partition in partitions if topic is not None else ():
+            if topic is not None and partition >= topic.partitions:
+                raise InvalidRequest(
+                    f"option assign: topic {name!r} has {topic.partitions} partitions, there is"
+                    f" no partition {partition}",
+                    hint=f"0 to {topic.partitions - 1}",
+                    field="assign",
+                )
+            out.append(Place(name, partition))
+    return out
+
+
+def _check_covers(given: PerPartition, wanted: Iterable[Place], name: str) -> None:
+    have = {Place(topic, partition) for topic, some in given.items() for partition in some}
+    need = set(wanted)
+    if have != need:
+        missing, extra = need - have, have - need
+        said = [f"missing {names(missing)}"] if missing else []
+        said += [f"not read here: {names(extra)}"] if extra else []
+        raise InvalidRequest(
+            f"option {name}: all partitions that are read must be given, and no others:"
+            f" {'; '.join(said)}",
+            hint="-1 is latest, -2 is earliest",
+            field=name,
+        )
+
+
+def out_of_range(what: str, hint: str = "") -> OffsetOutOfRange:
+    """The error of lost data, as `failOnDataLoss` raises it."""
+    return OffsetOutOfRange(
+        f"some records may have been missed: {what}",
+        hint=hint or 'set failOnDataLoss to "false" to go on from what is there',
+    )

@@ -1,0 +1,109 @@
+"""What a task does: reads its row groups from the log files. Runs in Spark's Python workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql.datasource import InputPartition
+
+from lakequeue.errors import CorruptTable
+from pyspark_lakequeue.planning import Piece
+from queue_tables.schemas import HEADERS, LOG
+from queue_tables.store import Store, open_store
+
+_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp")
+CREATE_TIME = 0
+"""`timestampType`: the record's own time, as Kafka's CreateTime."""
+
+OUT = pa.schema(
+    [
+        pa.field("key", pa.binary()),
+        pa.field("value", pa.binary()),
+        pa.field("topic", pa.string()),
+        pa.field("partition", pa.int32()),
+        pa.field("offset", pa.int64()),
+        pa.field("timestamp", pa.timestamp("us", tz="UTC")),
+        pa.field("timestampType", pa.int32()),
+    ]
+)
+OUT_WITH_HEADERS = OUT.append(pa.field("headers", HEADERS))
+
+
+@dataclass
+class LogTask(InputPartition):
+    """The pieces of one task."""
+
+    pieces: Sequence[Piece]
+
+    def __init__(self, pieces: Sequence[Piece]) -> None:
+        super().__init__(None)
+        self.pieces = pieces
+
+
+def read_task(uri: str, task: LogTask, include_headers: bool) -> Iterator[pa.RecordBatch]:
+    """The records of a task, a batch for each stretch of one partition.
+
+    Raises `CorruptTable` if a file is gone: it was rewritten and vacuumed since the plan was made.
+    """
+    store = open_store(uri)
+    at = 0
+    while at < len(task.pieces):
+        path = task.pieces[at].path
+        same = at
+        while same < len(task.pieces) and task.pieces[same].path == path:
+            same += 1
+        yield from _read_file(store, path, task.pieces[at:same], include_headers)
+        at = same
+
+
+def _read_file(
+    store: Store, path: str, pieces: Sequence[Piece], include_headers: bool
+) -> Iterator[pa.RecordBatch]:
+    columns = [*_COLUMNS, "headers"] if include_headers else list(_COLUMNS)
+    try:
+        source = store.open(f"{LOG.name}/{path}")
+        with pq.ParquetFile(source, memory_map=isinstance(source, str)) as file:
+            for piece in pieces:
+                rows = file.read_row_group(piece.row_group, columns, use_threads=False)
+                for start, end in _stretches(piece):
+                    yield from _as_kafka(rows.slice(start, end - start), include_headers)
+    except FileNotFoundError as error:
+        raise CorruptTable(
+            f"log file {path} is gone",
+            hint="it was compacted and vacuumed while the query ran: run it again, and keep files"
+            " for longer than the slowest query",
+        ) from error
+
+
+def _stretches(piece: Piece) -> Iterator[tuple[int, int]]:
+    """Cuts that follow each other, as one."""
+    start, end = piece.cuts[0].start, piece.cuts[0].end
+    for cut in piece.cuts[1:]:
+        if cut.start == end:
+            end = cut.end
+        else:
+            yield start, end
+            start, end = cut.start, cut.end
+    yield start, end
+
+
+def _as_kafka(rows: pa.Table, include_headers: bool) -> Iterator[pa.RecordBatch]:
+    kind = pa.repeat(pa.scalar(CREATE_TIME, pa.int32()), rows.num_rows)
+    out = OUT_WITH_HEADERS if include_headers else OUT
+    columns = {name: rows.column(name) for name in rows.column_names} | {"timestampType": kind}
+    if include_headers:
+        columns["headers"] = _null_if_empty(rows.column("headers").combine_chunks())
+    # Spark takes exactly the declared types.
+    table = pa.table([columns[name] for name in out.names], names=out.names).cast(out)
+    yield from table.combine_chunks().to_batches()
+
+
+def _null_if_empty(headers: pa.Array) -> pa.Array:
+    """The Kafka source has null where a record has no headers."""
+    import pyarrow.compute as pc
+
+    empty = pc.equal(pc.list_value_length(headers), 0)
+    return pc.if_else(pc.fill_null(empty, True), pa.scalar(None, headers.type), headers)

@@ -1,0 +1,142 @@
+"""Options of the source: every wrong value and combination of the Kafka source is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakequeue.errors import InvalidRequest, LakequeueError
+from pyspark_lakequeue.options import Subscription, read_options
+from pyspark_lakequeue.positions import EARLIEST, LATEST, AtOffsets, AtTime, AtTimes
+
+BASE = {"root": "/q", "subscribe": "orders"}
+
+
+def test_the_defaults_are_those_of_the_kafka_source() -> None:
+    batch, stream = read_options(BASE, streaming=False), read_options(BASE, streaming=True)
+    assert (batch.starting, batch.ending) == (EARLIEST, LATEST)
+    assert stream.starting == LATEST
+    for options in (batch, stream):
+        assert options.fail_on_data_loss
+        assert not options.include_headers
+        assert (options.max_offsets, options.min_offsets, options.min_partitions) == (None, None, 0)
+        assert options.group is None
+
+
+def test_names_do_not_depend_on_case_and_lists_may_have_spaces() -> None:
+    given = {"ROOT": "/q", "SUBSCRIBE": "b, a ,b", "FAILONDATALOSS": "False", "Group.Id": "g"}
+    options = read_options(given, streaming=True)
+    assert options.subscription == Subscription(topics=("a", "b"))
+    assert not options.fail_on_data_loss
+    assert options.group == "g"
+
+
+@pytest.mark.parametrize(
+    ("more", "starting"),
+    [
+        ({"startingOffsets": "Earliest"}, EARLIEST),
+        ({"startingOffsets": "LATEST"}, LATEST),
+        (
+            {"startingOffsets": '{"orders":{"0":23,"1":-2,"2":-1}}'},
+            AtOffsets({"orders": {0: 23, 1: -2, 2: -1}}),
+        ),
+        ({"startingTimestamp": "5", "startingOffsets": "earliest"}, AtTime(5)),
+        (
+            {"startingOffsetsByTimestamp": '{"orders":{"0":7}}', "startingOffsets": "earliest"},
+            AtTimes({"orders": {0: 7}}),
+        ),
+        (
+            {"startingOffsetsByTimestamp": '{"orders":{"0":7}}', "startingTimestamp": "5"},
+            AtTime(5),
+        ),
+    ],
+)
+def test_of_several_starting_options_the_kafka_source_s_order_holds(
+    more: dict[str, str], starting: object
+) -> None:
+    assert read_options(BASE | more, streaming=True).starting == starting
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        ({"root": "/q"}, "subscribe"),
+        ({"root": "/q", "subscribe": "a", "subscribePattern": "b"}, "subscribePattern"),
+        ({"root": "/q", "assign": '{"a":[0]}', "subscribe": "b"}, "subscribe"),
+        ({"root": "/q", "subscribe": " , "}, "subscribe"),
+        ({"root": "/q", "subscribePattern": " "}, "subscribePattern"),
+        ({"root": "/q", "subscribePattern": "("}, "subscribePattern"),
+        ({"root": "/q", "assign": "{}"}, "assign"),
+        ({"root": "/q", "assign": "orders"}, "assign"),
+        ({"root": "/q", "assign": '{"a":[]}'}, "assign"),
+        ({"root": "/q", "assign": '{"a":["0"]}'}, "assign"),
+        ({"root": "/q", "assign": '{"a":[-1]}'}, "assign"),
+        ({"subscribe": "a"}, "root"),
+        (BASE | {"startingOffsets": "first"}, "startingOffsets"),
+        (BASE | {"startingOffsets": '{"a":{"0":-3}}'}, "startingOffsets"),
+        (BASE | {"startingOffsets": '{"a":[1]}'}, "startingOffsets"),
+        (BASE | {"startingOffsets": '{"a":{"x":1}}'}, "startingOffsets"),
+        (BASE | {"startingTimestamp": "soon"}, "startingTimestamp"),
+        (BASE | {"startingOffsetsByTimestamp": '{"a":{"0":-1}}'}, "startingOffsetsByTimestamp"),
+        (
+            BASE | {"startingOffsetsByTimestampStrategy": "x"},
+            "startingOffsetsByTimestampStrategy",
+        ),
+        (BASE | {"minPartitions": "0"}, "minPartitions"),
+        (BASE | {"maxRecordsPerPartition": "-1"}, "maxRecordsPerPartition"),
+        (BASE | {"maxOffsetsPerTrigger": "many"}, "maxOffsetsPerTrigger"),
+        (
+            BASE | {"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "8"},
+            "minOffsetsPerTrigger",
+        ),
+        (BASE | {"maxTriggerDelay": "soon"}, "maxTriggerDelay"),
+        (BASE | {"failOnDataLoss": "no"}, "failOnDataLoss"),
+        (BASE | {"includeHeaders": "1"}, "includeHeaders"),
+    ],
+)
+def test_what_is_wrong_in_every_query_is_refused_and_named(
+    given: dict[str, str], field: str
+) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        read_options(given, streaming=True)
+    assert refused.value.extra["field"] == field
+    assert refused.value.hint
+
+
+@pytest.mark.parametrize(
+    "name", ["endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp", "ENDINGOFFSETS"]
+)
+def test_a_stream_has_no_end(name: str) -> None:
+    with pytest.raises(InvalidRequest, match="streaming"):
+        read_options(BASE | {name: "latest"}, streaming=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("startingOffsets", "latest"),
+        ("startingOffsets", '{"orders":{"0":3,"1":-1}}'),
+        ("endingOffsets", "earliest"),
+        ("endingOffsets", '{"orders":{"0":-2}}'),
+    ],
+)
+def test_a_batch_begins_at_no_end_and_ends_at_no_beginning(name: str, value: str) -> None:
+    with pytest.raises(InvalidRequest, match="batch") as refused:
+        read_options(BASE | {name: value}, streaming=False)
+    assert refused.value.extra["field"] == name
+
+
+def test_an_unknown_option_is_refused_with_the_one_that_may_be_meant() -> None:
+    with pytest.raises(InvalidRequest, match="did you mean startingOffsets"):
+        read_options(BASE | {"startingOffset": "earliest"}, streaming=True)
+
+
+def test_options_for_brokers_and_of_the_other_kind_are_ignored_with_a_warning() -> None:
+    with pytest.warns(UserWarning, match=r"kafka\.bootstrap\.servers is ignored"):
+        read_options(BASE | {"kafka.bootstrap.servers": "b:9092"}, streaming=True)
+    with pytest.warns(UserWarning, match="maxOffsetsPerTrigger is ignored in a batch"):
+        read_options(BASE | {"maxOffsetsPerTrigger": "5"}, streaming=False)
+
+
+def test_a_group_must_have_a_valid_name() -> None:
+    with pytest.raises(LakequeueError, match="group name"):
+        read_options(BASE | {"group.id": "a b"}, streaming=True)

@@ -1,0 +1,80 @@
+"""Tasks: every record is read once, in order within its partition, by as many tasks as wished."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyspark_lakequeue.planning import TASK_BYTES, Cut, Piece, plan_tasks
+
+
+def pieces_of(groups: list[list[int]], size: int = 1000) -> list[Piece]:
+    """Row groups with so many records of the partitions 0, 1, …, one group an instant."""
+    ends: dict[int, int] = defaultdict(int)
+    out = []
+    for n, counts in enumerate(groups):
+        cuts, row = [], 0
+        for partition, rows in enumerate(counts):
+            if rows:
+                cuts.append(Cut("t", partition, ends[partition], row, row + rows))
+                ends[partition] += rows
+                row += rows
+        if cuts:
+            out.append(Piece(f"{n:06}", f"file-{n // 2}", n % 2, size, tuple(cuts)))
+    return out
+
+
+def offsets_of(tasks: list[list[Piece]]) -> list[dict[int, list[int]]]:
+    """For each task and partition the offsets, in the order in which they are read."""
+    out = []
+    for task in tasks:
+        read: dict[int, list[int]] = defaultdict(list)
+        for piece in task:
+            for cut in piece.cuts:
+                read[cut.partition] += range(cut.offset, cut.offset + cut.end - cut.start)
+        out.append(read)
+    return out
+
+
+GROUPS = st.lists(st.lists(st.integers(0, 30), min_size=1, max_size=3), max_size=12)
+
+
+@given(GROUPS, st.integers(0, 20), st.none() | st.integers(1, 40), st.randoms())
+def test_every_record_goes_to_one_task_in_order(
+    groups: list[list[int]], least: int, most_rows: int | None, random: object
+) -> None:
+    pieces = pieces_of(groups)
+    total = sum(piece.rows for piece in pieces)
+    shuffled = pieces[:]
+    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    tasks = plan_tasks(shuffled, least, most_rows)
+    assert all(tasks)
+    assert len(tasks) >= min(least, total)
+    read = offsets_of(tasks)
+    if most_rows:
+        assert all(sum(map(len, task.values())) <= most_rows for task in read)
+    together: dict[int, list[int]] = defaultdict(list)
+    for task in read:
+        for partition, offsets in task.items():
+            assert offsets == sorted(offsets)
+            together[partition] += offsets
+    assert {p: sorted(o) for p, o in together.items()} == {
+        p: list(range(len(o))) for p, o in together.items()
+    }
+    assert sum(map(len, together.values())) == total
+
+
+def test_a_row_group_is_cut_only_when_more_tasks_are_wished_than_there_are() -> None:
+    pieces = pieces_of([[10, 10], [10, 10], [10, 10]])
+    whole = plan_tasks(pieces, least=3)
+    assert [len(task) for task in whole] == [1, 1, 1]
+    assert len(plan_tasks(pieces, least=4)) == 4
+
+
+def test_little_is_read_by_one_task_and_much_by_many() -> None:
+    groups = [[10]] * 8
+    assert len(plan_tasks(pieces_of(groups))) == 1
+    assert len(plan_tasks(pieces_of(groups, size=TASK_BYTES))) == 8
+    assert len(plan_tasks(pieces_of(groups, size=TASK_BYTES // 2))) == 4
