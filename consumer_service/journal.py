@@ -20,7 +20,8 @@ from lakequeue.clock import HybridClock
 from lakequeue.errors import CommitConflict, ShardSealed
 from lakequeue.records import ShardName
 from queue_tables.delta_log import Commit
-from queue_tables.facts import Fact, Key, Kind, to_arrow
+from queue_tables.fact_rows import to_arrow
+from queue_tables.facts import Fact, Key, Kind
 from queue_tables.group_commit import GroupCommitter
 from queue_tables.root import QueueRoot
 from queue_tables.shards import ShardWriter, highest_stamp

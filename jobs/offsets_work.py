@@ -18,7 +18,8 @@ from jobs.term_file import Term
 from lakequeue.errors import NotReady
 from lakequeue.records import Epoch, ShardName, Stamp, Version
 from lakequeue.steps import Step, reach
-from queue_tables.facts import Fence, GroupState, Key, fold, from_arrow
+from queue_tables.fact_rows import news_from_arrow
+from queue_tables.facts import Fence, GroupState, Key, fold, fold_news
 from queue_tables.group_state import GroupOffsetsWriter
 from queue_tables.log_writer import SourceFiles
 from queue_tables.root import QueueRoot
@@ -86,7 +87,7 @@ class OffsetsWork(Work):
             states, folded = self._states, dict(self._folded)
             for shard in shards:
                 mine = facts.filter(pc.equal(facts["shard"], shard))
-                states = fold(states, from_arrow(mine, ShardName(shard)))
+                states = fold_news(states, news_from_arrow(mine, ShardName(shard)))
                 folded[ShardName(shard)] = Stamp(pc.max(mine["stamp"]).as_py())
             # A sealed shard needs no fence any more: it is forgotten as a holder.
             states = fold(states, (), fences, set(self._sealer.sealed))

@@ -28,6 +28,7 @@ from jobs.lookout import Lookout, Offset
 from jobs.term_file import TermFile
 from lakequeue.clock import boot_seconds
 from queue_tables.root import QueueRoot, ShardKind
+from queue_tables.schemas import JOURNAL
 from queue_tables.store import open_store
 
 _SPLIT_BYTES = 16 << 20
@@ -40,10 +41,8 @@ _INBOX_DDL = (
     "file STRING, topic_id STRING, row INT, stamp BIGINT, `partition` INT, "
     "id_hi BIGINT, id_lo BIGINT, request STRING, bytes INT, judged STRING"
 )
-_JOURNAL_DDL = (
-    "shard STRING, stamp BIGINT, row INT, kind STRING, `group` STRING, topic STRING, "
-    "topic_id STRING, `partition` INT, generation BIGINT, epoch BIGINT, `offset` BIGINT, "
-    "member STRING, mode STRING, at TIMESTAMP"
+_JOURNAL_DDL = ", ".join(
+    ["shard STRING", *(column.spark_ddl for column in JOURNAL.columns if column.name != "hour")]
 )
 
 

@@ -10,6 +10,7 @@ times and in any grouping, and the state is the same; a late fact cannot move a 
 | position | (generation, offset): a seek raises the generation, a commit the offset |
 | owner | (epoch, deleted, shard, member, mode) of the facts seen |
 | holders | for each shard its newest word on the partition, (epoch, taken before fenced) |
+| records | queue groups, within the newest generation: `record_states`, offset by offset |
 
 A commit made under a superseded epoch still counts if it is further ahead: those records were
 delivered and acknowledged, and the fence keeps such commits out of a shard once it stands.
@@ -20,14 +21,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, NamedTuple
-
-import pyarrow as pa
+from typing import NamedTuple
 
 from lakequeue.clock import Micros
 from lakequeue.records import Epoch, Offset, Partition, ShardName, TopicId
-from queue_tables.schemas import GROUP_OFFSETS, JOURNAL
+from queue_tables.record_rows import RECORD_KINDS, SETTLES, STAGE_OF
+from queue_tables.record_states import NEVER, NOTHING, OpenRecord, RecordStates, join_records
 
+QUEUE = "queue"
+"""Mode of a group whose records are acked one by one."""
 DELETED = "deleted"
 """Mode of a group whose newest word is that it was deleted."""
 
@@ -47,6 +49,24 @@ class Kind(StrEnum):
     """The position is `offset`, in a generation above all earlier ones."""
     GROUP_DELETED = "group_deleted"
     """The group is gone: in a new generation, nothing is committed."""
+
+    DELIVERED = "delivered"
+    """Queue groups: these records are with a member, in this attempt, until the deadline."""
+    PARKED = "parked"
+    """They rest until they are due: given back, or (attempt 0) not to be delivered before."""
+    ACKED = "acked"
+    """They are done."""
+    DYING = "dying"
+    """They are to go to the dead-letter topic."""
+    DEAD = "dead"
+    """They stand in the dead-letter topic."""
+    EXPIRED = "expired"
+    """Their time to live was over before they were delivered."""
+
+    @property
+    def of_records(self) -> bool:
+        """Whether it is about single records of a queue group."""
+        return self.value in RECORD_KINDS
 
 
 class Key(NamedTuple):
@@ -76,7 +96,10 @@ class Fence(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One row of a journal shard. `shard` is where it was read, and is not written."""
+    """One row of a journal shard. `shard` is where it was read, and is not written.
+
+    Facts of records hold for the offsets `offset` to `end_offset` - 1 (None: for `offset` alone).
+    """
 
     kind: Kind
     group: str
@@ -90,6 +113,14 @@ class Fact:
     mode: str = "stream"
     at: Micros = 0
     shard: ShardName = _NOWHERE
+    end_offset: Offset | None = None
+    attempt: int | None = None
+    until: Micros | None = None
+    first_at: Micros | None = None
+    key_hash: int | None = None
+    expires_at: Micros | None = None
+    reason: str = ""
+    options: str = ""
 
     @property
     def key(self) -> Key:
@@ -99,7 +130,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class GroupState:
-    """State of one partition in one group. Treat `holders` as immutable.
+    """State of one partition in one group. Treat `holders` and `records` as immutable.
 
     `committed_offset` is the next offset to deliver, `None` while nothing is committed.
     """
@@ -116,11 +147,24 @@ class GroupState:
     member: str = ""
     holders: Mapping[ShardName, Word] = field(default_factory=dict)
     changed_at: Micros = 0
+    options: str = ""
+    records: RecordStates = NOTHING
 
     @property
     def key(self) -> Key:
         """The group and partition it is about."""
         return Key(self.group, self.topic_id, self.partition)
+
+    @property
+    def needed_from(self) -> Offset:
+        """The lowest offset that the group still needs: the log must keep it."""
+        committed = self.committed_offset or 0
+        return Offset(min(committed, self.records.needed_from) if self.is_queue else committed)
+
+    @property
+    def is_queue(self) -> bool:
+        """It has states of single records."""
+        return self.records is not NOTHING
 
     @property
     def deleted(self) -> bool:
@@ -144,6 +188,9 @@ def join(a: GroupState, b: GroupState) -> GroupState:
     """The least state that is at or above both; `a` and `b` are about the same partition."""
     position = max(a, b, key=_position)
     owner = max(a, b, key=_owner)
+    records = position.records
+    if a.generation == b.generation:
+        records = join_records(a.records, b.records)
     holders = dict(a.holders)
     for shard, word in b.holders.items():
         holders[shard] = max(word, holders.get(shard, word))
@@ -151,10 +198,17 @@ def join(a: GroupState, b: GroupState) -> GroupState:
         owner,
         topic=max(a.topic, b.topic),
         generation=position.generation,
-        committed_offset=position.committed_offset,
+        committed_offset=committed_of(position.committed_offset, records),
         holders=holders,
         changed_at=max(a.changed_at, b.changed_at),
+        records=records,
     )
+
+
+def committed_of(offset: Offset | None, records: RecordStates) -> Offset | None:
+    """The next offset to deliver: in a queue group the first that was never seen."""
+    gap = records.first_gap
+    return Offset(max(gap, offset or 0)) if gap else offset
 
 
 def _position(state: GroupState) -> tuple[int, int]:
@@ -162,13 +216,20 @@ def _position(state: GroupState) -> tuple[int, int]:
     return state.generation, -1 if offset is None else offset
 
 
-def _owner(state: GroupState) -> tuple[int, bool, str, str, str]:
-    return state.epoch, state.deleted, state.owner_shard, state.member, state.mode
+def _owner(state: GroupState) -> tuple[int, bool, str, str, str, str]:
+    return (
+        state.epoch, state.deleted, state.owner_shard, state.member, state.mode, state.options,
+    )  # fmt: skip
 
 
-def _state_of(fact: Fact) -> GroupState:
+def state_of(fact: Fact) -> GroupState:
     """What this fact alone says."""
+    if fact.kind.of_records:
+        return _news_of(fact)
     moves = fact.kind is not Kind.TAKEN
+    records = NOTHING
+    if fact.mode == QUEUE and moves and fact.offset:
+        records = RecordStates.settled((0, fact.offset))
     return GroupState(
         fact.group,
         fact.topic_id,
@@ -182,6 +243,45 @@ def _state_of(fact: Fact) -> GroupState:
         member=fact.member,
         holders={fact.shard: Word(fact.epoch, True)} if fact.kind is Kind.TAKEN else {},
         changed_at=fact.at,
+        options=fact.options,
+        records=NOTHING if fact.kind is Kind.GROUP_DELETED else records,
+    )
+
+
+def _news_of(fact: Fact) -> GroupState:
+    """What a fact of records says. Its member is a consumer, and no owner."""
+    first = fact.offset or 0
+    end = first + 1 if fact.end_offset is None else fact.end_offset
+    if fact.kind.value in SETTLES:
+        records = RecordStates.settled((first, end))
+    else:
+        expires_at = NEVER if fact.expires_at is None else fact.expires_at
+        records = RecordStates.opened(
+            OpenRecord(
+                offset,
+                fact.attempt or 0,
+                STAGE_OF[fact.kind.value],
+                fact.until or 0,
+                fact.first_at or 0,
+                fact.key_hash or 0,
+                expires_at,
+                fact.member,
+                fact.reason,
+            )
+            for offset in range(first, end)
+        )
+    return GroupState(
+        fact.group,
+        fact.topic_id,
+        fact.partition,
+        topic=fact.topic,
+        mode=fact.mode,
+        generation=fact.generation,
+        committed_offset=committed_of(None, records),
+        epoch=fact.epoch,
+        owner_shard=fact.shard,
+        changed_at=fact.at,
+        records=records,
     )
 
 
@@ -196,9 +296,18 @@ def fold(
     `sealed` names shards that take no more commits: they need no fence, and are forgotten as
     holders (unless their fence holds the highest epoch known, which must not be handed out again).
     """
+    return fold_news(states, map(state_of, facts), fences, sealed)
+
+
+def fold_news(
+    states: Mapping[Key, GroupState],
+    all_news: Iterable[GroupState],
+    fences: Iterable[Fence] = (),
+    sealed: Collection[ShardName] = frozenset(),
+) -> States:
+    """As `fold`, of facts that are states already (`news_from_arrow`)."""
     folded = dict(states)
-    for fact in facts:
-        news = _state_of(fact)
+    for news in all_news:
         known = folded.get(news.key)
         folded[news.key] = news if known is None else join(known, news)
     for shard, group, topic_id, partition, epoch in fences:
@@ -217,63 +326,3 @@ def _forget(state: GroupState, sealed: Collection[ShardName]) -> GroupState:
         if shard not in sealed or word.epoch > state.epoch
     }
     return state if len(kept) == len(state.holders) else replace(state, holders=kept)
-
-
-# -- rendering ----------------------------------------------------------------------------------
-
-_FACT_COLUMNS = [f.name for f in JOURNAL.arrow if f.name not in {"hour", "stamp", "row"}]
-
-
-def to_arrow(facts: Iterable[Fact]) -> pa.Table:
-    """The rows of `facts` for a journal shard: without hour, stamp and row, which a shard adds."""
-    rows = [
-        {name: getattr(fact, name) for name in _FACT_COLUMNS} | {"kind": fact.kind.value}
-        for fact in facts
-    ]
-    return pa.Table.from_pylist(rows, schema=_schema(JOURNAL.arrow, _FACT_COLUMNS))
-
-
-def from_arrow(table: pa.Table, shard: ShardName) -> list[Fact]:
-    """The facts in rows that were read from `shard`; kinds of newer releases are passed over."""
-    rows = _micros(table.select(_FACT_COLUMNS), "at").to_pylist()
-    known = set(Kind)
-    return [
-        Fact(**(row | {"kind": Kind(row["kind"]), "shard": shard, "member": row["member"] or ""}))
-        for row in rows
-        if row["kind"] in known
-    ]
-
-
-def states_to_arrow(states: Iterable[GroupState]) -> pa.Table:
-    """The rows of `group_offsets`, in the order of their keys."""
-    rows: list[dict[str, Any]] = [
-        {f.name: getattr(state, f.name) for f in GROUP_OFFSETS.arrow}
-        | {
-            "holders": [
-                {"shard": shard, "epoch": word.epoch, "taken": word.taken}
-                for shard, word in sorted(state.holders.items())
-            ]
-        }
-        for state in sorted(states, key=lambda state: state.key)
-    ]
-    return pa.Table.from_pylist(rows, schema=GROUP_OFFSETS.arrow)
-
-
-def states_from_arrow(table: pa.Table) -> States:
-    """The states in rows of `group_offsets`."""
-    states: States = {}
-    for row in _micros(table, "changed_at").to_pylist():
-        holders = {h["shard"]: Word(h["epoch"], h["taken"]) for h in row["holders"] or ()}
-        state = GroupState(**(row | {"holders": holders}))
-        states[state.key] = state
-    return states
-
-
-def _schema(schema: pa.Schema, names: list[str]) -> pa.Schema:
-    return pa.schema([schema.field(name) for name in names])
-
-
-def _micros(table: pa.Table, column: str) -> pa.Table:
-    """`table` with a time column as whole microseconds."""
-    at = table.schema.get_field_index(column)
-    return table.set_column(at, column, table[column].cast(pa.int64()))

@@ -19,17 +19,8 @@ from lakequeue.errors import CommitConflict, LeadershipLost, TailLost
 from lakequeue.records import Epoch, ShardName, Stamp, Version
 from lakequeue.steps import Step, reach
 from queue_tables.delta_log import Add, Commit, Remove, Txn
-from queue_tables.facts import (
-    Fact,
-    Fence,
-    GroupState,
-    Key,
-    States,
-    fold,
-    from_arrow,
-    states_from_arrow,
-    states_to_arrow,
-)
+from queue_tables.fact_rows import news_from_arrow, states_from_arrow, states_to_arrow
+from queue_tables.facts import Fence, GroupState, Key, States, fold_news
 from queue_tables.parquet import read_data_file, write_data_file
 from queue_tables.root import QueueRoot
 from queue_tables.schemas import GROUP_OFFSETS
@@ -49,7 +40,8 @@ _ATTEMPTS = 3
 class JournalNews:
     """What commits of one journal shard say."""
 
-    facts: list[Fact] = field(default_factory=list)
+    states: list[GroupState] = field(default_factory=list)
+    """What each of the facts says."""
     fences: list[Fence] = field(default_factory=list)
     last_stamp: Stamp | None = None
     """Of the newest commit with rows; `None` if there was none."""
@@ -80,7 +72,7 @@ def journal_news(
                 rows = read_data_file(store, path, add.path)
                 if group is not None:
                     rows = rows.filter(pc.equal(rows.column("group"), pa.scalar(group)))
-                news.facts += from_arrow(rows, shard)
+                news.states += news_from_arrow(rows, shard)
         news.fences += [
             Fence(shard, *fence)
             for fence in commit.info.get("fence", ())
@@ -130,16 +122,14 @@ class GroupStateReader:
         except TailLost:
             self._table.open()
         self._table.make_durable()
-        states, folded = _folded(self._table)
-        if group is not None:
-            states = {key: state for key, state in states.items() if key.group == group}
+        states, folded = _folded(self._table, group)
         shards = self._root.shards("journal")
         news = [self._journal(shard, folded.get(shard), group) for shard in shards]
         fences = [fence for one in news for fence in one.fences]
         return GroupReading(
-            fold(
+            fold_news(
                 states,
-                [fact for one in news for fact in one.facts],
+                [state for one in news for state in one.states],
                 fences,
                 {shard for shard, one in zip(shards, news, strict=True) if one.sealed},
             ),
@@ -243,10 +233,14 @@ def _removals(table: TableLog, now_ms: int) -> list[Remove]:
     ]
 
 
-def _folded(table: TableLog) -> tuple[States, dict[ShardName, Stamp]]:
+def _folded(table: TableLog, group: str | None = None) -> tuple[States, dict[ShardName, Stamp]]:
     states: States = {}
     for path in table.files:
-        states |= states_from_arrow(read_data_file(table.store, table.path, path))
+        rows = read_data_file(table.store, table.path, path)
+        if group is not None:
+            # Before they are parsed: a partition of another group can have a million open records.
+            rows = rows.filter(pc.equal(rows["group"], group))
+        states |= states_from_arrow(rows)
     folded = {
         ShardName(app_id.removeprefix(_FOLDED)): Stamp(stamp)
         for app_id, stamp in table.txns.items()

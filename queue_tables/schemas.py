@@ -11,7 +11,9 @@ from typing import Literal
 
 import pyarrow as pa
 
-Kind = Literal["string", "int", "long", "bool", "binary", "timestamp", "headers", "holders"]
+Kind = Literal[
+    "string", "int", "long", "bool", "binary", "timestamp", "headers", "holders", "ranges", "open"
+]
 
 HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
 HOLDERS = pa.list_(
@@ -23,6 +25,25 @@ HOLDERS = pa.list_(
         ]
     )
 )
+RANGES = pa.list_(
+    pa.struct([pa.field("from_offset", pa.int64()), pa.field("to_offset", pa.int64())])
+)
+_TIME = pa.timestamp("us", tz="UTC")
+OPEN_RECORDS = pa.list_(
+    pa.struct(
+        [
+            pa.field("offset", pa.int64()),
+            pa.field("attempt", pa.int32()),
+            pa.field("stage", pa.int32()),
+            pa.field("until", _TIME),
+            pa.field("first_at", _TIME),
+            pa.field("key_hash", pa.int64()),
+            pa.field("expires_at", _TIME),
+            pa.field("member", pa.string()),
+            pa.field("reason", pa.string()),
+        ]
+    )
+)
 
 _ARROW: dict[Kind, pa.DataType] = {
     "string": pa.string(),
@@ -30,9 +51,11 @@ _ARROW: dict[Kind, pa.DataType] = {
     "long": pa.int64(),
     "bool": pa.bool_(),
     "binary": pa.binary(),
-    "timestamp": pa.timestamp("us", tz="UTC"),
+    "timestamp": _TIME,
     "headers": HEADERS,
     "holders": HOLDERS,
+    "ranges": RANGES,
+    "open": OPEN_RECORDS,
 }
 _SPARK: dict[Kind, str] = {
     "string": "STRING",
@@ -43,6 +66,12 @@ _SPARK: dict[Kind, str] = {
     "timestamp": "TIMESTAMP",
     "headers": "ARRAY<STRUCT<key: STRING, value: BINARY>>",
     "holders": "ARRAY<STRUCT<shard: STRING, epoch: BIGINT, taken: BOOLEAN>>",
+    "ranges": "ARRAY<STRUCT<from_offset: BIGINT, to_offset: BIGINT>>",
+    "open": (
+        "ARRAY<STRUCT<offset: BIGINT, attempt: INT, stage: INT, until: TIMESTAMP, "
+        "first_at: TIMESTAMP, key_hash: BIGINT, expires_at: TIMESTAMP, member: STRING, "
+        "reason: STRING>>"
+    ),
 }
 
 
@@ -53,6 +82,11 @@ class Column:
     name: str
     kind: Kind
     doc: str
+
+    @property
+    def spark_ddl(self) -> str:
+        """The column as Spark DDL."""
+        return f"`{self.name}` {_SPARK[self.kind]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +117,7 @@ class Table:
     @property
     def spark_ddl(self) -> str:
         """The Spark schema as DDL, for `StructType.fromDDL` and `CREATE TABLE`."""
-        return ", ".join(f"`{c.name}` {_SPARK[c.kind]}" for c in self.columns)
+        return ", ".join(column.spark_ddl for column in self.columns)
 
 
 _HOUR = Column("hour", "string", "partition: UTC hour of the commit, `2013-01-31T07`")
@@ -172,16 +206,29 @@ JOURNAL = Table(
         _HOUR,
         Column("stamp", "long", "hybrid logical time of the group commit, microseconds"),
         Column("row", "int", "position within the group commit"),
-        Column("kind", "string", "taken, committed, seek, group_deleted (queue groups add more)"),
+        Column(
+            "kind",
+            "string",
+            "taken, committed, seek, group_deleted; of records in queue groups: delivered, "
+            "parked, acked, dying, dead, expired",
+        ),
         Column("group", "string", "consumer group"),
         Column("topic", "string", "name of the topic"),
         Column("topic_id", "string", "id of the incarnation of the topic"),
         Column("partition", "int", "partition"),
         Column("generation", "long", "raised by a seek"),
         Column("epoch", "long", "epoch of the lease under which the fact was made"),
-        Column("offset", "long", "committed, seek: the next offset to deliver"),
-        Column("member", "string", "member the fact is about"),
+        Column("offset", "long", "committed, seek: the next offset to deliver; else the record"),
+        Column("end_offset", "long", "of records: the facts hold for offset to end_offset - 1"),
+        Column("attempt", "int", "of records: the attempt, from 1; 0 before the first delivery"),
+        Column("until", "timestamp", "delivered: the deadline; parked: when it is due"),
+        Column("first_at", "timestamp", "of records: when it was delivered first"),
+        Column("key_hash", "long", "of records, with key order: what stands for the key"),
+        Column("expires_at", "timestamp", "of records: not delivered from then on; null: never"),
+        Column("reason", "string", "dying: max_attempts or expired"),
+        Column("member", "string", "member the fact is about; taken in a queue group: the node"),
         Column("mode", "string", "stream or queue"),
+        Column("options", "string", "taken in a queue group: the options of the group, JSON"),
         Column("at", "timestamp", "when the fact was made"),
     ),
     partition_by=("hour",),
@@ -199,12 +246,26 @@ GROUP_OFFSETS = Table(
         Column("partition", "int", "partition"),
         Column("mode", "string", "stream or queue"),
         Column("generation", "long", "raised by each seek"),
-        Column("committed_offset", "long", "next offset to deliver; null: nothing committed yet"),
+        Column(
+            "committed_offset",
+            "long",
+            "next offset to deliver; null: nothing committed yet. Queue groups: the first offset "
+            "never seen, `open` has what is below it and not settled",
+        ),
         Column("epoch", "long", "highest lease epoch seen"),
         Column("owner_shard", "string", "journal shard that took it at that epoch"),
         Column("member", "string", "member that held it at that epoch"),
         Column(
             "holders", "holders", "each shard's newest word on it: taken (true) or fenced (false)"
+        ),
+        Column("options", "string", "queue groups: the options of the group, JSON"),
+        Column("seen", "ranges", "queue groups: offsets delivered, parked or settled"),
+        Column(
+            "open",
+            "open",
+            "queue groups: of `seen`, the records that are not settled; stage 0 with a consumer "
+            "until the deadline `until`, 1 parked until it is due, 2 on its way to the dead "
+            "letters",
         ),
         Column("changed_at", "timestamp", "time of the newest fact"),
     ),

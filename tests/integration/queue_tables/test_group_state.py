@@ -9,7 +9,8 @@ import pytest
 
 from lakequeue.errors import LeadershipLost
 from lakequeue.records import Epoch, Offset, Partition, ShardName, Stamp, TopicId, Version
-from queue_tables.facts import Fact, Key, Kind, States, fold, to_arrow
+from queue_tables.fact_rows import to_arrow
+from queue_tables.facts import Fact, Key, Kind, States, fold_news
 from queue_tables.group_state import (
     GroupOffsetsWriter,
     GroupStateReader,
@@ -63,7 +64,7 @@ def fold_all(root: QueueRoot, writer: GroupOffsetsWriter, states: States) -> Sta
     for shard in root.shards("journal"):
         tail = Tail(root.store, f"journal/{shard}", Version(-1))
         news = journal_news(root.store, shard, tail.poll())
-        states = fold(states, news.facts, news.fences, {shard} if news.sealed else ())
+        states = fold_news(states, news.states, news.fences, {shard} if news.sealed else ())
         if news.last_stamp is not None:
             folded[shard] = news.last_stamp
     writer.commit(states, folded)

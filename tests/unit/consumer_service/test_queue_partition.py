@@ -1,0 +1,376 @@
+"""The in-flight set of a queue partition, against a model that is as simple as can be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from random import Random
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+)
+
+from consumer_service import queue_partition
+from consumer_service.attempts import Attempt, Move, NewRecord, Refusal, Standing
+from consumer_service.queue_partition import QueuePartition
+from consumer_service.record_facts import record_facts, runs_of
+from consumer_service.retry_policy import Policy
+from lakequeue.records import Epoch, Partition, TopicId
+from queue_tables.facts import Fact, Key, Kind, States, fold
+from queue_tables.record_states import NEVER, NOTHING, RecordStates
+
+KEY = Key("g", TopicId("t1"), Partition(0))
+MS = 1_000
+BASE = Fact(Kind.TAKEN, "g", "orders", KEY.topic_id, KEY.partition, 0, Epoch(1), mode="queue")
+
+
+def facts_of(moves: list[Move]) -> list[Fact]:
+    return record_facts(BASE, moves)
+
+
+def states_of(states: States) -> RecordStates:
+    return states[KEY].records if KEY in states else NOTHING
+
+
+@dataclass
+class Record:
+    """A record as the model sees it."""
+
+    new: NewRecord
+    state: str = "unseen"
+    """unseen, parked, out (with a consumer), returned, dying, settled"""
+    attempt: int = 0
+    until: int = 0
+    member: str = ""
+    receipts: set[int] = field(default_factory=set)
+    """Every attempt that was ever delivered."""
+
+
+class QueueMachine(RuleBasedStateMachine):
+    """Random takes, acks, nacks, extensions, deaths and take-overs; time goes on in between."""
+
+    @initialize(
+        key_order=st.booleans(),
+        dead_letter_expired=st.booleans(),
+        max_attempts=st.integers(1, 3),
+        jitter=st.sampled_from([0, 50]),
+    )
+    def begin(
+        self, key_order: bool, dead_letter_expired: bool, max_attempts: int, jitter: int
+    ) -> None:
+        self.policy = Policy(10, max_attempts, 4, 7, jitter, key_order, dead_letter_expired)
+        self.queue = QueuePartition(self.policy)
+        self.random = Random(0)
+        self.now = 1_000_000
+        self.log: list[Record] = []
+        self.states: States = {}
+
+    def commit(self, moves: list[Move]) -> None:
+        self.states = fold(self.states, facts_of(moves))
+
+    # -- the model --------------------------------------------------------------------------------
+
+    def pass_deadlines(self) -> None:
+        for record in self.log:
+            if record.state == "out" and record.until <= self.now:
+                record.state = "returned"
+
+    def blocked(self, record: Record) -> bool:
+        key = record.new.key_hash
+        if not self.policy.key_order or not key:
+            return False
+        before = self.log[: record.new.offset]
+        return any(r.new.key_hash == key and r.state != "settled" for r in before)
+
+    def due(self, record: Record) -> bool:
+        """Whether something must happen to the record in a take that has room."""
+        if record.state == "returned":
+            return True
+        if record.state == "parked":
+            return record.until <= self.now
+        return record.state == "unseen" and not self.blocked(record)
+
+    # -- rules ------------------------------------------------------------------------------------
+
+    @rule(
+        key=st.integers(0, 2),
+        delay=st.sampled_from([0, 0, 0, 5, 60]),
+        ttl=st.sampled_from([None, None, 3, 30]),
+    )
+    def produce(self, key: int, delay: int, ttl: int | None) -> None:
+        deliver_at = self.now + delay * MS if delay else 0
+        expires_at = NEVER if ttl is None else self.now + ttl * MS
+        self.log.append(Record(NewRecord(len(self.log), key, deliver_at, expires_at)))
+
+    @rule(ms=st.integers(0, 12))
+    def wait(self, ms: int) -> None:
+        self.now += ms * MS
+
+    @rule(member=st.sampled_from("ab"), most=st.integers(1, 4))
+    def take(self, member: str, most: int) -> None:
+        self.pass_deadlines()
+        again = self.queue.take_again(self.now, member, most)
+        new = self.queue.take_new(
+            self.now,
+            member,
+            most - len(again.deliver),
+            [record.new for record in self.log[self.queue.scan :]],
+        )
+        moves = again.moves + new.moves
+        delivered = again.deliver + new.deliver
+        assert len(delivered) <= most
+        given = {one.offset for one in delivered}
+        assert len(given) == len(delivered)
+        for move in moves:
+            self.see(move, member)
+        assert given == {move.offset for move in moves if move.kind is Kind.DELIVERED}
+        if len(delivered) < most:
+            left = [record for record in self.log if self.due(record)]
+            assert not left, f"not delivered though due: {left}"
+        self.commit(moves)
+
+    def see(self, move: Move, member: str) -> None:
+        record = self.log[move.offset]
+        assert self.due(record), f"{move} out of turn: {record}"
+        expired = record.new.expires_at <= self.now
+        match move.kind:
+            case Kind.DELIVERED:
+                assert not expired
+                early = record.state == "unseen" and record.new.deliver_at > self.now
+                assert not early
+                assert move.attempt == record.attempt + 1 <= self.policy.max_attempts
+                assert move.until == self.now + self.policy.visibility_ms * MS
+                record.state, record.member = "out", member
+                record.attempt, record.until = move.attempt, move.until
+                record.receipts.add(move.attempt)
+            case Kind.PARKED:
+                assert (move.attempt, record.state) == (0, "unseen")
+                assert move.until == record.new.deliver_at > self.now
+                record.state, record.until = "parked", move.until
+            case Kind.EXPIRED:
+                assert expired
+                assert not self.policy.dead_letter_expired
+                record.state = "settled"
+            case Kind.DYING:
+                if move.reason == queue_partition.EXPIRED:
+                    assert expired
+                    assert self.policy.dead_letter_expired
+                else:
+                    assert record.attempt == self.policy.max_attempts
+                record.state = "dying"
+            case _:
+                pytest.fail(f"a take made {move}")
+
+    @rule(data=st.data(), what=st.sampled_from(["ack", "nack", "nack now", "extend", "lose"]))
+    def use_a_receipt(self, data: st.DataObject, what: str) -> None:
+        self.pass_deadlines()
+        known = [(r, attempt) for r in self.log for attempt in sorted(r.receipts)]
+        if not known:
+            return
+        record, attempt = data.draw(st.sampled_from(known))
+        offset = record.new.offset
+        one = self.queue.begin(offset, attempt, self.now)
+        good = (
+            record.state in {"out", "returned"}
+            and attempt == record.attempt
+            and record.until > self.now
+        )
+        if isinstance(one, Refusal):
+            assert not good, f"{one} for {record}"
+            assert one.presented == attempt
+            return
+        assert good, f"accepted {attempt} of {record}"
+        if what == "lose":
+            self.queue.cancel(one, self.now)
+            record.state = "out"
+        elif what == "ack":
+            move = self.queue.ack(one)
+            self.commit([move])
+            self.queue.finish_ack(one)
+            record.state = "settled"
+            assert self.queue.was_acked(offset, attempt)
+        elif what == "extend":
+            move = self.queue.extend(one, self.now, 15)
+            self.commit([move])
+            self.queue.finish_extend(one, move)
+            record.state, record.until = "out", max(record.until, self.now + 15 * MS)
+        else:
+            self.nack(record, one, None if what == "nack" else 0)
+
+    def nack(self, record: Record, one: Attempt, delay_ms: int | None) -> None:
+        move = self.queue.nack(one, self.now, delay_ms, self.random)
+        self.commit([move])
+        self.queue.finish_nack(one, move)
+        if record.attempt == self.policy.max_attempts:
+            assert move.kind is Kind.DYING
+            record.state = "dying"
+            return
+        rest = move.until - self.now
+        if delay_ms is not None:
+            assert rest == delay_ms * MS
+        else:
+            full = min(4 << (record.attempt - 1), 7)
+            assert full * MS * (100 - self.policy.jitter_percent) / 100 - MS <= rest <= full * MS
+        record.state, record.until = "parked", move.until
+
+    @rule(member=st.sampled_from("ab"))
+    def a_consumer_dies(self, member: str) -> None:
+        self.pass_deadlines()
+        self.queue.take_again(self.now, "nobody", 0)  # passes the deadlines
+        mine = [r for r in self.log if r.state == "out" and r.member == member]
+        assert self.queue.member_gone(member) == len(mine)
+        for record in mine:
+            record.state = "returned"
+
+    @rule(data=st.data())
+    def an_answer_is_lost(self, data: st.DataObject) -> None:
+        self.pass_deadlines()
+        out = [r for r in self.log if r.state == "out"]
+        lost = data.draw(st.lists(st.sampled_from(out), max_size=3)) if out else []
+        self.queue.give_back((r.new.offset, r.attempt) for r in lost)
+        for record in lost:
+            record.state = "returned"
+
+    @rule()
+    def the_dead_are_buried(self) -> None:
+        for one in list(self.queue.dying.values()):
+            self.commit([Move(Kind.DEAD, one.offset, one.attempt)])
+            self.queue.finish_dead(one)
+            self.log[one.offset].state = "settled"
+
+    @rule()
+    def another_node_takes_over(self) -> None:
+        self.queue = QueuePartition(self.policy, states_of(self.states))
+        for record in self.log:
+            if record.state == "returned":
+                record.state = "out"
+        self.pass_deadlines()
+
+    @precondition(lambda self: self.log)
+    @rule(data=st.data())
+    def retention_removes(self, data: st.DataObject) -> None:
+        first = data.draw(st.integers(0, len(self.log)))
+        move = self.queue.skip_to(first)
+        if move is None:
+            assert all(r.state == "settled" for r in self.log[:first])
+        else:
+            self.commit([move])
+        for record in self.log[:first]:
+            record.state = "settled"
+
+    @invariant()
+    def counts_agree(self) -> None:
+        if not hasattr(self, "queue"):
+            return
+        by_state = [record.state for record in self.log]
+        assert self.queue.parked == by_state.count("parked")
+        assert len(self.queue.dying) == by_state.count("dying")
+        open_states = {"out", "returned", "dying"}
+        assert self.queue.open == sum(state in open_states for state in by_state)
+
+    @invariant()
+    def the_tables_say_the_same(self) -> None:
+        if not hasattr(self, "queue"):
+            return
+        rows = states_of(self.states).open
+        said = {int(row["offset"]): int(row["attempt"]) for row in rows}
+        assert said == {
+            r.new.offset: r.attempt for r in self.log if r.state not in {"unseen", "settled"}
+        }
+
+
+QueueMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestAgainstTheModel = QueueMachine.TestCase
+
+
+# -- what the model does not reach ----------------------------------------------------------------
+
+
+def news(count: int, first: int = 0) -> list[NewRecord]:
+    return [NewRecord(offset) for offset in range(first, first + count)]
+
+
+def test_past_the_bound_new_records_wait_and_the_reason_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(queue_partition, "MAX_OPEN", 10)
+    queue = QueuePartition(Policy())
+    taken = queue.take_new(1, "a", 100, news(30))
+    assert len(taken.deliver) == 10
+    assert queue.paused is not None
+    assert "10 records are in flight" in queue.paused
+    for one in taken.deliver[1::2]:
+        started = queue.begin(one.offset, 1, 2)
+        assert isinstance(started, Attempt)
+        queue.finish_ack(started)
+    resumed = queue.take_new(2, "a", 100, news(20, 10)).deliver
+    assert [o.offset for o in resumed] == [*range(10, 15)]
+
+
+def test_waiting_for_a_key_counts_towards_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queue_partition, "MAX_OPEN", 10)
+    queue = QueuePartition(Policy(key_order=True))
+    taken = queue.take_new(1, "a", 100, [NewRecord(n, key_hash=7) for n in range(30)])
+    assert [one.offset for one in taken.deliver] == [0]
+    assert queue.waiting == 9
+    assert queue.paused is not None
+    assert "9 wait for their key" in queue.paused
+
+
+def test_a_repeated_ack_is_known_and_an_older_attempt_is_told_both_numbers() -> None:
+    queue = QueuePartition(Policy(visibility_ms=10))
+    queue.take_new(0, "a", 1, news(1))
+    queue.take_again(20 * MS, "b", 1)
+    assert queue.begin(0, 1, 20 * MS) == Refusal("superseded", 1, 2)
+    second = queue.begin(0, 2, 20 * MS)
+    assert isinstance(second, Attempt)
+    assert queue.begin(0, 2, 20 * MS) == Refusal("busy", 2, 2)
+    queue.finish_ack(second)
+    assert queue.was_acked(0, 2)
+    assert not queue.was_acked(0, 1)
+    assert queue.begin(0, 1, 20 * MS) == Refusal("superseded", 1, 2)
+
+
+def test_after_the_deadline_a_receipt_is_refused_with_the_deadline() -> None:
+    queue = QueuePartition(Policy(visibility_ms=10))
+    queue.take_new(0, "a", 1, news(1))
+    assert queue.begin(0, 1, 10 * MS) == Refusal("timed_out", 1, 10 * MS)
+
+
+def test_a_receipt_stays_good_after_a_take_over() -> None:
+    queue = QueuePartition(Policy(visibility_ms=10))
+    taken = queue.take_new(0, "a", 3, news(3))
+    heir = QueuePartition(Policy(visibility_ms=10), states_of(fold({}, facts_of(taken.moves))))
+    assert heir.take_again(5 * MS, "b", 5).deliver == []
+    one = heir.begin(1, 1, 5 * MS)
+    assert isinstance(one, Attempt)
+    heir.finish_ack(one)
+    assert [o.offset for o in heir.take_again(11 * MS, "b", 5).deliver] == [0, 2]
+
+
+def test_the_next_due_time_is_the_least_of_deadlines_and_rests() -> None:
+    queue = QueuePartition(Policy(visibility_ms=50))
+    assert queue.next_due() is None
+    queue.take_new(0, "a", 9, [NewRecord(0), NewRecord(1, deliver_at=30 * MS)])
+    assert queue.next_due() == 30 * MS
+    assert queue.take_again(30 * MS, "a", 1).deliver[0].offset == 1
+    assert queue.next_due() == 50 * MS
+    queue.member_gone("a")
+    assert queue.next_due() == 0
+
+
+def test_standing_of_a_delivered_record_is_in_flight_at_its_member() -> None:
+    queue = QueuePartition(Policy())
+    one = queue.take_new(0, "a", 1, news(1)).deliver[0]
+    assert (one.standing, one.member, queue.held_by("a")) == (Standing.IN_FLIGHT, "a", 1)
+
+
+def test_neighbours_that_say_the_same_are_one_fact() -> None:
+    taken = QueuePartition(Policy()).take_new(0, "a", 10, [*news(4), *news(3, 5)])
+    assert [(move.offset, end) for move, end in runs_of(taken.moves)] == [(0, 4), (5, 8)]
