@@ -15,9 +15,11 @@ def runs_of(moves: Iterable[Move]) -> Iterator[tuple[Move, int]]:
     run: Move | None = None
     end = 0
     for move in moves:
-        if run is not None and move.offset == end and (move[0], *move[2:]) == (run[0], *run[2:]):
-            end += 1
-            continue
+        # `until` first: of records that are parked it is what differs, and they can be many.
+        if run is not None and move.offset == end and move.until == run.until:  # noqa: SIM102
+            if (move[0], *move[2:]) == (run[0], *run[2:]):
+                end += 1
+                continue
         if run is not None:
             yield run, end
         run, end = move, move.offset + 1

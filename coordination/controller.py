@@ -1,5 +1,7 @@
 """The controller: one elected process says which member consumes which partition.
 
+In queue groups it is a node that has a partition, for all members that joined there.
+
 It writes `/groups/<group>/assignment`; nodes read it, give up what moved away, and lease what
 they were given once it is free. A wrong or old assignment delays, it never breaks exclusivity:
 that is the leases'. So the controller may be simple: on every change it looks at everything anew,
@@ -9,6 +11,7 @@ and writes what differs, with a compare-and-set on the node it has read.
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +25,7 @@ from coordination.bells import BellListener
 from coordination.election import Election
 from coordination.epochs import next_epoch
 from coordination.membership import Member, group_path, groups, members
+from coordination.node_assignor import assign_nodes
 from coordination.session import Session
 from lakequeue.errors import LeadershipLost
 
@@ -49,7 +53,7 @@ class GroupAssignment:
     members: Assignment
 
     def of(self, member_id: str) -> list[Target]:
-        """The partitions of one member."""
+        """The partitions of one member; of one node in a queue group."""
         return self.members.get(member_id, [])
 
 
@@ -160,8 +164,11 @@ class Controller:
             raise LeadershipLost(f"controller epoch {epoch} is superseded by {last.epoch}")
         topics = sorted({topic for member in present.values() for topic in member.topics})
         targets = [Target(*each) for each in self._partitions_of(topics)] if topics else []
-        wanted = {member.member_id: member.topics for member in present.values()}
-        share = assign(targets, wanted, last.members)
+        if any(member.mode == "queue" for member in present.values()):
+            share = assign_nodes(targets, _workers(present.values()), last.members)
+        else:
+            wanted = {member.member_id: member.topics for member in present.values()}
+            share = assign(targets, wanted, last.members)
         if share == last.members or not self.election.trusted():
             return
         shares = {member: [list(target) for target in owned] for member, owned in share.items()}
@@ -182,3 +189,11 @@ class Controller:
         except NoNodeError:
             # The group was deleted.
             self._changed.set()
+
+
+def _workers(present: Iterable[Member]) -> dict[str, Counter[str]]:
+    """Node → topic → members there that subscribe to it."""
+    workers: dict[str, Counter[str]] = {}
+    for member in present:
+        workers.setdefault(member.node, Counter()).update(member.topics)
+    return workers

@@ -1,6 +1,6 @@
 """Groups and their members.
 
-    /groups/<group>/config        persistent: the mode, set by the first member
+    /groups/<group>/config        persistent: mode and options, set by the first member
     /groups/<group>/members/<id>  ephemeral, of the node that the member joined through
     /groups/<group>/assignment    persistent: see `controller`
     /groups/<group>/leases/…      see `leases`
@@ -13,13 +13,15 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 import orjson
 from kazoo.exceptions import KazooException, NoNodeError
 
 from coordination.session import Session
-from lakequeue.errors import CoordinationUnavailable, GroupActive, InvalidRequest, UnknownGroup
+from lakequeue.errors import CoordinationUnavailable, GroupActive, GroupMismatch, UnknownGroup
 from lakequeue.records import checked_name
 
 _PARTS = ("members", "leases", "lease-epochs")
@@ -52,29 +54,63 @@ def group_path(session: Session, group: str, *parts: str) -> str:
     return session.path("groups", checked_name(group, "group"), *parts)
 
 
-def ensure_group(session: Session, group: str, mode: str) -> None:
-    """Create the group if there is none. Raises `InvalidRequest` when it has another mode."""
-    config = group_path(session, group, "config")
-    found = session.read(config)
-    if found is None:
-        created = {"mode": mode, "created_at": time.time_ns() // 1_000}
-        session.ensure(config, orjson.dumps(created))
-        found = session.read(config)
-    for part in _PARTS:
-        session.ensure(group_path(session, group, part))
-    present = mode if found is None else orjson.loads(found[0])["mode"]
-    if present != mode:
-        raise InvalidRequest(
-            f"group {group!r} is a {present} group, {mode} was asked for",
+@dataclass(frozen=True, slots=True)
+class GroupConfig:
+    """What the first member made of a group: kept until the group is deleted."""
+
+    mode: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Queue groups: the options that were given then."""
+
+
+def check_config(group: str, kept: GroupConfig, asked: GroupConfig) -> None:
+    """Raise `GroupMismatch` if the group is not what is asked for. What is not asked is fine."""
+    if kept.mode != asked.mode:
+        raise GroupMismatch(
+            f"group {group!r} is a {kept.mode} group, {asked.mode} was asked for",
             hint="use another group name, or delete the group first",
             field="mode",
         )
+    for name, value in asked.options.items():
+        if kept.options.get(name) != value:
+            known = kept.options.get(name, "the topic's, or the default")
+            raise GroupMismatch(
+                f"group {group!r} has {name} {known}, {value} was asked for",
+                hint=f"leave {name} out, use another group name, or delete the group first",
+                field=name,
+            )
+
+
+def ensure_group(
+    session: Session, group: str, mode: str, options: Mapping[str, Any] | None = None
+) -> GroupConfig:
+    """Create the group if there is none; what it is. Raises `GroupMismatch`."""
+    asked = GroupConfig(mode, dict(options or {}))
+    found = group_config(session, group)
+    if found is None:
+        created = {"mode": mode, "created_at": time.time_ns() // 1_000, "options": asked.options}
+        session.ensure(group_path(session, group, "config"), orjson.dumps(created))
+        found = group_config(session, group)
+    for part in _PARTS:
+        session.ensure(group_path(session, group, part))
+    present = asked if found is None else found
+    check_config(group, present, asked)
+    return present
+
+
+def group_config(session: Session, group: str) -> GroupConfig | None:
+    """Mode and options; None when there is no such group here."""
+    found = session.read(group_path(session, group, "config"))
+    if found is None:
+        return None
+    fields = orjson.loads(found[0])
+    return GroupConfig(str(fields["mode"]), fields.get("options", {}))
 
 
 def group_mode(session: Session, group: str) -> str | None:
     """ "stream" or "queue"; None when there is no such group here."""
-    found = session.read(group_path(session, group, "config"))
-    return None if found is None else str(orjson.loads(found[0])["mode"])
+    found = group_config(session, group)
+    return None if found is None else found.mode
 
 
 def groups(session: Session, event: threading.Event | None = None) -> list[str]:
@@ -82,16 +118,18 @@ def groups(session: Session, event: threading.Event | None = None) -> list[str]:
     return session.children(session.path("groups"), event)
 
 
-def join(session: Session, group: str, member: Member) -> None:
+def join(
+    session: Session, group: str, member: Member, options: Mapping[str, Any] | None = None
+) -> None:
     """Add `member`; it is added again by itself in every new session, until `leave`.
 
-    Raises `InvalidRequest` (mode), `CoordinationUnavailable`.
+    `options` are those of a queue group. Raises `GroupMismatch`, `CoordinationUnavailable`.
     """
     path = group_path(session, group, "members", member.member_id)
 
     def make() -> None:
         for _ in range(_TRIES):
-            ensure_group(session, group, member.mode)
+            ensure_group(session, group, member.mode, options)
             try:
                 session.put_ephemeral(path, member.to_json(), makepath=False)
             except NoNodeError:
@@ -106,7 +144,7 @@ def join(session: Session, group: str, member: Member) -> None:
         # The caller is told that it did not join, so it must not join later.
         session.drop(path)
         raise
-    except InvalidRequest:
+    except GroupMismatch:
         session.drop(path)
         raise
 

@@ -162,6 +162,13 @@ class GroupActive(Rejected):
     http_status = 409
 
 
+class GroupMismatch(Rejected):
+    """The group has another mode or other options: join with those, or use another group."""
+
+    code = "group_mismatch"
+    http_status = 409
+
+
 class OffsetOutOfRange(Rejected):
     """The offset is beyond the end, or below retention: seek to an offset that exists."""
 
@@ -182,6 +189,19 @@ class EpochSuperseded(Fenced):
     """The partition has a newer owner: rejoin the group, deliver nothing more from before."""
 
     code = "epoch_superseded"
+
+
+class AttemptSuperseded(Fenced):
+    """Queue groups: a receipt is not good any more: its record is settled, or another's now."""
+
+    code = "attempt_superseded"
+
+
+class SentOn(Fenced):
+    """Queue groups: this node has none of the partitions: join at the one that is named."""
+
+    code = "sent_on"
+    http_status = 307
 
 
 class UnknownMember(Fenced):

@@ -6,7 +6,15 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from lakequeue.wire.limits import MAX_REQUEST_RECORDS, MAX_WAIT_MS
+from lakequeue.wire.limits import (
+    MAX_ATTEMPTS,
+    MAX_BACKOFF_MS,
+    MAX_IN_FLIGHT,
+    MAX_REQUEST_RECORDS,
+    MAX_SPAN_MS,
+    MAX_VISIBILITY_MS,
+    MAX_WAIT_MS,
+)
 from lakequeue.wire.shapes import AnswerShape, RequestShape
 
 GroupMode = Literal["stream", "queue"]
@@ -14,8 +22,38 @@ From = Literal["earliest", "latest"]
 SeekTo = Literal["earliest", "latest", "committed", "offset", "time"]
 
 
-class JoinRequest(RequestShape):
-    """`POST /v1/groups/{group}/members`."""
+Ordering = Literal["none", "key"]
+
+
+class GroupOptions(RequestShape):
+    """How a queue group delivers. Kept from the first member on; null: the topic's, or a default.
+
+    A topic's own retry policy goes before the group's.
+    """
+
+    visibility_timeout_ms: int | None = Field(None, ge=100, le=MAX_VISIBILITY_MS)
+    """How long a consumer may keep a record before it goes to another; 30,000."""
+    max_attempts: int | None = Field(None, ge=1, le=MAX_ATTEMPTS)
+    """Deliveries until a record is dead; 16."""
+    ordering: Ordering | None = None
+    """"key": a key's next record only after the one before it is acked or dead; "none"."""
+    backoff_ms: int | None = Field(None, ge=0, le=MAX_BACKOFF_MS)
+    """Rest after the first nack, doubled with each further one; 1,000."""
+    backoff_max_ms: int | None = Field(None, ge=0, le=MAX_BACKOFF_MS)
+    """Longest such rest; 300,000."""
+    backoff_jitter_percent: int | None = Field(None, ge=0, le=100)
+    """Random part of a rest; 20."""
+    dead_letter_topic: str | None = None
+    """Where dead records go; the topic's, which is `<topic>.dlq` by default."""
+
+    def given(self) -> dict[str, Any]:
+        """The options that were given."""
+        names = GroupOptions.model_fields
+        return {n: v for n in names if (v := getattr(self, n)) is not None}
+
+
+class JoinRequest(GroupOptions):
+    """`POST /v1/groups/{group}/members`. The group's options are for queue groups."""
 
     topics: list[str] = Field(min_length=1)
     mode: GroupMode = "stream"
@@ -26,6 +64,8 @@ class JoinRequest(RequestShape):
     max_poll_interval_ms: int | None = Field(None, ge=1_000)
     on_out_of_range: Literal["earliest", "latest", "error"] = "earliest"
     """What to do when the position has expired (retention)."""
+    max_in_flight: int | None = Field(None, ge=1, le=MAX_IN_FLIGHT)
+    """Queue groups: most records that this member may hold; 1,000."""
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
 
@@ -95,14 +135,15 @@ class Nack(RequestShape):
     """Queue groups: give a record back, to be delivered again after `delay_ms`."""
 
     receipt: str
-    delay_ms: int = Field(0, ge=0)
+    delay_ms: int | None = Field(None, ge=0, le=MAX_SPAN_MS)
+    """Null: as the retry policy says."""
 
 
 class Extend(RequestShape):
-    """Queue groups: keep a record for longer."""
+    """Queue groups: keep a record for longer, from now on; never for less long."""
 
     receipt: str
-    visibility_timeout_ms: int = Field(ge=1)
+    visibility_timeout_ms: int = Field(ge=1, le=MAX_VISIBILITY_MS)
 
 
 class AckRequest(RequestShape):
@@ -127,6 +168,37 @@ class Committed(AnswerShape):
     offset: int
 
 
+class Settled(AnswerShape):
+    """Queue groups: what a receipt has brought about, durably."""
+
+    receipt: str
+    deadline: int | None = None
+    """After an extension: until when the record is kept. Microseconds."""
+    due: int | None = None
+    """After a nack: when it is delivered again; null: it is dead. Microseconds."""
+
+
+RefusedWhy = Literal["superseded", "timed_out", "settled", "unknown", "other_group", "elsewhere"]
+
+
+class RefusedReceipt(AnswerShape):
+    """Queue groups: a receipt that is not good, and the numbers of it."""
+
+    receipt: str
+    topic: str
+    partition: int
+    offset: int
+    why: RefusedWhy
+    attempt: int
+    """The attempt that was presented."""
+    current_attempt: int | None = None
+    """The newest one, as far as it is known."""
+    deadline: int | None = None
+    """When the presented attempt has timed out. Microseconds."""
+    location: str | None = None
+    """elsewhere: base URL of the node that has the partition. Send it there."""
+
+
 class RefusedAck(AnswerShape):
     """A partition whose epoch has been superseded; nothing of it was committed."""
 
@@ -143,6 +215,13 @@ class AckAnswer(AnswerShape):
     refused: list[RefusedAck] = Field(default_factory=list)
 
 
+class SettleAnswer(AnswerShape):
+    """200 in a queue group: all of it is durable. A 409 carries `settled` and `refused`."""
+
+    settled: list[Settled] = Field(default_factory=list)
+    refused: list[RefusedReceipt] = Field(default_factory=list)
+
+
 class PartitionState(AnswerShape):
     """One row of a group's description."""
 
@@ -150,7 +229,7 @@ class PartitionState(AnswerShape):
     topic_id: str | None = None
     partition: int
     committed_offset: int | None = None
-    """Next offset to deliver; null: nothing committed yet."""
+    """Next offset to deliver; null: nothing committed yet. Queue groups: the first never seen."""
     start_offset: int = 0
     """First offset that still exists."""
     end_offset: int
@@ -162,6 +241,14 @@ class PartitionState(AnswerShape):
     epoch: int | None = None
     lease_expires_ms: int | None = None
     """Milliseconds until the owner's lease ends if nothing renews it."""
+    in_flight: int | None = None
+    """Queue groups: records with a consumer, or returned and not delivered again yet."""
+    parked: int | None = None
+    """Queue groups: records that rest until they are due."""
+    dying: int | None = None
+    """Queue groups: records on their way to the dead-letter topic."""
+    paused: str | None = None
+    """Queue groups: why new records are not delivered now."""
 
 
 class MemberState(AnswerShape):
@@ -179,6 +266,8 @@ class GroupDescription(AnswerShape):
 
     group: str
     mode: GroupMode = "stream"
+    options: dict[str, Any] | None = None
+    """Queue groups: what was given when the group was made."""
     generation: int | None = None
     partitions: list[PartitionState]
     members: list[MemberState] = Field(default_factory=list)

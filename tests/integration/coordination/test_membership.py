@@ -21,8 +21,8 @@ from coordination.membership import (
 from lakequeue.errors import (
     CoordinationUnavailable,
     GroupActive,
+    GroupMismatch,
     InvalidName,
-    InvalidRequest,
     UnknownGroup,
 )
 from lakequeue.settings import CoordinationSettings
@@ -94,7 +94,7 @@ def test_a_join_that_failed_while_zookeeper_was_away_does_not_happen_later(
 def test_a_group_keeps_its_mode(sessions: MakeSession) -> None:
     a = sessions("a")
     join(a, "billing", ONE)
-    with pytest.raises(InvalidRequest, match="is a stream group, queue was asked for"):
+    with pytest.raises(GroupMismatch, match="is a stream group, queue was asked for"):
         join(a, "billing", Member("m2", ("flights",), "a", mode="queue"))
     assert list(members(a, "billing")) == ["m1"]
 

@@ -1,0 +1,70 @@
+"""Receipts of queue groups, and the headers of dead letters."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+from zlib import crc32
+
+from lakequeue.errors import InvalidRequest
+
+_MARK: Final = "q"
+
+
+class QueueReceipt(NamedTuple):
+    """What a consumer of a queue group acknowledges by; opaque to it.
+
+    It names a record and an attempt at it, and neither member nor owner: so it stays good when
+    the partition moves. `group` is a checksum, against mixing up groups, not against forgery.
+    """
+
+    topic_id: str
+    partition: int
+    offset: int
+    generation: int
+    attempt: int
+    group: int
+
+    def __str__(self) -> str:
+        return ".".join((_MARK, *map(str, self)))
+
+
+def group_checksum(group: str) -> int:
+    """What a receipt says of its group."""
+    return crc32(group.encode())
+
+
+def parse_queue_receipt(receipt: str) -> QueueReceipt:
+    """Read it back. Raises `InvalidRequest` for anything else."""
+    parts = receipt.split(".")
+    if len(parts) == 7 and parts[0] == _MARK and parts[1]:
+        numbers = parts[2:]
+        if all(p.isascii() and p.isdigit() and len(p) < 20 for p in numbers):
+            return QueueReceipt(parts[1], *map(int, numbers))
+    raise InvalidRequest(
+        f"receipt {receipt[:80]!r} is not of a queue group",
+        hint="send back the receipt of the record as it was delivered",
+        field="acks",
+    )
+
+
+class DeadLetterHeader:
+    """Headers that a dead letter has beside those of the record; all are text."""
+
+    GROUP: Final = "lakequeue-group"
+    TOPIC: Final = "lakequeue-topic"
+    PARTITION: Final = "lakequeue-partition"
+    OFFSET: Final = "lakequeue-offset"
+    ATTEMPTS: Final = "lakequeue-attempts"
+    REASON: Final = "lakequeue-reason"
+    """max_attempts or expired."""
+    FIRST_AT: Final = "lakequeue-first-delivered-at"
+    """RFC 3339; empty if it never was."""
+    LAST_AT: Final = "lakequeue-dead-at"
+    """RFC 3339: when it was given up."""
+    MORE: Final = "lakequeue-more-headers"
+    """JSON of headers of the record for which there was no room."""
+
+
+def dead_letter_id(group: str, topic_id: str, partition: int, offset: int) -> str:
+    """Message id of a dead letter: sending it twice stores it once."""
+    return f"dead:{group}:{topic_id}:{partition}:{offset}"
