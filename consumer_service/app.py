@@ -14,9 +14,11 @@ from pydantic import BaseModel, Field
 
 from consumer_service import openapi
 from consumer_service.browse import Browse
+from consumer_service.delivery import Delivered
 from consumer_service.groups import Groups
 from consumer_service.metrics import Metrics
 from consumer_service.node import Node
+from consumer_service.queue_batches import QueueDelivered
 from consumer_service.seek import Seeks
 from consumer_service.sse import event_stream
 from lakequeue import wire
@@ -98,12 +100,21 @@ def _delivery(app: OpenAPI, node: Node, groups: Groups, metrics: Metrics) -> Non
         member = node.members.get(path.group, path.member)
         gone = hung_up(request.environ.get("gunicorn.socket"))
         limit = min(query.max, settings.max_poll_records)
+        queue = member.request.mode == "queue"
+        if queue:
+            groups.send_on(member)
+        delivered: Delivered | QueueDelivered
         with metrics.parked.track_inprogress():
-            delivered = node.delivery.poll(member, limit, query.wait_ms / 1_000, gone, query.after)
+            wait_s = query.wait_ms / 1_000
+            if queue:
+                delivered = node.queue_delivery.poll(member, limit, wait_s, gone, query.after)
+            else:
+                delivered = node.delivery.poll(member, limit, wait_s, gone, query.after)
         if gone():
             node.delivery.take_back(member, delivered)
             return Response(status=204)
-        if delivered.records and member.request.delivery == "at_most_once":
+        once = member.request.delivery == "at_most_once"
+        if isinstance(delivered, Delivered) and delivered.records and once:
             groups.commit_delivered(member, delivered)
         if not member.active and not delivered.records:
             node.members.get(path.group, path.member)

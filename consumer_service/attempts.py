@@ -37,6 +37,8 @@ class Attempt:
     member: str = ""
     standing: Standing = Standing.IN_FLIGHT
     reason: str = ""
+    written: bool = False
+    """Dying: the fact that says so is durable."""
 
 
 class Move(NamedTuple):

@@ -12,6 +12,7 @@ import pyarrow as pa
 from consumer_service.encode import records_of
 from consumer_service.held import Held, Holdings
 from consumer_service.members import Member
+from consumer_service.queue_batches import QueueDelivered
 from consumer_service.segments import prefix_within
 from consumer_service.tailer import Tailer
 from lakequeue.clock import boot_seconds
@@ -119,7 +120,7 @@ class Delivery:
                 member.polls.answered.append((number, unconfirmed))
             return delivered
 
-    def take_back(self, member: Member, delivered: Delivered) -> None:
+    def take_back(self, member: Member, delivered: Delivered | QueueDelivered) -> None:
         """The client of this poll has hung up: deliver the same again.
 
         For a numbered poll unless a newer one has begun: that has taken it back already, and may

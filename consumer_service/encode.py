@@ -7,13 +7,19 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable
+from itertools import repeat
 from typing import Any
 
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from consumer_service.attempts import Attempt, NewRecord
+from consumer_service.key_order import key_hash
 from lakequeue.records import Format
-from lakequeue.wire import headers_to_json
+from lakequeue.wire import QueueReceipt, group_checksum, headers_to_json
+from queue_tables.facts import Key
+from queue_tables.record_states import NEVER
 
 COLUMNS = [
     "topic_id",
@@ -38,12 +44,42 @@ def records_of(rows: pa.Table, epoch: int) -> list[dict[str, Any]]:
 
     The shape is that of `lakequeue.wire.record_to_json`, made a column at a time for speed.
     """
+    records = _plain_records(rows)
+    if records:
+        prefix = f"{rows['topic_id'][0].as_py()}.{records[0]['partition']}."
+        for record in records:
+            record["attempt"] = 1
+            record["receipt"] = f"{prefix}{record['offset']}.{epoch}.1"
+    return records
+
+
+def queue_records_of(
+    rows: pa.Table, key: Key, generation: int, attempts: Iterable[Attempt]
+) -> list[dict[str, Any]]:
+    """As `records_of`, for a queue group: `attempts` are those of `rows`, one by one."""
+    records = _plain_records(rows)
+    group = group_checksum(key.group)
+    where = (key.topic_id, key.partition)
+    for record, one in zip(records, attempts, strict=True):
+        receipt = QueueReceipt(*where, one.offset, generation, one.attempt, group)
+        record["attempt"] = one.attempt
+        record["receipt"] = str(receipt)
+        record["deadline"] = one.deadline
+    return records
+
+
+def new_records_of(rows: pa.Table, *, keys: bool) -> list[NewRecord]:
+    """What a queue partition has to know of rows that it has not seen; `keys`: their keys too."""
+    deliver_at = pc.fill_null(rows["deliver_at"].cast(pa.int64()), 0).to_pylist()
+    expires_at = pc.fill_null(rows["expires_at"].cast(pa.int64()), NEVER).to_pylist()
+    hashes = map(key_hash, rows["key"].to_pylist()) if keys else repeat(0)
+    return list(map(NewRecord, rows["offset"].to_pylist(), hashes, deliver_at, expires_at))
+
+
+def _plain_records(rows: pa.Table) -> list[dict[str, Any]]:
     if rows.num_rows == 0:
         return []
-    first = rows.slice(0, 1)
-    partition = first["partition"][0].as_py()
-    prefix = f"{first['topic_id'][0].as_py()}.{partition}."
-    suffix = f".{epoch}.1"
+    partition = rows["partition"][0].as_py()
     timestamps = rows["timestamp"].cast(pa.int64()).to_pylist()
     columns = zip(
         rows["topic"].to_pylist(),
@@ -65,8 +101,6 @@ def records_of(rows: pa.Table, epoch: int) -> list[dict[str, Any]]:
         record["headers"] = headers
         record["timestamp"] = timestamp
         record["message_id"] = mid
-        record["attempt"] = 1
-        record["receipt"] = f"{prefix}{offset}{suffix}"
         out.append(record)
     return out
 

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+import orjson
 
 from consumer_service import member_states
 from consumer_service.acks import wanted_of
 from consumer_service.delivery import Delivered
+from consumer_service.held import Held
 from consumer_service.members import Member
 from consumer_service.node import Node
 from consumer_service.partition_states import PartitionState
+from consumer_service.retry_policy import policy_of
 from consumer_service.start import latest_below
 from coordination import leases, membership
 from coordination.controller import read_assignment
-from lakequeue.errors import InvalidRequest, UnknownGroup
+from coordination.membership import GroupConfig
+from lakequeue.errors import InvalidRequest, SentOn, UnknownGroup
 from lakequeue.records import Partition, TopicPartition, checked_name
 from lakequeue.wire import (
     AckAnswer,
@@ -26,18 +32,21 @@ from lakequeue.wire import (
     JoinAnswer,
     JoinRequest,
     MemberState,
+    SettleAnswer,
 )
 from lakequeue.wire import (
     PartitionState as PartitionRow,
 )
 from queue_tables.facts import GroupState, Key
 from queue_tables.group_state import read_group_state
+from queue_tables.record_states import Stage
+from queue_tables.topics import Topic, check_dead_letters
 
 LEAVE_WAIT_S = 2.0
 
 
 class Groups:
-    """The verbs of a stream group; thread-safe."""
+    """The verbs of groups; thread-safe."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -48,19 +57,19 @@ class Groups:
         """Add a member. Errors: `InvalidRequest`, `InvalidName`, `UnknownTopic`, `NotReady`."""
         node = self._node
         checked_name(group, "group")
-        if request.mode != "stream":
-            raise InvalidRequest(
-                f"mode {request.mode!r} is not in this release",
-                hint='join with mode "stream"; queue groups come in a later release',
-                field="mode",
-            )
         topics = [node.topics.get(name) for name in dict.fromkeys(request.topics)]
+        if request.dead_letter_topic is not None:
+            # A circle may go through topics that this node has not looked at since.
+            node.topics.refresh()
+        check_options(request, topics, {topic.topic: topic for topic in node.topics.list()})
+        config = self._config(group, request)
         partitions = {topic.topic_id: topic.partitions for topic in topics}
         known: list[Key] = []
         if request.from_ == "latest":
             states = read_group_state(node.root, group).states
             known = [key for key, state in states.items() if not state.deleted]
         member = node.members.new(group, request, host)
+        member.options = orjson.dumps(dict(config.options)).decode()
         member.latest_below = latest_below(request.from_, partitions, known)
         entry = membership.Member(
             member.member_id,
@@ -70,7 +79,7 @@ class Groups:
             client=host,
         )
         try:
-            membership.join(node.session, group, entry)
+            membership.join(node.session, group, entry, config.options)
         except BaseException:
             node.members.leave(member, member_states.Cause.LEFT)
             raise
@@ -81,6 +90,51 @@ class Groups:
             assignment=self.assignment(member),
             assignment_version=node.keeper.assignment_version(group),
             session_timeout_ms=member.session_timeout_ms,
+            visibility_timeout_ms=(
+                policy_of(config.options, None).visibility_ms if config.mode == "queue" else None
+            ),
+        )
+
+    def _config(self, group: str, request: JoinRequest) -> GroupConfig:
+        """Mode and options of the group, or, for a new one, what is asked for.
+
+        When ZooKeeper has lost it, the tables know. Raises `GroupMismatch`.
+        """
+        asked = GroupConfig(request.mode, request.given() if request.mode == "queue" else {})
+        kept = membership.group_config(self._node.session, group)
+        if kept is None:
+            states = read_group_state(self._node.root, group).states.values()
+            made = [s for s in states if not s.deleted and s.mode]
+            if not made:
+                return asked
+            newest = max(made, key=lambda state: state.epoch)
+            kept = GroupConfig(newest.mode, orjson.loads(newest.options or "{}"))
+        membership.check_config(group, kept, asked)
+        return kept
+
+    def send_on(self, member: Member) -> None:
+        """Queue groups: raise `SentOn` if this node has no work for the member, another has."""
+        node = self._node
+        given = read_assignment(node.session, member.group)
+        mine = given.members.get(node.name)
+        if mine is None or any(target.topic in member.request.topics for target in mine):
+            return
+        busiest = [
+            name
+            for name, targets in given.members.items()
+            if any(target.topic in member.request.topics for target in targets)
+        ]
+        urls = [url for name in sorted(busiest) if (url := node.url_of(name)) is not None]
+        if not urls:
+            return
+        # By the member's id, so that several who are sent on do not all go to one node.
+        url = urls[int(member.member_id[:8], 16) % len(urls)]
+        node.members.leave(member, member_states.Cause.LEFT)
+        node.keeper.look()
+        raise SentOn(
+            f"node {node.name} has no partition of group {member.group}",
+            hint="join through the node at location",
+            location=f"{url}/v1/groups/{member.group}/members",
         )
 
     def heartbeat(self, group: str, member_id: str) -> HeartbeatAnswer:
@@ -100,7 +154,8 @@ class Groups:
         member.gone.wait(LEAVE_WAIT_S)
 
     def assignment(self, member: Member) -> list[Assigned]:
-        """What the member has (with its epoch) or is about to have."""
+        """What the member (queue groups: its node) has, with its epoch, or is about to have."""
+        holder = self._node.name if member.request.mode == "queue" else member.member_id
         return [
             Assigned(
                 topic=held.topic,
@@ -109,20 +164,30 @@ class Groups:
                 generation=held.generation,
                 start=held.start if held.delivers else None,
             )
-            for held in self._node.holdings.of_member(member.group, member.member_id)
+            for held in self._node.holdings.of_member(member.group, holder)
             if held.state is not PartitionState.RELEASING
         ]
 
-    def acks(self, group: str, member_id: str, request: AckRequest) -> AckAnswer:
+    def acks(self, group: str, member_id: str, request: AckRequest) -> AckAnswer | SettleAnswer:
         """Make acks and positions durable; see `Acks.commit` for the errors."""
         node = self._node
+        if node.members.find(group, member_id) is None and is_of_queue_group(request):
+            # Receipts are good at whoever has the partition; its members need not be known.
+            return self._settle(group, request)
         member = node.members.get(group, member_id)
+        if member.request.mode == "queue":
+            return self._settle(group, request)
         ids = {name: node.topics.get(name).topic_id for name in member.request.topics}
         wanted = wanted_of(group, request, ids)
         ends = {k: node.tailer.end(TopicPartition(k.topic_id, k.partition)) for k in wanted}
         answer = node.acks.commit(member_id, wanted, ends, through=request.commit_through)
         member.liveness.progress(member.liveness.seen)
         return answer
+
+    def _settle(self, group: str, request: AckRequest) -> SettleAnswer:
+        node = self._node
+        names = {str(topic.topic_id): topic.topic for topic in node.topics.list()}
+        return node.queue_acks.settle(group, request, names)
 
     def commit_delivered(self, member: Member, delivered: Delivered) -> None:
         """At-most-once: what is about to leave is committed first."""
@@ -139,10 +204,16 @@ class Groups:
         session = self._node.session
         states = read_group_state(self._node.root).states
         names = set(membership.groups(session))
+        modes = {key.group: state.mode for key, state in states.items() if not state.deleted}
+        modes |= {n: mode for n in names if (mode := membership.group_mode(session, n))}
         names |= {key.group for key, state in states.items() if not state.deleted}
         return GroupList(
             groups=[
-                GroupSummary(group=name, members=len(membership.members(session, name)))
+                GroupSummary(
+                    group=name,
+                    mode="queue" if modes.get(name) == "queue" else "stream",
+                    members=len(membership.members(session, name)),
+                )
                 for name in sorted(names)
             ]
         )
@@ -157,7 +228,11 @@ class Groups:
             k: s for k, s in read_group_state(node.root, group).states.items() if not s.deleted
         }
         present = membership.members(node.session, group)
-        if not states and not present and membership.group_mode(node.session, group) is None:
+        config = membership.group_config(node.session, group)
+        if config is None and states:
+            newest = max(states.values(), key=lambda state: state.epoch)
+            config = GroupConfig(newest.mode, orjson.loads(newest.options or "{}"))
+        if not states and not present and config is None:
             raise UnknownGroup(
                 f"group {group!r} does not exist", hint="its first member creates it"
             )
@@ -173,6 +248,8 @@ class Groups:
         given = read_assignment(node.session, group)
         return GroupDescription(
             group=group,
+            mode="queue" if config is not None and config.mode == "queue" else "stream",
+            options=dict(config.options) if config is not None and config.mode == "queue" else None,
             generation=max((state.generation for state in states.values()), default=None),
             partitions=rows,
             members=[
@@ -204,6 +281,8 @@ class Groups:
         expires = None
         if lease is not None and held is not None and held.trusted():
             expires = held.trusted_for_ms()
+        counts = {} if state is None or state.mode != "queue" else _counts(state, held)
+        still_open = sum(n for n in (counts.get(c) for c in _OPEN) if isinstance(n, int))
         return PartitionRow(
             topic=topic,
             topic_id=key.topic_id,
@@ -211,9 +290,63 @@ class Groups:
             committed_offset=committed,
             start_offset=start,
             end_offset=end,
-            lag=max(0, end - max(start, committed or 0)),
+            lag=max(0, end - max(start, committed or 0)) + still_open,
             owner=None if lease is None else lease.owner.member,
             node=None if lease is None else lease.owner.node,
             epoch=None if lease is None else lease.epoch,
             lease_expires_ms=expires,
+            **counts,
         )
+
+
+_OPEN = ("in_flight", "parked", "dying")
+
+
+def _counts(state: GroupState, held: Held | None) -> dict[str, Any]:
+    """What a queue group's partition has open, as the tables say."""
+    stages = state.records.open["stage"]
+    paused = None
+    if held is not None and held.queue is not None:
+        with held.lock:
+            paused = held.queue.paused
+    return {
+        "in_flight": int((stages == Stage.DELIVERED).sum()),
+        "parked": int((stages == Stage.PARKED).sum()),
+        "dying": int((stages == Stage.DYING).sum()),
+        "paused": paused,
+    }
+
+
+def is_of_queue_group(request: AckRequest) -> bool:
+    """Whether its receipts are those of a queue group. Pure."""
+    receipts = [*request.acks, *(n.receipt for n in request.nacks)]
+    receipts += [e.receipt for e in request.extend]
+    return any(receipt.startswith("q.") for receipt in receipts)
+
+
+def check_options(
+    request: JoinRequest, topics: Sequence[Topic], others: Mapping[str, Topic]
+) -> None:
+    """Raise `InvalidRequest` for options that do not go together. Pure."""
+    given = request.given()
+    if request.mode == "stream":
+        also = {} if request.max_in_flight is None else {"max_in_flight": request.max_in_flight}
+        if given | also:
+            name = next(iter(given | also))
+            raise InvalidRequest(
+                f"{name} is for queue groups, and a stream group is joined",
+                hint='join with mode "queue", or leave it out',
+                field=name,
+            )
+        return
+    first_ms, longest_ms = request.backoff_ms, request.backoff_max_ms
+    if first_ms is not None and longest_ms is not None and longest_ms < first_ms:
+        raise InvalidRequest(
+            f"backoff_max_ms {longest_ms} is below backoff_ms {first_ms}",
+            hint="raise backoff_max_ms, or lower backoff_ms",
+            field="backoff_max_ms",
+        )
+    if request.dead_letter_topic is not None:
+        target = checked_name(request.dead_letter_topic, "dead_letter_topic")
+        for topic in topics:
+            check_dead_letters(topic.topic, topic.config | {"dead_letter_topic": target}, others)

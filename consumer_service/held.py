@@ -11,6 +11,7 @@ import structlog
 
 from consumer_service.cursor import Cursor
 from consumer_service.partition_states import Cause, PartitionState, advance
+from consumer_service.queue_partition import QueuePartition
 from coordination.leases import Lease
 from lakequeue.clock import boot_seconds
 from lakequeue.records import Epoch, TopicPartition
@@ -30,6 +31,7 @@ class Held:
     key: Key
     topic: str
     member: str
+    """The member that has it; in a queue group the node, for all members that joined here."""
     state: PartitionState = PartitionState.UNASSIGNED
     lease: Lease | None = None
     uncertain: bool = False
@@ -38,6 +40,11 @@ class Held:
     start: int = 0
     """Offset that this ownership began at."""
     cursor: Cursor = field(default_factory=lambda: Cursor(0))
+    mode: str = "stream"
+    options: str = ""
+    """Queue groups: the options of the group, JSON."""
+    queue: QueuePartition | None = None
+    """Queue groups, once owned: in place of the cursor."""
     release_by: float = 0.0
     """While releasing: acks of what is out are awaited until then (seconds, boot clock)."""
     closed: bool = False
@@ -128,6 +135,15 @@ class Holdings:
         """The partitions that a member has or is about to have, in a steady order."""
         mine = [h for h in self.all() if h.key.group == group and h.member == member]
         return sorted(mine, key=lambda h: (h.topic, h.key.partition))
+
+    def of_group(self, group: str) -> list[Held]:
+        """The partitions of a group, in a steady order."""
+        mine = [h for h in self.all() if h.key.group == group]
+        return sorted(mine, key=lambda h: (h.topic, h.key.partition))
+
+    def queues(self) -> list[Held]:
+        """The partitions of all queue groups."""
+        return [held for held in self.all() if held.mode == "queue"]
 
     def add(self, held: Held) -> None:
         """Remember a partition that was just assigned."""

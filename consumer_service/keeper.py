@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 import structlog
 
@@ -42,6 +43,16 @@ SLOW_READ_S = 5.0
 """How often assignments are read without being told of a change."""
 
 _S = PartitionState
+
+
+class _Wanted(NamedTuple):
+    """What the controller gave to us."""
+
+    topic: str
+    holder: str
+    """The member; this node in a queue group."""
+    mode: str
+    options: str
 
 
 class Keeper:
@@ -174,13 +185,13 @@ class Keeper:
         self._holdings.remove(gone)
         return bool(gone)
 
-    def _wanted(self, fresh: bool) -> dict[Key, tuple[str, Member]]:
-        """What is assigned to the active members of this node: key → (topic, member)."""
+    def _wanted(self, fresh: bool) -> dict[Key, _Wanted]:
+        """What is assigned to the active members of this node, or to it in queue groups."""
         active: dict[str, list[Member]] = {}
         for member in self._members.all():
             if member.active:
                 active.setdefault(member.group, []).append(member)
-        wanted: dict[Key, tuple[str, Member]] = {}
+        wanted: dict[Key, _Wanted] = {}
         for group, present in active.items():
             before = self._assignments.get(group)
             now = before
@@ -188,9 +199,11 @@ class Keeper:
                 now = read_assignment(self._session, group, self._changed)
                 self._assignments[group] = now
             for member in present:
-                for target in now.of(member.member_id):
+                mode = member.request.mode
+                holder = self._node if mode == "queue" else member.member_id
+                for target in now.of(holder):
                     key = Key(group, TopicId(target.topic_id), Partition(target.partition))
-                    wanted[key] = (target.topic, member)
+                    wanted[key] = _Wanted(target.topic, holder, mode, member.options)
                 if before is None or before.version != now.version:
                     member.wake.set()
         for group in self._assignments.keys() - active.keys():
@@ -199,14 +212,14 @@ class Keeper:
 
     # -- giving back ------------------------------------------------------------------------------
 
-    def _give_back(self, wanted: dict[Key, tuple[str, Member]]) -> bool:
+    def _give_back(self, wanted: dict[Key, _Wanted]) -> bool:
         """Let go of what moved away; whether anything is gone now."""
         active = {m.member_id for m in self._members.all() if m.active}
         now = boot_seconds()
         gone: list[Held] = []
         for held in self._holdings.all():
             to = wanted.get(held.key)
-            moves = to is None or to[1].member_id != held.member
+            moves = to is None or to.holder != held.member
             if held.state is _S.LEASING and moves and not held.uncertain:
                 held.move(Cause.WITHDRAWN)
                 gone.append(held)
@@ -241,18 +254,30 @@ class Keeper:
         holding = {(held.key.group, held.member) for held in self._holdings.all()}
         for member in self._members.all():
             if member.state is MemberState.LEAVING:
+                self._return_records(member)
                 if (member.group, member.member_id) in holding:
                     self._changed.set()
                     continue
                 membership.leave(self._session, member.group, member.member_id)
                 self._members.removed(member)
 
+    def _return_records(self, member: Member) -> None:
+        """Queue groups: what a member holds goes to others at once."""
+        returned = 0
+        for held in self._holdings.of_group(member.group):
+            with held.lock:
+                if held.queue is not None:
+                    returned += held.queue.member_gone(member.member_id)
+        if returned:
+            self._members.wake_groups({member.group})
+            log.info("member.records_returned", member=member.member_id, records=returned)
+
     # -- taking -----------------------------------------------------------------------------------
 
-    def _take(self, wanted: dict[Key, tuple[str, Member]]) -> None:
-        for key, (topic, member) in wanted.items():
+    def _take(self, wanted: dict[Key, _Wanted]) -> None:
+        for key, (topic, holder, mode, options) in wanted.items():
             if self._holdings.get(key) is None:
-                held = Held(key, topic, member.member_id)
+                held = Held(key, topic, holder, mode=mode, options=options)
                 held.move(Cause.ASSIGNED)
                 self._holdings.add(held)
         waiting = [held for held in self._holdings.all() if held.state is _S.LEASING]
@@ -266,6 +291,7 @@ class Keeper:
         if leased:
             self._takeover.run(leased, self._start_of)
             self._members.wake({held.member for held in leased})
+            self._members.wake_groups({held.key.group for held in leased if held.mode == "queue"})
 
     def _lease(self, held: Held) -> None:
         owner = Owner(self._node, self._journal.shard, held.member)

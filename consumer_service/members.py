@@ -23,6 +23,7 @@ from lakequeue.wire import JoinRequest
 
 if TYPE_CHECKING:
     from consumer_service.delivery import Delivered
+    from consumer_service.queue_batches import QueueDelivered
 
 log = structlog.get_logger()
 
@@ -41,7 +42,7 @@ class Polls:
     lock: threading.Lock = field(default_factory=threading.Lock)
     begun: int = 0
     """Number of the newest poll; an older one that is still parked delivers nothing any more."""
-    answered: list[tuple[int, Delivered]] = field(default_factory=list)
+    answered: list[tuple[int, Delivered | QueueDelivered]] = field(default_factory=list)
     """Answers with records that no later poll has confirmed, in order, with their numbers."""
 
     def begin(self, after: int) -> int:
@@ -64,6 +65,8 @@ class Member:
     session_timeout_ms: int
     liveness: Liveness
     host: str = ""
+    options: str = ""
+    """Queue groups: the options of the group, JSON."""
     latest_below: dict[TopicId, int] = field(default_factory=dict)
     """topic_id → partitions below this one start at latest if nothing was ever committed."""
     state: MemberState = MemberState.JOINING
@@ -188,6 +191,21 @@ class Members:
             self._closed = True
         for member in self.all():
             self.leave(member, Cause.DRAINED)
+
+    def find(self, group: str, member_id: str) -> Member | None:
+        """The member if it is active here; it has just been heard of."""
+        with self._lock:
+            member = self._members.get((group, member_id))
+            if member is None or not member.active:
+                return None
+            member.liveness.heard(boot_seconds())
+            return member
+
+    def wake_groups(self, groups: set[str]) -> None:
+        """Let all parked polls of these groups look again."""
+        for member in self.all():
+            if member.group in groups:
+                member.wake.set()
 
     def wake(self, member_ids: set[str]) -> None:
         """Let the parked polls of these members look again."""

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
+from typing import Any
 
+import orjson
 import structlog
 
 from consumer_service.acks import Acks
+from consumer_service.dead_letters import DeadLetters
 from consumer_service.delivery import Delivery
+from consumer_service.due_timer import DueTimer
 from consumer_service.held import Held, Holdings
 from consumer_service.journal import Journal
 from consumer_service.keeper import Keeper
 from consumer_service.members import Members
+from consumer_service.queue_acks import QueueAcks
+from consumer_service.queue_delivery import QueueDelivery
+from consumer_service.retry_policy import Policy, policy_of
 from consumer_service.segments import Segments
 from consumer_service.tailer import Tailer
 from consumer_service.takeover import Takeover
+from consumer_service.waiters import Waiters
+from coordination import leases, registry
 from coordination.bells import Bell
 from coordination.controller import Controller
 from coordination.registry import Registration, register
@@ -23,8 +32,9 @@ from coordination.session import Session
 from lakequeue.errors import LakequeueError
 from lakequeue.records import TopicId, TopicPartition
 from lakequeue.settings import Settings
+from queue_tables.facts import Key
 from queue_tables.root import QueueRoot
-from queue_tables.topics import TopicStore
+from queue_tables.topics import TopicStore, default_dead_letters
 
 log = structlog.get_logger()
 
@@ -48,9 +58,37 @@ class Node:
         self.journal = Journal(root, name, consumer.linger_ms, self._on_sealed, self._on_committed)
         self.segments = Segments(consumer.tail_bytes)
         self.tailer = Tailer(root, self.segments, self._wants, self._wake)
-        self.takeover = Takeover(root, self.journal)
+        self.takeover = Takeover(root, self.journal, self._policy_of)
         self.delivery = Delivery(self.tailer, self.holdings, consumer.max_poll_bytes)
         self.acks = Acks(self.journal, self.holdings)
+        self.waiters = Waiters()
+        self.timer = DueTimer(self.holdings.queues, self.waiters)
+        self.dead_letters = DeadLetters(
+            self.tailer,
+            self.journal,
+            self.topics,
+            self.holdings.queues,
+            self.dead_letters_of,
+            self._ingest_urls,
+            self.waiters.news,
+        )
+        self.queue_delivery = QueueDelivery(
+            self.tailer,
+            self.holdings,
+            self.journal,
+            self.waiters,
+            self.timer,
+            consumer.max_poll_bytes,
+            self.dead_letters.look,
+        )
+        self.queue_acks = QueueAcks(
+            self.journal,
+            self.holdings,
+            self.waiters,
+            self.timer,
+            self.url_of_owner,
+            self.dead_letters.look,
+        )
         self.keeper = Keeper(
             session,
             name,
@@ -68,6 +106,8 @@ class Node:
         """Follow the log, hold what is assigned, stand for controller, and be found as `url`."""
         self.tailer.start(self.session)
         self.keeper.start()
+        self.timer.start()
+        self.dead_letters.start()
         self.controller.start()
         self._registration = register(self.session, ROLE, self.name, {"url": url})
 
@@ -78,6 +118,8 @@ class Node:
         self.draining.set()
         log.info("node.draining", node=self.name)
         self.members.close()
+        self.dead_letters.stop()
+        self.timer.stop()
         self.keeper.stop()
         self.controller.stop()
         self.tailer.stop()
@@ -114,7 +156,37 @@ class Node:
         return any(held.key.topic_id == topic_id for held in self.holdings.all())
 
     def _wake(self, grown: set[TopicPartition]) -> None:
-        self.members.wake({h.member for h in self.holdings.all() if h.where in grown})
+        held = [held for held in self.holdings.all() if held.where in grown]
+        self.members.wake({h.member for h in held if h.mode == "stream"})
+        for group in {h.key.group for h in held if h.mode == "queue"}:
+            self.waiters.news(group)
+
+    def _policy_of(self, held: Held) -> Policy:
+        self.topics.refresh()
+        return policy_of(_options(held), self.topics.by_id(held.key.topic_id))
+
+    def dead_letters_of(self, held: Held) -> str:
+        """Name of the dead-letter topic of a partition of a queue group."""
+        topic = self.topics.by_id(held.key.topic_id)
+        named = _options(held).get("dead_letter_topic")
+        if named is not None:
+            return str(named)
+        return default_dead_letters(held.topic) if topic is None else topic.dead_letters
+
+    def _ingest_urls(self) -> list[str]:
+        return [str(info["url"]) for info in registry.nodes(self.session, "ingest").values()]
+
+    def url_of_owner(self, key: Key) -> str | None:
+        """Base URL of the other node that has the partition; None while none is known."""
+        lease = leases.held(self.session, key.group).get((key.topic_id, key.partition))
+        if lease is None or lease.owner.node == self.name:
+            return None
+        return self.url_of(lease.owner.node)
+
+    def url_of(self, node: str) -> str | None:
+        """Base URL of another node, if it lives."""
+        info = registry.nodes(self.session, ROLE).get(node)
+        return None if info is None else str(info["url"])
 
     def _start_of(self, held: Held) -> int | None:
         below = max(
@@ -136,3 +208,8 @@ class Node:
             if topic.topic in names:
                 for partition in range(topic.partitions):
                     yield topic.topic, topic.topic_id, partition
+
+
+def _options(held: Held) -> dict[str, Any]:
+    options: dict[str, Any] = orjson.loads(held.options or "{}")
+    return options

@@ -20,6 +20,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter, OrderedDict
 from collections.abc import Iterable
+from dataclasses import replace
 from random import Random
 from typing import Final
 
@@ -75,7 +76,7 @@ class QueuePartition:
             one = Attempt(offset, attempt, until, first_at, key, expires_at, member, reason=reason)
             self._open[offset] = one
             if stage == Stage.DYING:
-                one.standing = Standing.DYING
+                one.standing, one.written = Standing.DYING, True
                 self.dying[offset] = one
             else:
                 self._hold(one)
@@ -93,6 +94,11 @@ class QueuePartition:
     def open(self) -> int:
         """Records in flight, returned, settling or dying."""
         return len(self._open)
+
+    @property
+    def returned(self) -> int:
+        """Records that nobody has any more, about."""
+        return len(self._returned)
 
     @property
     def waiting(self) -> int:
@@ -192,10 +198,14 @@ class QueuePartition:
         if one.attempt >= self.policy.max_attempts:
             taken.moves.append(self._die(one, MAX_ATTEMPTS, now))
             return
-        one.attempt += 1
-        one.first_at = one.first_at or now
-        one.deadline = now + self.policy.visibility_ms * 1_000
-        one.member = member
+        # A new object: whoever made the attempt before may still be waiting for its commit.
+        one = replace(
+            one,
+            attempt=one.attempt + 1,
+            first_at=one.first_at or now,
+            deadline=now + self.policy.visibility_ms * 1_000,
+            member=member,
+        )
         self._open[one.offset] = one
         self._hold(one)
         taken.deliver.append(one)
@@ -228,6 +238,10 @@ class QueuePartition:
         self._held[one.member] -= 1
         if self._held[one.member] <= 0:
             del self._held[one.member]
+
+    def is_newest(self, one: Attempt) -> bool:
+        """Whether it is in flight still: no other attempt has followed, nor an end."""
+        return self._open.get(one.offset) is one and one.standing is Standing.IN_FLIGHT
 
     # -- giving back without a receipt ------------------------------------------------------------
 

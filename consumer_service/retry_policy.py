@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
+from typing import Any
+
+from queue_tables.topics import Topic
 
 DEFAULT_VISIBILITY_MS = 30_000
 DEFAULT_MAX_ATTEMPTS = 16
@@ -37,3 +41,22 @@ def backoff_ms(policy: Policy, attempt: int, random: Random) -> int:
     doubled = policy.backoff_ms << min(attempt - 1, 62)
     full = min(doubled, policy.backoff_max_ms)
     return full - int(full * policy.jitter_percent / 100 * random.random())
+
+
+def policy_of(options: Mapping[str, Any], topic: Topic | None) -> Policy:
+    """The rules for a topic in a group with these options: the topic's go before the group's."""
+
+    def chosen(name: str, default: int) -> int:
+        own = getattr(topic, name, None)
+        value = options.get(name) if own is None else own
+        return default if value is None else int(value)
+
+    return Policy(
+        visibility_ms=int(options.get("visibility_timeout_ms") or DEFAULT_VISIBILITY_MS),
+        max_attempts=chosen("max_attempts", DEFAULT_MAX_ATTEMPTS),
+        backoff_ms=chosen("backoff_ms", DEFAULT_BACKOFF_MS),
+        backoff_max_ms=chosen("backoff_max_ms", DEFAULT_BACKOFF_MAX_MS),
+        jitter_percent=chosen("backoff_jitter_percent", DEFAULT_JITTER_PERCENT),
+        key_order=options.get("ordering") == "key",
+        dead_letter_expired=topic is not None and topic.on_expired == "dead_letter",
+    )

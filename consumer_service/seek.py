@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import orjson
+
 from consumer_service.held import Held
 from consumer_service.node import Node
 from consumer_service.partition_states import Cause, PartitionState
@@ -105,9 +107,10 @@ class Seeks:
                 to_offset=target_of(request, committed, bounds, by_time),
             )
         if not request.dry_run and moves:
-            membership.ensure_group(node.session, group, "stream")
+            mode = self._mode(group, states)
+            membership.ensure_group(node.session, group, mode)
             topics = {key: topic.topic for key, topic in chosen.items()}
-            with self._owned(group, topics) as owned:
+            with self._owned(group, topics, mode) as owned:
                 self._commit(Kind.SEEK, owned, {k: m.to_offset for k, m in moves.items()})
         return SeekAnswer(executed=not request.dry_run, partitions=list(moves.values()))
 
@@ -123,10 +126,18 @@ class Seeks:
             raise UnknownGroup(f"group {group!r} does not exist")
         self._refuse_if_active(group)
         if states:
-            membership.ensure_group(node.session, group, "stream")
-            with self._owned(group, {k: s.topic for k, s in states.items()}) as owned:
+            mode = self._mode(group, states)
+            membership.ensure_group(node.session, group, mode)
+            with self._owned(group, {k: s.topic for k, s in states.items()}, mode) as owned:
                 self._commit(Kind.GROUP_DELETED, owned, {})
         membership.delete_group(node.session, group)
+
+    def _mode(self, group: str, states: States) -> str:
+        """The group's; a seek that makes a group makes a stream group."""
+        known = membership.group_mode(self._node.session, group)
+        if known is not None:
+            return known
+        return next((s.mode for s in states.values() if s.mode and not s.deleted), "stream")
 
     def _refuse_if_active(self, group: str) -> None:
         present = membership.members(self._node.session, group)
@@ -168,14 +179,14 @@ class Seeks:
         return chosen
 
     @contextmanager
-    def _owned(self, group: str, topics: dict[Key, str]) -> Iterator[list[Held]]:
+    def _owned(self, group: str, topics: dict[Key, str], mode: str) -> Iterator[list[Held]]:
         """Own the partitions for a moment, as a member that nobody else knows."""
         node = self._node
         seeker = f"seek-{uuid.uuid4().hex[:12]}"
         batch: list[Held] = []
         try:
             for key, topic in sorted(topics.items()):
-                held = Held(key, topic, seeker)
+                held = Held(key, topic, seeker, mode=mode, options=self._options(group))
                 held.move(Cause.ASSIGNED)
                 owner = Owner(node.name, node.journal.shard, seeker)
                 held.lease = leases.acquire_when_free(node.session, *key, owner, 0, LEASE_WAIT_S)
@@ -196,6 +207,10 @@ class Seeks:
             for held in batch:
                 if held.lease is not None:
                     leases.release(held.lease)
+
+    def _options(self, group: str) -> str:
+        config = membership.group_config(self._node.session, group)
+        return "" if config is None else orjson.dumps(dict(config.options)).decode()
 
     def _refuse_lease(self, key: Key, topic: str) -> None:
         entry = leases.held(self._node.session, key.group).get((key.topic_id, key.partition))

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 
 import orjson
 
+from consumer_service.delivery import Delivered
 from consumer_service.groups import Groups
 from consumer_service.members import Member
 from consumer_service.node import Node
+from consumer_service.queue_batches import QueueDelivered
 from lakequeue.wire import parse_receipt
 
 if TYPE_CHECKING:
@@ -34,18 +36,23 @@ def event_stream(
     metrics: Metrics,
 ) -> Iterator[bytes]:
     """The body of the answer; ends when the client hangs up or the member goes."""
-    if last:
+    if last and member.request.mode == "stream":
         resume_behind(node, member, last)
     yield b"retry: 1000\n\n"
     while member.active and not gone():
-        delivered = node.delivery.poll(member, BATCH, KEEP_ALIVE_S, gone)
+        delivered: Delivered | QueueDelivered
+        if member.request.mode == "queue":
+            delivered = node.queue_delivery.poll(member, BATCH, KEEP_ALIVE_S, gone)
+        else:
+            delivered = node.delivery.poll(member, BATCH, KEEP_ALIVE_S, gone)
         if gone():
             delivered.take_back()
             return
         if not delivered.records:
             yield b": alive\n\n"
             continue
-        if member.request.delivery == "at_most_once":
+        once = member.request.delivery == "at_most_once"
+        if once and isinstance(delivered, Delivered):
             groups.commit_delivered(member, delivered)
         metrics.delivered(member.group, len(delivered.records))
         yield b"".join(

@@ -17,14 +17,17 @@ from consumer_service.cursor import Cursor
 from consumer_service.held import Held
 from consumer_service.journal import Journal
 from consumer_service.partition_states import Cause, PartitionState
+from consumer_service.queue_partition import QueuePartition
+from consumer_service.retry_policy import Policy
 from coordination.leases import retake
 from lakequeue.clock import wall_micros
 from lakequeue.errors import NotReady, StorageUnavailable
 from lakequeue.records import Epoch, Offset, Partition, ShardName, TopicId
 from lakequeue.steps import Step, reach
-from queue_tables.facts import Fact, GroupState, Key, Kind
+from queue_tables.facts import QUEUE, Fact, GroupState, Key, Kind
 from queue_tables.group_state import GroupStateReader
 from queue_tables.marks import LogMarks, consumed_mark
+from queue_tables.record_states import NOTHING, RecordStates, join_records
 from queue_tables.root import QueueRoot
 from queue_tables.shards import Fence, fence_shard
 
@@ -104,7 +107,13 @@ def position_of(
 class Takeover:
     """The I/O of the protocol. Not thread-safe: the keeper has one, each seek makes its own."""
 
-    def __init__(self, root: QueueRoot, journal: Journal) -> None:
+    def __init__(
+        self,
+        root: QueueRoot,
+        journal: Journal,
+        policy_of: Callable[[Held], Policy] = lambda _: Policy(),
+    ) -> None:
+        self._policy_of = policy_of
         self._root = root
         self._reader = GroupStateReader(root)
         self._marks = LogMarks(root)
@@ -139,8 +148,10 @@ class Takeover:
         positions: dict[Key, Position] = {}
         for held in taking:
             state = states.get(held.key)
-            consumed = consumed_of(state, held.key, marks)
-            fresh = consumed is None and (state is None or state.committed_offset is None)
+            # Records of a queue group are settled one by one: a mark says nothing of those open.
+            consumed = None if held.mode == QUEUE else consumed_of(state, held.key, marks)
+            known = state is not None and (state.committed_offset is not None or state.is_queue)
+            fresh = consumed is None and not known
             begin = start(held) if fresh else None
             positions[held.key] = position = position_of(state, begin, consumed)
             facts.append(fact_of(Kind.TAKEN, held, position.generation, None, at))
@@ -159,8 +170,16 @@ class Takeover:
                 held.generation = position.generation
                 held.cursor = Cursor(position.offset)
                 held.start = position.offset
+                if held.mode == QUEUE:
+                    held.queue = self._queue_of(held, states.get(held.key), position)
                 held.move(Cause.TAKEN)
         log.info("takeover.done", partitions=len(taking), refused=len(refused))
+
+    def _queue_of(self, held: Held, state: GroupState | None, position: Position) -> QueuePartition:
+        records = NOTHING if state is None else state.records
+        if position.make_durable:
+            records = join_records(records, RecordStates.settled((0, position.offset)))
+        return QueuePartition(self._policy_of(held), records)
 
     def _commit(self, facts: list[Fact]) -> dict[Key, int]:
         entry, future = self._journal.submit(facts)
@@ -232,5 +251,7 @@ def fact_of(kind: Kind, held: Held, generation: int, offset: int | None, at: int
         epoch=held.epoch,
         offset=None if offset is None else Offset(offset),
         member=held.member,
+        mode=held.mode,
         at=at,
+        options=held.options if kind is Kind.TAKEN else "",
     )

@@ -46,6 +46,17 @@ class Step(StrEnum):
     JOURNAL_COMMITTED = "journal.committed"
     """The facts are durable; the consumer has no answer."""
 
+    QUEUE_DELIVERED = "queue.delivered"
+    """Queue groups: deliveries are durable, with attempt and deadline; no record has left."""
+    QUEUE_SETTLED = "queue.settled"
+    """Acks, nacks and extensions are durable; the consumer has no answer."""
+    DEAD_DYING = "dead.dying"
+    """The fact *dying* is durable; the dead letter is not sent."""
+    DEAD_SENT = "dead.sent"
+    """The dead letter is ordered in its topic; nothing of ours says so."""
+    DEAD_SETTLED = "dead.settled"
+    """The fact *dead* is durable."""
+
     TAKEOVER_LEASED = "takeover.leased"
     """The lease is held in ZooKeeper; nothing stands in the tables."""
     TAKEOVER_FENCED = "takeover.fenced"

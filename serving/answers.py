@@ -11,7 +11,7 @@ from flask import Flask, Response, request
 from werkzeug.exceptions import HTTPException
 
 from lakequeue import wire
-from lakequeue.errors import Broken, InvalidRequest, LakequeueError, Stored, TryAgain
+from lakequeue.errors import Broken, InvalidRequest, LakequeueError, SentOn, Stored, TryAgain
 
 log = structlog.get_logger(__name__)
 
@@ -28,6 +28,8 @@ def problem_answer(error: LakequeueError) -> Response:
     if isinstance(error, TryAgain) and error.retry_after_s is None:
         error.retry_after_s = _DEFAULT_RETRY_S
     response = json_answer(error.to_problem(), error.http_status, wire.PROBLEM)
+    if isinstance(error, SentOn) and "location" in error.extra:
+        response.headers["Location"] = str(error.extra["location"])
     if error.retry_after_s is not None:
         # Whole seconds, as the header wants them, and never 0; the body has the exact time.
         response.headers["Retry-After"] = str(max(1, round(error.retry_after_s)))

@@ -8,7 +8,7 @@ import signal
 import sys
 import uuid
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, TypedDict
 
 import orjson
 import typer
@@ -20,6 +20,7 @@ from lakequeue.cli.options import (
     Url,
     admin,
     consumer_url,
+    duration_ms_of,
     position_of,
 )
 from lakequeue.cli.output import note
@@ -32,6 +33,13 @@ from lakequeue.errors import InvalidRequest, LakequeueError
 
 TERMINAL_FORMAT = "%t/%p@%o %k: %s\\n"
 PLAIN_FORMAT = "%s\\n"
+
+
+class _QueueOptions(TypedDict, total=False):
+    mode: Literal["stream", "queue"]
+    visibility_timeout_ms: int
+    max_attempts: int
+    ordering: Literal["none", "key"]
 
 
 def text_of(value: Any) -> str:
@@ -129,6 +137,19 @@ def consume(
         str | None,
         typer.Option("-f", "--format", help="%t %p %o %k %s %S %T %h, \\n \\t, as kcat."),
     ] = None,
+    mode: Annotated[
+        Literal["stream", "queue"],
+        typer.Option(help="stream: partitions in order. queue: share single records with others."),
+    ] = "stream",
+    visibility: Annotated[
+        str | None, typer.Option(help="Queue groups: a record is kept for us for so long: 30s.")
+    ] = None,
+    max_attempts: Annotated[
+        int | None, typer.Option(min=1, help="Queue groups: deliveries until a record is dead.")
+    ] = None,
+    ordering: Annotated[
+        Literal["none", "key"] | None, typer.Option(help="Queue groups: key: each key in order.")
+    ] = None,
     url: Url = None,
     service: ConsumerUrl = None,
     timeout_s: Annotated[
@@ -147,15 +168,36 @@ def consume(
             f"-o {offset} with -g would move the group",
             hint=f"lakequeue group seek {group} --to {offset} --execute, then consume",
         )
+    if mode == "queue" and group is None:
+        raise InvalidRequest(
+            "--mode queue without a group", hint="name it with -g, its workers share the records"
+        )
+    options = _QueueOptions(mode=mode)
+    if visibility is not None:
+        options["visibility_timeout_ms"] = duration_ms_of(visibility) or 0
+    if max_attempts is not None:
+        options["max_attempts"] = max_attempts
+    if ordering is not None:
+        options["ordering"] = ordering
     name = group or f"cli-{uuid.uuid4().hex[:12]}"
     pattern = pattern or (TERMINAL_FORMAT if sys.stdout.isatty() else PLAIN_FORMAT)
     with admin(url, service, timeout_s) as client:
         try:
             if group is None:
                 _place(client, name, topic, start)
-            _run(
-                client, topic, name, start, count, exit_at_end, timeout_s, service, as_json, pattern
+            consumer = Consumer(
+                topic,
+                name,
+                urls=consumer_url(service),
+                from_="latest" if start.to == "latest" else "earliest",
+                connect_timeout_s=timeout_s,
+                on_lost=_say_lost,
+                **options,
             )
+            if mode == "queue":
+                _work(client, consumer, count, exit_at_end, as_json, pattern)
+            else:
+                _run(client, consumer, topic, start, count, exit_at_end, as_json, pattern)
         finally:
             if group is None:
                 _forget(client, name)
@@ -175,26 +217,44 @@ def _forget(client: Admin, name: str) -> None:
         note(f"the throw-away group {name} was not deleted: {error.detail}")
 
 
-def _run(
+def _work(
     client: Admin,
-    topic: str,
-    name: str,
-    start: Position,
+    consumer: Consumer,
     count: int | None,
     exit_at_end: bool,
-    timeout_s: float,
-    service: str | None,
     as_json: bool,
     pattern: str,
 ) -> None:
-    consumer = Consumer(
-        topic,
-        name,
-        urls=consumer_url(service),
-        from_="latest" if start.to == "latest" else "earliest",
-        connect_timeout_s=timeout_s,
-        on_lost=_say_lost,
-    )
+    """As a worker of a queue group: each record is acknowledged once it is printed."""
+    signal.signal(signal.SIGTERM, lambda *_: consumer.stop())
+    signal.signal(signal.SIGINT, lambda *_: consumer.stop())
+    printed = 0
+    with consumer:
+        while not consumer.stopping and printed != count:
+            batch = consumer.poll(1.0, 10 if count is None else min(10, count - printed))
+            for message in batch:
+                _write(message, as_json, pattern)
+                message.ack()
+            printed += len(batch)
+            sys.stdout.flush()
+            if exit_at_end and not batch and consumer.member_id is not None:
+                # Records that rest or are with others are not waited for.
+                group = client.group(consumer.group)
+                if all(p.committed_offset == p.end_offset or not p.lag for p in group.partitions):
+                    return
+
+
+def _run(
+    client: Admin,
+    consumer: Consumer,
+    topic: str,
+    start: Position,
+    count: int | None,
+    exit_at_end: bool,
+    as_json: bool,
+    pattern: str,
+) -> None:
+    name = consumer.group
     signal.signal(signal.SIGTERM, lambda *_: consumer.stop())
     signal.signal(signal.SIGINT, lambda *_: consumer.stop())
     printed = 0

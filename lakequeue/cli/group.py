@@ -26,6 +26,20 @@ COLUMNS = (
     "LEASE-EXPIRES",
 )
 
+QUEUE_COLUMNS = (
+    "GROUP",
+    "TOPIC",
+    "PARTITION",
+    "NEXT-OFFSET",
+    "LOG-END-OFFSET",
+    "LAG",
+    "IN-FLIGHT",
+    "PARKED",
+    "DYING",
+    "NODE",
+    "LEASE-EPOCH",
+)
+
 
 @app.command("list")
 def list_(service: ConsumerUrl = None, timeout_s: TimeoutS = 5.0, as_json: AsJson = False) -> None:
@@ -48,9 +62,35 @@ def describe(
     if as_json:
         print_json(found.model_dump() | {"lag": sum(p.lag for p in found.partitions)})
         return
-    print_table(COLUMNS, rows_of(found))
+    if found.mode == "queue":
+        print_table(QUEUE_COLUMNS, queue_rows_of(found))
+        for p in found.partitions:
+            if p.paused is not None:
+                note(f"{p.topic}/{p.partition} is paused: {p.paused}")
+    else:
+        print_table(COLUMNS, rows_of(found))
     total = sum(p.lag for p in found.partitions)
     print(f"total lag {total}, members {len(found.members)}")
+
+
+def queue_rows_of(group: GroupDescription) -> list[tuple[object, ...]]:
+    """The rows of `describe` for a queue group. Pure."""
+    return [
+        (
+            group.group,
+            p.topic,
+            p.partition,
+            p.committed_offset,
+            p.end_offset,
+            p.lag,
+            p.in_flight,
+            p.parked,
+            p.dying,
+            p.node,
+            p.epoch,
+        )
+        for p in group.partitions
+    ]
 
 
 def rows_of(group: GroupDescription) -> list[tuple[object, ...]]:

@@ -24,6 +24,7 @@ from lakequeue.errors import (
     Unreachable,
     from_problem,
 )
+from lakequeue.wire import PROBLEM
 
 MAX_REDIRECTS = 5
 _BACKOFF = tenacity.wait_random_exponential(multiplier=0.05, max=5.0, min=0.02)
@@ -51,6 +52,12 @@ class Nodes:
     def current(self) -> str:
         """Where the next call goes."""
         return self.urls[self._at % len(self.urls)]
+
+    def prefer(self, url: str) -> None:
+        """Go to `url` next, whether it was given or is new."""
+        if url not in self.urls:
+            self.urls.append(url)
+        self._at = self.urls.index(url)
 
     def leave(self, url: str) -> None:
         """`url` did not serve us: go to the next one, unless somebody has moved on already."""
@@ -134,12 +141,17 @@ def _follow(node: str, request: Request) -> Script[tuple[Reply, str]]:
     for _ in range(MAX_REDIRECTS + 1):
         reply: Reply = yield Http(url, request)
         location = reply.headers.get("location")
-        if reply.status not in {307, 308} or not location:
+        if reply.status not in {307, 308} or not location or _is_ours(reply):
             return reply, node
         url = urljoin(url, location)
         parts = urlsplit(url)
         node = f"{parts.scheme}://{parts.netloc}"
     raise Unanswered(f"more than {MAX_REDIRECTS} redirects", sent=False)
+
+
+def _is_ours(reply: Reply) -> bool:
+    """A redirect that is no address of the same thing, but tells to join elsewhere."""
+    return reply.headers.get("content-type", "").startswith(PROBLEM)
 
 
 def problem_of(reply: Reply, node: str) -> LakequeueError:

@@ -4,31 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 import threading
-import time
 from collections.abc import Sequence
 from importlib import import_module
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, Self, TypedDict, Unpack
-
-from pydantic import ValidationError
+from typing import TYPE_CHECKING, Literal, Self, Unpack
 
 from lakequeue.client import drive, drive_async
-from lakequeue.client.calls import Nodes
-from lakequeue.client.consuming import ConsumeOptions, Consuming, OnLost, OnStatus
+from lakequeue.client.consumer_base import ConsumerBase, ConsumerOptions
 from lakequeue.client.holding import Stretch
 from lakequeue.client.message import Message
 from lakequeue.client.producer import Producer
 from lakequeue.client.transform import Transform
 from lakequeue.errors import (
-    CoordinationUnavailable,
-    InvalidRequest,
     LakequeueError,
     MissingDependency,
 )
-from lakequeue.records import checked_name
-from lakequeue.wire import DEFAULT_CONSUMER_URL, HOST_HEADER, JoinRequest
 
 if TYPE_CHECKING:
     from lakequeue.delta import ResultTable, Transaction
@@ -37,109 +28,7 @@ _log = logging.getLogger("lakequeue.consumer")
 _CLOSE_TIMEOUT_S = 10.0
 
 
-class ConsumerOptions(TypedDict, total=False):
-    """Options of both consumers."""
-
-    urls: str | Sequence[str]
-    """One or more consumer-service nodes; the next is tried when one does not answer."""
-    from_: Literal["earliest", "latest"]
-    """Where a partition starts that the group has no position in; earliest."""
-    session_timeout_ms: int
-    """The member is dropped when nothing is heard of it for so long; the service's default."""
-    max_poll_interval_ms: int
-    """A member that acknowledges nothing for so long loses its partitions; the service's."""
-    max_poll_records: int
-    """Most records in one poll, of which one is fetched ahead; 1000."""
-    ack_interval_ms: float
-    """Acknowledgements are sent together, at most once in this time; 50."""
-    connect_timeout_s: float
-    """The first join must succeed within this time; 30. Later ones are tried for ever."""
-    on_lost: OnLost | None
-    """Called with the list of `Lost` partitions, in the background, as soon as it is known."""
-    on_status: OnStatus | None
-    """Called with one line of text at each join, loss of a node and rejoin."""
-
-
-class _Base:
-    """What both consumers have in common."""
-
-    def __init__(self, topics: str | Sequence[str], group: str, options: ConsumerOptions) -> None:
-        names = [topics] if isinstance(topics, str) else list(topics)
-        try:
-            join = JoinRequest(
-                topics=[checked_name(t, "topic") for t in names],
-                from_=options.get("from_", "earliest"),
-                session_timeout_ms=options.get("session_timeout_ms"),
-                max_poll_interval_ms=options.get("max_poll_interval_ms"),
-            )
-        except ValidationError as e:
-            raise InvalidRequest(f"the options are not valid: {e}", hint="see docs/sdk.md") from e
-        self.topics = names
-        self.group = checked_name(group, "group")
-        self._headers = {HOST_HEADER.lower(): socket.gethostname()}
-        self._core = Consuming(
-            Nodes(options.get("urls", DEFAULT_CONSUMER_URL)),
-            group,
-            join,
-            ConsumeOptions(
-                max_poll_records=options.get("max_poll_records", 1000),
-                ack_interval_s=options.get("ack_interval_ms", 50.0) / 1000,
-                connect_timeout_s=options.get("connect_timeout_s", 30.0),
-            ),
-            time.monotonic,
-            self._ring,
-            options.get("on_lost"),
-            options.get("on_status"),
-        )
-
-    def _ring(self) -> None:
-        raise NotImplementedError
-
-    @property
-    def assignment(self) -> dict[tuple[str, int], int | None]:
-        """(topic, partition) → epoch of what this consumer owns now."""
-        with self._core.lock:
-            return dict(self._core.holding.assignment)
-
-    @property
-    def member_id(self) -> str | None:
-        """Id of the current membership; None while there is none."""
-        member = self._core.member
-        return member.member_id if member else None
-
-    @property
-    def stopping(self) -> bool:
-        """`stop` or `close` has been called: nothing more is handed out."""
-        return self._core.closing
-
-    def stop(self) -> None:
-        """End the iteration, from a signal handler or a callback; `close` does the rest."""
-        self._core.stop()
-
-    def _ready(self, most: int) -> list[Message]:
-        messages: list[Message] = []
-        while len(messages) < most and (message := self._core.next()) is not None:
-            messages.append(message)
-            if not self._core.holding.ready:
-                break
-        return messages
-
-    def _raise_refusal(self, settled: bool) -> None:
-        with self._core.lock:
-            refusal = self._core.holding.take_refusal()
-        if refusal is not None:
-            raise refusal
-        if self._core.error is not None:
-            raise self._core.error
-        if not settled:
-            raise CoordinationUnavailable(
-                "the acknowledgements are not answered in time",
-                hint="try commit() again; if they were not stored the records come again",
-                stored="unknown",
-            )
-
-
-class Consumer(_Base):
+class Consumer(ConsumerBase):
     """Receives records of one or more topics as a member of `group`; a context manager.
 
     Joins when it is first used. Iterating waits for ever; `poll` waits for a given time.
@@ -311,7 +200,7 @@ class Consumer(_Base):
         self.close()
 
 
-class AsyncConsumer(_Base):
+class AsyncConsumer(ConsumerBase):
     """The same from asyncio, within one event loop: `async for message in consumer`."""
 
     def __init__(

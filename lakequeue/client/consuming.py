@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
@@ -20,6 +19,7 @@ from pydantic import BaseModel, ValidationError
 from lakequeue.client.calls import Answer, Nodes, Policy, call, pause_before
 from lakequeue.client.effects import Now, Reply, Request, Script, Wait
 from lakequeue.client.holding import Holding, Lost
+from lakequeue.client.membership import ConsumeOptions, Member
 from lakequeue.client.message import Message
 from lakequeue.errors import (
     Broken,
@@ -38,30 +38,6 @@ OnLost = Callable[[list[Lost]], None]
 OnStatus = Callable[[str], None]
 M = TypeVar("M", bound=BaseModel)
 _ELSEWHERE_AFTER_S = 1.0  # how long a node may not answer while there are others to go to
-
-
-@dataclass(slots=True)
-class Member:
-    """A membership: valid at one node."""
-
-    member_id: str
-    nodes: Nodes
-    session_timeout_s: float
-    last_contact: float
-    last_poll: int = 0
-    """Number of the last answer to a poll that arrived."""
-    told: int = 0
-    """Polls that have said what the member owns."""
-
-
-@dataclass(frozen=True, slots=True)
-class ConsumeOptions:
-    """How to fetch and acknowledge."""
-
-    max_poll_records: int = 1000
-    wait_ms: int = 5_000
-    ack_interval_s: float = 0.05
-    connect_timeout_s: float = 30.0
 
 
 class Consuming:
@@ -190,6 +166,7 @@ class Consuming:
         )
         with self.lock:
             self.member = member
+            self._joined(joined.visibility_timeout_ms)
             self.holding.joined(joined.assignment_version, joined.assignment)
         self._status(f"joined {self._group_path} at {answer.node} as {member.member_id}")
         self._ring()
@@ -219,9 +196,15 @@ class Consuming:
             member.told += 1
             version = body.get("assignment_version", 0)
             lost = self.holding.assigned(version, assignment, in_turn=True)
-            self.holding.received(body["records"], self.ack)
+            self._received(body["records"])
         self._tell_lost(lost)
         self._ring()
+
+    def _received(self, records: list[dict[str, Any]]) -> None:
+        self.holding.received(records, self.ack)
+
+    def _joined(self, visibility_timeout_ms: int | None) -> None:
+        """A group with receipts tells how long one is good."""
 
     # -- keep -----------------------------------------------------------------------------------
 

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 from lakequeue.client.record import Record
-from lakequeue.wire import parse_receipt
+from lakequeue.errors import InvalidRequest
+from lakequeue.wire import MAX_SPAN_MS, parse_queue_receipt, parse_receipt
 
 
 class Message(Record):
     """One delivered record. Acknowledge it with `ack()` when its effects are done."""
 
-    __slots__ = ("_ack", "epoch", "term")
+    __slots__ = ("_ack", "_settle", "epoch", "term")
 
     def __init__(
         self,
         raw: dict[str, Any],
         epoch: int | None,
         term: int,
-        ack: Callable[[Message, bool], None],
+        ack: Callable[[Message, bool], None] | None,
+        settle: Callable[[Any, Message, int | None], None] | None = None,
     ) -> None:
         super().__init__(raw)
         self.epoch = epoch
@@ -27,16 +30,24 @@ class Message(Record):
         self.term = term
         """Counts how often this consumer has joined."""
         self._ack = ack
+        self._settle = settle
 
     @property
     def topic_id(self) -> str:
         """Id of this incarnation of the topic."""
+        if self._settle is not None:
+            return parse_queue_receipt(self.receipt).topic_id
         return parse_receipt(self.receipt)[0]
 
     @property
     def attempt(self) -> int:
         """1 at the first delivery (queue groups count on)."""
         return int(self._raw.get("attempt", 1))
+
+    @property
+    def deadline(self) -> int | None:
+        """Queue groups: until when it was kept for us at its delivery; microseconds, UTC."""
+        return self._raw.get("deadline")
 
     @property
     def receipt(self) -> str:
@@ -50,4 +61,42 @@ class Message(Record):
         `SkippedRecords` when an earlier record of the partition is not acknowledged, unless
         `commit_through`.
         """
-        self._ack(self, commit_through)
+        if self._settle is not None:
+            self._settle("ack", self, None)
+        elif self._ack is not None:
+            self._ack(self, commit_through)
+
+    def nack(self, delay_s: float | None = None) -> None:
+        """Queue groups: not done; deliver it again after `delay_s`, or as the retry policy says.
+
+        After the last attempt it goes to the dead-letter topic instead.
+        """
+        self._settling("nack")("nack", self, milliseconds_of(delay_s, "delay_s"))
+
+    def extend(self, seconds: float) -> None:
+        """Queue groups: keep it for `seconds` from now, if that is longer than it is kept anyway.
+
+        Only needed for more than the automatic renewal gives.
+        """
+        self._settling("extend")("extend", self, milliseconds_of(seconds, "seconds"))
+
+    def _settling(self, verb: str) -> Callable[[Any, Message, int | None], None]:
+        if self._settle is None:
+            raise InvalidRequest(
+                f"{verb} is for queue groups, and this is a stream group",
+                hint='make the consumer with mode="queue"',
+            )
+        return self._settle
+
+
+def milliseconds_of(seconds: float | None, field: str) -> int | None:
+    """Whole milliseconds, rounded up; raises `InvalidRequest` for a negative or absurd time."""
+    if seconds is None:
+        return None
+    if not 0 <= seconds * 1_000 <= MAX_SPAN_MS:
+        raise InvalidRequest(
+            f"{field}={seconds} is not valid",
+            hint=f"seconds, 0 to {MAX_SPAN_MS // 1_000}",
+            field=field,
+        )
+    return math.ceil(seconds * 1_000)

@@ -89,6 +89,8 @@ class JoinAnswer(AnswerShape):
     assignment: list[Assigned] = Field(default_factory=list)
     assignment_version: int = 0
     session_timeout_ms: int
+    visibility_timeout_ms: int | None = None
+    """Queue groups: how long a record may be kept without renewal."""
 
 
 class HeartbeatAnswer(AnswerShape):

@@ -237,7 +237,8 @@ def offsets(records: Records) -> list[int]:
     return [record["offset"] for record in records]
 
 
-def _queue(folder: Path, server: EmbeddedZooKeeper) -> Iterator[Queue]:
+def open_queue(folder: Path, server: EmbeddedZooKeeper) -> Iterator[Queue]:
+    """A queue in a folder of its own, for as long as the iterator lives."""
     root = fresh_root(str(folder))
     session = Session(server.hosts, root.queue_id, "order", FAST)
     session.start()
@@ -252,7 +253,7 @@ def queue(
     tmp_path_factory: pytest.TempPathFactory, zookeeper: EmbeddedZooKeeper
 ) -> Iterator[Queue]:
     """A queue for the whole run: each test has topics and groups of its own."""
-    yield from _queue(tmp_path_factory.mktemp("queue"), zookeeper)
+    yield from open_queue(tmp_path_factory.mktemp("queue"), zookeeper)
 
 
 @pytest.fixture(scope="session")
@@ -266,7 +267,7 @@ def node(queue: Queue) -> Iterator[NodeProcess]:
 @pytest.fixture
 def own_queue(tmp_path: Path, own_zookeeper: EmbeddedZooKeeper) -> Iterator[Queue]:
     """A queue at a ZooKeeper of this test's own."""
-    yield from _queue(tmp_path, own_zookeeper)
+    yield from open_queue(tmp_path, own_zookeeper)
 
 
 @pytest.fixture

@@ -6,8 +6,10 @@ kernel before the event counts as done, so a process killed with SIGKILL loses n
 
 Events (`f`):
   send      invoke / ok / fail / info   topic, part, key, value (unique), offset (if waited for)
-  receive   ok                          topic, part, offset, key, value, group, epoch
+  receive   ok                          topic, part, offset, key, value, group, epoch (queue
+                                        groups: attempt, wall)
   ack       invoke / ok / fail / info   topic, part, offset (the next one to deliver), group, epoch
+  nack      invoke / ok / fail / info   as ack, with due (µs, wall clock) when it ended ok
   read      ok                          topic, part, offset, value: the final read of the tables
 """
 
@@ -38,6 +40,12 @@ class Event:
     value: str | None = None
     group: str | None = None
     epoch: int = -1
+    attempt: int = -1
+    """Queue groups."""
+    wall: int = 0
+    """Queue groups: wall clock at a receive, µs."""
+    due: int | None = None
+    """Queue groups: when a nacked record is due again, µs."""
 
 
 class Recorder:

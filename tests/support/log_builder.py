@@ -48,9 +48,14 @@ class LogBuilder:
         fmt: Format = Format.TEXT,
         timestamp: int | None = None,
         key: str = "k",
+        **columns: Sequence[Any],
     ) -> list[int]:
-        """One commit with these records; their offsets. Message ids are `<partition>-<offset>`."""
-        return self.append_many(topic, {partition: values}, fmt, timestamp, key)[partition]
+        """One commit with these records; their offsets. Message ids are `<partition>-<offset>`.
+
+        `columns` are further columns of the log, such as `deliver_at`.
+        """
+        given = self.append_many(topic, {partition: values}, fmt, timestamp, key, **columns)
+        return given[partition]
 
     def append_many(
         self,
@@ -59,8 +64,9 @@ class LogBuilder:
         fmt: Format = Format.TEXT,
         timestamp: int | None = None,
         key: str = "k",
+        **more: Sequence[Any],
     ) -> dict[int, list[int]]:
-        """One commit over several partitions."""
+        """One commit over several partitions; `more` columns are the same in each."""
         now = wall_micros()
         given: dict[int, list[int]] = {}
         tables: list[pa.Table] = []
@@ -86,6 +92,7 @@ class LogBuilder:
                 "ordered_at": [now] * count,
                 "shard": ["test-shard"] * count,
             }
+            columns |= more
             tables.append(rows_of(LOG, columns, without=("hour",)))
         rows = pa.concat_tables(tables)
         add = write_data_file(self._root.store, LOG.name, rows, {"hour": hour_of(now)}, LOG)

@@ -374,3 +374,12 @@ def test_standing_of_a_delivered_record_is_in_flight_at_its_member() -> None:
 def test_neighbours_that_say_the_same_are_one_fact() -> None:
     taken = QueuePartition(Policy()).take_new(0, "a", 10, [*news(4), *news(3, 5)])
     assert [(move.offset, end) for move, end in runs_of(taken.moves)] == [(0, 4), (5, 8)]
+
+
+def test_an_attempt_keeps_its_number_while_its_commit_is_awaited() -> None:
+    queue = QueuePartition(Policy(visibility_ms=10))
+    slow = queue.take_new(0, "a", 1, news(1)).deliver[0]
+    following = queue.take_again(20 * MS, "b", 1).deliver[0]
+    assert (slow.attempt, following.attempt) == (1, 2)
+    assert not queue.is_newest(slow)
+    assert queue.is_newest(following)

@@ -7,8 +7,9 @@ import contextlib
 import orjson
 
 from lakequeue.client.calls import Nodes
-from lakequeue.client.consuming import ConsumeOptions, Consuming, Member
+from lakequeue.client.consuming import Consuming
 from lakequeue.client.effects import Http, Reply, Wait
+from lakequeue.client.membership import ConsumeOptions, Member
 from lakequeue.errors import Broken
 from lakequeue.wire import Assigned, JoinRequest
 

@@ -1,0 +1,172 @@
+"""Queue groups: deliveries and acks a second of one node, and how late a nacked record comes.
+
+    python -m bench.queue_groups [--records 30000] [--workers 24] [--json FILE]
+
+The log is filled by the functions of the order job; then ZooKeeper and one consumer-service node
+are started on it, without Spark. Workers are processes with threads that poll batches of 10 and
+ack them, by plain HTTP. Lateness: a worker alone, nacks with a delay, and waits.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any, TypedDict
+
+import httpx2
+
+from bench.ordering import fill, order_all
+from coordination.embedded import EmbeddedZooKeeper
+from lakequeue.clock import HybridClock, wall_micros
+from queue_tables.root import QueueRoot
+
+BATCH = 10
+PROCESSES = 2
+DELAY_MS = 200
+NACKS = 200
+
+
+class QueueFigures(TypedDict):
+    """The figures of one run."""
+
+    records: int
+    workers: int
+    records_per_s: int
+    late_p50_ms: float
+    late_p99_ms: float
+
+
+def _join(http: httpx2.Client, group: str, **options: Any) -> str:
+    body = {"topics": ["bench"], "mode": "queue", **options}
+    answer = http.post(f"/v1/groups/{group}/members", json=body)
+    answer.raise_for_status()
+    return f"/v1/groups/{group}/members/{answer.json()['member_id']}"
+
+
+def _work(url: str, threads: int, done: Any) -> None:
+    """One process of workers, until nothing comes any more; adds what it has acked."""
+
+    def run() -> None:
+        with httpx2.Client(base_url=url, timeout=60) as http:
+            path = _join(http, "drain")
+            acked = 0
+            while True:
+                answer = http.get(f"{path}/records", params={"max": BATCH, "wait_ms": 2_000})
+                receipts = [r["receipt"] for r in answer.json()["records"]]
+                if not receipts and acked:
+                    break
+                if receipts:
+                    http.post(f"{path}/acks", json={"acks": receipts}).raise_for_status()
+                    acked += len(receipts)
+                    with done.get_lock():
+                        done.value += len(receipts)
+
+    workers = [threading.Thread(target=run) for _ in range(threads)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+
+
+def _drain(url: str, records: int, workers: int) -> int:
+    """Records a second, from the first tenth acked to the last."""
+    context = multiprocessing.get_context("spawn")
+    done = context.Value("l", 0)
+    share = max(1, workers // PROCESSES)
+    processes = [context.Process(target=_work, args=(url, share, done)) for _ in range(PROCESSES)]
+    for process in processes:
+        process.start()
+    while done.value < records // 10:
+        time.sleep(0.02)
+    first, began = done.value, time.monotonic()
+    while done.value < records:
+        time.sleep(0.02)
+    seconds = time.monotonic() - began
+    for process in processes:
+        process.join()
+    return int((records - first) / seconds)
+
+
+def _lateness(url: str) -> list[float]:
+    """Milliseconds that nacked records come after they are due, sorted.
+
+    One worker that is kept busy with new records, of which it nacks every tenth.
+    """
+    late: list[float] = []
+    due: dict[tuple[int, int], int] = {}
+    with httpx2.Client(base_url=url, timeout=60) as http:
+        path = _join(http, "late", max_attempts=1_000)
+        while len(late) < NACKS:
+            answer = http.get(f"{path}/records", params={"max": BATCH, "wait_ms": 5_000})
+            arrived = wall_micros()
+            acks, nacks = [], []
+            for record in answer.json()["records"]:
+                place = (record["partition"], record["offset"])
+                if record["attempt"] > 1:
+                    late.append((arrived - due[place]) / 1_000)
+                if record["attempt"] > 1 or record["offset"] % 10:
+                    acks.append(record["receipt"])
+                else:
+                    nacks.append((place, record["receipt"]))
+            body = {
+                "acks": acks,
+                "nacks": [{"receipt": receipt, "delay_ms": DELAY_MS} for _, receipt in nacks],
+            }
+            said = http.post(f"{path}/acks", json=body).json()["settled"]
+            dues = {one["receipt"]: one["due"] for one in said}
+            due |= {place: dues[receipt] for place, receipt in nacks}
+    return sorted(late)
+
+
+def measure(folder: Path, records: int, workers: int) -> QueueFigures:
+    """Fill, start, measure."""
+    root = QueueRoot.open(str(folder / "queue"))
+    fill(root, HybridClock(), records, 1_000, "queue")
+    order_all(root)
+    server = EmbeddedZooKeeper(folder / "zookeeper")
+    server.start(60)
+    command = [sys.executable, "-m", "consumer_service", "--root", root.uri]
+    command += ["--zookeeper", server.hosts, "--port", "0", "--node", "bench", "--die-with-parent"]
+    node = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=dict(os.environ))
+    try:
+        url = json.loads(node.stdout.readline())["url"] if node.stdout is not None else ""
+        rate = _drain(url, records, workers)
+        late = _lateness(url)
+    finally:
+        node.terminate()
+        node.wait(60)
+        server.stop()
+    return {
+        "records": records,
+        "workers": workers,
+        "records_per_s": rate,
+        "late_p50_ms": round(late[len(late) // 2], 1),
+        "late_p99_ms": round(late[int(len(late) * 0.99)], 1),
+    }
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--records", type=int, default=30_000)
+    parser.add_argument("--workers", type=int, default=24)
+    parser.add_argument("--json", type=Path)
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        found = measure(Path(folder), args.records, args.workers)
+    text = json.dumps(found, indent=2)
+    if args.json is not None:
+        args.json.write_text(text + "\n")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()

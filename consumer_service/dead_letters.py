@@ -1,0 +1,286 @@
+"""Dead letters: what has no attempt left goes to another topic, exactly once, and is settled here.
+
+Three steps, each of which may be repeated: the fact *dying*; the record, sent to the dead-letter
+topic under an id that is made of group, topic, partition and offset, and waited for until it is
+ordered; the fact *dead*. A record that was dying for longer than the ids are remembered is looked
+for in the topic first. See `docs/protocols/queue-groups.md`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx2
+import orjson
+import pyarrow as pa
+import structlog
+
+from consumer_service.attempts import Attempt, Move
+from consumer_service.held import Held
+from consumer_service.journal import Journal
+from consumer_service.record_facts import record_facts
+from consumer_service.tailer import Tailer
+from consumer_service.takeover import fact_of
+from lakequeue.clock import wall_micros
+from lakequeue.errors import (
+    LakequeueError,
+    NotReady,
+    OffsetOutOfRange,
+    UnknownTopic,
+    Unreachable,
+    from_problem,
+)
+from lakequeue.records import Offset, Partition, TopicPartition
+from lakequeue.steps import Step, reach
+from lakequeue.wire import (
+    MAX_DEDUP_WINDOW_MS,
+    MAX_HEADERS,
+    DeadLetterHeader,
+    dead_letter_id,
+    headers_to_json,
+    key_value_to_json,
+)
+from queue_tables.facts import Kind
+from queue_tables.topics import Topic, TopicStore
+
+log = structlog.get_logger()
+
+BATCH = 100
+RETRY_S = 1.0
+SLOW_LOOK_S = 5.0
+COMMIT_TIMEOUT_S = 60.0
+ORDER_TIMEOUT_MS = 30_000
+WINDOW_MARGIN_MS = 60_000
+"""A record that is dying for nearly as long as ids are remembered is looked for, to be safe."""
+_OURS = frozenset(value for name, value in vars(DeadLetterHeader).items() if name.isupper())
+
+
+def dead_letter_of(row: dict[str, Any], group: str, one: Attempt) -> dict[str, Any]:
+    """The record of the wire for a row of `log` and its last attempt. Pure."""
+    said = [
+        (DeadLetterHeader.GROUP, group),
+        (DeadLetterHeader.TOPIC, row["topic"]),
+        (DeadLetterHeader.PARTITION, str(row["partition"])),
+        (DeadLetterHeader.OFFSET, str(row["offset"])),
+        (DeadLetterHeader.ATTEMPTS, str(one.attempt)),
+        (DeadLetterHeader.REASON, one.reason),
+        (DeadLetterHeader.FIRST_AT, _time(one.first_at)),
+        (DeadLetterHeader.LAST_AT, _time(one.deadline)),
+    ]
+    own = [(h["key"], h["value"]) for h in row["headers"] or () if h["key"] not in _OURS]
+    room = MAX_HEADERS - len(said) - 1
+    if len(own) > room:
+        more = orjson.dumps(headers_to_json(own[room:])).decode()
+        own, said = own[:room], [*said, (DeadLetterHeader.MORE, more)]
+    return {
+        **key_value_to_json("key", row["key"], row["key_format"] or 0),
+        **key_value_to_json("value", row["value"], row["value_format"] or 0),
+        "headers": headers_to_json([*own, *((name, text.encode()) for name, text in said)]),
+        "timestamp": row["timestamp"],
+        "message_id": dead_letter_id(group, row["topic_id"], row["partition"], row["offset"]),
+    }
+
+
+def _time(micros: int) -> str:
+    return "" if micros == 0 else datetime.fromtimestamp(micros / 1e6, UTC).isoformat()
+
+
+class DeadLetters:
+    """One thread of a node. `look` wakes it."""
+
+    def __init__(
+        self,
+        tailer: Tailer,
+        journal: Journal,
+        topics: TopicStore,
+        held: Callable[[], Iterable[Held]],
+        target_of: Callable[[Held], str],
+        ingest_urls: Callable[[], list[str]],
+        on_freed: Callable[[str], object],
+    ) -> None:
+        self._tailer = tailer
+        self._journal = journal
+        self._topics = topics
+        self._held = held
+        self._target_of = target_of
+        self._ingest_urls = ingest_urls
+        self._on_freed = on_freed
+        self._wake = threading.Event()
+        self._stopping = threading.Event()
+        self._http = httpx2.Client(timeout=ORDER_TIMEOUT_MS / 1_000 + 10)
+        self._thread = threading.Thread(target=self._run, name="dead-letters", daemon=True)
+        self.failure: str | None = None
+        """Why the newest attempt failed; None while all is well."""
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread. What is dying goes on at the next owner."""
+        self._stopping.set()
+        self._wake.set()
+        # A request that waits for its record to be ordered is not waited for.
+        self._http.close()
+        if self._thread.is_alive():
+            self._thread.join(5.0)
+
+    def look(self) -> None:
+        """Something is dying."""
+        self._wake.set()
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            self._wake.wait(SLOW_LOOK_S)
+            self._wake.clear()
+            for held in self._held():
+                try:
+                    while not self._stopping.is_set() and self.step(held):
+                        pass
+                    self.failure = None
+                except (LakequeueError, httpx2.HTTPError, RuntimeError, TimeoutError) as error:
+                    if self._stopping.is_set():
+                        return
+                    # The record stays dying, which describe shows, and it is tried again.
+                    if self.failure is None:
+                        log.warning("dead_letters.failed", topic=held.topic, error=str(error))
+                    self.failure = str(error)
+                    self._stopping.wait(RETRY_S)
+                    self._wake.set()
+
+    def step(self, held: Held) -> bool:
+        """Bury the first of what is dying; False if there is nothing."""
+        with held.lock:
+            if held.queue is None or not held.delivers:
+                return False
+            some = list(held.queue.dying.values())[:BATCH]
+        if not some:
+            return False
+        self._write(held, Kind.DYING, [one for one in some if not one.written])
+        for one in some:
+            one.written = True
+        reach(Step.DEAD_DYING)
+        target = self._target_of(held)
+        self._send(target, held, some)
+        reach(Step.DEAD_SENT)
+        self._write(held, Kind.DEAD, some)
+        with held.lock:
+            if held.queue is not None:
+                for one in some:
+                    held.queue.finish_dead(one)
+        reach(Step.DEAD_SETTLED)
+        self._on_freed(held.key.group)
+        log.info("dead_letters.sent", group=held.key.group, topic=target, records=len(some))
+        return True
+
+    def _write(self, held: Held, kind: Kind, some: list[Attempt]) -> None:
+        """Make the facts durable. Raises `NotReady` when the partition is not ours any more."""
+        if not some:
+            return
+        moves = [
+            Move(kind, one.offset, one.attempt)
+            if kind is Kind.DEAD
+            else Move(
+                kind, one.offset, one.attempt, one.deadline, one.first_at, one.key_hash,
+                one.expires_at, one.member, one.reason,
+            )
+            for one in some
+        ]  # fmt: skip
+        with held.lock:
+            if not held.delivers or not held.trusted():
+                raise NotReady(f"partition {held.key.partition} of {held.topic} goes away")
+            base = fact_of(Kind.TAKEN, held, held.generation, None, wall_micros())
+            entry, future = self._journal.submit(record_facts(base, moves))
+            held.pending += 1
+
+        def settle(_: object) -> None:
+            with held.settled:
+                held.pending -= 1
+                held.superseded_by = entry.refused.get(held.key, held.superseded_by)
+                held.settled.notify_all()
+
+        future.add_done_callback(settle)
+        future.result(COMMIT_TIMEOUT_S)
+        if held.key in entry.refused:
+            raise NotReady(f"partition {held.key.partition} of {held.topic} was taken over")
+
+    # -- the dead-letter topic --------------------------------------------------------------------
+
+    def _send(self, target: str, held: Held, some: list[Attempt]) -> None:
+        source = self._topics.by_id(held.key.topic_id)
+        topic = self._ensure_topic(target, source)
+        known = self._already_there(topic, held, some)
+        records = [
+            dead_letter_of(row, held.key.group, one)
+            for one in some
+            if dead_letter_id(held.key.group, *held.key[1:], one.offset) not in known
+            and (row := self._row(held, one)) is not None
+        ]
+        if records:
+            path = f"/v1/topics/{target}/records?wait=ordered&timeout_ms={ORDER_TIMEOUT_MS}"
+            answer = self._call("POST", path, {"records": records})
+            lost = [r.get("reason") for r in answer["records"] if r.get("offset") is None]
+            if lost:
+                raise NotReady(f"{len(lost)} dead letters were not ordered: {lost[0]}")
+
+    def _ensure_topic(self, name: str, source: Topic | None) -> Topic:
+        try:
+            return self._topics.get(name)
+        except UnknownTopic:
+            # Ids are remembered for as long as can be, and bigger records fit: headers are added.
+            config: dict[str, Any] = {"dedup_window_ms": MAX_DEDUP_WINDOW_MS}
+            if source is not None:
+                config["partitions"] = source.partitions
+            self._call("PUT", f"/v1/topics/{name}", config)
+            return self._topics.get(name)
+
+    def _row(self, held: Held, one: Attempt) -> dict[str, Any] | None:
+        try:
+            rows = self._tailer.read(held.where, one.offset, 1, 1)
+        except OffsetOutOfRange:
+            log.warning("dead_letters.gone", topic=held.topic, offset=one.offset)
+            return None
+        micros = rows["timestamp"].cast(pa.int64())
+        at = rows.schema.get_field_index("timestamp")
+        row: dict[str, Any] = rows.set_column(at, "timestamp", micros).to_pylist()[0]
+        return row
+
+    def _already_there(self, topic: Topic, held: Held, some: list[Attempt]) -> set[str]:
+        """Ids that stand in the topic, of those that are dying for as long as ids are kept."""
+        old = wall_micros() - (topic.dedup_window_ms - WINDOW_MARGIN_MS) * 1_000
+        ids = {
+            dead_letter_id(held.key.group, *held.key[1:], one.offset)
+            for one in some
+            if one.deadline < old
+        }
+        return ids & set(self._ids_in(topic)) if ids else set()
+
+    def _ids_in(self, topic: Topic) -> Iterator[str]:
+        for number in range(topic.partitions):
+            where = TopicPartition(topic.topic_id, Partition(number))
+            at, end = self._tailer.first(where), self._tailer.end(where)
+            while at < end:
+                rows = self._tailer.read(where, at, 20_000, 32 << 20)
+                if rows.num_rows == 0:
+                    break
+                yield from rows["message_id"].to_pylist()
+                at = Offset(at + rows.num_rows)
+
+    def _call(self, method: str, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        urls = self._ingest_urls()
+        if not urls:
+            raise Unreachable("no ingest node is registered", hint="start one")
+        answer = self._http.request(
+            method,
+            urls[0] + path,
+            content=orjson.dumps(body),
+            headers={"Content-Type": "application/json"},
+        )
+        if answer.status_code >= 300:
+            problem = orjson.loads(answer.content)
+            raise from_problem(problem, answer.status_code)
+        parsed: dict[str, Any] = orjson.loads(answer.content)
+        return parsed

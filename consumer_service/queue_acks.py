@@ -1,0 +1,345 @@
+"""Acks, nacks and extensions of queue groups: judged, made durable, then answered.
+
+A receipt carries all it needs: it is judged by the node that has the partition, whoever sends it.
+A 200 means that the fact is durable and that the lease was still trusted after that; so a taker,
+which reads after it has fenced, knows of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from dataclasses import dataclass, field
+from functools import partial
+from random import Random
+from typing import Literal
+
+from consumer_service.attempts import Attempt, Move, Refusal
+from consumer_service.due_timer import DueTimer
+from consumer_service.held import Held, Holdings
+from consumer_service.journal import Entry, Journal
+from consumer_service.record_facts import record_facts
+from consumer_service.takeover import fact_of
+from consumer_service.waiters import Waiters
+from lakequeue.clock import wall_micros
+from lakequeue.errors import (
+    AttemptSuperseded,
+    CoordinationUnavailable,
+    InvalidRequest,
+    NotReady,
+    StorageUnavailable,
+)
+from lakequeue.records import Partition, TopicId
+from lakequeue.steps import Step, reach
+from lakequeue.wire import (
+    AckRequest,
+    QueueReceipt,
+    RefusedReceipt,
+    RefusedWhy,
+    SettleAnswer,
+    Settled,
+    group_checksum,
+    parse_queue_receipt,
+)
+from queue_tables.facts import Key, Kind
+
+COMMIT_TIMEOUT_S = 60.0
+NodeOf = Callable[[Key], str | None]
+"""Base URL of the node that has a partition; None while nobody has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a request says about one receipt."""
+
+    text: str
+    receipt: QueueReceipt
+    does: Literal["ack", "nack", "extend"]
+    ms: int | None = None
+    """Delay of a nack (None: by the policy); visibility of an extension."""
+
+
+def wishes_of(request: AckRequest) -> list[Wish]:
+    """Each receipt once, in order. Pure. Raises `InvalidRequest`."""
+    if request.commit:
+        raise InvalidRequest(
+            "commit moves the position of a stream group, and this is a queue group",
+            hint="ack the receipts of the records",
+            field="commit",
+        )
+    wishes: dict[str, Wish] = {}
+    given = [
+        *(Wish(text, parse_queue_receipt(text), "ack") for text in request.acks),
+        *(
+            Wish(n.receipt, parse_queue_receipt(n.receipt), "nack", n.delay_ms)
+            for n in request.nacks
+        ),
+        *(
+            Wish(e.receipt, parse_queue_receipt(e.receipt), "extend", e.visibility_timeout_ms)
+            for e in request.extend
+        ),
+    ]
+    for wish in given:
+        first = wishes.setdefault(wish.text, wish)
+        if first.does != wish.does:
+            raise InvalidRequest(
+                f"receipt {wish.text} is in {first.does}s and in {wish.does}s",
+                hint="one of them",
+                field=f"{wish.does}s",
+            )
+    return list(wishes.values())
+
+
+@dataclass(slots=True)
+class _Change:
+    """What happens to one partition, on its way into the journal."""
+
+    held: Held
+    epoch: int
+    begun: list[tuple[Wish, Attempt, Move]] = field(default_factory=list)
+    entry: Entry | None = None
+    future: Future[object] | None = None
+
+
+class QueueAcks:
+    """Thread-safe."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        holdings: Holdings,
+        waiters: Waiters,
+        timer: DueTimer,
+        node_of: NodeOf,
+        on_dying: Callable[[], None],
+    ) -> None:
+        self._journal = journal
+        self._holdings = holdings
+        self._waiters = waiters
+        self._timer = timer
+        self._node_of = node_of
+        self._on_dying = on_dying
+        self._random = Random()
+
+    def settle(self, group: str, request: AckRequest, topics: Mapping[str, str]) -> SettleAnswer:
+        """Do what is asked; `topics` maps topic ids to names, for the answer.
+
+        Raises `AttemptSuperseded` with `settled` and `refused` when any receipt is not good;
+        `CoordinationUnavailable` or `StorageUnavailable` with `stored` "unknown".
+        """
+        answer = SettleAnswer()
+        by_key: dict[Key, list[Wish]] = {}
+        for wish in wishes_of(request):
+            receipt = wish.receipt
+            if receipt.group != group_checksum(group):
+                answer.refused.append(_refused(wish, topics, "other_group"))
+                continue
+            key = Key(group, TopicId(receipt.topic_id), Partition(receipt.partition))
+            by_key.setdefault(key, []).append(wish)
+        changes = [self._begin(key, some, answer, topics) for key, some in by_key.items()]
+        changes = [change for change in changes if change.future is not None]
+        self._wait(changes)
+        for change in changes:
+            self._answer(change, answer, topics)
+        if answer.refused:
+            raise _superseded(answer)
+        return answer
+
+    def _begin(
+        self, key: Key, wishes: list[Wish], answer: SettleAnswer, topics: Mapping[str, str]
+    ) -> _Change:
+        held = self._holdings.get(key)
+        change = _Change(held, held.epoch) if held is not None else _Change(Held(key, "", ""), 0)
+        if held is None:
+            self._elsewhere(key, wishes, answer, topics)
+            return change
+        with held.lock:
+            if held.queue is None or not held.accepts_acks:
+                self._elsewhere(key, wishes, answer, topics)
+                return change
+            now = wall_micros()
+            base = fact_of(Kind.TAKEN, held, held.generation, None, now)
+            try:
+                for wish in wishes:
+                    self._begin_one(held, wish, now, change, answer, topics)
+                if not change.begun:
+                    return change
+                facts = record_facts(base, [move for _, _, move in change.begun])
+                change.entry, change.future = self._journal.submit(facts)
+            except BaseException:
+                for _, one, _ in change.begun:
+                    held.queue.cancel(one, now)
+                raise
+            held.pending += 1
+        change.future.add_done_callback(partial(self._finish, change))
+        return change
+
+    def _begin_one(
+        self,
+        held: Held,
+        wish: Wish,
+        now: int,
+        change: _Change,
+        answer: SettleAnswer,
+        topics: Mapping[str, str],
+    ) -> None:
+        queue, receipt = held.queue, wish.receipt
+        if queue is None:
+            return
+        if receipt.generation != held.generation:
+            answer.refused.append(_refused(wish, topics, "superseded"))
+            return
+        one = queue.begin(receipt.offset, receipt.attempt, now)
+        if isinstance(one, Attempt):
+            if wish.does == "ack":
+                move = queue.ack(one)
+            elif wish.does == "nack":
+                move = queue.nack(one, now, wish.ms, self._random)
+            else:
+                move = queue.extend(one, now, wish.ms or 0)
+            change.begun.append((wish, one, move))
+        elif wish.does == "ack" and queue.was_acked(receipt.offset, receipt.attempt):
+            answer.settled.append(Settled(receipt=wish.text))  # a repeat
+        elif one.why == "busy":
+            raise NotReady(
+                f"receipt {wish.text} is being settled by another request",
+                hint="send it again",
+                stored="unknown",
+                retry_after_s=0.2,
+            )
+        else:
+            answer.refused.append(_refused(wish, topics, one.why, one))
+
+    def _elsewhere(
+        self, key: Key, wishes: list[Wish], answer: SettleAnswer, topics: Mapping[str, str]
+    ) -> None:
+        location = self._node_of(key)
+        if location is None:
+            raise NotReady(
+                f"partition {key.partition} of {topics.get(key.topic_id, key.topic_id)} has no "
+                "owner now",
+                hint="it is being taken over: send it again",
+                stored="unknown",
+                retry_after_s=0.2,
+            )
+        for wish in wishes:
+            refused = _refused(wish, topics, "elsewhere")
+            refused.location = location
+            answer.refused.append(refused)
+
+    def _finish(self, change: _Change, future: Future[object]) -> None:
+        """In the committer's thread: the facts stand, or do not."""
+        held, entry = change.held, change.entry
+        durable = future.exception() is None
+        dying = False
+        with held.settled:
+            held.pending -= 1
+            if entry is not None:
+                held.superseded_by = entry.refused.get(held.key, held.superseded_by)
+                durable &= held.key not in entry.refused
+            if held.queue is not None and held.epoch == change.epoch:
+                now = wall_micros()
+                for wish, one, move in change.begun:
+                    if not durable:
+                        held.queue.cancel(one, now)
+                    elif wish.does == "ack":
+                        held.queue.finish_ack(one)
+                    elif wish.does == "nack":
+                        held.queue.finish_nack(one, move)
+                        one.written = True
+                        dying |= move.kind is Kind.DYING
+                        self._timer.expect(move.until)
+                    else:
+                        held.queue.finish_extend(one, move)
+                        self._timer.expect(move.until)
+                if held.queue.next_due() == 0:
+                    self._waiters.news(held.key.group)
+            held.settled.notify_all()
+        if dying:
+            self._on_dying()
+
+    def _wait(self, changes: list[_Change]) -> None:
+        for change in changes:
+            if change.future is None:
+                continue
+            try:
+                change.future.result(COMMIT_TIMEOUT_S)
+            except FutureTimeout:
+                raise StorageUnavailable(
+                    f"the journal did not commit within {COMMIT_TIMEOUT_S:g} s",
+                    hint="it may be stored or not; send it again",
+                    stored="unknown",
+                    retry_after_s=1.0,
+                ) from None
+        reach(Step.QUEUE_SETTLED)
+        ours = [c for c in changes if c.entry is not None and c.held.key not in c.entry.refused]
+        if not all(change.held.trusted() for change in ours):
+            raise CoordinationUnavailable(
+                "the lease could not be confirmed after the commit",
+                hint="it may be stored or not; send it again once polls work again",
+                stored="unknown",
+                retry_after_s=1.0,
+            )
+
+    def _answer(self, change: _Change, answer: SettleAnswer, topics: Mapping[str, str]) -> None:
+        if change.entry is not None and change.held.key in change.entry.refused:
+            self._elsewhere(change.held.key, [w for w, _, _ in change.begun], answer, topics)
+            return
+        for wish, _, move in change.begun:
+            settled = Settled(receipt=wish.text)
+            if wish.does == "extend":
+                settled.deadline = move.until
+            elif move.kind is Kind.PARKED:
+                settled.due = move.until
+            answer.settled.append(settled)
+
+
+def _refused(
+    wish: Wish, topics: Mapping[str, str], why: RefusedWhy, refusal: Refusal | None = None
+) -> RefusedReceipt:
+    receipt = wish.receipt
+    refused = RefusedReceipt(
+        receipt=wish.text,
+        topic=topics.get(receipt.topic_id, ""),
+        partition=receipt.partition,
+        offset=receipt.offset,
+        why=why,
+        attempt=receipt.attempt,
+    )
+    if refusal is not None and refusal.why == "timed_out":
+        refused.deadline = refusal.current
+        refused.current_attempt = receipt.attempt
+    elif refusal is not None:
+        refused.current_attempt = refusal.current
+    return refused
+
+
+def explain(refused: RefusedReceipt) -> str:
+    """One phrase with the numbers. Pure."""
+    what = f"attempt {refused.attempt} at {refused.topic}/{refused.partition}@{refused.offset}"
+    match refused.why:
+        case "timed_out":
+            return f"{what} has timed out: its deadline was {refused.deadline} µs"
+        case "superseded":
+            newest = "a newer one" if refused.current_attempt is None else refused.current_attempt
+            return f"{what} presented, {newest} current"
+        case "settled":
+            return f"{what} presented, and the record is settled or given back already"
+        case "unknown":
+            return f"{what} was never delivered; {refused.current_attempt or 0} is the newest"
+        case "other_group":
+            return f"{what} was delivered to another group"
+        case "elsewhere":
+            return f"{what}: the partition is at {refused.location}"
+
+
+def _superseded(answer: SettleAnswer) -> AttemptSuperseded:
+    first = answer.refused[0]
+    return AttemptSuperseded(
+        explain(first) + (f" (and {len(answer.refused) - 1} more)" if answer.refused[1:] else ""),
+        hint="send what is elsewhere there" if first.why == "elsewhere" else "drop it",
+        stored="no",
+        settled=[one.model_dump() for one in answer.settled],
+        refused=[one.model_dump() for one in answer.refused],
+    )

@@ -1,0 +1,67 @@
+"""What polls of queue groups take, on its way from the log to the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from consumer_service.attempts import Attempt, Move, Taken
+from consumer_service.held import Held
+from consumer_service.journal import Entry
+
+
+@dataclass(slots=True)
+class QueueDelivered:
+    """The records of one answer, and the attempts that they are."""
+
+    records: list[dict[str, Any]] = field(default_factory=list)
+    taken: list[tuple[Held, int, list[tuple[int, int]]]] = field(default_factory=list)
+    """(partition, epoch, [(offset, attempt)])"""
+    number: int = 0
+    more: bool = False
+    """There is more to look at, even if nothing was found."""
+    news: Callable[[], object] = lambda: None
+
+    def take_back(self) -> None:
+        """Nobody got the answer: others get the records, at once."""
+        for held, epoch, attempts in self.taken:
+            with held.lock:
+                if held.epoch == epoch and held.queue is not None:
+                    held.queue.give_back(attempts)
+        self.news()
+
+    def keep_only(self, _told: Mapping[tuple[str, int], int | None]) -> None:
+        """Every one of them: an attempt is good whoever owns its partition now."""
+
+
+@dataclass(slots=True)
+class Batch:
+    """What was taken of one partition, on its way into the journal."""
+
+    held: Held
+    epoch: int
+    deliver: list[Attempt] = field(default_factory=list)
+    rows: list[pa.Table] = field(default_factory=list)
+    """Of `deliver`, in the same order."""
+    moves: list[Move] = field(default_factory=list)
+    more: bool = False
+    bytes: int = 0
+    entry: Entry | None = None
+    future: Future[object] | None = None
+
+    def add(self, taken: Taken, rows: pa.Table) -> None:
+        self.deliver += taken.deliver
+        self.moves += taken.moves
+        self.rows.append(rows)
+        self.bytes += rows.nbytes
+
+
+def picked(rows: pa.Table, places: list[int]) -> pa.Table:
+    """The rows at these places, which rise."""
+    if not places or places[-1] - places[0] + 1 == len(places):
+        return rows.slice(places[0] if places else 0, len(places))
+    return rows.take(pa.array(places, pa.int64()))

@@ -1,0 +1,363 @@
+"""What a poll of a queue group does: take records, make their deliveries durable, hand them out.
+
+The facts *delivered*, with deadline and attempt, are committed before the answer leaves; so
+whoever takes the partition over knows every attempt that a consumer can have seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from functools import partial
+
+import pyarrow as pa
+
+from consumer_service.attempts import Attempt
+from consumer_service.due_timer import DueTimer
+from consumer_service.encode import new_records_of, queue_records_of
+from consumer_service.held import Held, Holdings
+from consumer_service.journal import Journal
+from consumer_service.members import Member
+from consumer_service.queue_batches import Batch, QueueDelivered, picked
+from consumer_service.queue_partition import QueuePartition
+from consumer_service.record_facts import record_facts
+from consumer_service.retry_policy import DEFAULT_MAX_IN_FLIGHT
+from consumer_service.segments import prefix_within
+from consumer_service.tailer import Tailer
+from consumer_service.takeover import fact_of
+from consumer_service.waiters import Waiters
+from lakequeue.clock import boot_seconds, wall_micros
+from lakequeue.errors import OffsetOutOfRange, StorageUnavailable
+from lakequeue.steps import Step, reach
+from queue_tables.facts import Kind
+
+COMMIT_TIMEOUT_S = 60.0
+READ_AHEAD_ROWS = 20_000
+READ_AHEAD_BYTES = 8 << 20
+MOST_MOVES = 10_000
+"""Changes of one partition that one poll commits: it goes on in a second look."""
+LOOK_EVERY_S = 1.0
+"""A waiting poll looks this often whether its client is still there."""
+_AGAIN_AT_ONCE = 16
+"""Records that were seen before are read from anywhere: in steps, to stay near the byte bound."""
+
+
+class QueueDelivery:
+    """Serves polls of queue groups; thread-safe."""
+
+    def __init__(
+        self,
+        tailer: Tailer,
+        holdings: Holdings,
+        journal: Journal,
+        waiters: Waiters,
+        timer: DueTimer,
+        max_poll_bytes: int,
+        on_dying: Callable[[], None],
+    ) -> None:
+        self._tailer = tailer
+        self._holdings = holdings
+        self._journal = journal
+        self._waiters = waiters
+        self._timer = timer
+        self._max_poll_bytes = max_poll_bytes
+        self._on_dying = on_dying
+
+    def poll(
+        self,
+        member: Member,
+        max_records: int,
+        wait_s: float,
+        gone: Callable[[], bool],
+        after: int | None = None,
+    ) -> QueueDelivered:
+        """Up to `max_records` records; waits at most `wait_s` seconds for the first.
+
+        As `Delivery.poll`; `after` gives back what was in answers that got lost.
+        """
+        deadline = boot_seconds() + wait_s
+        number = 0
+        if after is not None:
+            with member.polls.lock:
+                number = member.polls.begin(after)
+            member.wake.set()
+        with member.parked(), self._waiters.asking(member.group, member.wake):
+            delivered = self._wait(member, max_records, number, deadline, gone)
+        if not gone():
+            member.liveness.heard(boot_seconds())
+        return delivered
+
+    def _wait(
+        self,
+        member: Member,
+        max_records: int,
+        number: int,
+        deadline: float,
+        gone: Callable[[], bool],
+    ) -> QueueDelivered:
+        while True:
+            self._waiters.enter(member.group, member.wake)
+            if gone() or not member.active or (number and member.polls.begun != number):
+                return QueueDelivered()
+            delivered = self._gather(member, max_records)
+            left = deadline - boot_seconds()
+            if delivered.records:
+                return self._numbered(member, delivered, number)
+            if left <= 0:
+                return delivered
+            if not delivered.more:
+                member.wake.wait(min(left, LOOK_EVERY_S))
+
+    @staticmethod
+    def _numbered(member: Member, delivered: QueueDelivered, number: int) -> QueueDelivered:
+        """Remember the answer until the next poll says that it has arrived."""
+        if not number:
+            return delivered
+        with member.polls.lock:
+            if member.polls.begun != number:
+                delivered.take_back()
+                return QueueDelivered()
+            delivered.number = number
+            unconfirmed = QueueDelivered([], delivered.taken, number, news=delivered.news)
+            member.polls.answered.append((number, unconfirmed))
+        return delivered
+
+    # -- one look ---------------------------------------------------------------------------------
+
+    def _gather(self, member: Member, max_records: int) -> QueueDelivered:
+        news = partial(self._waiters.news, member.group)
+        mine = [
+            held
+            for held in self._holdings.of_group(member.group)
+            if held.delivers and held.queue is not None and held.topic in member.request.topics
+        ]
+        if not mine:
+            return QueueDelivered()
+        room = self._room(member, mine, max_records)
+        if room <= 0:
+            return QueueDelivered()
+        member.turn += 1
+        turn = member.turn % len(mine)
+        batches: list[Batch] = []
+        left_bytes = self._max_poll_bytes
+        try:
+            for held in mine[turn:] + mine[:turn]:
+                batch = self._take(held, member, room, left_bytes)
+                if batch is None:
+                    continue
+                batches.append(batch)
+                room -= len(batch.deliver)
+                left_bytes -= batch.bytes
+                if room <= 0 or left_bytes <= 0:
+                    break
+            if any(self._has_more(held) for held in mine):
+                news()
+            return self._commit(member, batches, news)
+        except BaseException:
+            for batch in batches:
+                self._give_back(batch)
+            news()
+            raise
+
+    def _room(self, member: Member, mine: list[Held], most: int) -> int:
+        """How many records this poll may take: its own bound, and a fair share."""
+        limit = member.request.max_in_flight or DEFAULT_MAX_IN_FLIGHT
+        available, now = 0, wall_micros()
+        for held in mine:
+            with held.lock:
+                if held.queue is not None:
+                    limit -= held.queue.held_by(member.member_id)
+                    available += held.queue.returned
+                    due = held.queue.next_due()
+                    available += held.queue.parked if due is not None and due <= now else 0
+                    available += max(0, self._tailer.end(held.where) - held.queue.scan)
+        asking = max(1, self._waiters.count(member.group))
+        return min(most, limit, max(1, -(-available // asking)))
+
+    def _has_more(self, held: Held) -> bool:
+        with held.lock:
+            queue = held.queue
+            if queue is None:
+                return False
+            new = queue.paused is None and queue.scan < self._tailer.end(held.where)
+            return new or queue.next_due() == 0
+
+    def _take(self, held: Held, member: Member, most: int, max_bytes: int) -> Batch | None:
+        with held.fetching:
+            epoch, queue = held.epoch, held.queue
+            if queue is None:
+                return None
+            batch = Batch(held, epoch)
+            name = member.member_id
+            now = wall_micros()
+            try:
+                self._take_again(batch, queue, now, name, most, max_bytes)
+                self._take_new(batch, queue, now, name, most, max_bytes)
+            except OffsetOutOfRange as expired:
+                self._skip(batch, queue, expired)
+            except BaseException:
+                self._give_back(batch)
+                raise
+            if not batch.moves:
+                return batch if batch.more else None
+            try:
+                return batch if self._submit(batch, member) else None
+            except BaseException:
+                self._give_back(batch)
+                raise
+
+    def _take_again(
+        self, batch: Batch, queue: QueuePartition, now: int, name: str, most: int, max_bytes: int
+    ) -> None:
+        """Records that have been seen before, read from wherever they are."""
+        while (left := most - len(batch.deliver)) > 0 and batch.bytes < max_bytes:
+            with batch.held.lock:
+                taken = queue.take_again(now, name, min(left, _AGAIN_AT_ONCE))
+            where = batch.held.where
+            try:
+                rows = [self._tailer.read(where, one.offset, 1, 1) for one in taken.deliver]
+            except BaseException:
+                # Their deliveries were never committed; what exists of them comes again.
+                with batch.held.lock:
+                    queue.give_back((one.offset, one.attempt) for one in taken.deliver)
+                batch.moves += [m for m in taken.moves if m.kind is not Kind.DELIVERED]
+                raise
+            if rows:
+                batch.add(taken, pa.concat_tables(rows))
+            else:
+                batch.moves += taken.moves
+            if len(taken.deliver) < _AGAIN_AT_ONCE:
+                return
+
+    def _take_new(
+        self, batch: Batch, queue: QueuePartition, now: int, name: str, most: int, max_bytes: int
+    ) -> None:
+        """Records from the scan position on: those that may go out, until there are enough."""
+        held, step = batch.held, max(64, most)
+        while len(batch.deliver) < most and batch.bytes < max_bytes and queue.paused is None:
+            if queue.scan >= self._tailer.end(held.where):
+                return
+            if len(batch.moves) >= MOST_MOVES:
+                batch.more = True
+                return
+            ahead = held.rows
+            if ahead is None or ahead["offset"][0].as_py() != queue.scan:
+                ahead = self._tailer.read(held.where, queue.scan, READ_AHEAD_ROWS, READ_AHEAD_BYTES)
+                if ahead.num_rows == 0:
+                    return
+            rows = prefix_within(ahead, step, max_bytes - batch.bytes)
+            records = new_records_of(rows, keys=queue.policy.key_order)
+            first = records[0].offset
+            with held.lock:
+                taken = queue.take_new(now, name, most - len(batch.deliver), records)
+            looked_at = queue.scan - first
+            held.rows = ahead.slice(looked_at) if looked_at < ahead.num_rows else None
+            batch.add(taken, picked(rows, [one.offset - first for one in taken.deliver]))
+            step = min(step * 2, 4_096)
+
+    def _skip(self, batch: Batch, queue: QueuePartition, expired: OffsetOutOfRange) -> None:
+        """Retention has removed what we were about to read."""
+        with batch.held.lock:
+            move = queue.skip_to(int(expired.extra["first_offset"]))
+        batch.held.rows = None
+        if move is not None:
+            batch.moves.append(move)
+        batch.more = True
+
+    # -- making it durable ------------------------------------------------------------------------
+
+    def _submit(self, batch: Batch, member: Member) -> bool:
+        held = batch.held
+        once = member.request.delivery == "at_most_once"
+        moves = batch.moves
+        if once:
+            moves = [m._replace(kind=Kind.ACKED) if m.kind is Kind.DELIVERED else m for m in moves]
+        base = fact_of(Kind.TAKEN, held, held.generation, None, wall_micros())
+        facts = record_facts(base, moves)
+        with held.lock:
+            if not held.delivers or held.epoch != batch.epoch or not held.trusted():
+                # The partition goes away, and this state with it.
+                return False
+            batch.entry, batch.future = self._journal.submit(facts)
+            held.pending += 1
+        batch.future.add_done_callback(partial(_settle, batch, once))
+        for move in moves:
+            if move.kind in {Kind.DELIVERED, Kind.PARKED}:
+                self._timer.expect(move.until)
+        return True
+
+    def _commit(
+        self, member: Member, batches: list[Batch], news: Callable[[], object]
+    ) -> QueueDelivered:
+        """Wait for the facts; the records whose delivery is durable and still ours."""
+        delivered = QueueDelivered(news=news, more=any(batch.more for batch in batches))
+        for batch in batches:
+            if batch.future is None:
+                continue
+            try:
+                batch.future.result(COMMIT_TIMEOUT_S)
+            except FutureTimeout:
+                raise StorageUnavailable(
+                    f"the journal did not commit within {COMMIT_TIMEOUT_S:g} s",
+                    hint="nothing was delivered; poll again",
+                    retry_after_s=1.0,
+                ) from None
+        if any(batch.deliver for batch in batches):
+            reach(Step.QUEUE_DELIVERED)
+        for batch in batches:
+            held = batch.held
+            if batch.entry is None or held.key in batch.entry.refused or not held.trusted():
+                continue
+            if any(move.kind is Kind.DYING for move in batch.moves):
+                self._on_dying()
+            if batch.deliver:
+                self._hand_out(batch, delivered, once=member.request.delivery == "at_most_once")
+        return delivered
+
+    @staticmethod
+    def _hand_out(batch: Batch, delivered: QueueDelivered, *, once: bool) -> None:
+        """Add the records, but for those that went to another while the commit was awaited."""
+        held, rows = batch.held, pa.concat_tables([r for r in batch.rows if r.num_rows])
+        with held.lock:
+            queue = held.queue
+            kept = [
+                place
+                for place, one in enumerate(batch.deliver)
+                if once or (queue is not None and queue.is_newest(one))
+            ]
+        some = [batch.deliver[place] for place in kept]
+        rows = picked(rows, kept)
+        delivered.records += queue_records_of(rows, held.key, held.generation, some)
+        attempts = [(one.offset, one.attempt) for one in some]
+        delivered.taken.append((held, batch.epoch, attempts))
+
+    @staticmethod
+    def _give_back(batch: Batch) -> None:
+        with batch.held.lock:
+            if batch.held.epoch == batch.epoch and batch.held.queue is not None:
+                batch.held.queue.give_back((o.offset, o.attempt) for o in batch.deliver)
+
+
+def _settle(batch: Batch, once: bool, future: Future[object]) -> None:
+    """In the committer's thread: the facts stand, or do not."""
+    held, entry = batch.held, batch.entry
+    with held.settled:
+        held.pending -= 1
+        if entry is not None:
+            held.superseded_by = entry.refused.get(held.key, held.superseded_by)
+        if held.queue is not None and held.epoch == batch.epoch:
+            if future.exception() is not None:
+                held.queue.give_back((one.offset, one.attempt) for one in batch.deliver)
+            elif once:
+                _ack_all(held.queue, batch.deliver)
+            for move in batch.moves:
+                if move.kind is Kind.DYING and move.offset in held.queue.dying:
+                    held.queue.dying[move.offset].written = future.exception() is None
+        held.settled.notify_all()
+
+
+def _ack_all(queue: QueuePartition, delivered: list[Attempt]) -> None:
+    for one in delivered:
+        if isinstance(begun := queue.begin(one.offset, one.attempt, 0), Attempt):
+            queue.finish_ack(begun)

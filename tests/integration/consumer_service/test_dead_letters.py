@@ -1,0 +1,121 @@
+"""Dead letters, with a real ingest node and the order job without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from coordination.embedded import EmbeddedZooKeeper
+from lakequeue import Consumer
+from lakequeue.steps import Step
+from queue_tables.topics import Topic, TopicStore
+from tests.support.consumer_node import Member, NodeProcess, Queue, describe, open_queue
+from tests.support.ingest_service import IngestService
+from tests.support.order_thread import ordering
+from tests.support.zookeeper import wait_for
+
+pytestmark = pytest.mark.zookeeper
+Start = Callable[..., NodeProcess]
+
+
+@pytest.fixture(scope="module")
+def queue(
+    tmp_path_factory: pytest.TempPathFactory, zookeeper: EmbeddedZooKeeper
+) -> Iterator[Queue]:
+    """A queue of this module's own: its log has one committer, the order job."""
+    yield from open_queue(tmp_path_factory.mktemp("dead"), zookeeper)
+
+
+@pytest.fixture(scope="module")
+def node(queue: Queue) -> Iterator[NodeProcess]:
+    """A node of it."""
+    shared = NodeProcess(queue, "shared-dead")
+    yield shared
+    shared.kill()
+
+
+@pytest.fixture(scope="module")
+def ingest(queue: Queue) -> Iterator[IngestService]:
+    """An ingest node that consumer-service nodes find, and somebody who orders."""
+    service = IngestService(Path(queue.root.uri), "--zookeeper", queue.zookeeper.hosts)
+    with service, ordering(queue.root, epoch=9):
+        yield service
+
+
+def a_topic(queue: Queue, ingest: IngestService, name: str, **config: object) -> Topic:
+    """A topic with one record."""
+    ingest.create(name, partitions=1, **config)
+    records = [{"key": "k", "value": "bad", "headers": {"trace": "bad"}}]
+    answer = ingest.send(records, name, "?wait=ordered&timeout_ms=30000")
+    assert answer.status_code == 200, answer.text
+    return TopicStore(queue.root).get(name)
+
+
+def worker(url: str, topic: Topic, **options: object) -> Member:
+    return Member(url, topic, options={"mode": "queue", "backoff_ms": 0, **options})
+
+
+def kill_all(member: Member, attempts: int) -> None:
+    """Nack one record until it is dead."""
+    for attempt in range(1, attempts + 1):
+        record = member.poll_until(1, 1)[0]
+        assert record["attempt"] == attempt
+        assert member.post(nacks=[{"receipt": record["receipt"]}]).status_code == 200
+
+
+def test_after_its_last_attempt_a_record_is_in_the_dead_letter_topic(
+    queue: Queue, node: NodeProcess, ingest: IngestService
+) -> None:
+    topic = a_topic(queue, ingest, "dying")
+    with worker(node.url, topic, max_attempts=2) as member:
+        kill_all(member, 2)
+        wait_for(lambda: describe(node.url, member.group)[0]["lag"] == 0, "it is dead")
+        assert member.poll(wait_ms=50) == []
+    with Consumer("dying.dlq", group="undertaker", urls=node.url) as consumer:
+        letter = next(consumer)
+        assert (letter.key, letter.value) == ("k", "bad")
+        said = {name: (value or b"").decode() for name, value in letter.headers}
+        assert said["trace"] == "bad"
+        assert said["lakequeue-topic"] == "dying"
+        assert said["lakequeue-group"] == "of-dying"
+        assert (said["lakequeue-partition"], said["lakequeue-offset"]) == ("0", "0")
+        assert (said["lakequeue-attempts"], said["lakequeue-reason"]) == ("2", "max_attempts")
+        assert said["lakequeue-first-delivered-at"] < said["lakequeue-dead-at"]
+
+
+def test_expired_records_go_there_if_the_topic_says_so(
+    queue: Queue, node: NodeProcess, ingest: IngestService
+) -> None:
+    topic = a_topic(queue, ingest, "short-lived", ttl_ms=1, on_expired="dead_letter")
+    with worker(node.url, topic) as member:
+        assert member.poll(wait_ms=500) == []
+        wait_for(lambda: describe(node.url, member.group)[0]["lag"] == 0, "it is dead")
+    with Consumer("short-lived.dlq", group="undertaker-2", urls=node.url) as consumer:
+        said = dict(next(consumer).headers)
+        assert said["lakequeue-reason"] == b"expired"
+        assert said["lakequeue-first-delivered-at"] == b""
+
+
+@pytest.mark.parametrize("step", [Step.DEAD_DYING, Step.DEAD_SENT, Step.DEAD_SETTLED])
+def test_killed_at_a_step_it_is_in_the_dead_letter_topic_once(
+    queue: Queue, node: NodeProcess, ingest: IngestService, start_node: Start, step: Step
+) -> None:
+    name = f"dies-{step}".replace("_", "-")
+    topic = a_topic(queue, ingest, name)
+    dying = start_node(queue, f"{name}-node", crash_at=step)
+    with worker(dying.url, topic, max_attempts=1) as member:
+        with suppress(httpx2.HTTPError):  # it may die before it answers
+            kill_all(member, 1)
+        assert dying.end() != 0
+    with worker(node.url, topic) as heir:
+        heir.wait_owned(1)
+        wait_for(lambda: describe(node.url, heir.group)[0]["lag"] == 0, "it is dead")
+        assert heir.poll(wait_ms=50) == []
+    letters = TopicStore(queue.root).get(f"{name}.dlq")
+    with Member(node.url, letters, group=f"{name}-undertaker") as undertaker:
+        undertaker.poll_until(1)
+        assert undertaker.poll(wait_ms=300) == []
