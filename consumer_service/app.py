@@ -21,6 +21,7 @@ from consumer_service.node import Node
 from consumer_service.queue_batches import QueueDelivered
 from consumer_service.seek import Seeks
 from consumer_service.sse import event_stream
+from consumer_service.webhooks.posts import Webhooks
 from lakequeue import wire
 from lakequeue.errors import (
     LakequeueError,
@@ -68,6 +69,7 @@ def create_app(node: Node) -> OpenAPI:
     _members(app, node, Groups(node))
     _delivery(app, node, Groups(node), metrics)
     _groups(app, Groups(node), Seeks(node))
+    _webhooks(app, node.webhooks)
     _browse(app, Browse(node.topics, node.tailer, node.settings.consumer.max_poll_bytes))
     _state(app, node, metrics)
     return app
@@ -174,6 +176,21 @@ def _groups(app: OpenAPI, groups: Groups, seeks: Seeks) -> None:
     @app.post("/v1/groups/<group>/seek", summary="Move a group's position", **openapi.SEEK)
     def seek(path: GroupPath) -> Response:
         return _answer(seeks.seek(path.group, _body(wire.SeekRequest)))
+
+
+def _webhooks(app: OpenAPI, webhooks: Webhooks) -> None:
+    @app.put("/v1/groups/<group>/webhook", summary="Register a webhook", **openapi.PUT_WEBHOOK)
+    def put(path: GroupPath) -> Response:
+        return _answer(webhooks.put(path.group, _body(wire.WebhookRequest)))
+
+    @app.get("/v1/groups/<group>/webhook", summary="Describe a webhook", **openapi.WEBHOOK)
+    def get(path: GroupPath) -> Response:
+        return _answer(webhooks.get(path.group))
+
+    @app.delete("/v1/groups/<group>/webhook", summary="Forget a webhook", **openapi.DROP_WEBHOOK)
+    def drop(path: GroupPath) -> Response:
+        webhooks.delete(path.group)
+        return Response(status=204)
 
 
 def _browse(app: OpenAPI, browse: Browse) -> None:

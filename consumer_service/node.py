@@ -24,6 +24,7 @@ from consumer_service.segments import Segments
 from consumer_service.tailer import Tailer
 from consumer_service.takeover import Takeover
 from consumer_service.waiters import Waiters
+from consumer_service.webhooks.posts import Webhooks
 from coordination import leases, registry
 from coordination.bells import Bell
 from coordination.controller import Controller
@@ -99,6 +100,9 @@ class Node:
             self._start_of,
         )
         self.controller = Controller(session, self._partitions_of)
+        self.webhooks = Webhooks(
+            session, name, self.topics, allow_private=consumer.webhook_allow_private
+        )
         self.draining = threading.Event()
         self._registration: Registration | None = None
 
@@ -110,6 +114,7 @@ class Node:
         self.dead_letters.start()
         self.controller.start()
         self._registration = register(self.session, ROLE, self.name, {"url": url})
+        self.webhooks.start(url)
 
     def drain(self) -> None:
         """Answer parked polls, give all partitions back, forget the members, then stop."""
@@ -117,6 +122,7 @@ class Node:
             return
         self.draining.set()
         log.info("node.draining", node=self.name)
+        self.webhooks.stop()
         self.members.close()
         self.dead_letters.stop()
         self.timer.stop()

@@ -69,3 +69,8 @@ SEEK = _call({200: wire.SeekAnswer}, 400, 404, 409, 422, 503, body=wire.SeekRequ
 BROWSE = _call({200: wire.BrowseAnswer}, 404, 422, 503)
 BROWSE["openapi_extensions"] = _query(wire.BrowseQuery)
 RECORD = _call({200: None}, 404, 422, 503)
+PUT_WEBHOOK = _call(
+    {200: wire.WebhookDescription}, 400, 404, 409, 415, 422, 503, body=wire.WebhookRequest
+)
+WEBHOOK = _call({200: wire.WebhookDescription}, 404, 503)
+DROP_WEBHOOK = _call({204: None}, 404, 503)

@@ -113,6 +113,20 @@ class UnknownTopic(Rejected):
     http_status = 404
 
 
+class UnknownWebhook(Rejected):
+    """The group has no webhook: register one."""
+
+    code = "unknown_webhook"
+    http_status = 404
+
+
+class SignatureInvalid(Rejected):
+    """A webhook's delivery is not signed by its secret: do not act on it."""
+
+    code = "signature_invalid"
+    http_status = 401
+
+
 class UnknownGroup(Rejected):
     """No such group: it is created by its first member."""
 

@@ -72,6 +72,9 @@ class ConsumerSettings(_Slice):
     max_poll_records: int = Field(10_000, description="most records in one poll")
     max_poll_bytes: int = Field(8 << 20, description="most bytes of records in one poll")
     session_timeout_ms: int = Field(10_000, description="default of a member's session timeout")
+    webhook_allow_private: bool = Field(
+        False, description="webhooks may point at addresses that are not public"
+    )
     max_poll_interval_ms: int = Field(
         300_000, description="a member that never commits for this long loses its partitions"
     )

@@ -12,7 +12,7 @@ import sys
 import typer
 from pydantic import ValidationError
 
-from lakequeue.cli import config, consume, dlq, doctor, group, job, produce, topic, up
+from lakequeue.cli import config, consume, dlq, doctor, group, job, produce, topic, up, webhook
 from lakequeue.errors import Fenced, LakequeueError, Rejected, TryAgain
 
 EXIT_CODES: tuple[tuple[type[LakequeueError], int], ...] = (
@@ -36,6 +36,7 @@ app.command()(produce.produce)
 app.command()(consume.consume)
 app.add_typer(group.app, name="group")
 app.add_typer(dlq.app, name="dlq")
+app.add_typer(webhook.app, name="webhook")
 app.command()(doctor.doctor)
 app.add_typer(config.app, name="config")
 app.add_typer(job.app, name="job")

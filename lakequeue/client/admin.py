@@ -33,6 +33,8 @@ from lakequeue.wire import (
     TopicConfig,
     TopicDescription,
     TopicList,
+    WebhookDescription,
+    WebhookRequest,
 )
 
 if TYPE_CHECKING:
@@ -170,6 +172,29 @@ class Admin:
     def delete_group(self, group: str) -> None:
         """Forget the positions of a group that has no member."""
         self._call(self._consumer, "DELETE", _group(group))
+
+    def set_webhook(
+        self, group: str, url: str, topics: Sequence[str], **options: Any
+    ) -> WebhookDescription:
+        """Have the group's records posted to `url`; the options are those of `WebhookRequest`.
+
+        The answer has the secret to check signatures by (`lakequeue.wire.webhooks.verify`): given
+        as `secret=`, else the one it had, else a new one.
+        """
+        body = _checked(WebhookRequest, {"url": url, "topics": list(topics)} | options)
+        said = body.model_dump(exclude_none=True)
+        path = _group(group) + "/webhook"
+        return _read(WebhookDescription, self._call(self._consumer, "PUT", path, said))
+
+    def webhook(self, group: str) -> WebhookDescription:
+        """The group's webhook, without its secret; raises `UnknownWebhook`."""
+        return _read(
+            WebhookDescription, self._call(self._consumer, "GET", _group(group) + "/webhook")
+        )
+
+    def delete_webhook(self, group: str) -> None:
+        """Post no more; the group and its records stay."""
+        self._call(self._consumer, "DELETE", _group(group) + "/webhook")
 
     # -- records --------------------------------------------------------------------------------
 

@@ -90,6 +90,10 @@ class Record:
         """What deduplication went by."""
         return self._raw.get("message_id")
 
+    def document(self) -> dict[str, Any]:
+        """All of it as JSON types; bytes as `key_base64` and `value_base64`."""
+        return {name: value for name, value in self._raw.items() if name != "receipt"}
+
     def __repr__(self) -> str:
         name = type(self).__name__
         return f"<{name} {self.topic}/{self.partition}@{self.offset} key={self.key!r}>"

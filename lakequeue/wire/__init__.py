@@ -127,8 +127,11 @@ from lakequeue.wire.topics import (
     TopicDescription,
     TopicList,
 )
+from lakequeue.wire.webhooks import WebhookDescription, WebhookRequest
 
 __all__ = [
+    "WebhookDescription",
+    "WebhookRequest",
     "ARROW_STREAM",
     "AckAnswer",
     "AckRequest",

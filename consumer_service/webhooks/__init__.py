@@ -1,0 +1,1 @@
+"""Webhooks: records of queue groups, posted to a URL."""

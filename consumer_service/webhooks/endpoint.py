@@ -1,0 +1,67 @@
+"""One request to a webhook's endpoint."""
+
+from __future__ import annotations
+
+import time
+
+import httpx2
+import orjson
+
+from consumer_service.webhooks.target import Target, Verdict, addresses_of, judge
+from lakequeue.client.message import Message
+from lakequeue.errors import InvalidRequest
+from lakequeue.wire.webhooks import sign
+
+_MAX_ANSWER_BYTES = 64 << 10
+"""More is not read: what counts is the status, and that the answer came to its end."""
+
+
+class Endpoint:
+    """Posts records to one URL. Thread-safe."""
+
+    def __init__(
+        self, target: Target, key: bytes, timeout_s: float, *, allow_private: bool
+    ) -> None:
+        self._target = target
+        self._key = key
+        self._timeout_s = timeout_s
+        self._allow_private = allow_private
+        self._http = httpx2.Client(
+            follow_redirects=False, trust_env=False, timeout=httpx2.Timeout(timeout_s)
+        )
+
+    def post(self, group: str, message: Message) -> Verdict:
+        """Post one record; what that came to. Does not raise."""
+        body = orjson.dumps(message.document() | {"group": group})
+        # The same for every attempt, so that an endpoint can tell a repetition.
+        delivery_id = f"{group}/{message.topic}/{message.partition}/{message.offset}"
+        headers = sign(self._key, delivery_id, int(time.time()), body)
+        headers |= {"content-type": "application/json", "host": self._target.host_header}
+        try:
+            # Looked up and checked for each request: a name can change what it stands for.
+            address = addresses_of(self._target, allow_private=self._allow_private)[0]
+            return self._send(self._target.at(address), body, headers)
+        except (InvalidRequest, httpx2.HTTPError) as e:
+            return Verdict(False, f"{type(e).__name__}: {e}")
+
+    def _send(self, url: str, body: bytes, headers: dict[str, str]) -> Verdict:
+        deadline = time.monotonic() + self._timeout_s
+        with self._http.stream(
+            "POST",
+            url,
+            content=body,
+            headers=headers,
+            extensions={"sni_hostname": self._target.host},
+        ) as answer:
+            size = 0
+            for piece in answer.iter_raw():
+                size += len(piece)
+                if size > _MAX_ANSWER_BYTES:
+                    return Verdict(False, f"answered more than {_MAX_ANSWER_BYTES} bytes")
+                if time.monotonic() > deadline:
+                    return Verdict(False, f"no whole answer within {self._timeout_s:g} s")
+            return judge(answer.status_code, answer.headers.get("retry-after"))
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()

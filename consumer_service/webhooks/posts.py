@@ -1,0 +1,187 @@
+"""The webhooks of all groups: registration, and which node posts for which.
+
+For each webhook the nodes elect one that posts, so that its limit of requests at once holds for the
+queue and not for each node. It joins the group as a worker, through its own node's HTTP interface.
+"""
+
+from __future__ import annotations
+
+import threading
+
+import structlog
+
+from consumer_service.webhooks.runner import WebhookRunner
+from consumer_service.webhooks.target import addresses_of, target_of
+from coordination import membership
+from coordination.election import Election, leader
+from coordination.membership import GroupConfig
+from coordination.session import Session
+from coordination.webhooks import Webhook, delete_webhook, put_webhook, webhook_of, webhooks
+from lakequeue.errors import CoordinationUnavailable, UnknownWebhook
+from lakequeue.records import checked_name
+from lakequeue.wire.webhooks import (
+    WebhookDescription,
+    WebhookRequest,
+    new_secret,
+    secret_bytes,
+)
+from queue_tables.topics import TopicStore
+
+log = structlog.get_logger(__name__)
+
+LOOK_EVERY_S = 1.0
+"""A changed webhook is met after this at the latest; a new one at once."""
+DRAIN_S = 5.0
+
+
+class Webhooks:
+    """Registers webhooks, and posts for those that this node has won. Thread-safe."""
+
+    def __init__(
+        self, session: Session, node: str, topics: TopicStore, *, allow_private: bool
+    ) -> None:
+        self._session = session
+        self._node = node
+        self._topics = topics
+        self._allow_private = allow_private
+        self._url = ""
+        self._posts: dict[str, _Post] = {}
+        self._changed = session.waker()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="webhooks", daemon=True)
+
+    # -- registration -----------------------------------------------------------------------------
+
+    def put(self, group: str, request: WebhookRequest) -> WebhookDescription:
+        """Register. Raises `InvalidRequest`, `UnknownTopic`, `GroupMismatch`, …"""
+        checked_name(group, "group")
+        addresses_of(target_of(request.url), allow_private=self._allow_private)
+        secret = request.secret or self._kept_secret(group) or new_secret()
+        secret_bytes(secret)
+        for topic in request.topics:
+            self._topics.get(topic)
+        config = GroupConfig("queue", request.given())
+        membership.ensure_group(self._session, group, config.mode, config.options)
+        webhook = Webhook(
+            group,
+            request.url,
+            tuple(request.topics),
+            secret,
+            request.concurrency,
+            request.timeout_ms,
+            config.options,
+        )
+        put_webhook(self._session, webhook)
+        return self._described(webhook, secret=secret)
+
+    def _kept_secret(self, group: str) -> str | None:
+        known = webhook_of(self._session, group)
+        return None if known is None else known.secret
+
+    def get(self, group: str) -> WebhookDescription:
+        """Describe. Raises `UnknownWebhook`."""
+        webhook = webhook_of(self._session, group)
+        if webhook is None:
+            raise _unknown(group)
+        return self._described(webhook)
+
+    def delete(self, group: str) -> None:
+        """Forget it: what is not acked stays in the group. Raises `UnknownWebhook`."""
+        if not delete_webhook(self._session, checked_name(group, "group")):
+            raise _unknown(group)
+
+    def _described(self, webhook: Webhook, secret: str | None = None) -> WebhookDescription:
+        posting = leader(self._session, _post_name(webhook.group))
+        return WebhookDescription(
+            group=webhook.group,
+            url=webhook.url,
+            topics=list(webhook.topics),
+            concurrency=webhook.concurrency,
+            timeout_ms=webhook.timeout_ms,
+            options=dict(webhook.options),
+            secret=secret,
+            node=None if posting is None else posting.get("node"),
+        )
+
+    # -- posting ----------------------------------------------------------------------------------
+
+    def start(self, url: str) -> None:
+        """Stand for every webhook there is; `url` is this node's own."""
+        self._url = url
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Finish what is under way, and give the posts up."""
+        self._stopping.set()
+        self._changed.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        for post in self._posts.values():
+            post.ask_to_stop()
+        for post in self._posts.values():
+            post.end()
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            self._changed.clear()
+            try:
+                self._look()
+            except CoordinationUnavailable as e:
+                log.info("webhooks.wait", error=e.detail)
+            except Exception as e:
+                log.exception("webhooks.failed", error=str(e))
+            self._changed.wait(LOOK_EVERY_S)
+
+    def _look(self) -> None:
+        wanted = webhooks(self._session, self._changed)
+        for group in self._posts.keys() - wanted.keys():
+            post = self._posts.pop(group)
+            post.ask_to_stop()
+            post.end()
+        for group, webhook in wanted.items():
+            if group not in self._posts:
+                election = Election(self._session, _post_name(group), {"node": self._node}).start()
+                self._posts[group] = _Post(election)
+            self._posts[group].look(webhook, self._url, allow_private=self._allow_private)
+
+
+class _Post:
+    """One webhook at this node: a candidacy, and the runner while it is won."""
+
+    def __init__(self, election: Election) -> None:
+        self._election = election
+        self._runner: WebhookRunner | None = None
+
+    def look(self, webhook: Webhook, url: str, *, allow_private: bool) -> None:
+        """Run for `webhook` if the post is ours, and not for what it was before."""
+        leads = self._election.leading.is_set()
+        if self._runner is not None and (not leads or self._runner.webhook != webhook):
+            self._end_runner()
+        if leads and self._runner is None:
+            self._runner = WebhookRunner(webhook, url, allow_private=allow_private).start()
+
+    def ask_to_stop(self) -> None:
+        """Begin to end."""
+        if self._runner is not None:
+            self._runner.stop()
+
+    def end(self) -> None:
+        """Stop, then resign: another begins when nothing of ours is under way."""
+        self._end_runner()
+        self._election.stop()
+
+    def _end_runner(self) -> None:
+        if self._runner is not None:
+            self._runner.stop()
+            self._runner.join(DRAIN_S)
+            self._runner = None
+
+
+def _post_name(group: str) -> str:
+    return f"webhook-{group}"
+
+
+def _unknown(group: str) -> UnknownWebhook:
+    return UnknownWebhook(
+        f"group {group!r} has no webhook", hint=f"register one: PUT /v1/groups/{group}/webhook"
+    )

@@ -1,0 +1,113 @@
+"""Delivers the records of one webhook: a worker of its group like any other, with an endpoint.
+
+Everything that a queue group promises holds: attempts, visibility, back-off, dead letters. Each
+webhook has its own threads and connections, so a slow or dead endpoint holds up nobody else.
+"""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import structlog
+
+from consumer_service.webhooks.endpoint import Endpoint
+from consumer_service.webhooks.target import target_of
+from coordination.webhooks import Webhook
+from lakequeue.client.consumer import Consumer
+from lakequeue.client.message import Message
+from lakequeue.errors import LakequeueError
+from lakequeue.wire.webhooks import secret_bytes
+
+log = structlog.get_logger(__name__)
+
+POLL_S = 0.5
+FIRST_RETRY_S, LAST_RETRY_S = 1.0, 30.0
+
+
+class WebhookRunner:
+    """Runs in a thread until `stop`."""
+
+    def __init__(self, webhook: Webhook, url: str, *, allow_private: bool) -> None:
+        self.webhook = webhook
+        self._url = url
+        self._allow_private = allow_private
+        self._stopping = threading.Event()
+        self._slots = threading.Semaphore(webhook.concurrency)
+        name = f"webhook-{webhook.group}"
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> WebhookRunner:
+        """Begin to post."""
+        self._thread.start()
+        return self
+
+    def stop(self) -> None:
+        """Ask it to end: what is under way is finished, what is fetched is given back."""
+        self._stopping.set()
+
+    def join(self, timeout_s: float) -> None:
+        """Wait for its end."""
+        self._thread.join(timeout_s)
+
+    def _run(self) -> None:
+        retry_s = FIRST_RETRY_S
+        while not self._stopping.is_set():
+            try:
+                self._deliver()
+                retry_s = FIRST_RETRY_S
+            except LakequeueError as e:
+                log.warning("webhook.failed", group=self.webhook.group, error=str(e))
+                self._stopping.wait(retry_s)
+                retry_s = min(retry_s * 2, LAST_RETRY_S)
+
+    def _deliver(self) -> None:
+        webhook = self.webhook
+        endpoint = Endpoint(
+            target_of(webhook.url),
+            secret_bytes(webhook.secret),
+            webhook.timeout_ms / 1_000,
+            allow_private=self._allow_private,
+        )
+        consumer = Consumer(
+            list(webhook.topics),
+            webhook.group,
+            urls=self._url,
+            mode="queue",
+            max_in_flight=webhook.concurrency,
+            max_poll_records=webhook.concurrency,
+            **webhook.options,
+        )
+        pool = ThreadPoolExecutor(webhook.concurrency, f"webhook-{webhook.group}")
+        try:
+            while not self._stopping.is_set():
+                for message in consumer.poll(POLL_S, max_records=webhook.concurrency):
+                    self._slots.acquire()
+                    pool.submit(self._post, endpoint, message)
+        finally:
+            # In this order: answers of what is under way still count.
+            pool.shutdown(wait=True)
+            consumer.close()
+            endpoint.close()
+
+    def _post(self, endpoint: Endpoint, message: Message) -> None:
+        try:
+            verdict = endpoint.post(self.webhook.group, message)
+            if verdict.done:
+                message.ack()
+                return
+            log.info(
+                "webhook.refused",
+                group=self.webhook.group,
+                topic=message.topic,
+                partition=message.partition,
+                offset=message.offset,
+                attempt=message.attempt,
+                reason=verdict.reason,
+            )
+            message.nack(verdict.delay_s)
+        except Exception as e:
+            # Not settled: it is delivered again when its time is over.
+            log.exception("webhook.failed", group=self.webhook.group, error=str(e))
+        finally:
+            self._slots.release()

@@ -1,0 +1,100 @@
+"""Where a webhook may point, and what its answers mean. Pure, but for looking a name up."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from lakequeue.errors import InvalidRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A webhook's URL, taken apart."""
+
+    url: str
+    scheme: str
+    host: str
+    port: int
+
+    @property
+    def host_header(self) -> str:
+        """Value of the `Host` header."""
+        default = {"http": 80, "https": 443}[self.scheme]
+        name = f"[{self.host}]" if ":" in self.host else self.host
+        return name if self.port == default else f"{name}:{self.port}"
+
+    def at(self, address: str) -> str:
+        """The URL with an address in place of the name: what was looked up is what is asked."""
+        parts = urlsplit(self.url)
+        literal = f"[{address}]" if ":" in address else address
+        return parts._replace(netloc=f"{literal}:{self.port}").geturl()
+
+
+def target_of(url: str) -> Target:
+    """Check the form of a URL. Raises `InvalidRequest`. Pure."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as e:
+        raise _refused(f"{url!r}: {e}") from None
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise _refused(f"{url!r} is no http:// or https:// address")
+    if parts.username is not None or parts.password is not None:
+        raise _refused("the URL has a user name or password", "requests are signed instead")
+    if parts.fragment:
+        raise _refused("the URL has a fragment (#…), which is never sent")
+    return Target(
+        url, parts.scheme, parts.hostname, port or (443 if parts.scheme == "https" else 80)
+    )
+
+
+def addresses_of(target: Target, *, allow_private: bool) -> list[str]:
+    """The addresses of the host. Raises `InvalidRequest` if one is not public.
+
+    All of them have to be: which one is taken is not in our hands.
+    """
+    try:
+        found = socket.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
+    except OSError as e:
+        raise _refused(f"{target.host} cannot be looked up: {e}") from e
+    addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
+    if not allow_private:
+        for address in addresses:
+            if not ipaddress.ip_address(address.partition("%")[0]).is_global:
+                raise _refused(
+                    f"{target.host} is {address}, which is not a public address",
+                    "an operator can allow such: LAKEQUEUE_CONSUMER__WEBHOOK_ALLOW_PRIVATE=true",
+                )
+    return addresses
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What becomes of a record that was posted."""
+
+    done: bool
+    reason: str = ""
+    delay_s: float | None = None
+    """Not done: when to try again; None: as the group's policy says."""
+
+
+_MAX_RETRY_AFTER_S = 3_600.0
+
+
+def judge(status: int, retry_after: str | None) -> Verdict:
+    """What an answer that came whole means. Pure."""
+    if 200 <= status < 300:
+        return Verdict(True)
+    if 300 <= status < 400:
+        return Verdict(False, f"answered {status}: redirects are not followed")
+    delay_s = None
+    if status in {429, 503} and retry_after is not None and retry_after.strip().isdigit():
+        delay_s = min(float(retry_after), _MAX_RETRY_AFTER_S)
+    return Verdict(False, f"answered {status}", delay_s)
+
+
+def _refused(detail: str, hint: str = "give the public address of an endpoint") -> InvalidRequest:
+    return InvalidRequest(detail, hint=hint, field="url")

@@ -1,0 +1,75 @@
+"""Webhooks that are registered: `/webhooks/<group>`, persistent.
+
+They stand beside the groups' own options, and like these have to be given again to an ensemble that
+was rebuilt from nothing; positions and attempts do not depend on it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+from kazoo.exceptions import NoNodeError
+
+from coordination.session import Session
+from lakequeue.records import checked_name
+
+
+@dataclass(frozen=True, slots=True)
+class Webhook:
+    """An endpoint, and how its group's records are posted to it."""
+
+    group: str
+    url: str
+    topics: tuple[str, ...]
+    secret: str
+    concurrency: int
+    timeout_ms: int
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Options of the queue group."""
+
+
+def put_webhook(session: Session, webhook: Webhook) -> None:
+    """Register it, in place of the one before. Raises `CoordinationUnavailable`."""
+    path = _path(session, webhook.group)
+    data = orjson.dumps(webhook)
+    session.ensure(path, data)
+    session.call(session.kazoo.set_async, path, data)
+
+
+def webhook_of(session: Session, group: str) -> Webhook | None:
+    """The webhook of a group."""
+    found = session.read(_path(session, group))
+    return None if found is None else _parse(found[0])
+
+
+def delete_webhook(session: Session, group: str) -> bool:
+    """Forget it; False if there was none."""
+    try:
+        session.call(session.kazoo.delete_async, _path(session, group))
+    except NoNodeError:
+        return False
+    return True
+
+
+def webhooks(session: Session, event: threading.Event | None = None) -> dict[str, Webhook]:
+    """All of them, by group. `event` is set when one comes or goes (not when one changes)."""
+    names = session.children(session.path("webhooks"), event)
+    found = session.get_all([session.path("webhooks", name) for name in names])
+    return {
+        name: _parse(entry[0])
+        for name, entry in zip(names, found, strict=True)
+        if entry is not None
+    }
+
+
+def _path(session: Session, group: str) -> str:
+    return session.path("webhooks", checked_name(group, "group"))
+
+
+def _parse(data: bytes) -> Webhook:
+    fields = orjson.loads(data)
+    return Webhook(**(fields | {"topics": tuple(fields["topics"])}))

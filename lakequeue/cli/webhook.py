@@ -1,0 +1,72 @@
+"""`lakequeue webhook`: set, show, delete."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from lakequeue.cli.options import AsJson, ConsumerUrl, TimeoutS, admin
+from lakequeue.cli.output import print_json, print_table
+from lakequeue.wire import WebhookDescription
+
+app = typer.Typer(help="Have the records of a queue group posted to a URL.", no_args_is_help=True)
+
+Group = Annotated[str, typer.Argument(help="Name of the group.")]
+
+
+@app.command("set")
+def set_(
+    group: Group,
+    url: Annotated[str, typer.Argument(help="Where to post: http:// or https://.")],
+    topic: Annotated[list[str], typer.Option("-t", "--topic", help="May be repeated.")],
+    concurrency: Annotated[int, typer.Option(min=1, max=64, help="Requests at once.")] = 8,
+    request_timeout_ms: Annotated[int, typer.Option(min=100, help="For one request.")] = 10_000,
+    max_attempts: Annotated[
+        int | None, typer.Option(min=1, help="Then the record goes to the dead-letter topic.")
+    ] = None,
+    secret: Annotated[str | None, typer.Option(help="whsec_…; by default one is made.")] = None,
+    service: ConsumerUrl = None,
+    timeout_s: TimeoutS = 5.0,
+    as_json: AsJson = False,
+) -> None:
+    """Register a webhook, or change it; prints the secret that its requests are signed with."""
+    given = {"max_attempts": max_attempts, "secret": secret}
+    with admin(None, service, timeout_s) as client:
+        found = client.set_webhook(
+            group,
+            url,
+            topic,
+            concurrency=concurrency,
+            timeout_ms=request_timeout_ms,
+            **{name: value for name, value in given.items() if value is not None},
+        )
+    _show(found, as_json)
+
+
+@app.command()
+def show(
+    group: Group, service: ConsumerUrl = None, timeout_s: TimeoutS = 5.0, as_json: AsJson = False
+) -> None:
+    """Show where the records of a group are posted, and which node posts."""
+    with admin(None, service, timeout_s) as client:
+        found = client.webhook(group)
+    _show(found, as_json)
+
+
+@app.command()
+def delete(group: Group, service: ConsumerUrl = None, timeout_s: TimeoutS = 5.0) -> None:
+    """Post no more; the group and its records stay."""
+    with admin(None, service, timeout_s) as client:
+        client.delete_webhook(group)
+    print(f"deleted the webhook of {group}")
+
+
+def _show(webhook: WebhookDescription, as_json: bool) -> None:
+    if as_json:
+        print_json(webhook.model_dump(exclude_none=True))
+        return
+    row = (webhook.group, webhook.url, ",".join(webhook.topics), webhook.concurrency, webhook.node)
+    print_table(("GROUP", "URL", "TOPICS", "CONCURRENCY", "NODE"), [row])
+    if webhook.secret is not None:
+        print(f"secret {webhook.secret}")

@@ -1,0 +1,161 @@
+"""Webhooks: a real node posts to a real endpoint."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler
+from typing import Any
+
+import httpx2
+import pytest
+
+from lakequeue.client.admin import Admin
+from lakequeue.errors import GroupMismatch, InvalidRequest, UnknownTopic, UnknownWebhook
+from lakequeue.wire.webhooks import verify
+from tests.support.consumer_node import Member, NodeProcess, Queue, describe
+from tests.support.endpoint import Endpoint, Post, status
+from tests.support.zookeeper import wait_for
+
+pytestmark = pytest.mark.zookeeper
+Start = Callable[..., NodeProcess]
+FAST = {"backoff_ms": 100, "backoff_max_ms": 200, "max_attempts": 50}
+ALLOW = {"LAKEQUEUE_CONSUMER__WEBHOOK_ALLOW_PRIVATE": "true"}
+
+
+@pytest.fixture
+def hooked(queue: Queue, start_node: Start) -> NodeProcess:
+    """A node that may post to this machine."""
+    return start_node(queue, "hooked", **ALLOW)
+
+
+def settled(url: str, group: str, end: int) -> None:
+    """Wait until everything below `end` is acked in the group."""
+
+    def done() -> bool:
+        row = describe(url, group).get(0, {})
+        left = [row.get(name) for name in ("in_flight", "parked", "dying")]
+        return row.get("committed_offset") == end and not any(left)
+
+    wait_for(done, f"{group} is done up to {end}")
+
+
+def test_records_are_posted_signed_and_acked(queue: Queue, hooked: NodeProcess) -> None:
+    topic = queue.log.topic()
+    queue.log.append(topic, ["a", "b"])
+    with Endpoint(status(200)) as endpoint, Admin(consumer_urls=hooked.url) as admin:
+        secret = admin.set_webhook("signed", endpoint.url, [topic.topic]).secret
+        assert secret is not None
+        queue.log.append(topic, ["c"])
+        settled(hooked.url, "signed", 3)
+        assert sorted(endpoint.offsets()) == [0, 1, 2]
+        for post in endpoint.posts:
+            record = post.record
+            name = f"signed/{topic.topic}/0/{record['offset']}"
+            assert verify(secret, post.headers, post.body, time.time()) == name
+            assert (record["group"], record["attempt"], record["key"]) == ("signed", 1, "k")
+        assert admin.webhook("signed").node == "hooked"
+        assert admin.webhook("signed").secret is None
+        assert admin.set_webhook("signed", endpoint.url, [topic.topic]).secret == secret
+        admin.delete_webhook("signed")
+        with pytest.raises(UnknownWebhook):
+            admin.webhook("signed")
+
+
+def closes_early(_post: Post, handler: BaseHTTPRequestHandler) -> None:
+    """200, a length, and then less than that."""
+    handler.send_response(200)
+    handler.send_header("content-length", "100")
+    handler.end_headers()
+    handler.wfile.write(b"part")
+    handler.close_connection = True
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [status(500), closes_early, status(302, location="http://127.0.0.1:1/"), status(404)],
+    ids=["500", "200 that closes early", "redirect", "404"],
+)
+def test_what_is_not_a_whole_2xx_is_tried_again(
+    queue: Queue, hooked: NodeProcess, bad: Callable[..., None]
+) -> None:
+    topic = queue.log.topic()
+    queue.log.append(topic, ["a"])
+    group = f"retried-{topic.topic}"
+
+    def third_time(post: Post, handler: BaseHTTPRequestHandler) -> None:
+        (status(200) if len(endpoint.posts) > 2 else bad)(post, handler)
+
+    with Endpoint(third_time) as endpoint, Admin(consumer_urls=hooked.url) as admin:
+        admin.set_webhook(group, endpoint.url, [topic.topic], **FAST)
+        settled(hooked.url, group, 1)
+        assert [post.record["attempt"] for post in endpoint.posts] == [1, 2, 3]
+        assert len({post.headers["webhook-id"] for post in endpoint.posts}) == 1
+        admin.delete_webhook(group)
+
+
+def test_a_hanging_endpoint_holds_up_no_other(queue: Queue, hooked: NodeProcess) -> None:
+    topic = queue.log.topic()
+    release = threading.Event()
+
+    def hangs(post: Post, handler: BaseHTTPRequestHandler) -> None:
+        release.wait(60)
+        status(200)(post, handler)
+
+    with (
+        Endpoint(hangs) as slow,
+        Endpoint(status(200)) as quick,
+        Admin(consumer_urls=hooked.url) as admin,
+    ):
+        try:
+            admin.set_webhook("slow", slow.url, [topic.topic], concurrency=2, timeout_ms=60_000)
+            admin.set_webhook("quick", quick.url, [topic.topic])
+            queue.log.append(topic, [str(n) for n in range(5)])
+            wait_for(lambda: len(slow.posts) == 2, "the slow one has what it may have")
+            settled(hooked.url, "quick", 5)
+            assert len(slow.posts) == 2
+        finally:
+            release.set()
+        settled(hooked.url, "slow", 5)
+        admin.delete_webhook("slow")
+        admin.delete_webhook("quick")
+
+
+def test_when_its_node_is_killed_another_posts(own_queue: Queue, start_node: Start) -> None:
+    first, second = (start_node(own_queue, name, **ALLOW) for name in ("one", "two"))
+    topic = own_queue.log.topic()
+    nodes = {"one": first, "two": second}
+    with Endpoint(status(200)) as endpoint, Admin(consumer_urls=second.url) as admin:
+        admin.set_webhook("moves", endpoint.url, [topic.topic])
+        own_queue.log.append(topic, ["a"])
+        settled(second.url, "moves", 1)
+        posting = admin.webhook("moves").node
+        assert posting is not None
+        nodes.pop(posting).kill()
+        (left,) = nodes.values()
+        own_queue.log.append(topic, ["b"])
+        settled(left.url, "moves", 2)
+        assert set(endpoint.offsets()) == {0, 1}
+
+
+def test_bad_registrations_are_refused(queue: Queue, node: NodeProcess) -> None:
+    topic = queue.log.topic()
+    with Member(node.url, topic) as member, Admin(consumer_urls=node.url) as admin:
+        public = "http://192.0.2.1/"
+        for url, said in (
+            ("http://127.0.0.1:9/", "not a public address"),
+            ("http://10.0.0.1/", "not a public address"),
+            ("gopher://example.com/", "no http"),
+        ):
+            with pytest.raises(InvalidRequest, match=said):
+                admin.set_webhook("bad", url, [topic.topic])
+        with pytest.raises(InvalidRequest, match="secret"):
+            admin.set_webhook("bad", "http://1.1.1.1/", [topic.topic], secret="short")
+        with pytest.raises(UnknownTopic):
+            admin.set_webhook("bad", "http://1.1.1.1/", ["no-such-topic"])
+        with pytest.raises(GroupMismatch, match="stream group"):
+            admin.set_webhook(member.group, "http://1.1.1.1/", [topic.topic])
+        answer: Any = httpx2.put(f"{node.url}/v1/groups/bad/webhook", json={"url": public})
+        assert answer.status_code == 422
+        assert answer.json()["field"] == "topics"

@@ -1,0 +1,65 @@
+"""Where a webhook may point, and what its answers mean."""
+
+from __future__ import annotations
+
+import pytest
+
+from consumer_service.webhooks.target import addresses_of, judge, target_of
+from lakequeue.errors import InvalidRequest
+
+
+@pytest.mark.parametrize(
+    ("url", "port", "header"),
+    [
+        ("https://example.com/hook?a=1", 443, "example.com"),
+        ("http://example.com:8000/", 8000, "example.com:8000"),
+        ("http://[2001:db8::1]:81/x", 81, "[2001:db8::1]:81"),
+    ],
+)
+def test_a_good_url_is_taken_apart(url: str, port: int, header: str) -> None:
+    target = target_of(url)
+    assert (target.port, target.host_header) == (port, header)
+
+
+def test_the_looked_up_address_takes_the_place_of_the_name() -> None:
+    assert target_of("https://example.com/hook?a=1").at("192.0.2.7") == (
+        "https://192.0.2.7:443/hook?a=1"
+    )
+    assert target_of("http://example.com/").at("2001:db8::1") == "http://[2001:db8::1]:80/"
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["ftp://example.com", "/hook", "http://", "http://a:b@c/", "http://a/#x", "http://a:99999/"],
+)
+def test_a_bad_url_is_refused(url: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        target_of(url)
+    assert caught.value.extra["field"] == "url"
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "10.1.2.3", "169.254.169.254", "[::1]", "[fd00::1]"])
+def test_an_address_that_is_not_public_needs_permission(host: str) -> None:
+    target = target_of(f"http://{host}/")
+    with pytest.raises(InvalidRequest, match="not a public address"):
+        addresses_of(target, allow_private=False)
+    assert addresses_of(target, allow_private=True) == [host.strip("[]")]
+
+
+@pytest.mark.parametrize(
+    ("status", "retry_after", "done", "delay_s"),
+    [
+        (200, None, True, None),
+        (204, "9", True, None),
+        (302, None, False, None),
+        (404, "9", False, None),
+        (429, "9", False, 9.0),
+        (503, "999999", False, 3600.0),
+        (503, "Wed, 21 Oct", False, None),
+    ],
+)
+def test_only_a_2xx_is_done(
+    status: int, retry_after: str | None, done: bool, delay_s: float | None
+) -> None:
+    verdict = judge(status, retry_after)
+    assert (verdict.done, verdict.delay_s) == (done, delay_s)
