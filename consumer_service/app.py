@@ -31,6 +31,8 @@ from serving.answers import answer_errors, json_answer
 from serving.requests import json_body, query_parameters
 
 MAX_BODY_BYTES = 4 << 20
+IDLE_WAIT_S = 1.0
+"""A worker whose node has no partition waits so long for one before it is sent on."""
 Shape = TypeVar("Shape", bound=BaseModel)
 
 
@@ -103,11 +105,10 @@ def _delivery(app: OpenAPI, node: Node, groups: Groups, metrics: Metrics) -> Non
         gone = hung_up(request.environ.get("gunicorn.socket"))
         limit = min(query.max, settings.max_poll_records)
         queue = member.request.mode == "queue"
-        if queue:
-            groups.send_on(member)
+        idle = queue and groups.has_nothing(member)
         delivered: Delivered | QueueDelivered
         with metrics.parked.track_inprogress():
-            wait_s = query.wait_ms / 1_000
+            wait_s = min(query.wait_ms / 1_000, IDLE_WAIT_S if idle else float("inf"))
             if queue:
                 delivered = node.queue_delivery.poll(member, limit, wait_s, gone, query.after)
             else:
@@ -115,6 +116,8 @@ def _delivery(app: OpenAPI, node: Node, groups: Groups, metrics: Metrics) -> Non
         if gone():
             node.delivery.take_back(member, delivered)
             return Response(status=204)
+        if idle and not delivered.records:
+            groups.send_on(member)
         once = member.request.delivery == "at_most_once"
         if isinstance(delivered, Delivered) and delivered.records and once:
             groups.commit_delivered(member, delivered)

@@ -112,12 +112,22 @@ class Groups:
         membership.check_config(group, kept, asked)
         return kept
 
+    def has_nothing(self, member: Member) -> bool:
+        """Queue groups: the controller has counted our members, and given us nothing for this one.
+
+        As far as is known here: asked at each poll, so ZooKeeper is not.
+        """
+        given = self._node.keeper.assignment(member.group)
+        mine = None if given is None else given.members.get(self._node.name)
+        if mine is None:
+            return False
+        return not any(target.topic in member.request.topics for target in mine)
+
     def send_on(self, member: Member) -> None:
         """Queue groups: raise `SentOn` if this node has no work for the member, another has."""
         node = self._node
         given = read_assignment(node.session, member.group)
-        mine = given.members.get(node.name)
-        if mine is None or any(target.topic in member.request.topics for target in mine):
+        if not self.has_nothing(member):
             return
         busiest = [
             name

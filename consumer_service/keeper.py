@@ -107,6 +107,10 @@ class Keeper:
         known = self._assignments.get(group)
         return 0 if known is None else known.version
 
+    def assignment(self, group: str) -> GroupAssignment | None:
+        """The assignment that was read last; None before the first."""
+        return self._assignments.get(group)
+
     def _run(self) -> None:
         read_at = float("-inf")
         while not self._stopping.is_set():

@@ -43,6 +43,8 @@ class QueueConsuming(Consuming):
     ) -> None:
         super().__init__(nodes, group, join, options, now, ring, on_lost, on_status)
         self.holding = QueueHolding(group, now, renew_for_s)
+        self._planned = float("inf")
+        """When the wait of `keep` ends by itself."""
 
     def settle(self, does: Does, message: Message, ms: int | None) -> None:
         """Queue what the application says of a record."""
@@ -71,9 +73,19 @@ class QueueConsuming(Consuming):
         work_in = super()._next_work_in(member)
         with self.lock:
             renewal_in = self.holding.next_renewal_in()
-        if work_in is None or renewal_in is None:
-            return work_in
-        return max(0.001, min(work_in, renewal_in))
+        if work_in is not None and renewal_in is not None:
+            work_in = max(0.001, min(work_in, renewal_in))
+        self._planned = float("inf") if work_in is None else self._now() + work_in
+        return work_in
+
+    def _keep_has_work(self, member: Member | None, with_acks: bool) -> bool:
+        with self.lock:
+            renewal_in = self.holding.next_renewal_in()
+        # Records that came meanwhile may have to be renewed before the wait ends.
+        planned = self._planned - self._now() - 0.001
+        if member is not None and renewal_in is not None and renewal_in < planned:
+            return True
+        return super()._keep_has_work(member, with_acks)
 
     def _send_acks(self, member: Member) -> Script[None]:
         with self.lock:

@@ -52,6 +52,7 @@ def test_killed_while_delivering_no_attempt_is_repeated(
         first.poll_until(2)
     assert dying.end() != 0
     with Member(node.url, topic, options=QUEUE) as heir:
+        heir.wait_owned(1)
         records = heir.poll_until(2)
         assert offsets(records) == [0, 1]
         # Committed: that attempt is skipped, for it may have been seen. Not committed: it was not.
@@ -78,6 +79,7 @@ def test_killed_while_acking_it_counts_as_a_whole_or_not(
     lost = step is Step.JOURNAL_DATA_WRITTEN
     expected = [0, 1, 2] if lost else [2]
     with Member(node.url, topic, options=QUEUE) as heir:
+        heir.wait_owned(1)
         assert offsets(heir.poll_until(len(expected))) == expected
 
 
@@ -93,4 +95,5 @@ def test_killed_before_the_answer_the_delivery_counts_and_goes_to_another_at_its
         first.poll_until(1)
     dying.end()
     with Member(node.url, topic, options=QUEUE) as heir:
+        heir.wait_owned(1)
         assert [(r["offset"], r["attempt"]) for r in heir.poll_until(1)] == [(0, 2)]

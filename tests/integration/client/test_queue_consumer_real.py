@@ -87,9 +87,10 @@ def test_an_ack_of_a_superseded_attempt_raises_with_both_numbers(
         late = take(slow, 1)[0]
         with worker(topic.topic, node.url) as other:
             again = take(other, 1)[0]
-            assert again.attempt == 2
+            # What it fetches ahead may have been its own record again, before the other got it.
+            assert again.attempt >= 2
             late.ack()
-            with pytest.raises(AttemptSuperseded, match="attempt 1 presented, 2 current"):
+            with pytest.raises(AttemptSuperseded, match=r"attempt 1 presented, \d+ current"):
                 slow.commit()
             again.ack()
             other.commit()
