@@ -234,9 +234,12 @@ def _refusal(key: Key, held: Held | None, wanted: Wanted) -> RefusedAck:
 def _superseded(answer: AckAnswer) -> EpochSuperseded:
     first = answer.refused[0]
     current = "another" if first.current_epoch is None else str(first.current_epoch)
+    where = f"partition {first.partition} of {first.topic or 'its topic'}"
     return EpochSuperseded(
-        f"partition {first.partition} of {first.topic or 'its topic'}: epoch {first.epoch} "
-        f"presented, {current} current",
+        # A position without an epoch is one that goes by who owns the partition.
+        f"{where}: epoch {first.epoch} presented, {current} current"
+        if first.epoch
+        else f"{where} is not this member's now",
         hint="drop what was delivered from it; its new owner gets it again",
         stored="no",
         committed=[c.model_dump() for c in answer.committed],

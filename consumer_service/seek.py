@@ -72,7 +72,11 @@ def check_request(request: SeekRequest) -> None:
     """Raise `InvalidRequest` when fields do not go together. Pure."""
     for to, value in (("offset", request.offset), ("time", request.time)):
         if (request.to == to) != (value is not None):
-            raise InvalidRequest(f'"{to}" goes with "to": "{to}", and with nothing else', field=to)
+            raise InvalidRequest(
+                f'"{to}" goes with "to": "{to}", and with nothing else',
+                hint=f'give both, or choose another "to" and leave "{to}" out',
+                field=to,
+            )
 
 
 class Seeks:
@@ -123,7 +127,9 @@ class Seeks:
         }
         known = membership.group_mode(node.session, group) is not None
         if not states and not known:
-            raise UnknownGroup(f"group {group!r} does not exist")
+            raise UnknownGroup(
+                f"group {group!r} does not exist", hint="GET /v1/groups lists those that do"
+            )
         self._refuse_if_active(group)
         if states:
             mode = self._mode(group, states)
@@ -147,7 +153,7 @@ class Seeks:
                 for m in present.values()
             )
             raise GroupActive(
-                f"group {group!r} has {len(present)} live members: {names}",
+                f"group {group!r} has live members, {len(present)}: {names}",
                 hint="stop them first; a killed one is gone after its session timeout",
                 members=sorted(present),
             )
@@ -174,6 +180,7 @@ class Seeks:
             raise InvalidRequest(
                 f"partition {request.partition} does not exist in "
                 f"{', '.join(t.topic for t in topics)}",
+                hint=f"0 to {max(t.partitions for t in topics) - 1}, or leave it out",
                 field="partition",
             )
         return chosen

@@ -177,7 +177,9 @@ def delete_group(session: Session, group: str) -> None:
         top = group_path(session, group)
         paths = _tree(session, top)
         if not paths:
-            raise UnknownGroup(f"group {group!r} does not exist")
+            raise UnknownGroup(
+                f"group {group!r} does not exist", hint="its first member creates it"
+            )
         busy = [p.rpartition("/")[2] for p in paths if p.startswith(f"{top}/members/")]
         leased = [p.rpartition("/")[2] for p in paths if p.startswith(f"{top}/leases/")]
         if busy or leased:

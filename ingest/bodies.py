@@ -109,7 +109,9 @@ def _exactly(parse: Callable[[Loads], Any]) -> Any:
     try:
         return parse(json.loads)
     except (ValueError, RecursionError) as e:
-        raise MalformedBody(f"the body is not JSON: {e}", stored="no") from None
+        raise MalformedBody(
+            f"the body is not JSON: {e}", hint='send {"records": [{"value": …}]}', stored="no"
+        ) from None
 
 
 def _json(body: bytes, topic_id: str, limits: Limits) -> Request:

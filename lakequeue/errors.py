@@ -134,6 +134,12 @@ class UnknownGroup(Rejected):
     http_status = 404
 
 
+class InvalidSetting(Rejected):
+    """A setting that does not exist, or cannot have this value."""
+
+    code = "invalid_setting"
+
+
 class TopicExists(Rejected):
     """A topic of this name has other settings: alter it, or choose another name."""
 

@@ -6,15 +6,23 @@ the code reads the environment. `docs/configuration.md` is generated from this f
 
 from __future__ import annotations
 
+import difflib
+import os
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
     TomlConfigSettingsSource,
 )
+
+from lakequeue.errors import InvalidSetting
+
+_PREFIX = "LAKEQUEUE_"
 
 
 class _Slice(BaseModel):
@@ -89,10 +97,10 @@ class CoordinationSettings(_Slice):
 
 
 class Settings(BaseSettings):
-    """The whole of the settings; frozen."""
+    """The whole of the settings; frozen. Making it raises `InvalidSetting`."""
 
     model_config = SettingsConfigDict(
-        env_prefix="LAKEQUEUE_",
+        env_prefix=_PREFIX,
         env_nested_delimiter="__",
         toml_file="lakequeue.toml",
         frozen=True,
@@ -107,7 +115,10 @@ class Settings(BaseSettings):
     work_dir: Path | None = Field(
         None, description="local disk for checkpoints and logs; default <root>/_work or a temp dir"
     )
-    log_level: str = Field("info", description="debug, info, warning or error")
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"],
+        BeforeValidator(lambda given: given.lower() if isinstance(given, str) else given),
+    ] = Field("info", description="debug, info, warning or error")
     crash_at: str | None = Field(None, description="for fault tests: step[:count[:kill|stop]]")
 
     ingest: IngestSettings = IngestSettings()
@@ -115,6 +126,17 @@ class Settings(BaseSettings):
     offsets: OffsetsSettings = OffsetsSettings()
     consumer: ConsumerSettings = ConsumerSettings()
     coordination: CoordinationSettings = CoordinationSettings()
+
+    def __init__(self, **given: Any) -> None:
+        # pydantic-settings passes over variables whose first part names no field.
+        known = {name.split(".")[0] for name in meanings()}
+        stray = next(stray_variables(os.environ, known), None)
+        if stray is not None:
+            raise unknown(stray)
+        try:
+            super().__init__(**given)
+        except ValidationError as error:
+            raise explain(error) from error
 
     @classmethod
     def settings_customise_sources(
@@ -127,3 +149,52 @@ class Settings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Command line (given as init arguments) > environment > toml > defaults."""
         return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
+
+
+def meanings(model: type[BaseModel] = Settings, prefix: str = "") -> dict[str, str]:
+    """Dotted name → meaning of each setting. Pure."""
+    found: dict[str, str] = {}
+    for name, field in model.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            found |= meanings(field.annotation, f"{prefix}{name}.")
+        else:
+            found[f"{prefix}{name}"] = field.description or ""
+    return found
+
+
+def variable(name: str) -> str:
+    """The environment variable of the setting with this dotted name. Pure."""
+    return _PREFIX + name.upper().replace(".", "__")
+
+
+def stray_variables(environ: Iterable[str], known: Iterable[str]) -> Iterator[str]:
+    """Dotted names that variables of ours give and whose first part is none of `known`. Pure."""
+    for each in environ:
+        if each.upper().startswith(_PREFIX):
+            name = each[len(_PREFIX) :].lower().replace("__", ".")
+            if name.split(".")[0] not in known:
+                yield name
+
+
+def unknown(name: str) -> InvalidSetting:
+    """The error for a setting that does not exist. Pure."""
+    near = difflib.get_close_matches(name, meanings(), n=1)
+    guess = f"did you mean {near[0]} ({variable(near[0])})? " if near else ""
+    return InvalidSetting(
+        f"there is no setting {name} ({variable(name)})",
+        hint=f"{guess}docs/configuration.md has them all",
+    )
+
+
+def explain(error: ValidationError) -> InvalidSetting:
+    """What is wrong with the first setting at fault, and what to do. Pure."""
+    problem = error.errors()[0]
+    name = ".".join(str(part) for part in problem["loc"])
+    if problem["type"] == "extra_forbidden":
+        return unknown(name)
+    meaning = meanings().get(name)
+    return InvalidSetting(
+        f"setting {name} = {problem['input']!r}: {problem['msg']}",
+        hint=(f"{meaning}; " if meaning else "")
+        + f"it comes from the command line, {variable(name)} or lakequeue.toml",
+    )

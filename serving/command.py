@@ -8,8 +8,6 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-from pydantic import ValidationError
-
 from lakequeue.errors import LakequeueError
 from lakequeue.logs import log_to_stderr
 from lakequeue.records import checked_name
@@ -43,7 +41,7 @@ def parse(prog: str, description: str, argv: Sequence[str] | None = None) -> arg
 
 
 def settings_of(args: argparse.Namespace, role: Literal["ingest", "consumer"]) -> Settings:
-    """The settings, command line first. Raises `ValidationError`."""
+    """The settings, command line first. Raises `InvalidSetting`."""
     given: dict[str, Any] = {
         name: getattr(args, name)
         for name in ("root", "zookeeper", "node", "log_level", "crash_at")
@@ -71,8 +69,7 @@ def main(
         arm(None)  # only checked here: the worker arms itself
         log_to_stderr(settings.log_level)
         run(settings, node, args.die_with_parent)
-    except (LakequeueError, ValidationError) as e:
-        problem = e.to_problem() if isinstance(e, LakequeueError) else {"detail": str(e)}
-        print_event("failed", **problem)
+    except LakequeueError as e:
+        print_event("failed", **e.to_problem())
         sys.stderr.write(f"{e}\n")
         sys.exit(EXIT_UNUSABLE)

@@ -10,12 +10,12 @@ from __future__ import annotations
 import sys
 
 import typer
-from pydantic import ValidationError
 
 from lakequeue.cli import config, consume, dlq, doctor, group, job, produce, topic, up, webhook
-from lakequeue.errors import Fenced, LakequeueError, Rejected, TryAgain
+from lakequeue.errors import Fenced, InvalidSetting, LakequeueError, Rejected, TryAgain
 
 EXIT_CODES: tuple[tuple[type[LakequeueError], int], ...] = (
+    (InvalidSetting, 2),
     (Rejected, 8),
     (TryAgain, 9),
     (Fenced, 10),
@@ -56,12 +56,6 @@ def main() -> None:
         if error.hint:
             print(f"hint: {error.hint}", file=sys.stderr)
         sys.exit(exit_code(error))
-    except ValidationError as error:
-        for problem in error.errors():
-            name = ".".join(str(part) for part in problem["loc"])
-            print(f"error: setting {name}: {problem['msg']}", file=sys.stderr)
-        print("hint: `lakequeue config show` names each setting", file=sys.stderr)
-        sys.exit(2)
     except BrokenPipeError:
         # Whoever read our output has had enough (`| head`).
         sys.stderr.close()

@@ -182,9 +182,9 @@ def consume(
     name = group or f"cli-{uuid.uuid4().hex[:12]}"
     pattern = pattern or (TERMINAL_FORMAT if sys.stdout.isatty() else PLAIN_FORMAT)
     with admin(url, service, timeout_s) as client:
+        if group is None:
+            _place(client, name, topic, start)
         try:
-            if group is None:
-                _place(client, name, topic, start)
             consumer = Consumer(
                 topic,
                 name,

@@ -16,7 +16,7 @@ from lakequeue.cli.options import AsJson, Url, duration_ms_of, header_of, ingest
 from lakequeue.cli.output import note
 from lakequeue.client.outbox import Delivered
 from lakequeue.client.producer import Producer
-from lakequeue.errors import InvalidRequest
+from lakequeue.errors import InvalidRequest, LakequeueError
 
 
 class As(StrEnum):
@@ -47,7 +47,6 @@ def line_of(text: str, number: int, delimiter: str | None, key: str | None, kind
             raise InvalidRequest(
                 f"line {number} has no {delimiter!r} between key and value",
                 hint="mend the line, or leave out -K",
-                stored="no",
             )
         key, text = given, rest
     if kind is As.TEXT:
@@ -55,7 +54,9 @@ def line_of(text: str, number: int, delimiter: str | None, key: str | None, kind
     try:
         return Line(key, orjson.loads(text))
     except orjson.JSONDecodeError as e:
-        raise InvalidRequest(f"line {number} is not JSON: {e}", hint="", stored="no") from e
+        raise InvalidRequest(
+            f"line {number} is not JSON: {e}", hint="mend the line, or send text: -t text"
+        ) from e
 
 
 def produce(
@@ -95,6 +96,9 @@ def produce(
 ) -> None:
     """Send records; print partition and message id of each (with --wait, offset too).
 
+    A line that cannot be read ends the command; what was sent before it stays sent. A record that
+    is refused is named by its line, and the others are sent.
+
     Exit codes: 0 all are acknowledged; 8, 9 and others: the first that was not.
     """
     headers = [header_of(text) for text in header or []]
@@ -104,21 +108,69 @@ def produce(
         "deliver_at": None if deliver_at is None else micros_of(deliver_at),
         "ttl_s": None if ttl_ms is None else ttl_ms / 1_000,
     }
-    waiting: deque[Future[Delivered]] = deque()
     with Producer(
         ingest_url(url), acks="ordered" if wait else "committed", delivery_timeout_s=timeout_s
     ) as producer:
-        for number, text in enumerate(_texts(values), start=1):
-            line = line_of(text, number, delimiter, key, kind)
-            waiting.append(
-                producer.send(
-                    topic, line.value, line.key, headers=headers, partition=partition, **options
+        sent = _Sent(as_json, quiet)
+        try:
+            for number, text in enumerate(_texts(values), start=1):
+                line = line_of(text, number, delimiter, key, kind)
+                sent.add(
+                    number,
+                    producer.send(
+                        topic, line.value, line.key, headers=headers, partition=partition, **options
+                    ),
                 )
-            )
-            while waiting and (waiting[0].done() or len(waiting) > 10_000):
-                _print(waiting.popleft(), as_json, quiet)
-        while waiting:
-            _print(waiting.popleft(), as_json, quiet)
+        except LakequeueError:
+            sent.settle()
+            raise
+        sent.settle()
+    if sent.refused is not None:
+        raise sent.refused
+
+
+class _Sent:
+    """The records on their way, by line: prints what becomes of each, in order."""
+
+    def __init__(self, as_json: bool, quiet: bool) -> None:
+        self._as_json = as_json
+        self._quiet = quiet
+        self._waiting: deque[tuple[int, Future[Delivered]]] = deque()
+        self.refused: LakequeueError | None = None
+        """The first record that was refused alone."""
+
+    def add(self, number: int, handle: Future[Delivered]) -> None:
+        """The record of line `number` is on its way."""
+        self._waiting.append((number, handle))
+        while self._waiting and (self._waiting[0][1].done() or len(self._waiting) > 10_000):
+            self._print_next()
+
+    def settle(self) -> None:
+        """Wait for the rest. Raises what befell a whole request."""
+        while self._waiting:
+            self._print_next()
+
+    def _print_next(self) -> None:
+        number, handle = self._waiting.popleft()
+        try:
+            _print(handle.result(), self._as_json, self._quiet)
+        except LakequeueError as error:
+            refused = at_line(error, number)
+            if refused is None:
+                raise
+            if self.refused is None:
+                self.refused = refused
+            else:
+                note(f"error: {refused.detail}")
+
+
+def at_line(error: LakequeueError, number: int) -> LakequeueError | None:
+    """An error about one record as one about its line; None if it is not about one. Pure."""
+    message_id = error.extra.get("message_id")
+    if message_id is None:
+        return None
+    detail = f"line {number}: {error.detail.removeprefix(f'record {message_id}: ')}"
+    return type(error)(detail, hint=error.hint, stored=error.stored)
 
 
 def _texts(values: list[str] | None) -> Iterator[str]:
@@ -131,8 +183,7 @@ def _texts(values: list[str] | None) -> Iterator[str]:
         yield line.removesuffix("\n").removesuffix("\r")
 
 
-def _print(handle: Future[Delivered], as_json: bool, quiet: bool) -> None:
-    delivered = handle.result()
+def _print(delivered: Delivered, as_json: bool, quiet: bool) -> None:
     if quiet:
         return
     if as_json:

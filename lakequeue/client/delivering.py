@@ -221,7 +221,8 @@ class Delivering:
             except LakequeueError as error:
                 index = _index_at_fault(error, part)
                 if index is not None:
-                    self._finish(part.records[index : index + 1], None, error)
+                    bad = part.records[index]
+                    self._finish([bad], None, _about(error, index, bad))
                     todo.extendleft(reversed(part.without(index)))
                 elif isinstance(error, TooLarge) and len(part.records) > 1:
                     todo.extendleft(reversed(part.halves()))
@@ -353,3 +354,14 @@ def _index_at_fault(error: LakequeueError, batch: Batch) -> int | None:
     if not isinstance(error, InvalidRequest | TooLarge) or not isinstance(index, int):
         return None
     return index if 0 <= index < len(batch.records) else None
+
+
+def _about(error: LakequeueError, index: int, record: Outgoing) -> LakequeueError:
+    """`error`, which names a place in a request that the application does not see, as one about
+    `record`, by its message id. Pure.
+    """
+    what = error.detail.removeprefix(f"record {index}: ")
+    extra = error.extra | {"message_id": record.message_id}
+    del extra["record"]
+    detail = f"record {record.message_id}: {what}"
+    return type(error)(detail, hint=error.hint, stored=error.stored, **extra)

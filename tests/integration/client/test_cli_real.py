@@ -86,11 +86,34 @@ def test_topics_and_produce(start_ingest: Callable[..., IngestProcess]) -> None:
     assert [(r["key"], r["value"]) for r in node.inbox()] == [(b"a", b"1"), (b"b", b"x:y")]
     lost = lakequeue("produce", "nowhere", "x", *at)
     assert (lost.returncode, "nowhere" in lost.stderr) == (8, True)
+    nothing = lakequeue("consume", "nowhere", "-e", "--consumer-url", node.url, "--timeout", "1")
+    assert nothing.returncode != 0
+    assert "throw-away" not in nothing.stderr, "no group was made, so none is left behind"
     assert lakequeue("topic", "delete", "orders", "--yes", *at).stdout == "deleted orders\n"
     node.end(kill=True)
     gone = lakequeue("topic", "list", "--timeout", "0.2", *at)
     assert gone.returncode == 9
     assert "lakequeue up" in gone.stderr
+
+
+def test_bad_lines_are_named_and_the_good_ones_accounted_for(
+    start_ingest: Callable[..., IngestProcess],
+) -> None:
+    node = start_ingest()
+    at = ("--url", node.url)
+    lakequeue("topic", "create", "orders", "-p", "2", *at)
+    lines = [f"v{i}" for i in range(500)]
+    lines[316] = "x" * (1 << 20)
+    refused = lakequeue("produce", "orders", *at, stdin="\n".join(lines))
+    assert refused.returncode == 8
+    assert refused.stderr.startswith("error: line 317: a record of 1048576 bytes")
+    assert len(refused.stdout.splitlines()) == len(node.inbox()) == 499
+    torn = "\n".join(["a:1", "b:2", "no colon", "c:3"])
+    unread = lakequeue("produce", "orders", "-K", ":", *at, stdin=torn)
+    assert unread.returncode == 8
+    assert unread.stderr.startswith("error: line 3 has no ':' between key and value")
+    assert len(unread.stdout.splitlines()) == 2, "what was sent before it is said"
+    assert [r["value"] for r in node.inbox()[499:]] == [b"1", b"2"]
 
 
 @pytest.mark.zookeeper

@@ -13,7 +13,7 @@ from lakequeue.cli.consume import End, as_document, render
 from lakequeue.cli.group import rows_of
 from lakequeue.cli.options import Position, duration_ms_of, micros_of, position_of
 from lakequeue.cli.output import plain_table
-from lakequeue.cli.produce import As, line_of
+from lakequeue.cli.produce import As, at_line, line_of
 from lakequeue.client.message import Message
 from lakequeue.errors import (
     Broken,
@@ -175,3 +175,11 @@ def test_every_command_explains_itself(command: str) -> None:
     result = CliRunner().invoke(app, [*command.split(), "--help"])
     assert result.exit_code == 0
     assert "Usage" in result.output
+
+
+def test_a_refused_record_is_named_by_its_line() -> None:
+    refused = InvalidRequest("record p:4: no such partition", hint="h", message_id="p:4")
+    named = at_line(refused, 317)
+    assert isinstance(named, InvalidRequest)
+    assert (named.detail, named.hint) == ("line 317: no such partition", "h")
+    assert at_line(UnknownTopic("topic 't' does not exist"), 317) is None

@@ -1,4 +1,10 @@
-"""The same error on both sides of the wire."""
+"""The same error on both sides of the wire, and always with what to do."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -20,3 +26,34 @@ def test_unknown_codes_are_judged_by_their_status(
     status: int, kind: type[errors.LakequeueError]
 ) -> None:
     assert isinstance(errors.from_problem({"code": "from_the_future"}, status), kind)
+
+
+ROOT = Path(__file__).parents[3]
+PACKAGES = (
+    *("lakequeue", "serving", "ingest", "consumer_service"),
+    *("jobs", "coordination", "queue_tables"),
+)
+
+
+def _without_hint(source: str) -> Iterator[str]:
+    """The refusals in `source` that do not say what to do."""
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.Call):
+            continue
+        kind = getattr(errors, getattr(node.func, "id", ""), None)
+        if not (isinstance(kind, type) and issubclass(kind, errors.Rejected)):
+            continue
+        hints = [k.value for k in node.keywords if k.arg in {"hint", None}]
+        if not hints or any(isinstance(h, ast.Constant) and not h.value for h in hints):
+            yield f"line {node.lineno}: {ast.unparse(node)}"
+
+
+def test_every_refusal_says_what_to_do() -> None:
+    found = [
+        f"{path.relative_to(ROOT)} {what}"
+        for package in PACKAGES
+        for path in (ROOT / package).rglob("*.py")
+        for what in _without_hint(path.read_text())
+    ]
+    assert found == []
+    assert len(list(_without_hint('raise InvalidRequest("no"); UnknownGroup("a", hint="")'))) == 2

@@ -1,0 +1,53 @@
+"""A setting that is wrong is named, with what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lakequeue.errors import InvalidSetting
+from lakequeue.settings import Settings, meanings, stray_variables
+
+
+@pytest.fixture(autouse=True)
+def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("LAKEQUEUE_INGEST__PORTT", "1", "did you mean ingest.port (LAKEQUEUE_INGEST__PORT)?"),
+        ("LAKEQUEUE_ZOOKEPER", "a:1", "did you mean zookeeper (LAKEQUEUE_ZOOKEEPER)?"),
+        ("LAKEQUEUE_FOO__BAR", "1", "there is no setting foo.bar (LAKEQUEUE_FOO__BAR)"),
+        ("LAKEQUEUE_ORDER__POLL_S", "soon", "LAKEQUEUE_ORDER__POLL_S or lakequeue.toml"),
+        ("LAKEQUEUE_INGEST", "3", "setting ingest = 3"),
+        ("LAKEQUEUE_LOG_LEVEL", "loud", "setting log_level = 'loud'"),
+    ],
+)
+def test_a_variable_that_cannot_be_is_named(
+    name: str, value: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(InvalidSetting) as caught:
+        Settings()
+    assert said in f"{caught.value.detail}; {caught.value.hint}"
+    assert caught.value.hint
+
+
+def test_so_is_an_entry_of_the_file(nowhere: Path) -> None:
+    (nowhere / "lakequeue.toml").write_text('roott = "x"\n')
+    with pytest.raises(InvalidSetting, match="did you mean root "):
+        Settings()
+
+
+def test_every_setting_is_found_by_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert meanings()["ingest.port"]
+    monkeypatch.setenv("LAKEQUEUE_INGEST__PORT", "7")
+    monkeypatch.setenv("lakequeue_zookeeper", "a:1")
+    settings = Settings()
+    assert (settings.ingest.port, settings.zookeeper) == (7, "a:1")
+    assert Settings(log_level="INFO").log_level == "info"
+    assert list(stray_variables(["LAKEQUEUE_ROOT", "PATH", "LAKEQUEUE_X__Y"], ["root"])) == ["x.y"]
