@@ -77,6 +77,7 @@ class Browse:
         if not 0 <= partition < topic.partitions:
             raise InvalidRequest(
                 f"topic {topic.topic} has partitions 0 to {topic.partitions - 1}, not {partition}",
+                hint="give one of those",
                 field="partition",
             )
         return TopicPartition(topic.topic_id, Partition(partition))

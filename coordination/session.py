@@ -146,7 +146,7 @@ class Session(KeptNodes):
             self.kazoo.close()
             raise CoordinationUnavailable(
                 f"ZooKeeper at {self.hosts} did not answer in {timeout_s:g} s",
-                hint="is it running? see `lakequeue doctor`",
+                hint="start it, or name another one: --zookeeper host:port,…",
             ) from None
         self._beat()
         self._measure_skew()

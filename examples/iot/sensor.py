@@ -57,7 +57,9 @@ class Sensor:
             try:
                 producer.close(timeout_s=5.0)
             except LakequeueError:
-                print(f"{self._name}: {len(producer.unacked())} readings not sent", flush=True)
+                # What was on its way may have arrived in the meantime.
+                if left := len(producer.unacked()):
+                    print(f"{self._name}: {left} readings not sent", flush=True)
         print(f"{self._name}: stopped after {number} readings", flush=True)
 
     def _wait(self, stop: threading.Event) -> None:

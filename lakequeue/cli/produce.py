@@ -125,8 +125,8 @@ def produce(
             sent.settle()
             raise
         sent.settle()
-    if sent.refused is not None:
-        raise sent.refused
+        if sent.refused is not None:
+            raise sent.refused
 
 
 class _Sent:

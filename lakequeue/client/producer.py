@@ -18,7 +18,7 @@ from lakequeue.client.atomic import Atomic
 from lakequeue.client.calls import Nodes
 from lakequeue.client.delivering import Acks, Delivering, OnAck, OnError
 from lakequeue.client.outbox import Delivered, HeadersIn, Limits, Outgoing, timing_of
-from lakequeue.errors import InvalidRequest, OrderTimeout, Unreachable
+from lakequeue.errors import InvalidRequest, LakequeueError, OrderTimeout
 from lakequeue.wire import DEFAULT_INGEST_URL, Consumed
 
 
@@ -283,7 +283,7 @@ class Producer(_Base):
             self.close()
             return
         # The block has failed already: its error is the one to see, not ours.
-        with contextlib.suppress(Unreachable, OrderTimeout):
+        with contextlib.suppress(LakequeueError):
             self.close(timeout_s=1.0)
 
 
@@ -389,5 +389,5 @@ class AsyncProducer(_Base):
         if error is None:
             await self.close()
             return
-        with contextlib.suppress(Unreachable, OrderTimeout):
+        with contextlib.suppress(LakequeueError):
             await self.close(timeout_s=1.0)

@@ -31,6 +31,7 @@ from lakequeue.supervisor.plan import Layout
 from lakequeue.supervisor.preflight import (
     RootLock,
     await_free_port,
+    check_answers,
     default_work_dir,
     free_port,
     local_root,
@@ -130,7 +131,8 @@ class Cluster:
         """Check everything that can be checked, then start the children and return at once.
 
         Raises, with no child started and nothing left behind: `RootUnusable`, `NewerFormat`,
-        `SchemaDrift`, `AlreadyRunning`, `PortInUse`, `MissingDependency`.
+        `SchemaDrift`, `AlreadyRunning`, `PortInUse`, `MissingDependency`, `StartFailed` (an
+        external ZooKeeper does not answer).
         """
         if self._watch is not None:
             raise InvalidRequest("the cluster was started already", hint="make a new Cluster")
@@ -253,15 +255,19 @@ class Cluster:
         )
 
     def _check(self) -> None:
-        QueueRoot.open(self.root, create=True)
         for port in self.layout.ingest_ports:
             await_free_port(self.options.host, port, "--ingest-port")
         for port in self.layout.consumer_ports:
             await_free_port(self.options.host, port, "--consumer-port")
         find_java()
+        if self.options.zookeeper is not None:
+            # A server of ours is started with the others; one of somebody else's must be there.
+            check_answers(self.options.zookeeper)
         if cached_jars() is None:
             self._report("jars", "fetching the Delta jars; this is done once")
             jar_paths()
+        # Last: whoever is refused for another reason leaves no queue behind.
+        QueueRoot.open(self.root, create=True)
 
     def _bury(self, name: str) -> None:
         """Close what a dead child still holds in ZooKeeper: a standby need not wait for a timeout.

@@ -118,7 +118,15 @@ def _storage(root: str) -> Iterator[Finding]:
         yield from _remote_storage(root)
         return
     parent = _nearest(folder)
-    if not (parent.is_dir() and os.access(parent, os.W_OK | os.X_OK)):
+    if not parent.is_dir():
+        fix = "choose another --root, or move that file away"
+        yield Finding("storage", Level.FAIL, f"{parent} is a file, and no folder", fix)
+        return
+    if os.statvfs(parent).f_flag & os.ST_RDONLY:
+        fix = "choose another --root, or mount that writable"
+        yield Finding("storage", Level.FAIL, f"{parent} is on a read-only file system", fix)
+        return
+    if not os.access(parent, os.W_OK | os.X_OK):
         yield Finding(
             "storage",
             Level.FAIL,

@@ -12,11 +12,21 @@ import urllib.parse
 from pathlib import Path
 from types import TracebackType
 
+from coordination.session import Session
 from lakequeue.clock import boot_seconds
-from lakequeue.errors import AlreadyRunning, PortInUse, RootUnusable
+from lakequeue.errors import (
+    AlreadyRunning,
+    CoordinationUnavailable,
+    PortInUse,
+    RootUnusable,
+    StartFailed,
+)
 
 _HANDOVER_S = 5.0
 """How long a port may stay taken by the dying children of a supervisor that was killed."""
+
+_ANSWER_S = 5.0
+"""How long an ensemble may take to answer: one that has lost a server elects within 2 s."""
 
 
 def local_root(root: str) -> Path | None:
@@ -49,6 +59,21 @@ def make_work_dir(work_dir: Path) -> None:
             hint="choose another folder with --root, or mend its owner and mode "
             f"(ls -ld {work_dir.parent})",
         ) from problem
+
+
+def check_answers(zookeeper: str, wait_s: float = _ANSWER_S) -> None:
+    """Return when the ensemble at `host:port,…` answers. Raises `StartFailed`."""
+    try:
+        session = Session(zookeeper, "preflight", "preflight")
+        session.start(wait_s)
+    except ValueError as problem:
+        raise StartFailed(
+            f"{zookeeper!r} does not name a ZooKeeper: {problem}",
+            hint="--zookeeper host:port,host:port,…",
+        ) from problem
+    except CoordinationUnavailable as problem:
+        raise StartFailed(problem.detail, hint=problem.hint) from problem
+    session.stop()
 
 
 class RootLock:

@@ -97,7 +97,10 @@ def verify(
     try:
         delivery_id, at, given = headers[ID], int(headers[TIMESTAMP]), headers[SIGNATURE]
     except (KeyError, ValueError) as e:
-        raise SignatureInvalid(f"the header {e} is missing or not valid") from e
+        raise SignatureInvalid(
+            f"the header {e} is missing or not valid",
+            hint="refuse the request: it is not from this queue, or something dropped its headers",
+        ) from e
     if abs(now_s - at) > tolerance_s:
         raise SignatureInvalid(
             f"signed {now_s - at:+.0f} s ago, {tolerance_s:.0f} s are allowed",

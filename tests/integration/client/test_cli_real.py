@@ -103,10 +103,10 @@ def test_bad_lines_are_named_and_the_good_ones_accounted_for(
     at = ("--url", node.url)
     lakequeue("topic", "create", "orders", "-p", "2", *at)
     lines = [f"v{i}" for i in range(500)]
-    lines[316] = "x" * (1 << 20)
+    lines[316] = "x" * ((1 << 20) + 1)
     refused = lakequeue("produce", "orders", *at, stdin="\n".join(lines))
     assert refused.returncode == 8
-    assert refused.stderr.startswith("error: line 317: a record of 1048576 bytes")
+    assert refused.stderr.startswith("error: line 317: a record of 1048577 bytes")
     assert len(refused.stdout.splitlines()) == len(node.inbox()) == 499
     torn = "\n".join(["a:1", "b:2", "no colon", "c:3"])
     unread = lakequeue("produce", "orders", "-K", ":", *at, stdin=torn)

@@ -43,6 +43,16 @@ def test_a_port_in_use(tmp_path: Path) -> None:
     assert f"port {port} on 127.0.0.1 is in use" in said
     assert "another --consumer-port" in said
     assert no_child_was_started(tmp_path / "q")
+    assert not (tmp_path / "q" / "log").exists(), "no queue is made for nothing"
+
+
+def test_an_ensemble_that_does_not_answer(tmp_path: Path) -> None:
+    code, said = up(tmp_path, "--root", "q", *free(), "--zookeeper", "127.0.0.1:1")
+    assert code == 7
+    assert "ZooKeeper at 127.0.0.1:1 did not answer" in said
+    assert "--zookeeper host:port" in said
+    assert no_child_was_started(tmp_path / "q")
+    assert not (tmp_path / "q" / "log").exists()
 
 
 def test_one_port_for_two_services(tmp_path: Path) -> None:

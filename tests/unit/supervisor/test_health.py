@@ -54,6 +54,14 @@ def test_a_root_of_a_newer_format_fails_with_the_remedy(tmp_path: Path) -> None:
     assert "upgrade" in finding.fix
 
 
+def test_a_file_in_place_of_the_root_is_called_a_file(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    finding = look(tmp_path / "file" / "queue")["storage"][0]
+    assert finding.level is Level.FAIL
+    assert f"{tmp_path / 'file'} is a file" in finding.detail
+    assert "chown" not in finding.fix
+
+
 def test_jars_that_are_not_there_are_a_warning_with_the_command(tmp_path: Path) -> None:
     finding = look(tmp_path)["jars"][0]
     assert finding.level is Level.WARN

@@ -1,0 +1,51 @@
+"""The queue on an ensemble of three ZooKeeper servers, whose leader is killed under load."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lakequeue.client.admin import Admin
+from lakequeue.supervisor.cluster import Cluster, ClusterOptions
+from tests.support.checker import check
+from tests.support.ensemble import Ensemble
+from tests.support.history import load
+from tests.support.load import LoadConsumer, LoadProducer, wait_until
+from tests.support.tables import final_read
+
+pytestmark = [pytest.mark.spark, pytest.mark.zookeeper, pytest.mark.slow, pytest.mark.timeout(400)]
+RATE = 100
+
+
+def test_a_killed_server_of_three_costs_nothing(tmp_path: Path, history: Path) -> None:
+    with (
+        Ensemble(tmp_path / "ensemble") as ensemble,
+        Cluster(ClusterOptions(root=str(tmp_path / "root"), zookeeper=ensemble.hosts)) as cluster,
+    ):
+        cluster.wait_ready()
+        pids = [child.pid for child in cluster.children]
+        topic = group = "ensemble"
+        with Admin(cluster.ingest_urls, cluster.consumer_urls, timeout_s=30) as admin:
+            admin.create_topic(topic, partitions=2)
+            consumer = LoadConsumer(cluster.consumer_urls, topic, group, history, "c0")
+            producer = LoadProducer(cluster.ingest_urls, topic, history, "p0", RATE)
+            try:
+                wait_until("records come", lambda: consumer.received() >= 2 * RATE, 90)
+                ensemble.kill(ensemble.leader())
+                before = consumer.received()
+                wait_until("they go on", lambda: consumer.received() >= before + 4 * RATE, 90)
+                producer.stop()
+
+                def lag() -> int:
+                    partitions = admin.group(group).partitions
+                    return producer.acknowledged - sum(p.committed_offset or 0 for p in partitions)
+
+                wait_until("all is acked", lambda: lag() == 0, 90)
+            finally:
+                consumer.stop()
+        assert [child.pid for child in cluster.children] == pids, "no process had to start again"
+        events = [*load(history.glob("*.jsonl")), *final_read(cluster.root, topic)]
+    verdict = check(events, drained_groups=[group])
+    assert verdict.ok, str(verdict)
+    assert verdict.stored == producer.acknowledged >= 6 * RATE
