@@ -145,29 +145,32 @@ class Transaction:
         kind: type[BaseException] | None,
         error: BaseException | None,
         tb: TracebackType | None,
-    ) -> None:
+    ) -> bool:
         stretch = self._stretch
         if stretch is None:
-            return
-        if error is not None:
+            return False
+        ours = self._handed_out and isinstance(error, DeltaError)
+        if error is not None and not ours:
             self._consumer.rejoin(f"a transaction failed: {error!r}")
-            return
-        before = self._from
+            return False
         try:
-            self._commit(stretch, before)
+            if error is not None:
+                raise error
+            self._commit(stretch, self._from)
         except BaseException as failed:
             # The outcome is what the table says, whatever the error.
             done = self._done()
             if done != stretch.next_offset:
                 self._consumer.rejoin(f"a transaction failed: {failed!r}")
-                if done is None or done <= before or not isinstance(failed, DeltaError):
+                if done is None or done <= self._from or not isinstance(failed, DeltaError):
                     raise
                 _log.info("%s is at %s: another consumer has written", self._app_id, done)
-                return
+                return True
         self.counted = True
         reach(Step.EFFECT_COMMITTED)
         stretch.messages[-1].ack(commit_through=True)
         reach(Step.EFFECT_ACKED)
+        return ours
 
     def _commit(self, stretch: Stretch, before: int) -> None:
         if self._handed_out:

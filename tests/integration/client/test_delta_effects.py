@@ -54,17 +54,21 @@ def test_killed_at_a_step_each_record_is_in_the_table_once(
     assert rows(table) == list(range(COUNT))
 
 
-def test_a_frozen_consumer_that_wakes_up_writes_nothing_twice(cluster: Cluster, table: str) -> None:
-    start(cluster, table, "--crash-at", "effect.taken:2:stop")
+@pytest.mark.parametrize("extra", [(), ("--merge",)], ids=["append", "merge"])
+def test_a_frozen_consumer_that_wakes_up_writes_nothing_twice(
+    cluster: Cluster, table: str, extra: tuple[str, ...]
+) -> None:
+    start(cluster, table, "--crash-at", "effect.taken:2:stop", *extra)
     old = cluster.processes[0]
     assert old.stdout is not None
     old.stdout.readline()
-    start(cluster, table)
+    start(cluster, table, *extra)
     wait_written(table, COUNT)
     old.send_signal(signal.SIGCONT)
     cluster.produce(COUNT, COUNT + 20)
     wait_written(table, COUNT + 20)
     wait_for(lambda: cluster.committed("report") == COUNT + 20, "the group knows", 60)
+    assert old.poll() is None, "it goes on as a member"
     cluster.end_processes()
     assert rows(table) == list(range(COUNT + 20))
 
