@@ -84,6 +84,13 @@ class Step(StrEnum):
     EFFECT_ACKED = "effect.acked"
     """The acknowledgement is queued."""
 
+    BULK_DATA_WRITTEN = "bulk.data_written"
+    """A task's file is durable, no commit names it."""
+    BULK_SETTLED = "bulk.settled"
+    """Every other run of the writer is shut out, and what they committed is known."""
+    BULK_COMMITTED = "bulk.committed"
+    """The whole batch is durable in one commit; Spark has not noted it."""
+
     SEAL_COMMITTED = "seal.committed"
     """The shard is sealed: its owner, if it still lives, can append no more."""
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from pyspark_lakequeue.batch_reader import BatchReader
     from pyspark_lakequeue.stream_reader import StreamReader
+    from pyspark_lakequeue.writer import BatchWriter, StreamWriter
 
 __all__ = ["DefaultSource"]
 
@@ -55,3 +56,17 @@ class DefaultSource(DataSource):
         from pyspark_lakequeue.stream_reader import StreamReader
 
         return StreamReader(read_options(self.options, streaming=True), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
+        """For `df.write`."""
+        from pyspark_lakequeue.sink_options import sink_options
+        from pyspark_lakequeue.writer import BatchWriter
+
+        return BatchWriter(sink_options(self.options), schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802 -- Spark's name
+        """For `df.writeStream`."""
+        from pyspark_lakequeue.sink_options import sink_options
+        from pyspark_lakequeue.writer import StreamWriter
+
+        return StreamWriter(sink_options(self.options), schema, overwrite)

@@ -95,23 +95,23 @@ class ReadOptions:
 
 def includes_headers(options: Mapping[str, str]) -> bool:
     """Whether the schema has the column `headers`."""
-    return _Options(options, _OURS).flag("includeHeaders", default=False)
+    return Options(options, _OURS).flag("includeHeaders", default=False)
 
 
 def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
     """Check the options of a reader. Raises `InvalidRequest` naming the option."""
-    options = _Options(given, _OURS)
+    options = Options(given, _OURS)
     options.refuse_unknown()
     for name in _BATCH_ONLY if streaming else _STREAM_ONLY:
         if options.get(name) is None:
             continue
         if streaming:
-            raise _wrong(name, "is not valid in a streaming query", "it has no end: remove it")
+            raise wrong(name, "is not valid in a streaming query", "it has no end: remove it")
         warnings.warn(f"option {name} is ignored in a batch query", stacklevel=2)
     group = options.get("group.id")
     least, most = options.count("minOffsetsPerTrigger"), options.count("maxOffsetsPerTrigger")
     if least is not None and most is not None and least > most:
-        raise _wrong(
+        raise wrong(
             "minOffsetsPerTrigger",
             f"{least} is higher than maxOffsetsPerTrigger {most}",
             "lower it",
@@ -136,15 +136,15 @@ def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
     )
 
 
-def root_of(options: _Options) -> str:
+def root_of(options: Options) -> str:
     """Where the queue is. Raises `InvalidRequest` if no option says so."""
     for name in ROOT_OPTIONS:
         if root := options.get(name):
             return root
-    raise _wrong("root", "is missing", "the path or URI of the queue, as in `lakequeue up --root`")
+    raise wrong("root", "is missing", "the path or URI of the queue, as in `lakequeue up --root`")
 
 
-def _subscription(options: _Options) -> Subscription:
+def _subscription(options: Options) -> Subscription:
     given = [name for name in _STRATEGIES if options.get(name) is not None]
     if len(given) != 1:
         what = "none is given" if not given else f"{', '.join(given)} are given"
@@ -159,18 +159,18 @@ def _subscription(options: _Options) -> Subscription:
     if given[0] == "subscribe":
         topics = sorted({name.strip() for name in text.split(",") if name.strip()})
         if not topics:
-            raise _wrong("subscribe", f"{text!r} names no topic", "a list such as orders,payments")
+            raise wrong("subscribe", f"{text!r} names no topic", "a list such as orders,payments")
         return Subscription(topics=tuple(checked_name(name, "topic") for name in topics))
     if not text:
-        raise _wrong("subscribePattern", "is empty", "a regular expression such as orders-.*")
+        raise wrong("subscribePattern", "is empty", "a regular expression such as orders-.*")
     try:
         re.compile(text)
     except re.error as error:
-        raise _wrong("subscribePattern", f"{text!r}: {error}", "a regular expression") from error
+        raise wrong("subscribePattern", f"{text!r}: {error}", "a regular expression") from error
     return Subscription(pattern=text)
 
 
-def _starting(options: _Options, streaming: bool) -> Position:
+def _starting(options: Options, streaming: bool) -> Position:
     """Of several the Kafka source takes the first of: time, times, offsets."""
     if (text := options.get("startingTimestamp")) is not None:
         return AtTime(_time_ms("startingTimestamp", text))
@@ -185,7 +185,7 @@ def _starting(options: _Options, streaming: bool) -> Position:
     return position
 
 
-def _ending(options: _Options) -> Position:
+def _ending(options: Options) -> Position:
     if (text := options.get("endingTimestamp")) is not None:
         return AtTime(_time_ms("endingTimestamp", text))
     if (text := options.get("endingOffsetsByTimestamp")) is not None:
@@ -211,15 +211,15 @@ def _refuse(position: Position, forbidden: Position, name: str, word: str) -> No
         and any(number in offsets.values() for offsets in position.offsets.values())
     )
     if found:
-        raise _wrong(
+        raise wrong(
             name, f"can't be {word} ({number}) for batch queries", "give offsets, or a time"
         )
 
 
-def _strategy(options: _Options) -> bool:
+def _strategy(options: Options) -> bool:
     given = (options.get("startingOffsetsByTimestampStrategy") or "error").strip().lower()
     if given not in {"error", "latest"}:
-        raise _wrong("startingOffsetsByTimestampStrategy", repr(given), "error or latest")
+        raise wrong("startingOffsetsByTimestampStrategy", repr(given), "error or latest")
     return given == "latest"
 
 
@@ -227,7 +227,7 @@ def _time_ms(name: str, text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise _wrong(name, f"{text!r}", "whole milliseconds since 1970") from None
+        raise wrong(name, f"{text!r}", "whole milliseconds since 1970") from None
 
 
 def _duration_ms(text: str | None) -> int:
@@ -235,11 +235,11 @@ def _duration_ms(text: str | None) -> int:
         return _DEFAULT_DELAY_MS
     match = re.fullmatch(r"\s*(\d+)\s*(ms|s|min|m|h|d)?\s*", text.lower())
     if match is None:
-        raise _wrong("maxTriggerDelay", f"{text!r}", "a duration such as 15m or 30s")
+        raise wrong("maxTriggerDelay", f"{text!r}", "a duration such as 15m or 30s")
     return int(match[1]) * _UNITS_MS[match[2] or "ms"]
 
 
-class _Options:
+class Options:
     """Options by name, whatever the case; of those that are known."""
 
     def __init__(self, given: Mapping[str, str], known: Mapping[str, str]) -> None:
@@ -278,7 +278,7 @@ class _Options:
         if text is None:
             return None
         if not text.strip().isdigit() or int(text) <= 0:
-            raise _wrong(name, f"{text!r}", "a whole number above 0")
+            raise wrong(name, f"{text!r}", "a whole number above 0")
         return int(text)
 
     def flag(self, name: str, *, default: bool) -> bool:
@@ -287,9 +287,9 @@ class _Options:
         if text is None:
             return default
         if text.strip().lower() not in {"true", "false"}:
-            raise _wrong(name, f"{text!r}", "true or false")
+            raise wrong(name, f"{text!r}", "true or false")
         return text.strip().lower() == "true"
 
 
-def _wrong(name: str, what: str, hint: str) -> InvalidRequest:
+def wrong(name: str, what: str, hint: str) -> InvalidRequest:
     return InvalidRequest(f"option {name}: {what}", hint=hint, field=name)

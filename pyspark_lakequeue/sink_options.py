@@ -1,0 +1,88 @@
+"""The options and columns of the sink, checked as Spark's Kafka sink checks them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lakequeue.errors import InvalidRequest
+from lakequeue.records import checked_name
+from pyspark_lakequeue.options import ROOT_OPTIONS, Options, root_of, wrong
+
+_WRITE = (
+    *ROOT_OPTIONS,
+    "topic",
+    "txnAppId",
+    "txnVersion",
+    # Spark's own, and those of the Kafka sink from which nothing follows here.
+    "checkpointLocation",
+    "queryName",
+    "path",
+    "includeHeaders",
+)
+_KNOWN = {name.lower(): name for name in _WRITE}
+_COLUMNS = {
+    "value": ("string", "binary"),
+    "key": ("string", "binary"),
+    "topic": ("string",),
+    "partition": ("int",),
+    "headers": ("array<struct<key:string,value:binary>>",),
+    "message_id": ("string",),
+    "timestamp": ("timestamp",),
+}
+"""What a frame may have; other columns are passed over, as the Kafka sink does."""
+
+
+@dataclass(frozen=True, slots=True)
+class SinkOptions:
+    """What a writer goes by."""
+
+    root: str
+    topic: str | None
+    """For every record; goes before the column."""
+    txn: tuple[str, int] | None
+    """Application and version: a write that was committed under it already adds nothing."""
+
+
+def sink_options(given: Mapping[str, str]) -> SinkOptions:
+    """Check the options of a writer. Raises `InvalidRequest` naming the option."""
+    options = Options(given, _KNOWN)
+    options.refuse_unknown()
+    topic = options.get("topic")
+    app, version = options.get("txnAppId"), options.get("txnVersion")
+    if (app is None) != (version is None):
+        raise wrong("txnAppId", "and txnVersion go together", "give both, or none")
+    txn = None
+    if app is not None and version is not None:
+        if not version.isdigit():
+            raise wrong("txnVersion", f"{version!r}", "a whole number that rises, 0 at least")
+        txn = (app, int(version))
+    return SinkOptions(
+        root_of(options), checked_name(topic, "topic") if topic is not None else None, txn
+    )
+
+
+def check_columns(found: Mapping[str, str], options: SinkOptions) -> None:
+    """Raise `InvalidRequest` for a column that is missing or has a wrong type.
+
+    `found`: name → type, as Spark's `simpleString` has it.
+    """
+    if "value" not in found:
+        raise InvalidRequest(
+            "required column 'value' not found",
+            hint="name the column that holds the records `value`, for example to_json(struct(*))",
+            field="value",
+        )
+    if "topic" not in found and options.topic is None:
+        raise InvalidRequest(
+            "there is neither an option nor a column 'topic'",
+            hint='.option("topic", "orders"), or a column with the topic of each record',
+            field="topic",
+        )
+    for name, types in _COLUMNS.items():
+        if name in found and found[name].lower() not in types:
+            raise InvalidRequest(
+                f"column {name!r} is {found[name]}",
+                hint=f"it must be {' or '.join(types)}",
+                field=name,
+            )

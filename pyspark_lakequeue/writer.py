@@ -1,0 +1,226 @@
+"""`df.write` and `df.writeStream` to `format("lakequeue")`: files by the tasks, one commit.
+
+A task that is run again writes other files; Spark hands the driver those of one attempt each, and
+the rest belong to no table. The commit is `queue_tables/bulk.py`'s: a batch counts once.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import TYPE_CHECKING, NamedTuple
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+
+from lakequeue.clock import hour_of, wall_micros
+from lakequeue.errors import Broken, InvalidRequest, NotReady
+from lakequeue.records import Stamp
+from lakequeue.steps import Step, reach
+from pyspark_lakequeue.sink_options import SinkOptions, check_columns
+from queue_tables.bulk import BulkFile, commit_bulk, discard, seal_run, shard_of
+from queue_tables.root import QueueRoot
+from queue_tables.topics import TopicStore
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from pyspark_lakequeue.inbox_rows import Target
+
+FILE_BYTES = 32 << 20
+"""Record bytes of one file, about."""
+_FILE_ROWS = 500_000
+_TASKS = 1 << 16
+"""File n of task t has the stamp of the write + n × this + t, so that no two have the same."""
+MAX_WRITE_BYTES = 768 << 20
+"""Record bytes of one write: it is ordered as one batch."""
+
+
+class Batch(NamedTuple):
+    """What is written: the batch of a writer's run."""
+
+    writer: str
+    run: str
+    number: int
+
+
+@dataclass
+class Written(WriterCommitMessage):
+    """What one task has written."""
+
+    batch: Batch
+    files: list[BulkFile] = field(default_factory=list)
+
+
+class _Writer:
+    """What both kinds share. Made in the planning process, pickled to the tasks."""
+
+    def __init__(self, options: SinkOptions, schema: StructType, overwrite: bool) -> None:
+        if overwrite:
+            raise InvalidRequest(
+                "mode overwrite is not allowed: a queue only grows",
+                hint='.mode("append"); for a stream output mode append or update',
+                field="mode",
+            )
+        check_columns({f.name: f.dataType.simpleString() for f in schema.fields}, options)
+        self.options = options
+        self.targets = _targets(options)
+        self.arrival = wall_micros()
+
+    def write_files(self, batches: Iterable[pa.RecordBatch], batch: Batch, ids: bool) -> Written:
+        """In a task: write its rows as files of the inbox."""
+        import pyarrow as pa
+
+        from pyspark_lakequeue.inbox_rows import Shaper
+
+        task = _context().partitionId()
+        if task >= _TASKS:
+            raise InvalidRequest(f"{_TASKS} tasks at most write at once", hint="coalesce the frame")
+        prefix = f"{batch.writer}/{batch.number}/{task}/" if ids else None
+        shaper = Shaper(self.targets, self.options.topic, self.arrival, prefix, sticky=task)
+        written = Written(batch)
+        for rows in _files(shaper.shape(pa.Table.from_batches([b])) for b in batches):
+            stamp = Stamp(self.arrival + len(written.files) * _TASKS + task)
+            written.files.append(_write(self.options.root, batch, rows, stamp))
+            reach(Step.BULK_DATA_WRITTEN)
+        return written
+
+    def commit_files(self, messages: Iterable[WriterCommitMessage | None]) -> Batch | None:
+        """On the driver: one commit with the files of all tasks; None if there are none."""
+        done = [m for m in messages if isinstance(m, Written)]
+        files = [file for message in done for file in message.files]
+        if not files:
+            return None
+        root = QueueRoot.existing(self.options.root)
+        size = sum(file.bytes for file in files)
+        if size > MAX_WRITE_BYTES:
+            discard(root, files)
+            raise InvalidRequest(
+                f"{size} bytes of records in one write, the limit is {MAX_WRITE_BYTES}",
+                hint="write in parts, or as a stream whose source has a limit per trigger",
+            )
+        batch = done[0].batch
+        commit_bulk(root, batch.writer, batch.run, batch.number, files)
+        return batch
+
+    def abort_files(self, messages: Iterable[WriterCommitMessage | None]) -> None:
+        """On the driver, after a task has failed for good."""
+        files = [file for m in messages if isinstance(m, Written) for file in m.files]
+        discard(QueueRoot.existing(self.options.root), files)
+
+
+class BatchWriter(_Writer, DataSourceArrowWriter):
+    """`df.write`: one write is one run. With `txnAppId` it is a batch of that application."""
+
+    def __init__(self, options: SinkOptions, schema: StructType, overwrite: bool) -> None:
+        super().__init__(options, schema, overwrite)
+        run = uuid.uuid4().hex
+        if options.txn is None:
+            self._batch = Batch(f"spark-{run}", "0", 0)
+        else:
+            app, version = options.txn
+            name = sha256(app.encode()).hexdigest()[:32]
+            self._batch = Batch(f"sparkapp-{name}", run, version)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        """In a task."""
+        return self.write_files(iterator, self._batch, ids=self.options.txn is not None)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Every task has succeeded."""
+        batch = self.commit_files(messages)
+        if batch is not None:
+            seal_run(QueueRoot.existing(self.options.root), batch.writer, batch.run)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """A task has failed."""
+        self.abort_files(messages)
+
+
+class StreamWriter(_Writer, DataSourceStreamArrowWriter):
+    """`df.writeStream`: Spark makes one for each micro-batch, so the stamp is that batch's."""
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        """In a task: which query and batch it is, Spark tells through the task's properties."""
+        context = _context()
+        query, run, number = (
+            context.getLocalProperty(name)
+            for name in ("sql.streaming.queryId", "spark.jobGroup.id", "streaming.sql.batchId")
+        )
+        if query is None or run is None or number is None:
+            raise Broken(
+                f"Spark does not say which query and batch this is: {query}, {run}, {number}",
+                hint="this release is made for Spark 4.2",
+            )
+        writer = f"spark-{query.replace('-', '')}"
+        return self.write_files(
+            iterator, Batch(writer, run.replace("-", ""), int(number)), ids=True
+        )
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 -- Spark's name
+        """Every task has succeeded."""
+        self.commit_files(messages)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 -- Spark's name
+        """A task has failed."""
+        self.abort_files(messages)
+
+
+def _targets(options: SinkOptions) -> dict[str, Target]:
+    """The topics as they are now. Raises `UnknownTopic` if the option names none of them."""
+    from pyspark_lakequeue.inbox_rows import Target
+
+    store = TopicStore(QueueRoot.existing(options.root))
+    topics = store.list() if options.topic is None else [store.get(options.topic)]
+    return {
+        t.topic: Target(str(t.topic_id), t.partitions, t.partitioner, t.ttl_ms, t.max_record_bytes)
+        for t in topics
+    }
+
+
+def _files(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """The tables put together to about `FILE_BYTES` each."""
+    import pyarrow as pa
+
+    held: list[pa.Table] = []
+    size = rows = 0
+    for table in tables:
+        if table.num_rows:
+            held.append(table)
+            size, rows = size + table.nbytes, rows + table.num_rows
+        if size >= FILE_BYTES or rows >= _FILE_ROWS:
+            yield pa.concat_tables(held)
+            held, size, rows = [], 0, 0
+    if held:
+        yield pa.concat_tables(held)
+
+
+def _write(root: str, batch: Batch, rows: pa.Table, stamp: Stamp) -> BulkFile:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from queue_tables.parquet import write_data_file
+    from queue_tables.schemas import INBOX
+    from queue_tables.shards import shard_path
+    from queue_tables.store import open_store
+
+    shard, count = shard_of(batch.writer, batch.run), rows.num_rows
+    rows = rows.append_column("stamp", pa.repeat(pa.scalar(stamp, pa.int64()), count))
+    rows = rows.append_column("row", pa.array(range(count), pa.int32()))
+    store = open_store(root)
+    add = write_data_file(store, shard_path("inbox", shard), rows, {"hour": hour_of(stamp)}, INBOX)
+    return BulkFile(shard, add, stamp, count, int(pc.sum(rows.column("bytes")).as_py()))
+
+
+def _context() -> TaskContext:
+    context = TaskContext.get()
+    if context is None:
+        raise NotReady("this is called by Spark, in a task")
+    return context

@@ -1,0 +1,139 @@
+"""A bulk write is killed at every step, and run again: each record is ordered once."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from lakequeue.errors import ClockSkew, CommitConflict
+from lakequeue.records import Offset, Partition, ShardName
+from lakequeue.steps import Step
+from queue_tables.bulk import commit_bulk
+from queue_tables.log_reader import LogReader
+from queue_tables.root import QueueRoot
+from queue_tables.shards import is_sealed, seal_shard
+from queue_tables.topics import Topic, TopicStore
+from tests.support.bulk_process import WRITER, run_batch, values_of, write_files
+from tests.support.order_process import Orderer
+
+STEPS = [Step.BULK_DATA_WRITTEN, Step.BULK_SETTLED, Step.BULK_COMMITTED]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> QueueRoot:
+    return QueueRoot.open(str(tmp_path / "queue"))
+
+
+@pytest.fixture
+def topic(root: QueueRoot) -> Topic:
+    return TopicStore(root).create("orders", partitions=1)[0]
+
+
+def ordered(root: QueueRoot, topic: Topic, epoch: int = 1) -> list[bytes]:
+    """All values of the topic, after everything was ordered."""
+    Orderer(root, epoch).drain()
+    log = LogReader(root)
+    partition, count = Partition(0), int(log.end_offset(topic.topic_id, Partition(0)))
+    rows = log.read_range(topic.topic_id, partition, Offset(0), max(count, 1))
+    return [bytes(value) for value in rows.column("value").to_pylist()]
+
+
+def kill_at(step: Step, root: QueueRoot, topic: Topic, run: str, batch: int) -> None:
+    command = [
+        *(sys.executable, "-m", "tests.support.bulk_process", "--root", root.uri),
+        *("--topic-id", topic.topic_id, "--run", run, "--batch", str(batch)),
+        *("--crash-at", step.value),
+    ]
+    done = subprocess.run(command, check=False, capture_output=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_killed_at_a_step_and_run_again_nothing_is_lost_or_doubled(
+    step: Step, root: QueueRoot, topic: Topic
+) -> None:
+    assert run_batch(root, topic.topic_id, "run1", 0)
+    kill_at(step, root, topic, "run1", 1)
+    if step is not Step.BULK_COMMITTED:  # then the next run finds the batch and ends well
+        kill_at(step, root, topic, "run2", 1)
+    assert run_batch(root, topic.topic_id, "run3", 1) is (step is not Step.BULK_COMMITTED)
+    assert run_batch(root, topic.topic_id, "run3", 2)
+    assert ordered(root, topic) == values_of(3)
+
+
+def test_a_batch_of_many_files_is_ordered_in_one_version(root: QueueRoot, topic: Topic) -> None:
+    run_batch(root, topic.topic_id, "run1", 0)
+    before = LogReader(root).version
+    orderer = Orderer(root, 1)
+    begun = LogReader(root).version
+    assert [batch["rows"] for batch in orderer.drain()] == [20]
+    assert LogReader(root).version == begun + 1 > before
+
+
+def test_a_run_that_was_superseded_can_add_nothing_and_loses_nothing(
+    root: QueueRoot, topic: Topic
+) -> None:
+    """The old run has written its files, and wakes up when a new one has committed the batch."""
+    run_batch(root, topic.topic_id, "old", 0)
+    late = write_files(root, topic.topic_id, "old", 1)
+    assert run_batch(root, topic.topic_id, "new", 1)
+    assert is_sealed(root, "inbox", ShardName(f"{WRITER}-old"))
+    assert commit_bulk(root, WRITER, "old", 1, late) is None
+    assert not any(root.store.exists(f"inbox/{f.shard}/{f.add.path}") for f in late)
+    assert ordered(root, topic) == values_of(2)
+
+
+def test_runs_that_are_alive_at_once_get_each_batch_in_once(root: QueueRoot, topic: Topic) -> None:
+    batches = 6
+    errors: list[BaseException] = []
+    start = threading.Barrier(3)
+
+    def work(run: str) -> None:
+        start.wait()
+        mine = QueueRoot.existing(root.uri)
+        for batch in range(batches):
+            try:
+                run_batch(mine, topic.topic_id, run, batch)
+            except (ClockSkew, CommitConflict):
+                # The other run was ahead, by stamp or by seal: a query is started again.
+                run_batch(mine, topic.topic_id, f"{run}again{batch}", batch)
+            except BaseException as error:  # noqa: BLE001 -- raised in the test's thread
+                errors.append(error)
+                return
+
+    threads = [threading.Thread(target=work, args=(f"run{n}",)) for n in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not errors
+    assert ordered(root, topic) == values_of(batches)
+
+
+def test_a_shard_sealed_as_abandoned_is_followed_by_another_of_the_same_run(
+    root: QueueRoot, topic: Topic
+) -> None:
+    assert run_batch(root, topic.topic_id, "run1", 0)
+    seal_shard(root, "inbox", ShardName(f"{WRITER}-run1"))
+    assert run_batch(root, topic.topic_id, "run1", 1)
+    assert not run_batch(root, topic.topic_id, "run1", 1)
+    assert ordered(root, topic) == values_of(2)
+
+
+def test_a_committed_batch_given_again_keeps_its_files(root: QueueRoot, topic: Topic) -> None:
+    files = write_files(root, topic.topic_id, "run1", 0)
+    assert commit_bulk(root, WRITER, "run1", 0, files) is not None
+    assert commit_bulk(root, WRITER, "run1", 0, files) is None
+    assert ordered(root, topic) == values_of(1)
+
+
+def test_a_clock_that_went_back_is_refused(root: QueueRoot, topic: Topic) -> None:
+    early = write_files(root, topic.topic_id, "run1", 1)
+    assert run_batch(root, topic.topic_id, "run1", 0)
+    with pytest.raises(ClockSkew, match="behind the batch before"):
+        commit_bulk(root, WRITER, "run1", 1, early)

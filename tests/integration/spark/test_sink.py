@@ -1,0 +1,193 @@
+"""Writes to `format("lakequeue")` in a real Spark session, ordered by the order job's own parts."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import lakequeue.spark
+from lakequeue.records import Offset, Partition
+from queue_tables.log_reader import LogReader
+from queue_tables.root import QueueRoot
+from queue_tables.shards import is_sealed
+from queue_tables.topics import Topic, TopicStore
+from tests.support.order_process import Orderer
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
+
+
+@pytest.fixture
+def topic(root: QueueRoot) -> Topic:
+    return TopicStore(root).create("orders", partitions=3)[0]
+
+
+def ordered(root: QueueRoot, topic: Topic, epoch: int = 1) -> list[dict[str, Any]]:
+    """All records of the topic by partition and offset, after everything was ordered."""
+    Orderer(root, epoch).drain()
+    log = LogReader(root)
+    rows: list[dict[str, Any]] = []
+    for p in range(topic.partitions):
+        count = int(log.end_offset(topic.topic_id, Partition(p)))
+        if count:
+            table = log.read_range(topic.topic_id, Partition(p), Offset(0), count, 1 << 30)
+            rows += table.to_pylist()
+    return rows
+
+
+def lines(letter: str) -> str:
+    """Forty records as JSON lines."""
+    return "".join(json.dumps({"value": f"{letter}{n}"}) + "\n" for n in range(40))
+
+
+def write(frame: DataFrame, root: QueueRoot, **options: str) -> None:
+    frame.write.format("lakequeue").options(root=root.uri, **options).mode("append").save()
+
+
+def test_a_frame_of_many_tasks_becomes_one_version_with_all_it_says(
+    spark: SparkSession, root: QueueRoot, topic: Topic
+) -> None:
+    frame = spark.range(0, 3_000, 1, 6).selectExpr(
+        "concat('k', id % 10) key",
+        "concat('v', id) value",
+        "if(id % 3 = 0, cast(2 as int), null) partition",
+        "if(id = 7, array(struct('h' as key, cast('x' as binary) as value)), null) headers",
+        "timestamp_micros(id) timestamp",
+    )
+    write(frame, root, topic="orders")
+    shards = root.shards("inbox")
+    assert [is_sealed(root, "inbox", shard) for shard in shards] == [True]
+    orderer = Orderer(root, 1)
+    assert [batch["rows"] for batch in orderer.drain()] == [3_000], "one commit, one batch"
+    rows = ordered(root, topic, 2)
+    assert Counter(r["value"] for r in rows) == {f"v{n}".encode(): 1 for n in range(3_000)}
+    for row in rows:
+        n = int(row["value"][1:])
+        assert row["key"] == f"k{n % 10}".encode()
+        assert n % 3 or row["partition"] == 2
+        assert row["headers"] == ([{"key": "h", "value": b"x"}] if n == 7 else [])
+        assert row["message_id"] is None
+    of_one_key = {r["partition"] for r in rows if r["key"] == b"k1" and int(r["value"][1:]) % 3}
+    assert len(of_one_key) == 1
+
+
+def test_a_write_with_a_transaction_counts_once(
+    spark: SparkSession, root: QueueRoot, topic: Topic
+) -> None:
+    frame = spark.range(100).selectExpr("cast(id as string) value")
+    for version in ("1", "1", "2"):
+        write(frame, root, topic="orders", txnAppId="nightly", txnVersion=version)
+    rows = ordered(root, topic)
+    assert Counter(r["value"] for r in rows) == {str(n).encode(): 2 for n in range(100)}
+    assert len({r["message_id"] for r in rows}) == 200
+
+
+def test_given_ids_are_deduplicated_by_the_order_job(
+    spark: SparkSession, root: QueueRoot, topic: Topic
+) -> None:
+    frame = spark.range(50).selectExpr("cast(id as string) value", "concat('m', id) message_id")
+    write(frame, root, topic="orders")
+    write(frame, root, topic="orders")
+    assert len(ordered(root, topic)) == 50
+
+
+def test_a_write_whose_task_dies_leaves_nothing_and_counts_once_when_done_again(
+    spark: SparkSession, root: QueueRoot, topic: Topic, tmp_path: Path
+) -> None:
+    marker = str(tmp_path / "failed")
+
+    def fail_late(batches: Any) -> Any:
+        yield from batches
+        if not Path(marker).exists():
+            Path(marker).touch()
+            raise RuntimeError("the task dies after its rows were taken")
+
+    frame = spark.range(0, 1_000, 1, 4).selectExpr("cast(id as string) value")
+    dying = frame.mapInArrow(fail_late, "value STRING")
+    with pytest.raises(Exception, match="the task dies"):
+        write(dying, root, topic="orders")
+    assert ordered(root, topic) == []
+    write(dying, root, topic="orders")
+    assert len(ordered(root, topic, 2)) == 1_000
+
+
+@pytest.mark.parametrize(
+    ("sql", "options", "said"),
+    [
+        ("cast(id as string) v", {"topic": "orders"}, "required column 'value' not found"),
+        ("cast(id as string) value", {}, "neither an option nor a column 'topic'"),
+        ("id value", {"topic": "orders"}, "column 'value' is bigint"),
+        ("cast(id as string) value", {"topic": "nowhere"}, "topic 'nowhere' does not exist"),
+        ("null topic, cast(id as string) value", {}, "column 'topic' is void"),
+        ("cast(null as string) topic, 'v' value", {}, "null topic present"),
+        ("'v' value, cast(9 as int) partition", {"topic": "orders"}, "partition 9 of topic"),
+    ],
+)
+def test_a_wrong_write_is_refused_and_leaves_nothing(
+    spark: SparkSession,
+    root: QueueRoot,
+    topic: Topic,
+    sql: str,
+    options: dict[str, str],
+    said: str,
+) -> None:
+    frame = spark.range(5).selectExpr(*sql.split(", ")) if sql else spark.range(5)
+    with pytest.raises(Exception, match=said):
+        write(frame, root, **options)
+    assert root.shards("inbox") == []
+
+
+def test_overwriting_is_refused(spark: SparkSession, root: QueueRoot, topic: Topic) -> None:
+    frame = spark.range(5).selectExpr("cast(id as string) value")
+    writer = frame.write.format("lakequeue").options(root=root.uri, topic="orders")
+    with pytest.raises(Exception, match="mode overwrite is not allowed"):
+        writer.mode("overwrite").save()
+
+
+def test_a_stream_writes_each_batch_once_also_when_its_last_is_run_again(
+    spark: SparkSession, root: QueueRoot, topic: Topic, tmp_path: Path
+) -> None:
+    """The commit of a batch is taken out of Spark's checkpoint, as if it had died before it."""
+    name = lakequeue.spark.register(spark, "lakequeue_sink")
+    source, checkpoint = tmp_path / "in", tmp_path / "checkpoint"
+    source.mkdir()
+    (source / "1.json").write_text(
+        "".join(json.dumps({"value": f"a{n}"}) + "\n" for n in range(40))
+    )
+
+    def run() -> None:
+        query = (
+            spark.readStream.schema("value STRING")
+            .json(str(source))
+            .repartition(3)
+            .writeStream.format(name)
+            .options(root=root.uri, topic="orders", checkpointLocation=str(checkpoint))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+
+    run()
+    (source / "2.json").write_text(
+        "".join(json.dumps({"value": f"b{n}"}) + "\n" for n in range(40))
+    )
+    run()
+    commits = checkpoint / "commits"
+    last = max(int(path.name) for path in commits.iterdir() if path.name.isdigit())
+    for path in commits.glob(f"*{last}*"):
+        path.unlink()
+    before = len(list(commits.iterdir()))
+    run()
+    assert len(list(commits.iterdir())) > before, "it was run again"
+    rows = ordered(root, topic)
+    wanted = [f"{c}{n}".encode() for c in "ab" for n in range(40)]
+    assert Counter(r["value"] for r in rows) == dict.fromkeys(wanted, 1)
+    shutil.rmtree(checkpoint)
+    run()
+    again = Counter(r["value"] for r in ordered(root, topic, 2))
+    assert again == dict.fromkeys(wanted, 2), "without its checkpoint it is another query"
