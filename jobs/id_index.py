@@ -89,23 +89,39 @@ class Found:
         return Found(np.zeros(count, bool), np.zeros(count, np.int32), np.zeros(count, np.int64))
 
 
-def _search(run: Ids, hi: U64, lo: U64, found: Found) -> None:
-    """Fill `found` with the matches in one sorted run."""
-    if not len(run):
-        return
-    at = np.searchsorted(run.hi, hi)
-    open_ = np.flatnonzero(at < len(run))
-    open_ = open_[run.hi[at[open_]] == hi[open_]]
-    while len(open_):  # more than once only where two different ids share their first 64 bits
-        hit = run.lo[at[open_]] == lo[open_]
-        rows, places = open_[hit], at[open_[hit]]
-        found.mask[rows] = True
-        found.partition[rows] = run.partition[places]
-        found.offset[rows] = run.offset[places]
-        open_ = open_[~hit]
-        at[open_] += 1
-        open_ = open_[at[open_] < len(run)]
+class _Search:
+    """Ids that are looked up in several runs; the same hits in whatever runs the ids stand.
+
+    Only stamps from `oldest` on count, though a run may hold older ids: what is in memory differs
+    from one leader to the next, and must not decide. An id that was ordered again after its window
+    is there twice; its original is the one of the lowest stamp that counts.
+    """
+
+    def __init__(self, hi: U64, lo: U64, oldest: Stamp) -> None:
+        self.found = Found.nothing(len(hi))
+        self._hi, self._lo, self._oldest = hi, lo, oldest
+        self._stamp = np.full(len(hi), _NEVER, np.int64)
+
+    def look_in(self, run: Ids) -> None:
+        """Fill `found` with the matches in one sorted run."""
+        if not len(run):
+            return
+        hi, found = self._hi, self.found
+        at = np.searchsorted(run.hi, hi)
+        open_ = np.flatnonzero(at < len(run))
         open_ = open_[run.hi[at[open_]] == hi[open_]]
+        while len(open_):  # again only where ids share their first 64 bits
+            stamps = run.stamp[at[open_]]
+            hit = (run.lo[at[open_]] == self._lo[open_]) & (stamps >= self._oldest)
+            hit &= stamps < self._stamp[open_]
+            rows, places = open_[hit], at[open_[hit]]
+            found.mask[rows] = True
+            found.partition[rows] = run.partition[places]
+            found.offset[rows] = run.offset[places]
+            self._stamp[rows] = run.stamp[places]
+            at[open_] += 1
+            open_ = open_[at[open_] < len(run)]
+            open_ = open_[run.hi[at[open_]] == hi[open_]]
 
 
 @dataclass(slots=True)
@@ -176,24 +192,25 @@ class IdIndex:
     def find(
         self, topic_id: TopicId, hi: U64, lo: U64, *, oldest: Stamp, newest: Stamp, window_us: int
     ) -> Found:
-        """Look the ids up among everything ordered in [oldest − window_us, now].
+        """Look the ids up among everything ordered in [oldest − window_us, now], and nothing else.
 
-        `oldest`, `newest`: stamps of the rows that are judged.
+        `oldest`, `newest`: stamps of the rows that are judged. The same for every leader, whatever
+        it has in memory: a batch that is judged again must come out the same.
         """
         topic = self._topics.setdefault(topic_id, _TopicIds())
         topic.window_us = window_us
         topic.newest = max(topic.newest, newest)
-        found = Found.nothing(len(hi))
         needed = Stamp(oldest - window_us)
+        search = _Search(hi, lo, needed)
         topic.keep_from = Stamp(needed - window_us // _SLACK)
         if needed < topic.floor:
-            self._reach_back(topic_id, topic, topic.keep_from, hi, lo, found)
+            self._reach_back(topic_id, topic, topic.keep_from, search)
         for run in topic.runs:
-            _search(run, hi, lo, found)
-        return found
+            search.look_in(run)
+        return search.found
 
     def _reach_back(
-        self, topic_id: TopicId, topic: _TopicIds, needed: Stamp, hi: U64, lo: U64, found: Found
+        self, topic_id: TopicId, topic: _TopicIds, needed: Stamp, search: _Search
     ) -> None:
         """Read the rest of the window from `log`, and keep it if there is room for all of it."""
         room = self._max_ids - len(self)
@@ -210,7 +227,7 @@ class IdIndex:
                 kept.append(chunk)
                 continue
             for held in (*kept, chunk):
-                _search(held.sorted(), hi, lo, found)
+                search.look_in(held.sorted())
             kept.clear()
         if overflow:
             self._alarm(

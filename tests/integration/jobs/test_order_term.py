@@ -7,6 +7,7 @@ import random
 import pytest
 
 from lakequeue.errors import LeadershipLost
+from queue_tables.delta_log import Add
 from queue_tables.root import QueueRoot
 from queue_tables.topics import TopicStore
 from tests.support.order_process import Orderer
@@ -56,6 +57,35 @@ def test_a_new_leader_goes_on_where_the_old_one_stopped(root: QueueRoot) -> None
         judge(root)
     assert len(log_rows(root)) == 7
     assert len(reject_rows(root)) == 8
+
+
+def test_a_batch_half_done_is_judged_alike_by_a_leader_that_remembers_less(root: QueueRoot) -> None:
+    topic_id = TopicStore(root).create("short", partitions=1, dedup_window_ms=1_000)[0].topic_id
+    inbox = Inbox(root, "n")
+
+    def commit(stamp: int, *ids: str) -> None:
+        records = [{"topic_id": topic_id, "value": b"v", "message_id": i} for i in ids]
+        inbox.commit(stamp, records)
+
+    def crash(_root: str, _plan: object) -> list[Add]:
+        raise RuntimeError("killed with the rejects committed")
+
+    old = Orderer(root, 1)
+    commit(BASE, *(f"m{n}" for n in range(10)))
+    old.drain()
+    commit(BASE + 10_000_000, "later")
+    old.drain()
+    # Beyond the window of what was sent again, but still in the memory of the old leader.
+    commit(BASE + 10_000_001, "later", "m3", "fresh")
+    planned = old.plan()
+    assert planned is not None
+    with pytest.raises(RuntimeError):
+        old.term.process(planned, write=crash)
+    assert len(reject_rows(root)) == 1
+    Orderer(root, 2).drain()
+    log, rejects = log_rows(root), reject_rows(root)
+    assert [r["message_id"] for r in log[10:]] == ["later", "m3", "fresh"]
+    assert [r["message_id"] for r in rejects] == ["later"]
 
 
 def test_a_superseded_leader_is_refused_and_changes_nothing(root: QueueRoot) -> None:

@@ -299,3 +299,35 @@ def test_a_late_row_reaches_back_into_the_log_once() -> None:
     reads = log.reads
     assert ask(index, "m11", 11 * WINDOW_US) == 11
     assert log.reads == reads
+
+
+def learn(index: IdIndex, ids: list[tuple[str, int, int]]) -> None:
+    """Ids that were ordered together: (message id, stamp, offset) each."""
+    hi, lo = hash_ids(pa.array([name for name, _, _ in ids]))
+    stamps, offsets = (np.array([i[at] for i in ids], np.int64) for at in (1, 2))
+    index.add(TopicId("t1"), Ids(hi, lo, np.zeros(len(ids), np.int32), offsets, stamps))
+
+
+def test_what_is_found_does_not_hang_on_what_is_still_in_memory() -> None:
+    log = Log()
+    log.rows = [(f"m{n}", n, n) for n in range(1, 11)]
+    old = IdIndex(log.read_older, 10**6)
+    assert ask(old, "m3", 10) == 3
+    later = 100 * WINDOW_US
+    # The run of ten is not merged with that of one, so its ids are kept longer than they have to.
+    learn(old, [("new", later, 11)])
+    log.rows.append(("new", later, 11))
+    new = IdIndex(log.read_older, 10**6)
+    for index in (old, new):
+        assert ask(index, "m3", later + 1) is None
+        assert ask(index, "new", later + 1) == 11
+
+
+def test_the_original_of_an_id_ordered_again_after_its_window_is_the_first_that_counts() -> None:
+    index = fresh_index()
+    assert ask(index, "x", 1) is None
+    again = 2 * WINDOW_US
+    learn(index, [("x", 1, 0), ("other", 2, 1), ("more", 3, 2)])
+    learn(index, [("x", again, 3)])
+    assert ask(index, "x", again + 1) == 3
+    assert ask(index, "x", WINDOW_US) == 0
