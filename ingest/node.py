@@ -17,8 +17,8 @@ from ingest.order_tail import OrderTail
 from ingest.presence import Presence
 from ingest.rows import NO_PARTITION, NO_TIMESTAMP, Request
 from ingest.timing import due_of
-from ingest.validation import Limits, check_partition
-from ingest.verdicts import refuse_if_judged_so
+from ingest.validation import Limits
+from ingest.verdicts import check_consumed, refuse_if_judged_so
 from lakequeue import wire
 from lakequeue.clock import HybridClock, WallClock, wall_micros
 from lakequeue.errors import ClockSkew, InvalidRequest, OrderTimeout, TooLarge, UnknownTopic
@@ -182,10 +182,7 @@ class IngestNode:
         rows = request.rows
         request.request_id = uuid4().hex
         if request.consumed is not None:
-            source = self.topic(request.consumed.topic)
-            check_partition(request.consumed.partition, source.partitions, "consumed.partition")
-            checked_name(request.consumed.group, "group")
-            request.consumed_topic_id = source.topic_id
+            request.consumed_topic_id = self._check_consumed(request.consumed)
         now = self._wall()
         if NO_TIMESTAMP in rows.timestamps:
             rows.timestamps = [now if t == NO_TIMESTAMP else t for t in rows.timestamps]
@@ -199,6 +196,16 @@ class IngestNode:
                 for i, partition in enumerate(rows.partitions):
                     if partition == NO_PARTITION:
                         rows.partitions[i] = rule.take(rows.sizes[i], topic.partitions)
+
+    def _check_consumed(self, said: wire.Consumed) -> str:
+        """Raise unless these records can have been delivered; the id of their topic."""
+        checked_name(said.group, "group")
+        source = self.topic(said.topic)
+        if said.topic_id not in {None, source.topic_id}:
+            self.topics.refresh()  # ours may be the older one
+            source = self.topic(said.topic)
+        check_consumed(said, source, self.marks)
+        return source.topic_id
 
     def _outcomes(
         self, ticket: Ticket, deadline: float, parts: Sequence[Request], committed: Committed

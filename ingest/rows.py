@@ -119,7 +119,7 @@ def _consumed(request: Request) -> str | None:
     """As the order job reads it: by topic id, since a topic of that name may be another one."""
     if request.consumed is None:
         return None
-    said = request.consumed.model_dump(exclude={"topic"})
+    said = request.consumed.model_dump(exclude={"topic", "topic_id"})
     return orjson.dumps(said | {"topic_id": request.consumed_topic_id}).decode()
 
 

@@ -1,4 +1,4 @@
-"""What a producer hears of a request that the order job has judged as a whole."""
+"""What is judged of a request as a whole: before it is stored, and by the order job after it."""
 
 from __future__ import annotations
 
@@ -6,12 +6,42 @@ from collections.abc import Sequence
 
 from ingest.expectations import Outcome
 from ingest.rows import Request
-from lakequeue.errors import ConsumedElsewhere, ProducerFenced
-from queue_tables.marks import LogMarks, consumed_mark, producer_mark
+from ingest.validation import check_partition
+from lakequeue.errors import ConsumedElsewhere, InvalidRequest, ProducerFenced
+from lakequeue.wire import Consumed
+from queue_tables.marks import LogMarks, consumed_mark, offset_mark, producer_mark
+from queue_tables.topics import Topic
 
 PRODUCER_FENCED = "producer_fenced"
 CONSUMED_OVERLAP = "consumed_overlap"
 """Reasons in `rejects`."""
+
+
+def check_consumed(said: Consumed, source: Topic, marks: LogMarks) -> None:
+    """Raise `ConsumedElsewhere` or `InvalidRequest` unless the records exist in this very topic.
+
+    The mark would move beyond what there is, and the group would skip what comes there later.
+    """
+    check_partition(said.partition, source.partitions, "consumed.partition")
+    if said.topic_id not in {None, source.topic_id}:
+        raise ConsumedElsewhere(
+            f"group {said.group}: the records are of topic {said.topic_id}, and {said.topic} is "
+            f"{source.topic_id} now: it was created anew",
+            hint="join the group again: it begins with the new topic",
+            stored="no",
+            from_offset=said.from_offset,
+            next_offset=said.next_offset,
+        )
+    end = marks.read().get(offset_mark(source.topic_id, said.partition), 0)
+    if said.next_offset > end:
+        raise InvalidRequest(
+            f"consumed: next_offset {said.next_offset} is beyond the end of "
+            f"{said.topic}/{said.partition}, {end}",
+            hint="next_offset is that of the last record consumed, plus 1; was the topic created "
+            "anew? then join the group again",
+            field="consumed.next_offset",
+            stored="no",
+        )
 
 
 def refuse_if_judged_so(request: Request, outcomes: Sequence[Outcome], marks: LogMarks) -> None:

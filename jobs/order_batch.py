@@ -32,6 +32,7 @@ from lakequeue.records import (
 from lakequeue.steps import Step, reach
 from queue_tables.delta_log import Action, Add, Txn
 from queue_tables.log_writer import PLAN, SourceFiles, write_log_files
+from queue_tables.marks import offset_mark
 
 _TWO_FILES_BYTES = 8 << 20
 """Batches of this many record bytes are written by two threads, as two files."""
@@ -200,7 +201,7 @@ class OrderTerm:
             *adds,
             Txn(ORDER_TXN, number),
             *(
-                Txn(f"offset/{p.topic_id}/{p.partition}", int(offset))
+                Txn(offset_mark(p.topic_id, p.partition), int(offset))
                 for p, offset in ordered.next_offsets.items()
             ),
             *(Txn(f"inbox/{shard}", int(stamp)) for shard, stamp in ordered.watermarks.items()),

@@ -20,6 +20,7 @@ from jobs.ordering import TopicRule
 from lakequeue.errors import TailLost
 from lakequeue.records import Epoch, Offset, ShardName, Stamp, TopicId, TopicPartition
 from queue_tables.delta_log import Add, Commit
+from queue_tables.marks import offset_mark
 from queue_tables.parquet import read_data_file
 from queue_tables.root import QueueRoot
 from queue_tables.schemas import LOG
@@ -73,7 +74,7 @@ class OrderState:
     def next_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Offset]:
         """The next offset of each of `partitions`."""
         return {
-            p: Offset(self.log.txns.get(f"offset/{p.topic_id}/{p.partition}", 0))
+            p: Offset(self.log.txns.get(offset_mark(p.topic_id, p.partition), 0))
             for p in partitions
         }
 

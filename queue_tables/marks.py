@@ -24,6 +24,11 @@ NO_TOPIC = ""
 """`topic_id` of an inbox row that is no record: it carries the marks of a request without any."""
 
 
+def offset_mark(topic_id: str, partition: int) -> str:
+    """Name of the `txn` that holds the next offset of a partition."""
+    return f"offset/{topic_id}/{partition}"
+
+
 def producer_mark(producer_id: str) -> str:
     """Name of the mark that holds the newest epoch of a producer."""
     return f"producer/{producer_id}"

@@ -89,6 +89,7 @@ class Stretch:
         return Consumed(
             group=self.group,
             topic=self.topic,
+            topic_id=self.topic_id,
             partition=self.partition,
             from_offset=self.from_offset,
             next_offset=self.next_offset,

@@ -19,6 +19,8 @@ class Consumed(RequestShape):
 
     group: str
     topic: str
+    topic_id: str | None = Field(None, min_length=1, max_length=64)
+    """As the receipts say it. A topic of that name that was created anew since is another one."""
     partition: int = Field(ge=0)
     from_offset: int = Field(ge=0, le=MAX_WHOLE)
     next_offset: int = Field(ge=1, le=MAX_WHOLE)

@@ -33,6 +33,8 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[IngestServi
     with IngestService(path, node="n1") as one, IngestService(path, node="n2") as two:
         one.create("in", partitions=2)
         one.create("out", partitions=2)
+        fill(one)
+        Orderer(QueueRoot.open(str(path)), next(_TERMS)).drain()
         yield [one, two]
 
 
@@ -49,6 +51,15 @@ def begin(node: IngestService, producer: str) -> dict[str, Any]:
     assert answer.status_code == 201, answer.text
     body: dict[str, Any] = answer.json()
     return body
+
+
+FILLED = 40
+
+
+def fill(node: IngestService) -> None:
+    """Records that the tests can say to have consumed."""
+    answer = node.send([{"value": n, "partition": 1} for n in range(FILLED)], "in")
+    assert answer.is_success
 
 
 def send(node: IngestService, values: list[str], **envelope: Any) -> httpx2.Response:
@@ -178,6 +189,8 @@ def test_a_bad_consumed_is_refused_naming_the_field(nodes: list[IngestService]) 
         ({"topic": "nowhere"}, "unknown_topic"),
         ({"group": "a b"}, "invalid_name"),
         ({"next_offset": 0}, "invalid_request"),
+        ({"next_offset": FILLED + 1_000}, "invalid_request"),
+        ({"topic_id": "another"}, "consumed_elsewhere"),
     ):
         answer = send(nodes[0], ["x"], consumed={**consumed("g", 0, 1), **change})
         assert answer.json()["code"] == code
@@ -191,21 +204,23 @@ def test_killed_at_a_step_a_transform_and_an_epoch_count_once(tmp_path: Path, st
         node.create("in", partitions=2)
         node.create("out", partitions=2)
         root = QueueRoot.open(str(node.root))
+        fill(node)
+        Orderer(root, 1).drain()
         with ThreadPoolExecutor(8) as pool:
             # Their answers wait for the order job, which does not run yet.
             sent = [
                 pool.submit(send, node, [f"{n}-{i}" for i in range(3)], consumed=said)
                 for n, said in enumerate([consumed("g", 0, 5), consumed("g", 0, 9)])
             ]
-            wait_for_requests(root, 6)
+            wait_for_requests(root, FILLED + 6)
             sent += [pool.submit(send, node, ["e2"], producer_id="p", producer_epoch=2)]
-            wait_for_requests(root, 7)
+            wait_for_requests(root, FILLED + 7)
             sent += [pool.submit(send, node, ["e1"], producer_id="p", producer_epoch=1)]
-            wait_for_requests(root, 8)
+            wait_for_requests(root, FILLED + 8)
             killed = subprocess.run(
                 [
                     *(sys.executable, "-m", "tests.support.order_process", "--root", root.uri),
-                    *("--epoch", "1", "--max-bytes", "10", "--crash-at", step.value),
+                    *("--epoch", "2", "--max-bytes", "10", "--crash-at", step.value),
                 ],
                 cwd=PROJECT,
                 env=os.environ | {"PYTHONPATH": str(PROJECT)},
@@ -213,13 +228,13 @@ def test_killed_at_a_step_a_transform_and_an_epoch_count_once(tmp_path: Path, st
             )
             assert killed.returncode == -9
             judge(root, complete=False)
-            Orderer(root, 2, max_bytes=10).drain()
+            Orderer(root, 3, max_bytes=10).drain()
             judge(root)
             codes = [f.result(60).status_code for f in sent]
     assert sorted(codes[:2]) == [200, 409]
     assert codes[2:] == [200, 409]
     won = codes.index(200)
-    rows = sorted(r["value"].decode() for r in log_rows(root))
+    rows = sorted(r["value"].decode() for r in log_rows(root) if r["topic"] == "out")
     assert rows == [*(f"{won}-{i}" for i in range(3)), "e2"]
     reasons = sorted(r["reason"] for r in reject_rows(root))
     assert reasons == ["consumed_overlap"] * 3 + ["producer_fenced"]
@@ -232,3 +247,32 @@ def wait_for_requests(root: QueueRoot, rows: int) -> None:
     while inbox_rows(Path(root.uri.removeprefix("file://"))).num_rows < rows:
         assert time.monotonic() < deadline
         pause.wait(0.01)
+
+
+def test_a_transform_of_a_topic_that_was_created_anew_moves_nothing_in_the_new_one(
+    nodes: list[IngestService], root: QueueRoot
+) -> None:
+    topic, group = f"again-{uuid4().hex[:6]}", f"g-{uuid4().hex[:6]}"
+
+    def records(count: int) -> str:
+        nodes[0].create(topic, partitions=1)
+        assert nodes[0].send([{"value": n} for n in range(count)], topic).is_success
+        Orderer(root, next(_TERMS)).drain()
+        topic_id: str = nodes[0].http.get(f"/v1/topics/{topic}").json()["topic_id"]
+        return topic_id
+
+    def transform(start: int, end: int, topic_id: str | None) -> httpx2.Response:
+        said = consumed(group, start, end) | {"topic": topic, "partition": 0, "topic_id": topic_id}
+        return send(nodes[1], ["x"], consumed=said)
+
+    old = records(5)
+    assert nodes[0].http.delete(f"/v1/topics/{topic}").is_success
+    new = records(3)
+    late = transform(0, 2, old).json()
+    assert (late["code"], late["stored"]) == ("consumed_elsewhere", "no")
+    assert "current" not in late
+    # Without the id it is told by what there is.
+    beyond = transform(0, 5, None).json()
+    assert (beyond["code"], beyond["field"]) == ("invalid_request", "consumed.next_offset")
+    with ordering(root, next(_TERMS)):
+        assert transform(0, 3, new).is_success
