@@ -84,6 +84,8 @@ class Transaction:
         self._from = 0
         self._rows: list[Any] = []
         self._handed_out = False
+        self._version = -1
+        """Of the handle, when the records were taken."""
         self.counted = False
         """The result of these records is in the table. False after the block: another consumer has
         written them, or there were none."""
@@ -98,13 +100,25 @@ class Transaction:
 
     def append(self, rows: Any) -> None:
         """Rows for the result table: an Arrow table, or anything that Arrow makes one of."""
+        if self._handed_out:
+            raise self._both()
         self._rows.append(rows)
 
     @property
     def commit_properties(self) -> deltalake.CommitProperties:
         """For the one operation of your own that writes the result: it carries the position."""
+        if self._rows:
+            raise self._both()
         self._handed_out = True
         return self._properties()
+
+    @staticmethod
+    def _both() -> InvalidRequest:
+        # They would be two commits, and only one of them can carry the position.
+        return InvalidRequest(
+            "append and commit_properties are both used in one round",
+            hint="append the rows, or write all of them by an operation of your own",
+        )
 
     def _properties(self) -> deltalake.CommitProperties:
         if self._stretch is None:
@@ -135,6 +149,7 @@ class Transaction:
                 )
             if found.from_offset < stretch.next_offset:
                 self._stretch, self._from = stretch, found.from_offset
+                self._version = self.table.version()
                 reach(Step.EFFECT_TAKEN)
                 return self
             # All of it is written: the last round had no time to say so.
@@ -173,16 +188,18 @@ class Transaction:
         return ours
 
     def _commit(self, stretch: Stretch, before: int) -> None:
-        if self._handed_out:
-            done = self._done()
+        # An operation that finds nothing to change (a merge of what is there already) commits
+        # nothing, and no position: then only that is to be written.
+        committed = self.table.version() != self._version
+        # From one handle and without a refresh in between: look, then commit.
+        done = self._done()
+        if self._handed_out and (committed or done == stretch.next_offset):
             if done != stretch.next_offset:
                 raise InvalidRequest(
                     f"{self._app_id} is at {done} after the block, not at {stretch.next_offset}",
                     hint="run the operation with commit_properties=tx.commit_properties",
                 )
             return
-        # From one handle and without a refresh in between: look, then commit.
-        done = self._done()
         if done is not None and done > before:
             raise DeltaError(f"{self._app_id} is at {done}, not at {before}")
         if self._rows:

@@ -117,6 +117,44 @@ def test_a_table_that_is_behind_is_an_error_with_the_numbers(cluster: Cluster, t
             assert [m.offset for m in tx.messages] == [30, 31]
 
 
+def test_an_operation_that_changes_nothing_counts(cluster: Cluster, table: str) -> None:
+    deltalake.write_deltalake(table, pa.table({"n": list(range(COUNT))}), mode="append")
+    with Consumer("in", "g", urls=cluster.node.url) as consumer:
+        seen = 0
+        while seen < COUNT:
+            with consumer.transaction(table, max_records=7) as tx:
+                if tx.messages:
+                    tx.table.merge(
+                        pa.table({"n": [m.value for m in tx.messages]}),
+                        "t.n = s.n",
+                        source_alias="s",
+                        target_alias="t",
+                        commit_properties=tx.commit_properties,
+                    ).when_not_matched_insert_all().execute()
+                    seen += len(tx.messages)
+            assert tx.counted or not tx.messages
+        consumer.commit()
+    assert rows(table) == list(range(COUNT))
+    assert cluster.committed("g") == COUNT
+
+
+def test_rows_and_an_operation_in_one_round_are_an_error(cluster: Cluster, table: str) -> None:
+    def rounds(consumer: Consumer, rows_first: bool) -> None:
+        with consumer.transaction(table, timeout_s=60) as tx:
+            assert tx.messages
+            if rows_first:
+                tx.append(pa.table({"n": [m.value for m in tx.messages]}))
+            mine = tx.commit_properties
+            tx.append(pa.table({"n": [m.value for m in tx.messages]}))
+            deltalake.write_deltalake(tx.table, pa.table({"n": [1]}), commit_properties=mine)
+
+    with Consumer("in", "g", urls=cluster.node.url) as consumer:
+        for rows_first in (True, False):
+            with pytest.raises(InvalidRequest, match="both"):
+                rounds(consumer, rows_first)
+    assert rows(table) == []
+
+
 def test_an_operation_without_the_position_is_an_error(cluster: Cluster, table: str) -> None:
     def forgetful(consumer: Consumer) -> None:
         with consumer.transaction(table, timeout_s=60) as tx:
