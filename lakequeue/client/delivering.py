@@ -182,7 +182,14 @@ class Delivering:
         begun = _read(EpochAnswer, answer.reply)
         with self.lock:
             self.epoch, self.next_sequences = begun.epoch, begun.next_sequences
-            self.last_stamp = max(begun.stamp, self.last_stamp or 0)
+        self.saw(begun.stamp)
+
+    def saw(self, stamp: int) -> None:
+        """Something of ours was stamped so. Later requests carry the highest such stamp."""
+        # Each topic has a thread of its own: without the lock a lower one could be left behind, and
+        # the next request of the other topic be stamped below what it has to follow.
+        with self.lock:
+            self.last_stamp = max(stamp, self.last_stamp or 0)
 
     # -- the sender's side ----------------------------------------------------------------------
 
@@ -243,7 +250,7 @@ class Delivering:
         policy = Policy(max(self._delivery_timeout_s - waited, 0.0), give_up=lambda: self.aborted)
         answer = yield from call(self.nodes, request, self._now, policy)
         produced = read_produced(answer.reply, len(batch.records))
-        self.last_stamp = max(produced.stamp, self.last_stamp or 0)
+        self.saw(produced.stamp)
         settled: list[tuple[Outgoing, Delivered]] = []
         for record, got in zip(batch.records, produced.records, strict=True):
             if got.reason is None:
@@ -283,7 +290,7 @@ class Delivering:
             self.fenced = error
             raise
         produced = read_produced(answer.reply, len(records))
-        self.last_stamp = max(produced.stamp, self.last_stamp or 0)
+        self.saw(produced.stamp)
         delivered: list[Delivered] = []
         for record, got in zip(records, produced.records, strict=True):
             if got.reason is not None:
