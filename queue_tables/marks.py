@@ -52,6 +52,7 @@ class LogMarks:
         self._lock = threading.Lock()
         self._table = TableLog(root.store, LOG.name, keep_files=False)
         self._opened = False
+        self._durable = False
 
     def read(self) -> Mapping[str, int]:
         """Every mark as of now, durable. Raises storage errors."""
@@ -59,11 +60,13 @@ class LogMarks:
             try:
                 if not self._opened:
                     raise TailLost("not opened yet")
-                news = bool(self._table.refresh())
+                if self._table.refresh():
+                    self._durable = False
             except TailLost:
                 self._table.open()
-                self._opened = news = True
-            if news:
-                # Whoever acts on a version makes it durable first.
+                self._opened, self._durable = True, False
+            if not self._durable:
+                # Whoever acts on a version makes it durable first; if that failed, the next one.
                 self._table.make_durable()
+                self._durable = True
             return dict(self._table.txns)
