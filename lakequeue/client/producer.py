@@ -99,7 +99,8 @@ class _Base:
         """Of a fenceable producer, at `init`: 1 + the highest sequence ordered in that topic.
 
         The first record sent to the topic gets it. Records that earlier instances sent have counted
-        up from 0: those below it are in the log, the others are not and never will be.
+        up from 0: those below it are in the log, but for those that were given up (`on_error`,
+        `unacked`) while later ones got through; the others are not and never will be.
         """
         return self._core.next_sequences.get(topic, 0)
 

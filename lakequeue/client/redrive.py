@@ -20,7 +20,7 @@ from lakequeue.client.consumer import Consumer
 from lakequeue.client.message import Message
 from lakequeue.client.producer import Producer
 from lakequeue.client.transform import Transform
-from lakequeue.errors import InvalidRequest, UnknownGroup
+from lakequeue.errors import InvalidRequest, TooLarge, UnknownGroup
 from lakequeue.records import checked_name
 from lakequeue.wire import (
     DEAD_PARTITION,
@@ -114,11 +114,18 @@ def redrive(
             most = _BATCH if rate is None else max(1, min(_BATCH, int(rate)))
             while True:
                 began = time.monotonic()
-                with consumer.transform(producer, timeout_s=0.5, max_records=most) as tx:
-                    if tx.messages:
-                        # What is behind was put there by us, or has died since.
-                        tx.end_at(ends.get(tx.messages[0].partition, 0))
-                    seen = _send(tx, wanted, homes)
+                try:
+                    with consumer.transform(producer, timeout_s=0.5, max_records=most) as tx:
+                        if tx.messages:
+                            # What is behind was put there by us, or has died since.
+                            tx.end_at(ends.get(tx.messages[0].partition, 0))
+                        seen = _send(tx, wanted, homes)
+                except TooLarge:
+                    # So many do not go into one request: the same come again, fewer at once.
+                    if len(tx.messages) <= 1:
+                        raise
+                    most = max(1, len(tx.messages) // 2)
+                    continue
                 if tx.counted:
                     done = Redriven(
                         done.redriven + seen.redriven,

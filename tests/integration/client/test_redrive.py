@@ -70,6 +70,19 @@ def test_killed_at_a_step_each_dead_record_comes_back_once(dead: Cluster, step: 
     judge(dead.queue.root)
 
 
+def test_large_dead_records_go_back_in_as_many_requests_as_it_takes(cluster: Cluster) -> None:
+    count, size = 24, 1_000_000
+    cluster.ingest.create(DLQ, partitions=2)
+    with Producer(cluster.ingest_url, acks="ordered") as producer:
+        for n in range(count):
+            producer.send(DLQ, b"%d." % n + bytes(size), partition=0, headers={DEAD_TOPIC: "out"})
+    with admin(cluster) as client:
+        # While it waits, more than one poll comes in.
+        assert client.redrive(DLQ, rate=20).redriven == count
+    rows = [r for r in log_rows(cluster.queue.root) if r["topic"] == "out"]
+    assert sorted(int(r["value"].split(b".")[0]) for r in rows) == list(range(count))
+
+
 def test_chosen_by_time_and_at_a_rate(dead: Cluster) -> None:
     with admin(dead) as client:
         began = time.monotonic()
