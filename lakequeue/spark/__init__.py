@@ -6,5 +6,6 @@ Needs the extra `lakequeue[spark]`; `import lakequeue` alone loads none of it.
 from __future__ import annotations
 
 from lakequeue.spark.registration import register
+from lakequeue.spark.views import create_views
 
-__all__ = ["register"]
+__all__ = ["create_views", "register"]

@@ -1,0 +1,37 @@
+"""SQL views over a queue, for Spark and Databricks. Plain SQL: also over Spark Connect."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakequeue.records import checked_name
+from queue_tables.root import QueueRoot
+from queue_tables.views import FUNCTIONS, SPARK, VIEWS, render
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def create_views(spark: SparkSession, root: str, schema: str) -> list[str]:
+    """Create the views of the queue at `root` in `schema` (`sales` or `main.sales`); their names.
+
+    The schema is created if it is not there; views of these names are replaced. The session needs
+    Delta Lake. Raises `RootUnusable` if there is no queue, `InvalidName` for the schema.
+    """
+    target = ".".join(f"`{checked_name(part, 'schema')}`" for part in schema.split("."))
+    base = str(QueueRoot.existing(root).store.local_path or root).rstrip("/").replace("`", "``")
+    spark.sql(f"CREATE SCHEMA IF NOT EXISTS {target}")
+    for name, template in VIEWS.items():
+        sql = render(
+            template,
+            SPARK,
+            lambda table: f"delta.`{base}/{table}`",
+            lambda view: f"{target}.`{view}`",
+        )
+        spark.sql(f"CREATE OR REPLACE VIEW {target}.`{name}` AS {sql}")
+    for name, view in FUNCTIONS.items():
+        spark.sql(
+            f"CREATE OR REPLACE FUNCTION {target}.`{name}`(group_name STRING) RETURNS TABLE "
+            f"RETURN SELECT * FROM {target}.`{view}` WHERE `group` = group_name"
+        )
+    return [*VIEWS, *FUNCTIONS]

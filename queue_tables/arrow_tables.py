@@ -1,0 +1,50 @@
+"""Tables of a queue as Arrow datasets: what DuckDB and others query.
+
+Files are reached through delta-rs. What a dataset promises of each file is said here: delta-rs 1.6
+promises `column >= null` of a column without statistics, and a filter on such a column
+(`message_id = 'm1'`) then finds nothing, silently.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from typing import Any
+
+import orjson
+import pyarrow.dataset as ds
+from deltalake import DeltaTable
+
+from queue_tables.delta_log import Add
+from queue_tables.root import QueueRoot
+from queue_tables.table import TableLog
+
+_BOUNDED = ("topic_id", "partition", "offset")
+"""Columns by whose statistics files are passed over: those a query names most, never null."""
+
+
+def dataset(uri: str, table: str) -> ds.Dataset:
+    """The newest version of `table` (`log`, `inbox/<shard>`, …) of the queue at `uri`.
+
+    Raises `RootUnusable` if there is no queue.
+    """
+    root = QueueRoot.existing(uri)
+    files = TableLog(root.store, table).open().files
+    base = str(root.store.local_path or root.uri).rstrip("/")
+    read = DeltaTable(f"{base}/{table}").to_pyarrow_dataset()
+    fragments = [
+        read.format.make_fragment(path, read.filesystem, partition_expression=_promised(add))
+        for path, add in files.items()
+    ]
+    return ds.FileSystemDataset(fragments, read.schema, read.format, read.filesystem)
+
+
+def _promised(add: Add) -> ds.Expression:
+    """What holds for every row of the file."""
+    parts = [ds.field(name) == value for name, value in add.partition_values.items()]
+    stats: dict[str, Any] = orjson.loads(add.stats or "{}")
+    low, high = stats.get("minValues", {}), stats.get("maxValues", {})
+    for name in _BOUNDED:
+        if name in low and name in high and not stats.get("nullCount", {}).get(name, 1):
+            parts += [ds.field(name) >= low[name], ds.field(name) <= high[name]]
+    return functools.reduce(operator.and_, parts, ds.scalar(True))

@@ -1,0 +1,207 @@
+"""The matrix: Spark, delta-rs and DuckDB read every table, and answer every view, alike."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pytest
+from pyspark.sql import SparkSession
+
+import lakequeue.duck
+import lakequeue.spark
+from lakequeue.records import Epoch, Offset, Partition, Stamp
+from lakequeue.wire import dead_letters as dead
+from queue_tables.arrow_tables import dataset
+from queue_tables.fact_rows import to_arrow
+from queue_tables.facts import Fact, Kind, fold
+from queue_tables.group_state import GroupOffsetsWriter
+from queue_tables.root import QueueRoot
+from queue_tables.schemas import INBOX, TABLES
+from queue_tables.shards import ShardWriter
+from queue_tables.topics import TopicStore
+from queue_tables.views import FUNCTIONS, VIEWS
+from tests.support.order_process import Orderer
+from tests.support.rows import rows_of
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
+STAMP = 1_700_000_000_000_000
+
+
+@pytest.fixture
+def queue(root: QueueRoot) -> QueueRoot:
+    """Two topics and a dead-letter topic, duplicates, a gone topic, two groups."""
+    topics = TopicStore(root)
+    orders, gone = topics.create("orders", partitions=2)[0], topics.create("gone")[0]
+    letters = topics.create("orders.dlq", partitions=1)[0]
+    values: list[tuple[str, int, bytes | None, int, str | None, list[dict[str, Any]]]] = [
+        (orders.topic_id, 0, b'{"n": 1}', 2, "m1", []),
+        (orders.topic_id, 0, "ä".encode(), 1, "m2", [{"key": "h", "value": b"\x00\xff"}]),
+        (orders.topic_id, 1, b"\xff\xfe", 0, None, []),
+        (orders.topic_id, 1, None, 0, "m3", []),
+        (orders.topic_id, 0, b'{"n": 1}', 2, "m1", []),
+        (gone.topic_id, 0, b"lost", 1, "m4", []),
+        (letters.topic_id, 0, b'{"n": 9}', 2, "m5", _dead_headers()),
+    ]
+    columns = {
+        "topic_id": [v[0] for v in values],
+        "partition": [v[1] for v in values],
+        "value": [v[2] for v in values],
+        "value_format": [v[3] for v in values],
+        "key_format": [0] * len(values),
+        "message_id": [v[4] for v in values],
+        "headers": [v[5] for v in values],
+        "timestamp": [STAMP + n for n in range(len(values))],
+        "request": [str(n) for n in range(len(values))],
+        "atomic": [False] * len(values),
+        "bytes": [len(v[2] or b"") for v in values],
+    }
+    topics.delete("gone")
+    shard = ShardWriter.create(root, "inbox", "node")
+    shard.append(rows_of(INBOX, columns, without=("hour", "stamp", "row")), Stamp(STAMP))
+    Orderer(root, 1).drain()
+    facts = [
+        Fact(
+            Kind.COMMITTED, group, "orders", orders.topic_id, Partition(partition), 0, Epoch(1),
+            Offset(offset), "m", at=STAMP,
+        )
+        for group, partition, offset in (("billing", 0, 1), ("billing", 1, 0), ("done", 0, 2))
+    ]  # fmt: skip
+    journal = ShardWriter.create(root, "journal", "consumer")
+    journal.append(to_arrow(facts), Stamp(STAMP))
+    writer = GroupOffsetsWriter(root)
+    states, folded = writer.begin(Epoch(1))
+    states = fold(states, facts)
+    writer.commit(states, folded | {journal.name: Stamp(STAMP)})
+    return root
+
+
+def _dead_headers() -> list[dict[str, Any]]:
+    said = {
+        dead.DEAD_TOPIC: "orders",
+        dead.DEAD_PARTITION: "1",
+        dead.DEAD_OFFSET: "1",
+        dead.DEAD_GROUP: "billing",
+        dead.DEAD_ATTEMPTS: "5",
+        dead.DEAD_REASON: "max_attempts",
+    }
+    return [{"key": key, "value": value.encode()} for key, value in said.items()]
+
+
+def plain(value: Any) -> Any:
+    """A value as text that is the same whichever engine it came from."""
+    if isinstance(value, bytes | bytearray):
+        return bytes(value).hex()
+    if isinstance(value, dt.datetime):
+        aware = value if value.tzinfo else value.replace(tzinfo=dt.UTC)
+        return aware.astimezone(dt.UTC).isoformat()
+    if isinstance(value, dict):
+        return {key: plain(v) for key, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(v) for v in value]
+    return value
+
+
+def same_rows(rows: Iterable[dict[str, Any]]) -> list[str]:
+    return sorted(json.dumps(plain(row), sort_keys=True) for row in rows)
+
+
+def by_spark(spark: SparkSession, sql: str) -> list[str]:
+    return same_rows(spark.sql(sql).toArrow().to_pylist())
+
+
+def by_duckdb(connection: Any, sql: str) -> list[str]:
+    found = connection.sql(sql).to_arrow_table()
+    return same_rows(found.to_pylist())
+
+
+def test_every_table_reads_the_same_in_spark_delta_rs_and_duckdb(
+    spark: SparkSession, queue: QueueRoot
+) -> None:
+    connection = lakequeue.duck.connect(queue.uri)
+    names = [name for name, table in TABLES.items() if not table.sharded]
+    names += [f"{kind}/{s}" for kind in ("inbox", "journal") for s in queue.shards(kind)]
+    assert len(names) == len(TABLES)
+    for name in names:
+        rows = dataset(queue.uri, name)
+        wanted = same_rows(rows.to_table().to_pylist())
+        assert wanted, f"{name} has rows"
+        path = Path(str(queue.store.local_path)) / name
+        assert by_spark(spark, f"SELECT * FROM delta.`{path}`") == wanted, name
+        connection.register("one", rows)
+        assert by_duckdb(connection, "SELECT * FROM one") == wanted, name
+
+
+def test_every_view_answers_the_same_in_spark_and_duckdb(
+    spark: SparkSession, queue: QueueRoot
+) -> None:
+    assert lakequeue.spark.create_views(spark, queue.uri, "queue_views") == [*VIEWS, *FUNCTIONS]
+    connection = lakequeue.duck.connect(queue.uri)
+    for name in VIEWS:
+        columns = "* EXCEPT (value_json)" if name == "records" else "*"
+        in_spark = by_spark(spark, f"SELECT {columns} FROM queue_views.{name}")
+        in_duckdb = by_duckdb(
+            connection, f"SELECT {columns.replace('EXCEPT', 'EXCLUDE')} FROM {name}"
+        )
+        assert in_spark == in_duckdb, name
+        assert in_spark or name == "in_flight_records", f"{name} has rows"
+    for function in FUNCTIONS:
+        sql = "SELECT * FROM {}{}('billing')"
+        in_spark = by_spark(spark, sql.format("queue_views.", function))
+        assert in_spark == by_duckdb(connection, sql.format("", function)), function
+
+    def ask(sql: str) -> list[tuple[Any, ...]]:
+        return [tuple(row) for row in spark.sql(sql).collect()]
+
+    assert ask("SELECT topic FROM queue_views.topics ORDER BY 1") == [("orders",), ("orders.dlq",)]
+    assert ask("SELECT `group`, `partition`, lag FROM queue_views.lag ORDER BY 1, 2") == [
+        ("billing", 0, 1),
+        ("billing", 1, 2),
+        ("done", 0, 0),
+    ]
+    assert ask(
+        "SELECT `partition`, `offset` FROM queue_views.backlog('billing') ORDER BY 1, 2"
+    ) == [
+        (0, 1),
+        (1, 0),
+        (1, 1),
+    ]
+    assert ask("SELECT topic, from_offset, attempts, reason FROM queue_views.dead_letters") == [
+        ("orders", 1, 5, "max_attempts")
+    ]
+    assert ask(
+        "SELECT status, `offset` FROM queue_views.record_status"
+        " WHERE message_id IN ('m1', 'm4') ORDER BY 1"
+    ) == [("duplicate", 0), ("ordered", 0), ("topic_gone", None)]
+    payload = "SELECT CAST(value_json:n AS INT) FROM queue_views.records WHERE message_id = 'm1'"
+    assert ask(payload) == [(1,)]
+    in_duckdb_too = "SELECT CAST(value_json->>'n' AS INT) FROM records WHERE message_id = 'm1'"
+    assert connection.sql(in_duckdb_too).fetchall() == [(1,)]
+
+
+def test_a_filter_on_any_column_finds_its_rows_in_an_arrow_dataset(queue: QueueRoot) -> None:
+    """delta-rs makes a file without statistics on a column look empty to such a filter."""
+    log = dataset(queue.uri, "log")
+    rows = log.to_table()
+    for name in rows.column_names:
+        column = rows.column(name)
+        if name == "headers" or column.null_count == len(column):
+            continue
+        value = column.drop_null()[0]
+        wanted = pc.sum(pc.equal(column, value)).as_py()
+        assert log.to_table(filter=ds.field(name) == value).num_rows == wanted > 0, name
+    assert log.to_table(filter=ds.field("hour") == "1999-01-01T00").num_rows == 0
+
+
+def test_duckdb_shows_what_is_new_after_a_refresh(queue: QueueRoot) -> None:
+    connection = lakequeue.duck.connect(queue.uri)
+    TopicStore(queue).create("later")
+    count = "SELECT count(*) FROM topics"
+    assert connection.sql(count).fetchall() == [(2,)]
+    lakequeue.duck.refresh(connection, queue.uri)
+    assert connection.sql(count).fetchall() == [(3,)]
