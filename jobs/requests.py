@@ -21,7 +21,13 @@ import orjson
 import pyarrow as pa
 
 from lakequeue.errors import CorruptTable
-from queue_tables.marks import NO_TOPIC, consumed_mark, producer_mark, sequence_mark
+from queue_tables.marks import (
+    NO_TOPIC,
+    consumed_mark,
+    generation_mark,
+    producer_mark,
+    sequence_mark,
+)
 
 Reasons = npt.NDArray[np.int8]
 
@@ -134,23 +140,24 @@ def judge_epochs(requests: list[Judged], reasons: Reasons, fenced: int, marks: M
 def judge_consumed(requests: list[Judged], reasons: Reasons, overlap: int, marks: Marks) -> None:
     """Give the rows of requests that do not go on where the last stopped the reason `overlap`.
 
-    A request that is refused already moves nothing.
+    Nor does one of before a seek, once one of after it was taken. A request that is refused already
+    moves nothing.
     """
     for request in requests:
         consumed = request.consumed
         if consumed is None or reasons[request.span].any():
             continue
-        name = consumed_mark(
-            consumed["group"],
-            consumed["topic_id"],
-            consumed["partition"],
-            consumed.get("generation", 0),
-        )
+        place = consumed["group"], consumed["topic_id"], consumed["partition"]
+        generation = consumed.get("generation", 0)
+        newest = marks.get(generation_mark(*place)) or 0
+        name = consumed_mark(*place, generation)
         at = marks.get(name)
-        if at is not None and at != consumed["from_offset"]:
+        if generation < newest or (at is not None and at != consumed["from_offset"]):
             reasons[request.span] = overlap
-        else:
-            marks.moved[name] = consumed["next_offset"]
+            continue
+        marks.moved[name] = consumed["next_offset"]
+        if generation > newest:
+            marks.moved[generation_mark(*place)] = generation
 
 
 def move_sequences(requests: list[Judged], reasons: Reasons, marks: Marks) -> None:

@@ -8,6 +8,7 @@ of shards (`inbox/…`) and next offsets (`offset/…`) stand beside them.
 | `producer/<producer_id>` | newest epoch of a fenceable producer |
 | `sequence/<topic_id>/<producer_id>` | its next sequence in that topic |
 | `consumed/<group>/<topic_id>/<partition>` | next offset that the group's transforms consume; after a seek with `/<generation>` behind it, so that a seek begins anew |
+| `generation/<group>/<topic_id>/<partition>` | newest generation that transforms were taken of, none for 0: older ones are over |
 """  # noqa: E501 -- a row of a table
 
 from __future__ import annotations
@@ -43,6 +44,11 @@ def consumed_mark(group: str, topic_id: str, partition: int, generation: int) ->
     """Name of the mark that holds the next offset to transform."""
     name = f"consumed/{group}/{topic_id}/{partition}"
     return f"{name}/{generation}" if generation else name
+
+
+def generation_mark(group: str, topic_id: str, partition: int) -> str:
+    """Name of the mark that holds the newest generation of which a transform was taken."""
+    return f"generation/{group}/{topic_id}/{partition}"
 
 
 class LogMarks:

@@ -22,7 +22,13 @@ from jobs.ordering import (
 from jobs.requests import judged_of, judged_text
 from lakequeue.errors import CorruptTable
 from lakequeue.records import Offset, TopicPartition
-from queue_tables.marks import NO_TOPIC, consumed_mark, producer_mark, sequence_mark
+from queue_tables.marks import (
+    NO_TOPIC,
+    consumed_mark,
+    generation_mark,
+    producer_mark,
+    sequence_mark,
+)
 from tests.unit.jobs.test_ordering import TOPICS, Row, fresh_index, narrow, row
 
 _REFUSALS = {TOPIC_GONE, PARTITION_GONE, REQUEST_REFUSED, PRODUCER_FENCED, CONSUMED_OVERLAP}
@@ -123,7 +129,8 @@ class Model:
                 fate[id(q)] = rows = [REQUEST_REFUSED if r == "ok" else r for r in rows]
             if q.consumed is not None and not set(rows) & _REFUSALS:
                 at = self.consumed.get(q.generation)
-                if at is None or at == q.consumed[0]:
+                current = q.generation >= max(self.consumed, default=0)
+                if current and (at is None or at == q.consumed[0]):
                     self.consumed[q.generation] = q.consumed[1]
                 else:
                     fate[id(q)] = rows = [CONSUMED_OVERLAP] * len(rows)
@@ -183,6 +190,8 @@ def test_random_requests_come_out_as_the_model_says(seed: int) -> None:
         assert queue.take(requests, rng) == [expected[id(q)] for q in requests]
         names = {producer_mark(p): e for p, e in model.epochs.items()}
         names |= {consumed_mark("g", "in", 0, g): o for g, o in model.consumed.items()}
+        if newest := max(model.consumed, default=0):
+            names[generation_mark("g", "in", 0)] = newest
         names |= {sequence_mark("t1", p): s for p, s in model.sequences.items()}
         assert queue.marks == names
 
@@ -263,6 +272,16 @@ def test_after_a_seek_transforms_begin_anew() -> None:
         Sent("a", 3, 0, [0], consumed=(3, 4), generation=1),
     ]
     assert queue.take(requests) == [[CONSUMED_OVERLAP], ["ok"], [CONSUMED_OVERLAP]]
+
+
+def test_a_zombie_of_before_a_seek_adds_nothing_to_what_came_after_it() -> None:
+    queue = Queue({consumed_mark("g", "in", 0, 0): 10})
+    assert queue.take([Sent("a", 1, 0, [0], consumed=(0, 5), generation=1)]) == [["ok"]]
+    requests = [
+        Sent("b", 2, 0, [0], consumed=(10, 20)),
+        Sent("a", 3, 0, [0], consumed=(5, 20), generation=1),
+    ]
+    assert queue.take(requests) == [[CONSUMED_OVERLAP], ["ok"]]
 
 
 def test_a_request_whose_rows_are_torn_apart_is_reported() -> None:
