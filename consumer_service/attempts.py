@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from consumer_service.parked import Parked
 from queue_tables.facts import Kind
 from queue_tables.record_states import NEVER
+
+MOST_MOVES: Final = 10_000
+"""Changes of one partition that one poll commits: it goes on in a second look."""
 
 
 class Standing(Enum):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import structlog
 
+from consumer_service.attempts import Move
 from consumer_service.cursor import Cursor
 from consumer_service.partition_states import Cause, PartitionState, advance
 from consumer_service.queue_partition import QueuePartition
@@ -45,6 +46,8 @@ class Held:
     """Queue groups: the options of the group, JSON."""
     queue: QueuePartition | None = None
     """Queue groups, once owned: in place of the cursor."""
+    owed: list[Move] = field(default_factory=list)
+    """Queue groups: changes whose commit failed, for the next one to say."""
     release_by: float = 0.0
     """While releasing: acks of what is out are awaited until then (seconds, boot clock)."""
     closed: bool = False

@@ -13,7 +13,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from consumer_service.attempts import Attempt
+from consumer_service.attempts import MOST_MOVES, Attempt, Move
 from consumer_service.due_timer import DueTimer
 from consumer_service.encode import new_records_of, queue_records_of
 from consumer_service.held import Held, Holdings
@@ -35,8 +35,6 @@ from queue_tables.facts import Kind
 COMMIT_TIMEOUT_S = 60.0
 READ_AHEAD_ROWS = 20_000
 READ_AHEAD_BYTES = 8 << 20
-MOST_MOVES = 10_000
-"""Changes of one partition that one poll commits: it goes on in a second look."""
 LOOK_EVERY_S = 1.0
 """A waiting poll looks this often whether its client is still there."""
 _AGAIN_AT_ONCE = 16
@@ -189,6 +187,8 @@ class QueueDelivery:
             if queue is None:
                 return None
             batch = Batch(held, epoch)
+            with held.lock:
+                batch.moves, held.owed = held.owed, []
             name = member.member_id
             now = wall_micros()
             try:
@@ -197,21 +197,27 @@ class QueueDelivery:
             except OffsetOutOfRange as expired:
                 self._skip(batch, queue, expired)
             except BaseException:
-                self._give_back(batch)
+                self._give_back(batch, unsaid=True)
                 raise
             if not batch.moves:
                 return batch if batch.more else None
             try:
-                return batch if self._submit(batch, member) else None
+                submitted = self._submit(batch, member)
             except BaseException:
-                self._give_back(batch)
+                self._give_back(batch, unsaid=True)
                 raise
+            if not submitted:
+                self._give_back(batch, unsaid=True)
+            return batch if submitted else None
 
     def _take_again(
         self, batch: Batch, queue: QueuePartition, now: int, name: str, most: int, max_bytes: int
     ) -> None:
         """Records that have been seen before, read from wherever they are."""
         while (left := most - len(batch.deliver)) > 0 and batch.bytes < max_bytes:
+            if len(batch.moves) >= MOST_MOVES:
+                batch.more = True
+                return
             with batch.held.lock:
                 taken = queue.take_again(now, name, min(left, _AGAIN_AT_ONCE))
             where = batch.held.where
@@ -220,14 +226,14 @@ class QueueDelivery:
             except BaseException:
                 # Their deliveries were never committed; what exists of them comes again.
                 with batch.held.lock:
-                    queue.give_back((one.offset, one.attempt) for one in taken.deliver)
+                    queue.never_left(taken.deliver)
                 batch.moves += [m for m in taken.moves if m.kind is not Kind.DELIVERED]
                 raise
             if rows:
                 batch.add(taken, pa.concat_tables(rows))
             else:
                 batch.moves += taken.moves
-            if len(taken.deliver) < _AGAIN_AT_ONCE:
+            if len(taken.deliver) < _AGAIN_AT_ONCE and len(taken.moves) < MOST_MOVES:
                 return
 
     def _take_new(
@@ -277,7 +283,7 @@ class QueueDelivery:
         facts = record_facts(base, moves)
         with held.lock:
             if not held.delivers or held.epoch != batch.epoch or not held.trusted():
-                # The partition goes away, and this state with it.
+                # Mostly the partition goes away, and this state with it; but trust can come back.
                 return False
             batch.entry, batch.future = self._journal.submit(facts)
             held.pending += 1
@@ -308,6 +314,7 @@ class QueueDelivery:
         for batch in batches:
             held = batch.held
             if batch.entry is None or held.key in batch.entry.refused or not held.trusted():
+                self._give_back(batch)
                 continue
             if any(move.kind is Kind.DYING for move in batch.moves):
                 self._on_dying()
@@ -333,10 +340,14 @@ class QueueDelivery:
         delivered.taken.append((held, batch.epoch, attempts))
 
     @staticmethod
-    def _give_back(batch: Batch) -> None:
-        with batch.held.lock:
-            if batch.held.epoch == batch.epoch and batch.held.queue is not None:
-                batch.held.queue.give_back((o.offset, o.attempt) for o in batch.deliver)
+    def _give_back(batch: Batch, *, unsaid: bool = False) -> None:
+        """No answer has these records; `unsaid`: and its facts are not on their way."""
+        held = batch.held
+        with held.lock:
+            if held.epoch == batch.epoch and held.queue is not None:
+                held.queue.never_left(batch.deliver)
+                if unsaid:
+                    held.owed += _owed_of(batch)
 
 
 def _settle(batch: Batch, once: bool, future: Future[object]) -> None:
@@ -348,13 +359,19 @@ def _settle(batch: Batch, once: bool, future: Future[object]) -> None:
             held.superseded_by = entry.refused.get(held.key, held.superseded_by)
         if held.queue is not None and held.epoch == batch.epoch:
             if future.exception() is not None:
-                held.queue.give_back((one.offset, one.attempt) for one in batch.deliver)
+                held.queue.never_left(batch.deliver)
+                held.owed += _owed_of(batch)
             elif once:
                 _ack_all(held.queue, batch.deliver)
             for move in batch.moves:
                 if move.kind is Kind.DYING and move.offset in held.queue.dying:
                     held.queue.dying[move.offset].written = future.exception() is None
         held.settled.notify_all()
+
+
+def _owed_of(batch: Batch) -> list[Move]:
+    """What the tables must hear all the same: nobody asks for it again, as a consumer does."""
+    return [move for move in batch.moves if move.kind is not Kind.DELIVERED]
 
 
 def _ack_all(queue: QueuePartition, delivered: list[Attempt]) -> None:

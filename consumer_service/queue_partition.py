@@ -25,6 +25,7 @@ from random import Random
 from typing import Final
 
 from consumer_service.attempts import (
+    MOST_MOVES,
     Attempt,
     Move,
     NewRecord,
@@ -146,14 +147,14 @@ class QueuePartition:
         """Up to `most` records that have been seen before: returned, due, or freed by their key."""
         self._time_out(now)
         taken = Taken()
-        while len(taken.deliver) < most:
+        while len(taken.deliver) < most and len(taken.moves) < MOST_MOVES:
             if self._returned:
                 offset = heapq.heappop(self._returned)
                 one = self._open.get(offset)
                 if one is not None and one.standing is Standing.RETURNED:
                     del self._open[offset]
                     self._start(taken, now, member, one)
-            elif (due := self._parked.pop_due(now)) is not None:
+            elif len(self._open) < MAX_OPEN and (due := self._parked.pop_due(now)) is not None:
                 self._start(taken, now, member, attempt_of(due))
             elif (freed := self._keys.pop_freed()) is not None:
                 self._first(taken, now, member, freed)
@@ -251,6 +252,13 @@ class QueuePartition:
             one = self._open.get(offset)
             if one is not None and one.attempt == attempt and one.standing is Standing.IN_FLIGHT:
                 self._return(one)
+
+    def never_left(self, attempts: Iterable[Attempt]) -> None:
+        """Nobody can have seen these deliveries: they do not count, their numbers are free."""
+        for one in attempts:
+            if self.is_newest(one):
+                self._return(one)
+                one.attempt, one.deadline = one.attempt - 1, 0
 
     def member_gone(self, member: str) -> int:
         """A consumer is gone: what it holds goes to others at once. How many records."""

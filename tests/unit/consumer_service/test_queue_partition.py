@@ -383,3 +383,44 @@ def test_an_attempt_keeps_its_number_while_its_commit_is_awaited() -> None:
     assert (slow.attempt, following.attempt) == (1, 2)
     assert not queue.is_newest(slow)
     assert queue.is_newest(following)
+
+
+def test_deliveries_that_nobody_saw_do_not_bring_a_record_to_its_end() -> None:
+    queue = QueuePartition(Policy(max_attempts=2))
+    queue.never_left(queue.take_new(0, "a", 1, news(1)).deliver)
+    for now in range(1, 9):
+        taken = queue.take_again(now, "a", 1)
+        assert [(one.offset, one.attempt) for one in taken.deliver] == [(0, 1)]
+        assert queue.held_by("a") == 1
+        queue.never_left(taken.deliver)
+        queue.never_left(taken.deliver)
+    first = queue.take_again(10, "a", 1).deliver[0]
+    queue.give_back([(0, 1)])
+    second = queue.take_again(11, "b", 1).deliver[0]
+    assert (first.attempt, second.attempt) == (1, 2)
+    queue.never_left([first])
+    assert queue.is_newest(second)
+    queue.never_left([second])
+    refused = queue.begin(0, 1, 12)
+    assert isinstance(refused, Refusal), "the first attempt was over when the second began"
+    assert queue.take_again(13, "b", 1).deliver[0].attempt == 2
+
+
+def test_one_look_changes_no_more_than_one_commit_may_have(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(queue_partition, "MOST_MOVES", 10)
+    queue = QueuePartition(Policy())
+    queue.take_new(1, "a", 1, [NewRecord(n, deliver_at=5, expires_at=7) for n in range(25)])
+    counts = [len(queue.take_again(9, "a", 1).moves) for _ in range(4)]
+    assert counts == [10, 10, 5, 0]
+
+
+def test_due_records_wait_at_the_bound_as_new_ones_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queue_partition, "MAX_OPEN", 10)
+    queue = QueuePartition(Policy(dead_letter_expired=True))
+    queue.take_new(1, "a", 1, [NewRecord(n, deliver_at=5, expires_at=7) for n in range(25)])
+    assert len(queue.take_again(9, "a", 1).moves) == 10
+    assert (len(queue.dying), queue.parked) == (10, 15)
+    queue.finish_dead(queue.dying[0])
+    assert len(queue.take_again(9, "a", 1).moves) == 1

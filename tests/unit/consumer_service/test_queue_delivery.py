@@ -1,0 +1,170 @@
+"""What a poll of a queue group took and could not hand out goes to others, uncounted."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pyarrow as pa
+import pytest
+
+from consumer_service.due_timer import DueTimer
+from consumer_service.held import Held, Holdings
+from consumer_service.journal import Entry
+from consumer_service.member_states import Liveness, MemberState
+from consumer_service.members import Member
+from consumer_service.partition_states import PartitionState
+from consumer_service.queue_batches import QueueDelivered
+from consumer_service.queue_delivery import QueueDelivery
+from consumer_service.queue_partition import QueuePartition
+from consumer_service.retry_policy import Policy
+from consumer_service.waiters import Waiters
+from lakequeue.errors import Overloaded, StorageUnavailable
+from lakequeue.records import Format, Partition, TopicId
+from lakequeue.wire import JoinRequest
+from queue_tables.facts import Fact, Key, Kind
+
+EXPIRED_AT = 1_000
+
+
+def rows(first: int, end: int, expired: int) -> pa.Table:
+    """Records, of which those below `expired` have expired."""
+    offsets = list(range(first, end))
+    times = pa.timestamp("us", "UTC")
+    nothing = pa.array([None] * len(offsets), times)
+    return pa.table(
+        {
+            "topic_id": ["t"] * len(offsets),
+            "topic": ["orders"] * len(offsets),
+            "partition": [0] * len(offsets),
+            "offset": offsets,
+            "key": pa.array([None] * len(offsets), pa.binary()),
+            "value": [b"v"] * len(offsets),
+            "key_format": [int(Format.TEXT)] * len(offsets),
+            "value_format": [int(Format.TEXT)] * len(offsets),
+            "headers": pa.array([None] * len(offsets), pa.list_(pa.string())),
+            "timestamp": pa.array([0] * len(offsets), times),
+            "message_id": [str(n) for n in offsets],
+            "deliver_at": nothing,
+            "expires_at": pa.array([EXPIRED_AT if n < expired else None for n in offsets], times),
+        }
+    )
+
+
+@dataclass
+class Journal:
+    """Commits at once, or fails as it is told."""
+
+    refuses: Exception | None = None
+    fails: Exception | None = None
+    facts: list[Fact] = field(default_factory=list)
+
+    def submit(self, facts: list[Fact]) -> tuple[Entry, Future[object]]:
+        if self.refuses is not None:
+            raise self.refuses
+        future: Future[object] = Future()
+        if self.fails is not None:
+            future.set_exception(self.fails)
+        else:
+            self.facts += facts
+            future.set_result(None)
+        return Entry(facts), future
+
+
+class World:
+    """One partition of four records at one node."""
+
+    def __init__(self, expired: int = 0, max_attempts: int = 2) -> None:
+        self.trusted = True
+        self.fails_to_read = False
+        lease = SimpleNamespace(epoch=1, trusted=lambda: self.trusted)
+        key = Key("g", TopicId("t"), Partition(0))
+        self.held = Held(key, "orders", "n", PartitionState.OWNED, cast("Any", lease), mode="queue")
+        self.held.queue = self.queue = QueuePartition(Policy(max_attempts=max_attempts))
+        self.expired = expired
+        holdings, waiters, self.journal = Holdings(), Waiters(), Journal()
+        holdings.add(self.held)
+        self.member = Member("g", "m", JoinRequest(topics=["orders"]), 6_000, Liveness(6, 60, 0, 0))
+        self.member.state = MemberState.ACTIVE
+        timer = DueTimer(holdings.queues, waiters)
+        tailer = SimpleNamespace(end=lambda _: 4, read=self.read)
+        parts: Any = (tailer, holdings, self.journal, waiters, timer, 1 << 20, lambda: None)
+        self.delivery = QueueDelivery(*parts)
+
+    def read(self, _where: object, offset: int, most: int, _bytes: int) -> pa.Table:
+        if self.fails_to_read:
+            raise StorageUnavailable("away")
+        return rows(offset, min(4, offset + most), self.expired)
+
+    def poll(self) -> QueueDelivered:
+        return self.delivery.poll(self.member, 10, 0, lambda: False)
+
+    def attempts(self) -> list[tuple[int, int]]:
+        return [(r["offset"], r["attempt"]) for r in self.poll().records]
+
+
+FIRST = [(0, 1), (1, 1), (2, 1), (3, 1)]
+
+
+@pytest.mark.parametrize("how", ["refuses", "fails"])
+def test_a_journal_that_fails_uses_no_attempts_up(how: str) -> None:
+    world = World()
+    setattr(world.journal, how, Overloaded("busy"))
+    for _ in range(5):
+        with pytest.raises(Overloaded):
+            world.poll()
+    setattr(world.journal, how, None)
+    assert world.attempts() == FIRST
+    assert not world.queue.dying
+
+
+def test_a_log_that_cannot_be_read_uses_no_attempts_up() -> None:
+    world = World()
+    world.poll().take_back()
+    world.fails_to_read = True
+    for _ in range(5):
+        with pytest.raises(StorageUnavailable):
+            world.poll()
+    world.fails_to_read = False
+    assert world.attempts() == [(n, 2) for n in range(4)]
+
+
+@pytest.mark.parametrize("when", ["before", "during"])
+def test_what_was_taken_while_the_lease_was_in_doubt_goes_out_once_it_is_trusted(
+    when: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World()
+    if when == "before":
+        world.trusted = False
+    else:
+        submit = world.journal.submit
+
+        def commit(facts: list[Fact]) -> tuple[Entry, Future[object]]:
+            world.trusted = False
+            return submit(facts)
+
+        monkeypatch.setattr(world.journal, "submit", commit)
+    assert world.attempts() == []
+    monkeypatch.undo()
+    world.trusted = True
+    assert world.attempts() == FIRST
+
+
+@pytest.mark.parametrize("how", ["refuses", "fails", "trusted"])
+def test_that_records_have_expired_is_said_until_it_stands(how: str) -> None:
+    world = World(expired=2)
+    if how == "trusted":
+        world.trusted = False
+        world.poll()
+        world.trusted = True
+    else:
+        setattr(world.journal, how, Overloaded("busy"))
+        with pytest.raises(Overloaded):
+            world.poll()
+        setattr(world.journal, how, None)
+    assert world.attempts() == [(2, 1), (3, 1)]
+    said = [(f.offset, f.end_offset) for f in world.journal.facts if f.kind is Kind.EXPIRED]
+    assert said == [(0, 2)]
+    assert not world.held.owed
