@@ -9,6 +9,7 @@ for in the topic first. See `docs/protocols/queue-groups.md`.
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -29,6 +30,7 @@ from lakequeue.errors import (
     LakequeueError,
     NotReady,
     OffsetOutOfRange,
+    Rejected,
     UnknownTopic,
     Unreachable,
     from_problem,
@@ -53,12 +55,16 @@ RETRY_S = 1.0
 SLOW_LOOK_S = 5.0
 COMMIT_TIMEOUT_S = 60.0
 ORDER_TIMEOUT_MS = 30_000
+SEND_BYTES = 4 << 20
+"""Of one request: ingest nodes take 16 MiB as they come, and a record may have 1 MiB."""
 WINDOW_MARGIN_MS = 60_000
 """A record that is dying for nearly as long as ids are remembered is looked for, to be safe."""
 _OURS = frozenset(value for name, value in vars(DeadLetterHeader).items() if name.isupper())
 
 
-def dead_letter_of(row: dict[str, Any], group: str, one: Attempt) -> dict[str, Any]:
+def dead_letter_of(
+    row: dict[str, Any], group: str, one: Attempt, generation: int = 0
+) -> dict[str, Any]:
     """The record of the wire for a row of `log` and its last attempt. Pure."""
     said = [
         (DeadLetterHeader.GROUP, group),
@@ -80,8 +86,29 @@ def dead_letter_of(row: dict[str, Any], group: str, one: Attempt) -> dict[str, A
         **key_value_to_json("value", row["value"], row["value_format"] or 0),
         "headers": headers_to_json([*own, *((name, text.encode()) for name, text in said)]),
         "timestamp": row["timestamp"],
-        "message_id": dead_letter_id(group, row["topic_id"], row["partition"], row["offset"]),
+        "message_id": dead_letter_id(
+            group, row["topic_id"], row["partition"], row["offset"], generation
+        ),
     }
+
+
+def requests_of(records: Iterable[dict[str, Any]], most: int) -> Iterator[list[dict[str, Any]]]:
+    """Records for one request each: at most `most` bytes of JSON, but one record at least. Pure."""
+    part: list[dict[str, Any]] = []
+    size = 0
+    for record in records:
+        own = len(orjson.dumps(record)) + 1
+        if part and size + own > most:
+            yield part
+            part, size = [], 0
+        part.append(record)
+        size += own
+    if part:
+        yield part
+
+
+def _id_of(held: Held, one: Attempt) -> str:
+    return dead_letter_id(held.key.group, *held.key[1:], one.offset, held.generation)
 
 
 def _time(micros: int) -> str:
@@ -110,6 +137,8 @@ class DeadLetters:
         self._on_freed = on_freed
         self._wake = threading.Event()
         self._stopping = threading.Event()
+        self._slow: weakref.WeakSet[Held] = weakref.WeakSet()
+        """Where something is refused for good: one record at a time."""
         self._http = httpx2.Client(timeout=ORDER_TIMEOUT_MS / 1_000 + 10)
         self._thread = threading.Thread(target=self._run, name="dead-letters", daemon=True)
         self.failure: str | None = None
@@ -141,13 +170,20 @@ class DeadLetters:
                     while not self._stopping.is_set() and self.step(held):
                         pass
                     self.failure = None
-                except (LakequeueError, httpx2.HTTPError, RuntimeError, TimeoutError) as error:
+                except Exception as error:
+                    # Whatever it is: a thread that ends would strand every dead letter of the node.
                     if self._stopping.is_set():
                         return
                     # The record stays dying, which describe shows, and it is tried again.
                     if self.failure is None:
-                        log.warning("dead_letters.failed", topic=held.topic, error=str(error))
-                    self.failure = str(error)
+                        foreseen = isinstance(error, LakequeueError | httpx2.HTTPError)
+                        log.warning(
+                            "dead_letters.failed",
+                            topic=held.topic,
+                            error=str(error) or repr(error),
+                            exc_info=not foreseen,
+                        )
+                    self.failure = str(error) or repr(error)
                     self._stopping.wait(RETRY_S)
                     self._wake.set()
 
@@ -156,9 +192,24 @@ class DeadLetters:
         with held.lock:
             if held.queue is None or not held.delivers:
                 return False
-            some = list(held.queue.dying.values())[:BATCH]
+            some = list(held.queue.dying.values())[: BATCH if held not in self._slow else 1]
         if not some:
+            self._slow.discard(held)
             return False
+        try:
+            self._bury(held, some)
+        except Rejected:
+            # One of them is refused for good, until somebody acts. It must not hold up the others:
+            # they go one by one, and what was tried goes to the end.
+            self._slow.add(held)
+            first = some[0]
+            with held.lock:
+                if held.queue.dying.pop(first.offset, None) is first:
+                    held.queue.dying[first.offset] = first
+            raise
+        return True
+
+    def _bury(self, held: Held, some: list[Attempt]) -> None:
         self._write(held, Kind.DYING, [one for one in some if not one.written])
         for one in some:
             one.written = True
@@ -174,7 +225,6 @@ class DeadLetters:
         reach(Step.DEAD_SETTLED)
         self._on_freed(held.key.group)
         log.info("dead_letters.sent", group=held.key.group, topic=target, records=len(some))
-        return True
 
     def _write(self, held: Held, kind: Kind, some: list[Attempt]) -> None:
         """Make the facts durable. Raises `NotReady` when the partition is not ours any more."""
@@ -214,14 +264,13 @@ class DeadLetters:
         topic = self._ensure_topic(target, source)
         known = self._already_there(topic, held, some)
         records = [
-            dead_letter_of(row, held.key.group, one)
+            dead_letter_of(row, held.key.group, one, held.generation)
             for one in some
-            if dead_letter_id(held.key.group, *held.key[1:], one.offset) not in known
-            and (row := self._row(held, one)) is not None
+            if _id_of(held, one) not in known and (row := self._row(held, one)) is not None
         ]
-        if records:
-            path = f"/v1/topics/{target}/records?wait=ordered&timeout_ms={ORDER_TIMEOUT_MS}"
-            answer = self._call("POST", path, {"records": records})
+        path = f"/v1/topics/{target}/records?wait=ordered&timeout_ms={ORDER_TIMEOUT_MS}"
+        for part in requests_of(records, SEND_BYTES):
+            answer = self._call("POST", path, {"records": part})
             lost = [r.get("reason") for r in answer["records"] if r.get("offset") is None]
             if lost:
                 raise NotReady(f"{len(lost)} dead letters were not ordered: {lost[0]}")
@@ -251,12 +300,8 @@ class DeadLetters:
     def _already_there(self, topic: Topic, held: Held, some: list[Attempt]) -> set[str]:
         """Ids that stand in the topic, of those that are dying for as long as ids are kept."""
         old = wall_micros() - (topic.dedup_window_ms - WINDOW_MARGIN_MS) * 1_000
-        ids = {
-            dead_letter_id(held.key.group, *held.key[1:], one.offset)
-            for one in some
-            if one.deadline < old
-        }
-        return ids & set(self._ids_in(topic)) if ids else set()
+        ids = {_id_of(held, one) for one in some if one.deadline < old}
+        return {known for known in self._ids_in(topic) if known in ids} if ids else set()
 
     def _ids_in(self, topic: Topic) -> Iterator[str]:
         for number in range(topic.partitions):

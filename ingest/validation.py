@@ -26,6 +26,14 @@ _FIELDS = wire.RECORD_FIELDS
 _MISSING: Any = object()
 _TEXT, _BYTES, _JSON = int(Format.TEXT), int(Format.BYTES), int(Format.JSON)
 
+_FREE_HEADERS = frozenset(
+    value
+    for name, value in vars(wire.DeadLetterHeader).items()
+    if name.isupper() and value != wire.DeadLetterHeader.MORE
+)
+MAX_FREE_BYTES = 512
+"""What a dead letter says of itself does not count: a record of the largest size can die too."""
+
 _HUGE = (b"e+", *(b"e%d" % d for d in range(1, 10)))
 """How orjson writes large floats (of its releases): an integer beyond 64 bits came in as one."""
 
@@ -185,7 +193,11 @@ def _to_json(name: str, given: Any) -> tuple[bytes, int]:
 
 def header_bytes(headers: Headers) -> int:
     """Bytes that headers count for in a record's size."""
-    return sum(len(k.encode()) + (len(v) if v is not None else 0) for k, v in headers)
+    return sum(
+        len(k.encode()) + (len(v) if v is not None else 0)
+        for k, v in headers
+        if k not in _FREE_HEADERS or (v is not None and len(v) > MAX_FREE_BYTES)
+    )
 
 
 def check_partition(partition: Any, count: int, field: str = "partition") -> None:

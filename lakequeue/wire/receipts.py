@@ -65,6 +65,12 @@ class DeadLetterHeader:
     """JSON of headers of the record for which there was no room."""
 
 
-def dead_letter_id(group: str, topic_id: str, partition: int, offset: int) -> str:
-    """Message id of a dead letter: sending it twice stores it once."""
-    return f"dead:{group}:{topic_id}:{partition}:{offset}"
+def dead_letter_id(
+    group: str, topic_id: str, partition: int, offset: int, generation: int = 0
+) -> str:
+    """Message id of a dead letter: sending it twice stores it once.
+
+    A record that a seek, or a new group of the same name, has brought back may die once more.
+    """
+    plain = f"dead:{group}:{topic_id}:{partition}:{offset}"
+    return f"{plain}:{generation}" if generation else plain

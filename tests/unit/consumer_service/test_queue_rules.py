@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from consumer_service.attempts import Attempt
-from consumer_service.dead_letters import dead_letter_of
+from consumer_service.dead_letters import dead_letter_of, requests_of
 from consumer_service.groups import is_of_queue_group
 from consumer_service.queue_acks import explain, wishes_of
 from consumer_service.retry_policy import DEFAULT_MAX_ATTEMPTS, policy_of
@@ -134,6 +134,8 @@ def test_a_dead_letter_is_the_record_and_where_it_died() -> None:
     old = [{"key": "a", "value": b"1"}, {"key": "lakequeue-reason", "value": b"of an older death"}]
     letter = dead_letter_of(a_row(old), "g", one)
     assert letter["message_id"] == "dead:g:t1:3:42"
+    again = dead_letter_of(a_row(old), "g", one, generation=2)
+    assert again["message_id"] == "dead:g:t1:3:42:2", "after a seek it may die once more"
     assert (letter["key"], letter["value_base64"], letter["timestamp"]) == ("k", "/w==", 5)
     said = [(h["key"], h["value"]) for h in letter["headers"]]
     assert said == [
@@ -155,3 +157,10 @@ def test_headers_for_which_there_is_no_room_are_kept_in_one() -> None:
     assert len(letter["headers"]) == MAX_HEADERS
     more = {h["key"]: h["value"] for h in letter["headers"]}["lakequeue-more-headers"]
     assert f'"h{MAX_HEADERS - 1}"' in more
+
+
+def test_dead_letters_are_sent_in_requests_that_ingest_nodes_take() -> None:
+    records = [{"value": "x" * size} for size in (10, 10, 500, 10, 10)]
+    parts = list(requests_of(records, 100))
+    assert parts == [records[:2], records[2:3], records[3:]]
+    assert list(requests_of([], 100)) == []

@@ -158,3 +158,15 @@ def test_an_integer_that_lost_digits_asks_for_an_exact_parse() -> None:
         columns_of([{"value": {"n": 1.2345678901234568e20}}], LIMITS)
     exact = columns_of([{"value": {"n": 123456789012345678901}}], LIMITS, exact=True)
     assert exact.values == [b'{"n":123456789012345678901}']
+
+
+def test_what_a_dead_letter_says_of_itself_does_not_count() -> None:
+    record = {"value": "x" * 100, "headers": {"lakequeue-reason": "max_attempts"}}
+    assert columns_of([record], LIMITS).sizes == [100]
+    for headers in (
+        {"lakequeue-reason": "y" * 513},
+        {"other": "y"},
+        {"lakequeue-more-headers": "y"},
+    ):
+        with pytest.raises(TooLarge):
+            columns_of([record | {"headers": headers}], LIMITS)
