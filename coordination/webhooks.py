@@ -25,7 +25,7 @@ class Webhook:
     group: str
     url: str
     topics: tuple[str, ...]
-    secret: str
+    secret: str = field(repr=False)
     concurrency: int
     timeout_ms: int
     options: Mapping[str, Any] = field(default_factory=dict)

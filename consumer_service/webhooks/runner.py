@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import structlog
 
@@ -56,39 +57,45 @@ class WebhookRunner:
             try:
                 self._deliver()
                 retry_s = FIRST_RETRY_S
-            except LakequeueError as e:
-                log.warning("webhook.failed", group=self.webhook.group, error=str(e))
+            except Exception as e:
+                # Whatever it is: nobody would begin again for a runner that has ended.
+                foreseen = isinstance(e, LakequeueError)
+                log.warning(
+                    "webhook.failed",
+                    group=self.webhook.group,
+                    error=str(e) or repr(e),
+                    exc_info=not foreseen,
+                )
                 self._stopping.wait(retry_s)
                 retry_s = min(retry_s * 2, LAST_RETRY_S)
 
     def _deliver(self) -> None:
         webhook = self.webhook
-        endpoint = Endpoint(
-            target_of(webhook.url),
-            secret_bytes(webhook.secret),
-            webhook.timeout_ms / 1_000,
-            allow_private=self._allow_private,
-        )
-        consumer = Consumer(
-            list(webhook.topics),
-            webhook.group,
-            urls=self._url,
-            mode="queue",
-            max_in_flight=webhook.concurrency,
-            max_poll_records=webhook.concurrency,
-            **webhook.options,
-        )
-        pool = ThreadPoolExecutor(webhook.concurrency, f"webhook-{webhook.group}")
-        try:
+        with ExitStack() as stack:
+            endpoint = Endpoint(
+                target_of(webhook.url),
+                secret_bytes(webhook.secret),
+                webhook.timeout_ms / 1_000,
+                allow_private=self._allow_private,
+            )
+            stack.callback(endpoint.close)
+            consumer = Consumer(
+                list(webhook.topics),
+                webhook.group,
+                urls=self._url,
+                mode="queue",
+                max_in_flight=webhook.concurrency,
+                max_poll_records=webhook.concurrency,
+                **webhook.options,
+            )
+            stack.callback(consumer.close)
+            pool = ThreadPoolExecutor(webhook.concurrency, f"webhook-{webhook.group}")
+            # First of all: answers of what is under way still count.
+            stack.callback(pool.shutdown, wait=True)
             while not self._stopping.is_set():
                 for message in consumer.poll(POLL_S, max_records=webhook.concurrency):
                     self._slots.acquire()
                     pool.submit(self._post, endpoint, message)
-        finally:
-            # In this order: answers of what is under way still count.
-            pool.shutdown(wait=True)
-            consumer.close()
-            endpoint.close()
 
     def _post(self, endpoint: Endpoint, message: Message) -> None:
         try:

@@ -46,9 +46,14 @@ def target_of(url: str) -> Target:
         raise _refused("the URL has a user name or password", "requests are signed instead")
     if parts.fragment:
         raise _refused("the URL has a fragment (#…), which is never sent")
-    return Target(
-        url, parts.scheme, parts.hostname, port or (443 if parts.scheme == "https" else 80)
-    )
+    if not url.isprintable():
+        raise _refused(f"{url!r} has characters that cannot be sent")
+    try:
+        # As it is looked up, and as it stands in headers.
+        host = parts.hostname.encode("idna").decode()
+    except UnicodeError as e:
+        raise _refused(f"{parts.hostname} is no name of a host: {e}") from None
+    return Target(url, parts.scheme, host, port or (443 if parts.scheme == "https" else 80))
 
 
 def addresses_of(target: Target, *, allow_private: bool) -> list[str]:
@@ -63,12 +68,29 @@ def addresses_of(target: Target, *, allow_private: bool) -> list[str]:
     addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
     if not allow_private:
         for address in addresses:
-            if not ipaddress.ip_address(address.partition("%")[0]).is_global:
+            if not is_public(address):
                 raise _refused(
                     f"{target.host} is {address}, which is not a public address",
                     "an operator can allow such: LAKEQUEUE_CONSUMER__WEBHOOK_ALLOW_PRIVATE=true",
                 )
     return addresses
+
+
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_COMPATIBLE = ipaddress.ip_network("::/96")
+
+
+def is_public(address: str) -> bool:
+    """Whether an address is one of the public internet; so must be one that it wraps. Pure."""
+    ip = ipaddress.ip_address(address.partition("%")[0])
+    if not ip.is_global or ip.is_multicast:
+        return False
+    if isinstance(ip, ipaddress.IPv4Address):
+        return True
+    inner = [ip.ipv4_mapped, ip.sixtofour, *(ip.teredo or ())]
+    if ip in _NAT64 or ip in _COMPATIBLE:
+        inner.append(ipaddress.IPv4Address(int(ip) & 0xFFFF_FFFF))
+    return not ip.is_site_local and all(v4.is_global for v4 in inner if v4 is not None)
 
 
 @dataclass(frozen=True, slots=True)

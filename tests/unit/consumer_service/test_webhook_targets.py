@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from consumer_service.webhooks.target import addresses_of, judge, target_of
+from consumer_service.webhooks.target import addresses_of, is_public, judge, target_of
 from lakequeue.errors import InvalidRequest
 
 
@@ -30,12 +30,48 @@ def test_the_looked_up_address_takes_the_place_of_the_name() -> None:
 
 @pytest.mark.parametrize(
     "url",
-    ["ftp://example.com", "/hook", "http://", "http://a:b@c/", "http://a/#x", "http://a:99999/"],
+    [
+        "ftp://example.com",
+        "/hook",
+        "http://",
+        "http://a:b@c/",
+        "http://a/#x",
+        "http://a:99999/",
+        "http://a..b/",
+        "http://" + "a" * 64 + "/",
+        "http://a/\x7f",
+    ],
 )
 def test_a_bad_url_is_refused(url: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         target_of(url)
     assert caught.value.extra["field"] == "url"
+
+
+def test_a_name_in_any_script_becomes_one_that_can_be_sent() -> None:
+    assert target_of("http://b\u00fccher.example/").host_header == "xn--bcher-kva.example"
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "::ffff:127.0.0.1",
+        "::127.0.0.1",
+        "2002:7f00:1::",
+        "64:ff9b::a9fe:a9fe",
+        "fec0::1",
+        "ff02::1",
+        "224.0.0.1",
+        "100.64.0.1",
+        "fe80::1%eth0",
+    ],
+)
+def test_an_address_that_only_looks_public_is_not(address: str) -> None:
+    assert not is_public(address)
+
+
+def test_public_addresses_are() -> None:
+    assert all(map(is_public, ["1.1.1.1", "2606:4700::1111", "64:ff9b::101:101", "2002:101:101::"]))
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "10.1.2.3", "169.254.169.254", "[::1]", "[fd00::1]"])
