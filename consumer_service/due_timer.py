@@ -49,7 +49,8 @@ class DueTimer:
     def _run(self) -> None:
         while not self._stopping.is_set():
             self._sooner.clear()
-            self._next = 0
+            # Until it is known better: what becomes due sooner while we look must be heard.
+            self._next = wall_micros() + int(LONGEST_S * 1e6)
             try:
                 pause_s = self._look()
             except Exception:
