@@ -27,6 +27,7 @@ from lakequeue.errors import (
     AttemptSuperseded,
     CoordinationUnavailable,
     InvalidRequest,
+    LakequeueError,
     NotReady,
     StorageUnavailable,
 )
@@ -137,9 +138,18 @@ class QueueAcks:
                 continue
             key = Key(group, TopicId(receipt.topic_id), Partition(receipt.partition))
             by_key.setdefault(key, []).append(wish)
-        changes = [self._begin(key, some, answer, topics) for key, some in by_key.items()]
-        changes = [change for change in changes if change.future is not None]
-        self._wait(changes)
+        changes: list[_Change] = []
+        try:
+            for key, some in by_key.items():
+                change = self._begin(key, some, answer, topics)
+                if change.future is not None:
+                    changes.append(change)
+            self._wait(changes)
+        except LakequeueError as error:
+            if changes and len(by_key) > 1:
+                # One partition's error says nothing of the others' facts.
+                error.stored = "unknown"
+            raise
         for change in changes:
             self._answer(change, answer, topics)
         if answer.refused:

@@ -1,0 +1,65 @@
+"""What an answer says of several partitions' facts is true of all of them."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from consumer_service.attempts import NewRecord
+from consumer_service.due_timer import DueTimer
+from consumer_service.held import Held, Holdings
+from consumer_service.journal import Entry
+from consumer_service.partition_states import PartitionState
+from consumer_service.queue_acks import QueueAcks
+from consumer_service.queue_partition import QueuePartition
+from consumer_service.retry_policy import Policy
+from consumer_service.waiters import Waiters
+from lakequeue.clock import wall_micros
+from lakequeue.errors import Overloaded
+from lakequeue.records import Partition, TopicId
+from lakequeue.wire import AckRequest, QueueReceipt, group_checksum
+from queue_tables.facts import Fact, Key
+
+
+def partition(number: int) -> Held:
+    lease = cast("Any", SimpleNamespace(epoch=1, trusted=lambda: True))
+    key = Key("g", TopicId("t"), Partition(number))
+    held = Held(key, "orders", "n", PartitionState.OWNED, lease, mode="queue")
+    held.queue = QueuePartition(Policy())
+    held.queue.take_new(wall_micros(), "m", 1, [NewRecord(0)])
+    return held
+
+
+@pytest.mark.parametrize("how", ["refuses", "fails"])
+@pytest.mark.parametrize(("partitions", "stored"), [(1, "no"), (2, "unknown")])
+def test_an_error_of_one_partition_says_nothing_of_anothers(
+    how: str, partitions: int, stored: str
+) -> None:
+    calls = 0
+
+    def submit(facts: list[Fact]) -> tuple[Entry, Future[object]]:
+        nonlocal calls
+        calls += 1
+        future: Future[object] = Future()
+        if calls < partitions:
+            future.set_result(None)
+        elif how == "refuses":
+            raise Overloaded("busy", stored="no")
+        else:
+            future.set_exception(Overloaded("busy", stored="no"))
+        return Entry(facts), future
+
+    holdings, waiters = Holdings(), Waiters()
+    for number in range(partitions):
+        holdings.add(partition(number))
+    timer = DueTimer(holdings.queues, waiters)
+    parts: Any = (SimpleNamespace(submit=submit), holdings, waiters, timer, None, lambda: None)
+    receipts = [
+        str(QueueReceipt("t", number, 0, 0, 1, group_checksum("g"))) for number in range(partitions)
+    ]
+    with pytest.raises(Overloaded) as refused:
+        QueueAcks(*parts).settle("g", AckRequest(acks=receipts), {})
+    assert refused.value.stored == stored
