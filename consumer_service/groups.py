@@ -14,7 +14,7 @@ from consumer_service.held import Held
 from consumer_service.members import Member
 from consumer_service.node import Node
 from consumer_service.partition_states import PartitionState
-from consumer_service.retry_policy import policy_of
+from consumer_service.retry_policy import check_retry, policy_of
 from consumer_service.start import latest_below
 from coordination import leases, membership
 from coordination.controller import read_assignment
@@ -40,7 +40,7 @@ from lakequeue.wire import (
 from queue_tables.facts import GroupState, Key
 from queue_tables.group_state import read_group_state
 from queue_tables.record_states import Stage
-from queue_tables.topics import Topic, check_dead_letters
+from queue_tables.topics import Topic
 
 LEAVE_WAIT_S = 2.0
 
@@ -349,14 +349,4 @@ def check_options(
                 field=name,
             )
         return
-    first_ms, longest_ms = request.backoff_ms, request.backoff_max_ms
-    if first_ms is not None and longest_ms is not None and longest_ms < first_ms:
-        raise InvalidRequest(
-            f"backoff_max_ms {longest_ms} is below backoff_ms {first_ms}",
-            hint="raise backoff_max_ms, or lower backoff_ms",
-            field="backoff_max_ms",
-        )
-    if request.dead_letter_topic is not None:
-        target = checked_name(request.dead_letter_topic, "dead_letter_topic")
-        for topic in topics:
-            check_dead_letters(topic.topic, topic.config | {"dead_letter_topic": target}, others)
+    check_retry(request, topics, others)

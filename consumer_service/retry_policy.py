@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from queue_tables.topics import Topic
+from lakequeue.errors import InvalidRequest
+from lakequeue.records import checked_name
+from lakequeue.wire import GroupOptions
+from queue_tables.topics import Topic, check_dead_letters
 
 DEFAULT_VISIBILITY_MS = 30_000
 DEFAULT_MAX_ATTEMPTS = 16
@@ -60,3 +63,20 @@ def policy_of(options: Mapping[str, Any], topic: Topic | None) -> Policy:
         key_order=options.get("ordering") == "key",
         dead_letter_expired=topic is not None and topic.on_expired == "dead_letter",
     )
+
+
+def check_retry(
+    request: GroupOptions, topics: Sequence[Topic], others: Mapping[str, Topic]
+) -> None:
+    """Raise `InvalidRequest` for options of a queue group that do not go together."""
+    first_ms, longest_ms = request.backoff_ms, request.backoff_max_ms
+    if first_ms is not None and longest_ms is not None and longest_ms < first_ms:
+        raise InvalidRequest(
+            f"backoff_max_ms {longest_ms} is below backoff_ms {first_ms}",
+            hint="raise backoff_max_ms, or lower backoff_ms",
+            field="backoff_max_ms",
+        )
+    if request.dead_letter_topic is not None:
+        target = checked_name(request.dead_letter_topic, "dead_letter_topic")
+        for topic in topics:
+            check_dead_letters(topic.topic, topic.config | {"dead_letter_topic": target}, others)

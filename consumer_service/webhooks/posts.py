@@ -10,6 +10,7 @@ import threading
 
 import structlog
 
+from consumer_service.retry_policy import check_retry
 from consumer_service.webhooks.runner import WebhookRunner
 from consumer_service.webhooks.target import addresses_of, target_of
 from coordination import membership
@@ -58,8 +59,10 @@ class Webhooks:
         addresses_of(target_of(request.url), allow_private=self._allow_private)
         secret = request.secret or self._kept_secret(group) or new_secret()
         secret_bytes(secret)
-        for topic in request.topics:
-            self._topics.get(topic)
+        # A circle of dead-letter topics may go through some that were not looked at since.
+        self._topics.refresh()
+        topics = [self._topics.get(topic) for topic in request.topics]
+        check_retry(request, topics, {topic.topic: topic for topic in self._topics.list()})
         config = GroupConfig("queue", request.given())
         membership.ensure_group(self._session, group, config.mode, config.options)
         webhook = Webhook(

@@ -154,6 +154,12 @@ def test_bad_registrations_are_refused(queue: Queue, node: NodeProcess) -> None:
             admin.set_webhook("bad", "http://1.1.1.1/", [topic.topic], secret="short")
         with pytest.raises(UnknownTopic):
             admin.set_webhook("bad", "http://1.1.1.1/", ["no-such-topic"])
+        for options in (
+            {"backoff_ms": 9, "backoff_max_ms": 1},
+            {"dead_letter_topic": topic.topic},
+        ):
+            with pytest.raises(InvalidRequest):
+                admin.set_webhook("bad", "http://1.1.1.1/", [topic.topic], **options)
         with pytest.raises(GroupMismatch, match="stream group"):
             admin.set_webhook(member.group, "http://1.1.1.1/", [topic.topic])
         answer: Any = httpx2.put(f"{node.url}/v1/groups/bad/webhook", json={"url": public})
