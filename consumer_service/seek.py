@@ -20,6 +20,7 @@ from consumer_service.partition_states import Cause, PartitionState
 from consumer_service.takeover import Takeover, fact_of
 from coordination import leases, membership
 from coordination.leases import Owner
+from coordination.membership import GroupConfig
 from lakequeue.clock import wall_micros
 from lakequeue.errors import (
     CoordinationUnavailable,
@@ -79,6 +80,18 @@ def check_request(request: SeekRequest) -> None:
             )
 
 
+def config_in(states: States) -> GroupConfig:
+    """What the tables say of a group that ZooKeeper has lost, or never had. Pure.
+
+    A seek that makes a group makes a stream group.
+    """
+    made = [state for state in states.values() if state.mode and not state.deleted]
+    if not made:
+        return GroupConfig("stream")
+    newest = max(made, key=lambda state: state.epoch)
+    return GroupConfig(newest.mode, orjson.loads(newest.options or "{}"))
+
+
 class Seeks:
     """Seek and delete; thread-safe."""
 
@@ -111,8 +124,7 @@ class Seeks:
                 to_offset=target_of(request, committed, bounds, by_time),
             )
         if not request.dry_run and moves:
-            mode = self._mode(group, states)
-            membership.ensure_group(node.session, group, mode)
+            mode = self._ensure(group, states)
             topics = {key: topic.topic for key, topic in chosen.items()}
             with self._owned(group, topics, mode) as owned:
                 self._commit(Kind.SEEK, owned, {k: m.to_offset for k, m in moves.items()})
@@ -132,18 +144,16 @@ class Seeks:
             )
         self._refuse_if_active(group)
         if states:
-            mode = self._mode(group, states)
-            membership.ensure_group(node.session, group, mode)
+            mode = self._ensure(group, states)
             with self._owned(group, {k: s.topic for k, s in states.items()}, mode) as owned:
                 self._commit(Kind.GROUP_DELETED, owned, {})
         membership.delete_group(node.session, group)
 
-    def _mode(self, group: str, states: States) -> str:
-        """The group's; a seek that makes a group makes a stream group."""
-        known = membership.group_mode(self._node.session, group)
-        if known is not None:
-            return known
-        return next((s.mode for s in states.values() if s.mode and not s.deleted), "stream")
+    def _ensure(self, group: str, states: States) -> str:
+        """See that ZooKeeper knows the group, as it is; its mode."""
+        kept = membership.group_config(self._node.session, group) or config_in(states)
+        membership.ensure_group(self._node.session, group, kept.mode, kept.options)
+        return kept.mode
 
     def _refuse_if_active(self, group: str) -> None:
         present = membership.members(self._node.session, group)

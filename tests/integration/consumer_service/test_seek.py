@@ -8,6 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from coordination import membership
 from tests.support.consumer_node import Member, NodeProcess, Queue, describe, group_of, offsets
 
 pytestmark = pytest.mark.zookeeper
@@ -119,4 +120,23 @@ def test_a_deleted_group_starts_anew(queue: Queue, node: NodeProcess) -> None:
     assert httpx2.delete(f"{node.url}/v1/groups/{group_of(topic)}", timeout=30).status_code == 204
     assert httpx2.get(f"{node.url}/v1/groups/{group_of(topic)}", timeout=30).status_code == 404
     with Member(node.url, topic) as member:
+        assert offsets(member.poll_until(2)) == [0, 1]
+
+
+def test_a_seek_keeps_a_groups_options_when_zookeeper_has_lost_them(
+    queue: Queue, node: NodeProcess
+) -> None:
+    topic = queue.log.topic()
+    queue.log.append(topic, ["a", "b"])
+    group = group_of(topic)
+    options = {"mode": "queue", "max_attempts": 2, "backoff_ms": 7}
+    with Member(node.url, topic, options=options) as member:
+        member.ack(member.poll_until(2))
+        member.leave()
+    path = membership.group_path(queue.session, group)
+    queue.session.kazoo.delete(path, recursive=True)
+    assert targets(seek(node.url, group, to="earliest")) == [(2, 0)]
+    answer = httpx2.get(f"{node.url}/v1/groups/{group}", timeout=30).json()
+    assert answer["options"] == {"max_attempts": 2, "backoff_ms": 7}
+    with Member(node.url, topic, options=options) as member:
         assert offsets(member.poll_until(2)) == [0, 1]
