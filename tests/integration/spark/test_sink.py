@@ -10,11 +10,18 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StringType, StructField, StructType
 
 import lakequeue.spark
-from lakequeue.records import Offset, Partition
+from lakequeue.errors import TooLarge
+from lakequeue.records import Offset, Partition, Stamp
+from pyspark_lakequeue.sink_options import SinkOptions
+from pyspark_lakequeue.writer import MAX_WRITE_BYTES, Batch, BatchWriter, Written
+from queue_tables.bulk import BulkFile, shard_of
 from queue_tables.log_reader import LogReader
+from queue_tables.parquet import write_data_file
 from queue_tables.root import QueueRoot
+from queue_tables.schemas import INBOX
 from queue_tables.shards import is_sealed
 from queue_tables.topics import Topic, TopicStore
 from tests.support.order_process import Orderer
@@ -191,3 +198,23 @@ def test_a_stream_writes_each_batch_once_also_when_its_last_is_run_again(
     run()
     again = Counter(r["value"] for r in ordered(root, topic, 2))
     assert again == dict.fromkeys(wanted, 2), "without its checkpoint it is another query"
+
+
+def test_a_write_too_large_to_be_ordered_is_refused_before_it_is_committed(
+    root: QueueRoot, topic: Topic
+) -> None:
+    schema = StructType([StructField("value", StringType())])
+    writer = BatchWriter(SinkOptions(root.uri, "orders", None), schema, overwrite=False)
+    batch = Batch("spark-w", "0", 0)
+    large = Written(batch, [_file(root)], held_bytes=MAX_WRITE_BYTES + 1)
+    with pytest.raises(TooLarge, match=f"the limit is {MAX_WRITE_BYTES}"):
+        writer.commit([large])
+    assert root.shards("inbox") == []
+    assert not root.store.exists(f"inbox/spark-w-0/{large.files[0].add.path}")
+
+
+def _file(root: QueueRoot) -> BulkFile:
+    shard = shard_of("spark-w", "0")
+    rows = INBOX.file_arrow.empty_table()
+    add = write_data_file(root.store, f"inbox/{shard}", rows, {"hour": "2026-01-01T00"}, INBOX)
+    return BulkFile(shard, add, Stamp(1), 1, 1)
