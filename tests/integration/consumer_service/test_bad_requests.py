@@ -36,7 +36,7 @@ def test_bad_requests_get_a_problem(queue: Queue, node: NodeProcess) -> None:
 
     assert join(topics=["nope"]) == (404, "unknown_topic")
     assert join(topics=[]) == (422, "invalid_request")
-    assert join(topics=[topic.topic], mode="queue") == (422, "invalid_request")
+    assert join(topics=[topic.topic], mode="batch") == (422, "invalid_request")
     assert join(topics=[topic.topic], frm="latest") == (422, "invalid_request")
     assert problem(client.post("/v1/groups/a b/members", json={"topics": [topic.topic]})) == (
         422,
