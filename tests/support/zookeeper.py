@@ -31,14 +31,22 @@ T = TypeVar("T")
 MakeSession = Callable[..., Session]
 
 
-def wait_for(condition: Callable[[], T], what: str = "", timeout_s: float = DEADLINE_S) -> T:
-    """The first true value of `condition`; fails the test after `timeout_s`."""
+def wait_for(
+    condition: Callable[[], T],
+    what: str = "",
+    timeout_s: float = DEADLINE_S,
+    every_s: float = 0.01,
+) -> T:
+    """The first true value of `condition`; fails the test after `timeout_s`.
+
+    Ask less often (`every_s`) what is dear to answer: else the asking is the load.
+    """
     deadline = boot_seconds() + timeout_s
     pause = threading.Event()
     while not (value := condition()):
         if boot_seconds() > deadline:
             pytest.fail(f"not within {timeout_s:g} s: {what or condition}")
-        pause.wait(0.01)
+        pause.wait(every_s)
     return value
 
 

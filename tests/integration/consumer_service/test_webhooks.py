@@ -38,7 +38,7 @@ def settled(url: str, group: str, end: int) -> None:
         left = [row.get(name) for name in ("in_flight", "parked", "dying")]
         return row.get("committed_offset") == end and not any(left)
 
-    wait_for(done, f"{group} is done up to {end}")
+    wait_for(done, f"{group} is done up to {end}", every_s=0.2)
 
 
 def test_records_are_posted_signed_and_acked(queue: Queue, hooked: NodeProcess) -> None:
