@@ -8,6 +8,7 @@ import os
 import socket
 import sys
 import tempfile
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -111,20 +112,25 @@ def _work_dir(settings: Settings) -> Path:
 
 
 class StateFile:
-    """`<work_dir>/driver-<node>.json`: what this process is doing, and the same on stdout."""
+    """`<work_dir>/driver-<node>.json`: what this process is doing, and the same on stdout.
+
+    Thread-safe: each job of the process tells its own part.
+    """
 
     def __init__(self, work_dir: Path, node: str) -> None:
+        self._lock = threading.Lock()
         self._path = work_dir / f"driver-{node}.json"
         self._now: dict[str, Any] = {}
 
     def say(self, **state: Any) -> None:
         """Add to the state; a changed one is written atomically and printed as one JSON line."""
-        now = self._now | {"pid": os.getpid()} | state
-        if now == self._now:
-            return
-        self._now = now
-        temp = self._path.with_suffix(".tmp")
-        temp.write_text(json.dumps(now))
-        temp.rename(self._path)
-        sys.stdout.write(json.dumps(now) + "\n")
-        sys.stdout.flush()
+        with self._lock:
+            now = self._now | {"pid": os.getpid()} | state
+            if now == self._now:
+                return
+            self._now = now
+            temp = self._path.with_suffix(".tmp")
+            temp.write_text(json.dumps(now))
+            temp.rename(self._path)
+            sys.stdout.write(json.dumps(now) + "\n")
+            sys.stdout.flush()
