@@ -12,6 +12,7 @@ import contextlib
 import json
 import os
 import select
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,6 +40,7 @@ class TermFile:
         self._seen: tuple[int, int] | None = None
         self._term: Term | None = None
         self._fd: int | None = None
+        self._writing = threading.Lock()
 
     # -- the driver's side ------------------------------------------------------------------------
 
@@ -58,8 +60,9 @@ class TermFile:
                 "plan": None if term.plan is None else dict(term.plan),
             }
         temp = self._path.with_suffix(".tmp")
-        temp.write_text(json.dumps(body))
-        temp.rename(self._path)
+        with self._writing:  # the leader's thread, and that of a query that starts again
+            temp.write_text(json.dumps(body))
+            temp.rename(self._path)
 
     def wake(self) -> None:
         """Let a waiting source look now."""
