@@ -120,13 +120,6 @@ class UnknownWebhook(Rejected):
     http_status = 404
 
 
-class SignatureInvalid(Rejected):
-    """A webhook's delivery is not signed by its secret: do not act on it."""
-
-    code = "signature_invalid"
-    http_status = 401
-
-
 class UnknownGroup(Rejected):
     """No such group: it is created by its first member."""
 

@@ -34,7 +34,6 @@ class WebhookRunner:
         self._url = url
         self._allow_private = allow_private
         self._stopping = threading.Event()
-        self._slots = threading.Semaphore(webhook.concurrency)
         name = f"webhook-{webhook.group}"
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
@@ -94,7 +93,6 @@ class WebhookRunner:
             stack.callback(pool.shutdown, wait=True)
             while not self._stopping.is_set():
                 for message in consumer.poll(POLL_S, max_records=webhook.concurrency):
-                    self._slots.acquire()
                     pool.submit(self._post, endpoint, message)
 
     def _post(self, endpoint: Endpoint, message: Message) -> None:
@@ -116,5 +114,3 @@ class WebhookRunner:
         except Exception as e:
             # Not settled: it is delivered again when its time is over.
             log.exception("webhook.failed", group=self.webhook.group, error=str(e))
-        finally:
-            self._slots.release()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, TypedDict
 
@@ -69,7 +70,7 @@ class ConsumerOptions(TypedDict, total=False):
     """Called with one line of text at each join, loss of a node and rejoin."""
 
 
-class ConsumerBase:
+class ConsumerBase(ABC):
     """What both consumers have in common."""
 
     def __init__(self, topics: str | Sequence[str], group: str, options: ConsumerOptions) -> None:
@@ -111,8 +112,9 @@ class ConsumerBase:
             else Consuming(*common)
         )
 
+    @abstractmethod
     def _ring(self) -> None:
-        raise NotImplementedError
+        """Wake whoever waits for a change."""
 
     @property
     def assignment(self) -> dict[tuple[str, int], int | None]:

@@ -7,6 +7,7 @@ import contextlib
 import threading
 import time
 import uuid
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from datetime import datetime
@@ -52,7 +53,7 @@ class ProducerOptions(TypedDict, total=False):
     """Called as (record, error) for each record given up."""
 
 
-class _Base:
+class _Base(ABC):
     """What both producers have in common."""
 
     def __init__(self, urls: str | Sequence[str], options: ProducerOptions) -> None:
@@ -82,8 +83,9 @@ class _Base:
             fence,
         )
 
+    @abstractmethod
     def _ring(self) -> None:
-        raise NotImplementedError
+        """Wake whoever waits for a change."""
 
     @property
     def producer_id(self) -> str:

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from lakequeue.errors import InvalidRequest, SignatureInvalid
-from lakequeue.wire.webhooks import SIGNATURE, new_secret, secret_bytes, sign, verify
+from lakequeue.errors import InvalidRequest
+from lakequeue.wire.webhooks import (
+    SIGNATURE,
+    SignatureInvalid,
+    new_secret,
+    secret_bytes,
+    sign,
+    verify,
+)
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 ID, AT, BODY = "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}'
