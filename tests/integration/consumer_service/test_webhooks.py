@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import httpx2
 import pytest
 
+from coordination.embedded import EmbeddedZooKeeper
 from lakequeue.client.admin import Admin
 from lakequeue.errors import GroupMismatch, InvalidRequest, UnknownTopic, UnknownWebhook
 from lakequeue.wire.webhooks import verify
-from tests.support.consumer_node import Member, NodeProcess, Queue, describe
+from tests.support.consumer_node import Member, NodeProcess, Queue, describe, open_queue
 from tests.support.endpoint import Endpoint, Post, status
 from tests.support.zookeeper import wait_for
 
@@ -24,10 +25,21 @@ FAST = {"backoff_ms": 100, "backoff_max_ms": 200, "max_attempts": 50}
 ALLOW = {"LAKEQUEUE_CONSUMER__WEBHOOK_ALLOW_PRIVATE": "true"}
 
 
-@pytest.fixture
-def hooked(queue: Queue, start_node: Start) -> NodeProcess:
+@pytest.fixture(scope="module")
+def queue(
+    tmp_path_factory: pytest.TempPathFactory, zookeeper: EmbeddedZooKeeper
+) -> Iterator[Queue]:
+    """A queue of this file's own: a node of another file's, which may not post to this machine,
+    would stand for the webhooks too."""
+    yield from open_queue(tmp_path_factory.mktemp("hooks"), zookeeper)
+
+
+@pytest.fixture(scope="module")
+def hooked(queue: Queue) -> Iterator[NodeProcess]:
     """A node that may post to this machine."""
-    return start_node(queue, "hooked", **ALLOW)
+    started = NodeProcess(queue, "hooked", **ALLOW)
+    yield started
+    started.kill()
 
 
 def settled(url: str, group: str, end: int) -> None:
@@ -139,8 +151,9 @@ def test_when_its_node_is_killed_another_posts(own_queue: Queue, start_node: Sta
         assert set(endpoint.offsets()) == {0, 1}
 
 
-def test_bad_registrations_are_refused(queue: Queue, node: NodeProcess) -> None:
-    topic = queue.log.topic()
+def test_bad_registrations_are_refused(own_queue: Queue, start_node: Start) -> None:
+    node = start_node(own_queue)
+    topic = own_queue.log.topic()
     with Member(node.url, topic) as member, Admin(consumer_urls=node.url) as admin:
         public = "http://192.0.2.1/"
         for url, said in (
