@@ -14,13 +14,13 @@ from pydantic import BaseModel, Field
 
 from consumer_service import openapi
 from consumer_service.browse import Browse
-from consumer_service.delivery import Delivered
 from consumer_service.groups import Groups
 from consumer_service.metrics import Metrics
 from consumer_service.node import Node
-from consumer_service.queue_batches import QueueDelivered
+from consumer_service.queues.batches import QueueDelivered
 from consumer_service.seek import Seeks
 from consumer_service.sse import event_stream
+from consumer_service.streams.delivery import Delivered
 from consumer_service.webhooks.posts import Webhooks
 from lakequeue import wire
 from lakequeue.errors import (

@@ -14,8 +14,8 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from consumer_service.attempts import Attempt, NewRecord
-from consumer_service.key_order import key_hash
+from consumer_service.queues.attempts import Attempt, NewRecord
+from consumer_service.queues.key_order import key_hash
 from lakequeue.records import Format
 from lakequeue.wire import QueueReceipt, group_checksum, headers_to_json
 from queue_tables.facts import Key

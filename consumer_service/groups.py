@@ -8,14 +8,14 @@ from typing import Any
 import orjson
 
 from consumer_service import member_states
-from consumer_service.acks import wanted_of
-from consumer_service.delivery import Delivered
-from consumer_service.held import Held
+from consumer_service.holding.held import Held
+from consumer_service.holding.partition_states import PartitionState
 from consumer_service.members import Member
 from consumer_service.node import Node
-from consumer_service.partition_states import PartitionState
-from consumer_service.retry_policy import check_retry, policy_of
+from consumer_service.queues.retry_policy import check_retry, policy_of
 from consumer_service.start import latest_below
+from consumer_service.streams.acks import wanted_of
+from consumer_service.streams.delivery import Delivered
 from coordination import leases, membership
 from coordination.controller import read_assignment
 from coordination.membership import GroupConfig

@@ -22,8 +22,8 @@ from lakequeue.records import TopicId
 from lakequeue.wire import JoinRequest
 
 if TYPE_CHECKING:
-    from consumer_service.delivery import Delivered
-    from consumer_service.queue_batches import QueueDelivered
+    from consumer_service.queues.batches import QueueDelivered
+    from consumer_service.streams.delivery import Delivered
 
 log = structlog.get_logger()
 

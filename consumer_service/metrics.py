@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from consumer_service.holding.partition_states import PartitionState
 from consumer_service.node import Node
-from consumer_service.partition_states import PartitionState
 
 _ACK_S = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 

@@ -9,21 +9,21 @@ from typing import Any
 import orjson
 import structlog
 
-from consumer_service.acks import Acks
-from consumer_service.dead_letters import DeadLetters
-from consumer_service.delivery import Delivery
-from consumer_service.due_timer import DueTimer
-from consumer_service.held import Held, Holdings
-from consumer_service.journal import Journal
-from consumer_service.keeper import Keeper
+from consumer_service.holding.held import Held, Holdings
+from consumer_service.holding.journal import Journal
+from consumer_service.holding.keeper import Keeper
+from consumer_service.holding.takeover import Takeover
 from consumer_service.members import Members
-from consumer_service.queue_acks import QueueAcks
-from consumer_service.queue_delivery import QueueDelivery
-from consumer_service.retry_policy import Policy, policy_of
+from consumer_service.queues.acks import QueueAcks
+from consumer_service.queues.dead_letters import DeadLetters
+from consumer_service.queues.delivery import QueueDelivery
+from consumer_service.queues.due_timer import DueTimer
+from consumer_service.queues.retry_policy import Policy, policy_of
+from consumer_service.queues.waiters import Waiters
 from consumer_service.segments import Segments
+from consumer_service.streams.acks import Acks
+from consumer_service.streams.delivery import Delivery
 from consumer_service.tailer import Tailer
-from consumer_service.takeover import Takeover
-from consumer_service.waiters import Waiters
 from consumer_service.webhooks.posts import Webhooks
 from coordination import leases, registry
 from coordination.bells import Bell

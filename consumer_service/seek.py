@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 import orjson
 
-from consumer_service.held import Held
+from consumer_service.holding.held import Held
+from consumer_service.holding.partition_states import Cause, PartitionState
+from consumer_service.holding.takeover import Takeover, fact_of
 from consumer_service.node import Node
-from consumer_service.partition_states import Cause, PartitionState
-from consumer_service.takeover import Takeover, fact_of
 from coordination import leases, membership
 from coordination.leases import Owner
 from coordination.membership import GroupConfig

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from consumer_service.delivery import Delivered
 from consumer_service.groups import Groups
 from consumer_service.members import Member
 from consumer_service.node import Node
-from consumer_service.queue_batches import QueueDelivered
+from consumer_service.queues.batches import QueueDelivered
+from consumer_service.streams.delivery import Delivered
 from lakequeue.wire import parse_receipt
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import threading
 
 import structlog
 
-from consumer_service.retry_policy import check_retry
+from consumer_service.queues.retry_policy import check_retry
 from consumer_service.webhooks.runner import WebhookRunner
 from consumer_service.webhooks.target import addresses_of, target_of
 from coordination import membership

@@ -37,7 +37,7 @@ def queue(
 @pytest.fixture(scope="module")
 def hooked(queue: Queue) -> Iterator[NodeProcess]:
     """A node that may post to this machine."""
-    started = NodeProcess(queue, "hooked", **ALLOW)
+    started = NodeProcess(queue, "hooked", None, 0, **ALLOW)
     yield started
     started.kill()
 

@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from consumer_service.cursor import Cursor
-from consumer_service.held import Held, Holdings
-from consumer_service.journal import Entry, Journal
-from consumer_service.takeover import fact_of
+from consumer_service.holding.held import Held, Holdings
+from consumer_service.holding.journal import Entry, Journal
+from consumer_service.holding.takeover import fact_of
+from consumer_service.streams.cursor import Cursor
 from lakequeue.clock import wall_micros
 from lakequeue.errors import (
     CoordinationUnavailable,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, Literal, NamedTuple
 
-from consumer_service.parked import Parked
+from consumer_service.queues.parked import Parked
 from queue_tables.facts import Kind
 from queue_tables.record_states import NEVER
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import structlog
 
-from consumer_service.attempts import Move
-from consumer_service.cursor import Cursor
-from consumer_service.partition_states import Cause, PartitionState, advance
-from consumer_service.queue_partition import QueuePartition
+from consumer_service.holding.partition_states import Cause, PartitionState, advance
+from consumer_service.queues.attempts import Move
+from consumer_service.queues.partition import QueuePartition
+from consumer_service.streams.cursor import Cursor
 from coordination.leases import Lease
 from lakequeue.clock import boot_seconds
 from lakequeue.records import Epoch, TopicPartition

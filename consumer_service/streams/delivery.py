@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 
 from consumer_service.encode import records_of
-from consumer_service.held import Held, Holdings
+from consumer_service.holding.held import Held, Holdings
 from consumer_service.members import Member
-from consumer_service.queue_batches import QueueDelivered
+from consumer_service.queues.batches import QueueDelivered
 from consumer_service.segments import prefix_within
 from consumer_service.tailer import Tailer
 from lakequeue.clock import boot_seconds

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 
 import structlog
 
-from consumer_service.held import Held
-from consumer_service.waiters import Waiters
+from consumer_service.holding.held import Held
+from consumer_service.queues.waiters import Waiters
 from lakequeue.clock import wall_micros
 
 log = structlog.get_logger()

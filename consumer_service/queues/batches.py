@@ -9,9 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from consumer_service.attempts import Attempt, Move, Taken
-from consumer_service.held import Held
-from consumer_service.journal import Entry
+from consumer_service.holding.held import Held
+from consumer_service.holding.journal import Entry
+from consumer_service.queues.attempts import Attempt, Move, Taken
 
 
 @dataclass(slots=True)

@@ -7,12 +7,12 @@ from typing import Any, cast
 
 import pytest
 
-from consumer_service.cursor import Cursor
-from consumer_service.delivery import Delivered, Delivery
-from consumer_service.held import Held, Holdings
+from consumer_service.holding.held import Held, Holdings
+from consumer_service.holding.partition_states import PartitionState
 from consumer_service.member_states import Liveness, MemberState
 from consumer_service.members import Member
-from consumer_service.partition_states import PartitionState
+from consumer_service.streams.cursor import Cursor
+from consumer_service.streams.delivery import Delivered, Delivery
 from lakequeue.errors import StorageUnavailable
 from lakequeue.records import Partition, TopicId
 from lakequeue.wire import JoinRequest
@@ -52,7 +52,7 @@ def test_an_error_in_one_partition_gives_back_what_others_gave(
         return SimpleNamespace(nbytes=1), 0, 0
 
     monkeypatch.setattr(made, "_take", take)
-    monkeypatch.setattr("consumer_service.delivery.records_of", lambda *_: [{}] * 5)
+    monkeypatch.setattr("consumer_service.streams.delivery.records_of", lambda *_: [{}] * 5)
     one = member()
     with pytest.raises(StorageUnavailable):
         made.poll(one, 100, 0, lambda: False, 0)

@@ -8,15 +8,15 @@ from typing import Any, cast
 
 import pytest
 
-from consumer_service.attempts import NewRecord
-from consumer_service.due_timer import DueTimer
-from consumer_service.held import Held, Holdings
-from consumer_service.journal import Entry
-from consumer_service.partition_states import PartitionState
-from consumer_service.queue_acks import QueueAcks
-from consumer_service.queue_partition import QueuePartition
-from consumer_service.retry_policy import Policy
-from consumer_service.waiters import Waiters
+from consumer_service.holding.held import Held, Holdings
+from consumer_service.holding.journal import Entry
+from consumer_service.holding.partition_states import PartitionState
+from consumer_service.queues.acks import QueueAcks
+from consumer_service.queues.attempts import NewRecord
+from consumer_service.queues.due_timer import DueTimer
+from consumer_service.queues.partition import QueuePartition
+from consumer_service.queues.retry_policy import Policy
+from consumer_service.queues.waiters import Waiters
 from lakequeue.clock import wall_micros
 from lakequeue.errors import Overloaded
 from lakequeue.records import Partition, TopicId

@@ -6,9 +6,10 @@ import itertools
 
 import pytest
 
-from consumer_service import member_states, partition_states
+from consumer_service import member_states
+from consumer_service.holding import partition_states
+from consumer_service.holding.partition_states import TRANSITIONS, Cause, PartitionState, describe
 from consumer_service.member_states import Liveness, MemberState
-from consumer_service.partition_states import TRANSITIONS, Cause, PartitionState, describe
 
 
 def test_partition_transitions_are_those_of_the_table() -> None:

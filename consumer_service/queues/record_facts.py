@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from consumer_service.attempts import Move
+from consumer_service.queues.attempts import Move
 from lakequeue.records import Offset
 from queue_tables.facts import Fact
 from queue_tables.record_states import NEVER

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from consumer_service.attempts import Attempt
-from consumer_service.dead_letters import dead_letter_of, requests_of
 from consumer_service.groups import is_of_queue_group
-from consumer_service.queue_acks import explain, wishes_of
-from consumer_service.retry_policy import DEFAULT_MAX_ATTEMPTS, policy_of
-from consumer_service.waiters import Waiters
+from consumer_service.queues.acks import explain, wishes_of
+from consumer_service.queues.attempts import Attempt
+from consumer_service.queues.dead_letters import dead_letter_of, requests_of
+from consumer_service.queues.retry_policy import DEFAULT_MAX_ATTEMPTS, policy_of
+from consumer_service.queues.waiters import Waiters
 from lakequeue.errors import InvalidRequest
 from lakequeue.records import Format, TopicId
 from lakequeue.wire import (

@@ -15,13 +15,13 @@ from functools import partial
 from random import Random
 from typing import Literal
 
-from consumer_service.attempts import Attempt, Move, Refusal
-from consumer_service.due_timer import DueTimer
-from consumer_service.held import Held, Holdings
-from consumer_service.journal import Entry, Journal
-from consumer_service.record_facts import record_facts
-from consumer_service.takeover import fact_of
-from consumer_service.waiters import Waiters
+from consumer_service.holding.held import Held, Holdings
+from consumer_service.holding.journal import Entry, Journal
+from consumer_service.holding.takeover import fact_of
+from consumer_service.queues.attempts import Attempt, Move, Refusal
+from consumer_service.queues.due_timer import DueTimer
+from consumer_service.queues.record_facts import record_facts
+from consumer_service.queues.waiters import Waiters
 from lakequeue.clock import wall_micros
 from lakequeue.errors import (
     AttemptSuperseded,

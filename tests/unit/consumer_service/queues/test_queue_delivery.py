@@ -10,17 +10,17 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 
-from consumer_service.due_timer import DueTimer
-from consumer_service.held import Held, Holdings
-from consumer_service.journal import Entry
+from consumer_service.holding.held import Held, Holdings
+from consumer_service.holding.journal import Entry
+from consumer_service.holding.partition_states import PartitionState
 from consumer_service.member_states import Liveness, MemberState
 from consumer_service.members import Member
-from consumer_service.partition_states import PartitionState
-from consumer_service.queue_batches import QueueDelivered
-from consumer_service.queue_delivery import QueueDelivery
-from consumer_service.queue_partition import QueuePartition
-from consumer_service.retry_policy import Policy
-from consumer_service.waiters import Waiters
+from consumer_service.queues.batches import QueueDelivered
+from consumer_service.queues.delivery import QueueDelivery
+from consumer_service.queues.due_timer import DueTimer
+from consumer_service.queues.partition import QueuePartition
+from consumer_service.queues.retry_policy import Policy
+from consumer_service.queues.waiters import Waiters
 from lakequeue.errors import Overloaded, StorageUnavailable
 from lakequeue.records import Format, Partition, TopicId
 from lakequeue.wire import JoinRequest

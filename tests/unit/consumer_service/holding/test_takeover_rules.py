@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from consumer_service.journal import Entry, fences_in, judge
+from consumer_service.holding.journal import Entry, fences_in, judge
+from consumer_service.holding.takeover import consumed_of, outnumbered, plan_fences, position_of
 from consumer_service.start import latest_below
-from consumer_service.takeover import consumed_of, outnumbered, plan_fences, position_of
 from lakequeue.records import Epoch, Offset, Partition, ShardName, TopicId, Version
 from queue_tables.delta_log import Commit, CommitInfo
 from queue_tables.facts import Fact, GroupState, Key, Kind, Word

@@ -15,12 +15,12 @@ from typing import NamedTuple
 
 import structlog
 
-from consumer_service.held import Held, Holdings
-from consumer_service.journal import Journal
+from consumer_service.holding.held import Held, Holdings
+from consumer_service.holding.journal import Journal
+from consumer_service.holding.partition_states import Cause, PartitionState
+from consumer_service.holding.takeover import Start, Takeover
 from consumer_service.member_states import MemberState
 from consumer_service.members import Member, Members
-from consumer_service.partition_states import Cause, PartitionState
-from consumer_service.takeover import Start, Takeover
 from coordination import leases, membership
 from coordination.controller import GroupAssignment, read_assignment
 from coordination.leases import Owner

@@ -19,12 +19,12 @@ import orjson
 import pyarrow as pa
 import structlog
 
-from consumer_service.attempts import Attempt, Move
-from consumer_service.held import Held
-from consumer_service.journal import Journal
-from consumer_service.record_facts import record_facts
+from consumer_service.holding.held import Held
+from consumer_service.holding.journal import Journal
+from consumer_service.holding.takeover import fact_of
+from consumer_service.queues.attempts import Attempt, Move
+from consumer_service.queues.record_facts import record_facts
 from consumer_service.tailer import Tailer
-from consumer_service.takeover import fact_of
 from lakequeue.clock import wall_micros
 from lakequeue.errors import (
     LakequeueError,

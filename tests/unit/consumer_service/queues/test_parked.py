@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumer_service import parked
-from consumer_service.key_order import KeyOrder, Waiting, key_hash
-from consumer_service.parked import HEAP_ROWS, Parked, ParkedRecords
-from consumer_service.retry_policy import Policy, backoff_ms
+from consumer_service.queues import parked
+from consumer_service.queues.key_order import KeyOrder, Waiting, key_hash
+from consumer_service.queues.parked import HEAP_ROWS, Parked, ParkedRecords
+from consumer_service.queues.retry_policy import Policy, backoff_ms
 from queue_tables.record_states import NEVER
 
 

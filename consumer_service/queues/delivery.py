@@ -13,20 +13,20 @@ from functools import partial
 
 import pyarrow as pa
 
-from consumer_service.attempts import MOST_MOVES, Attempt, Move
-from consumer_service.due_timer import DueTimer
 from consumer_service.encode import new_records_of, queue_records_of
-from consumer_service.held import Held, Holdings
-from consumer_service.journal import Journal
+from consumer_service.holding.held import Held, Holdings
+from consumer_service.holding.journal import Journal
+from consumer_service.holding.takeover import fact_of
 from consumer_service.members import Member
-from consumer_service.queue_batches import Batch, QueueDelivered, picked
-from consumer_service.queue_partition import QueuePartition
-from consumer_service.record_facts import record_facts
-from consumer_service.retry_policy import DEFAULT_MAX_IN_FLIGHT
+from consumer_service.queues.attempts import MOST_MOVES, Attempt, Move
+from consumer_service.queues.batches import Batch, QueueDelivered, picked
+from consumer_service.queues.due_timer import DueTimer
+from consumer_service.queues.partition import QueuePartition
+from consumer_service.queues.record_facts import record_facts
+from consumer_service.queues.retry_policy import DEFAULT_MAX_IN_FLIGHT
+from consumer_service.queues.waiters import Waiters
 from consumer_service.segments import prefix_within
 from consumer_service.tailer import Tailer
-from consumer_service.takeover import fact_of
-from consumer_service.waiters import Waiters
 from lakequeue.clock import boot_seconds, wall_micros
 from lakequeue.errors import OffsetOutOfRange, StorageUnavailable
 from lakequeue.steps import Step, reach

@@ -24,7 +24,7 @@ from dataclasses import replace
 from random import Random
 from typing import Final
 
-from consumer_service.attempts import (
+from consumer_service.queues.attempts import (
     MOST_MOVES,
     Attempt,
     Move,
@@ -35,9 +35,9 @@ from consumer_service.attempts import (
     attempt_of,
     move_of,
 )
-from consumer_service.key_order import KeyOrder, Waiting
-from consumer_service.parked import Parked, ParkedRecords
-from consumer_service.retry_policy import Policy, backoff_ms
+from consumer_service.queues.key_order import KeyOrder, Waiting
+from consumer_service.queues.parked import Parked, ParkedRecords
+from consumer_service.queues.retry_policy import Policy, backoff_ms
 from queue_tables.facts import Kind
 from queue_tables.offset_ranges import OffsetSet
 from queue_tables.record_states import NOTHING, RecordStates, Stage

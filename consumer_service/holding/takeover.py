@@ -13,12 +13,12 @@ from dataclasses import dataclass
 
 import structlog
 
-from consumer_service.cursor import Cursor
-from consumer_service.held import Held
-from consumer_service.journal import Journal
-from consumer_service.partition_states import Cause, PartitionState
-from consumer_service.queue_partition import QueuePartition
-from consumer_service.retry_policy import Policy
+from consumer_service.holding.held import Held
+from consumer_service.holding.journal import Journal
+from consumer_service.holding.partition_states import Cause, PartitionState
+from consumer_service.queues.partition import QueuePartition
+from consumer_service.queues.retry_policy import Policy
+from consumer_service.streams.cursor import Cursor
 from coordination.leases import retake
 from lakequeue.clock import wall_micros
 from lakequeue.errors import NotReady, StorageUnavailable

@@ -7,13 +7,13 @@ from typing import Any, cast
 
 import pytest
 
-from consumer_service import dead_letters
-from consumer_service.attempts import Attempt, Standing
-from consumer_service.dead_letters import DeadLetters
-from consumer_service.held import Held
-from consumer_service.partition_states import PartitionState
-from consumer_service.queue_partition import QueuePartition
-from consumer_service.retry_policy import Policy
+from consumer_service.holding.held import Held
+from consumer_service.holding.partition_states import PartitionState
+from consumer_service.queues import dead_letters
+from consumer_service.queues.attempts import Attempt, Standing
+from consumer_service.queues.dead_letters import DeadLetters
+from consumer_service.queues.partition import QueuePartition
+from consumer_service.queues.retry_policy import Policy
 from lakequeue.errors import TooLarge
 from lakequeue.records import Partition, TopicId
 from queue_tables.facts import Key

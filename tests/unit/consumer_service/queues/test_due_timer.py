@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable
 
-from consumer_service.due_timer import LONGEST_S, DueTimer
-from consumer_service.held import Held
-from consumer_service.waiters import Waiters
+from consumer_service.holding.held import Held
+from consumer_service.queues.due_timer import LONGEST_S, DueTimer
+from consumer_service.queues.waiters import Waiters
 from lakequeue.clock import boot_seconds, wall_micros
 
 

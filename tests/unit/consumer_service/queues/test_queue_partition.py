@@ -16,11 +16,11 @@ from hypothesis.stateful import (
     rule,
 )
 
-from consumer_service import queue_partition
-from consumer_service.attempts import Attempt, Move, NewRecord, Refusal, Standing
-from consumer_service.queue_partition import QueuePartition
-from consumer_service.record_facts import record_facts, runs_of
-from consumer_service.retry_policy import Policy
+from consumer_service.queues import partition
+from consumer_service.queues.attempts import Attempt, Move, NewRecord, Refusal, Standing
+from consumer_service.queues.partition import QueuePartition
+from consumer_service.queues.record_facts import record_facts, runs_of
+from consumer_service.queues.retry_policy import Policy
 from lakequeue.records import Epoch, Partition, TopicId
 from queue_tables.facts import Fact, Key, Kind, States, fold
 from queue_tables.record_states import NEVER, NOTHING, RecordStates
@@ -158,7 +158,7 @@ class QueueMachine(RuleBasedStateMachine):
                 assert not self.policy.dead_letter_expired
                 record.state = "settled"
             case Kind.DYING:
-                if move.reason == queue_partition.EXPIRED:
+                if move.reason == partition.EXPIRED:
                     assert expired
                     assert self.policy.dead_letter_expired
                 else:
@@ -299,7 +299,7 @@ def news(count: int, first: int = 0) -> list[NewRecord]:
 def test_past_the_bound_new_records_wait_and_the_reason_is_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(queue_partition, "MAX_OPEN", 10)
+    monkeypatch.setattr(partition, "MAX_OPEN", 10)
     queue = QueuePartition(Policy())
     taken = queue.take_new(1, "a", 100, news(30))
     assert len(taken.deliver) == 10
@@ -314,7 +314,7 @@ def test_past_the_bound_new_records_wait_and_the_reason_is_told(
 
 
 def test_waiting_for_a_key_counts_towards_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queue_partition, "MAX_OPEN", 10)
+    monkeypatch.setattr(partition, "MAX_OPEN", 10)
     queue = QueuePartition(Policy(key_order=True))
     taken = queue.take_new(1, "a", 100, [NewRecord(n, key_hash=7) for n in range(30)])
     assert [one.offset for one in taken.deliver] == [0]
@@ -409,7 +409,7 @@ def test_deliveries_that_nobody_saw_do_not_bring_a_record_to_its_end() -> None:
 def test_one_look_changes_no_more_than_one_commit_may_have(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(queue_partition, "MOST_MOVES", 10)
+    monkeypatch.setattr(partition, "MOST_MOVES", 10)
     queue = QueuePartition(Policy())
     queue.take_new(1, "a", 1, [NewRecord(n, deliver_at=5, expires_at=7) for n in range(25)])
     counts = [len(queue.take_again(9, "a", 1).moves) for _ in range(4)]
@@ -417,7 +417,7 @@ def test_one_look_changes_no_more_than_one_commit_may_have(
 
 
 def test_due_records_wait_at_the_bound_as_new_ones_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queue_partition, "MAX_OPEN", 10)
+    monkeypatch.setattr(partition, "MAX_OPEN", 10)
     queue = QueuePartition(Policy(dead_letter_expired=True))
     queue.take_new(1, "a", 1, [NewRecord(n, deliver_at=5, expires_at=7) for n in range(25)])
     assert len(queue.take_again(9, "a", 1).moves) == 10

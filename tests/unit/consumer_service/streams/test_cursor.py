@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from consumer_service.cursor import Cursor
+from consumer_service.streams.cursor import Cursor
 from lakequeue.errors import InvalidRequest, OffsetOutOfRange, SkippedRecords
 
 
