@@ -26,11 +26,7 @@ _FIELDS = wire.RECORD_FIELDS
 _MISSING: Any = object()
 _TEXT, _BYTES, _JSON = int(Format.TEXT), int(Format.BYTES), int(Format.JSON)
 
-_FREE_HEADERS = frozenset(
-    value
-    for name, value in vars(wire.DeadLetterHeader).items()
-    if name.isupper() and value != wire.DeadLetterHeader.MORE
-)
+_FREE_HEADERS = wire.DEAD_LETTER_HEADERS - {wire.DeadLetterHeader.MORE}
 MAX_FREE_BYTES = 512
 """What a dead letter says of itself does not count: a record of the largest size can die too."""
 

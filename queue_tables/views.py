@@ -10,14 +10,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from lakequeue.wire.dead_letters import (
-    DEAD_ATTEMPTS,
-    DEAD_GROUP,
-    DEAD_OFFSET,
-    DEAD_PARTITION,
-    DEAD_REASON,
-    DEAD_TOPIC,
-)
+from lakequeue.wire import DeadLetterHeader as Dead
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,12 +99,12 @@ FROM (SELECT "group", topic, "partition", {each:"open"} AS record
 
 _DEAD_LETTERS = f"""
 SELECT topic AS dead_letter_topic, "partition", "offset", key, value, key_text, value_text,
-       {{header:{DEAD_TOPIC}}} AS topic,
-       CAST({{header:{DEAD_PARTITION}}} AS INT) AS from_partition,
-       CAST({{header:{DEAD_OFFSET}}} AS BIGINT) AS from_offset,
-       {{header:{DEAD_GROUP}}} AS "group", {{header:{DEAD_REASON}}} AS reason,
-       CAST({{header:{DEAD_ATTEMPTS}}} AS INT) AS attempts, ordered_at
-FROM {{view:records}} WHERE {{header:{DEAD_TOPIC}}} IS NOT NULL"""
+       {{header:{Dead.TOPIC}}} AS topic,
+       CAST({{header:{Dead.PARTITION}}} AS INT) AS from_partition,
+       CAST({{header:{Dead.OFFSET}}} AS BIGINT) AS from_offset,
+       {{header:{Dead.GROUP}}} AS "group", {{header:{Dead.REASON}}} AS reason,
+       CAST({{header:{Dead.ATTEMPTS}}} AS INT) AS attempts, ordered_at
+FROM {{view:records}} WHERE {{header:{Dead.TOPIC}}} IS NOT NULL"""
 
 _RECORD_STATUS = """
 SELECT topic, message_id, producer_id, shard, stamp, "row", 'ordered' AS status, "partition",

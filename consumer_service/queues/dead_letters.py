@@ -38,6 +38,7 @@ from lakequeue.errors import (
 from lakequeue.records import Offset, Partition, TopicPartition
 from lakequeue.steps import Step, reach
 from lakequeue.wire import (
+    DEAD_LETTER_HEADERS,
     MAX_DEDUP_WINDOW_MS,
     MAX_HEADERS,
     DeadLetterHeader,
@@ -59,7 +60,6 @@ SEND_BYTES = 4 << 20
 """Of one request: ingest nodes take 16 MiB as they come, and a record may have 1 MiB."""
 WINDOW_MARGIN_MS = 60_000
 """A record that is dying for nearly as long as ids are remembered is looked for, to be safe."""
-_OURS = frozenset(value for name, value in vars(DeadLetterHeader).items() if name.isupper())
 
 
 def dead_letter_of(
@@ -76,7 +76,9 @@ def dead_letter_of(
         (DeadLetterHeader.FIRST_AT, _time(one.first_at)),
         (DeadLetterHeader.LAST_AT, _time(one.deadline)),
     ]
-    own = [(h["key"], h["value"]) for h in row["headers"] or () if h["key"] not in _OURS]
+    own = [
+        (h["key"], h["value"]) for h in row["headers"] or () if h["key"] not in DEAD_LETTER_HEADERS
+    ]
     room = MAX_HEADERS - len(said) - 1
     if len(own) > room:
         more = orjson.dumps(headers_to_json(own[room:])).decode()

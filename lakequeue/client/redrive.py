@@ -15,6 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import orjson
+
 from lakequeue.client.admin import Admin
 from lakequeue.client.consumer import Consumer
 from lakequeue.client.message import Message
@@ -23,11 +25,11 @@ from lakequeue.client.transform import Transform
 from lakequeue.errors import InvalidRequest, TooLarge, UnknownGroup
 from lakequeue.records import checked_name
 from lakequeue.wire import (
-    DEAD_PARTITION,
-    DEAD_PREFIX,
-    DEAD_TOPIC,
+    DEAD_LETTER_HEADERS,
     DEFAULT_CONSUMER_URL,
     DEFAULT_INGEST_URL,
+    DeadLetterHeader,
+    headers_from_json,
     redrive_id,
 )
 
@@ -39,7 +41,7 @@ class Wanted:
     """Which dead records go back: those that pass all of it. Times are microseconds since 1970."""
 
     headers: Mapping[str, str] | None = None
-    """Each header must be there with this text: `lakequeue.dead.reason`, or one of its own."""
+    """Each header must be there with this text: `lakequeue-reason`, or one of its own."""
     since: int | None = None
     """The record's own time is not before this."""
     until: int | None = None
@@ -70,6 +72,21 @@ class Redriven:
     def looked_at(self) -> int:
         """Dead records seen."""
         return self.redriven + self.kept + self.homeless
+
+
+def own_headers(
+    headers: Sequence[tuple[str, bytes | None]],
+) -> list[tuple[str, bytes | None]]:
+    """The headers that the record had before it died. Pure."""
+    own = [(name, value) for name, value in headers if name not in DEAD_LETTER_HEADERS]
+    more = dict(headers).get(DeadLetterHeader.MORE)
+    if more is None:
+        return own
+    try:
+        return own + headers_from_json(orjson.loads(more))
+    except (orjson.JSONDecodeError, InvalidRequest):
+        # Somebody else's header of that name: the record goes back without it.
+        return own
 
 
 def group_of(topic: str) -> str:
@@ -152,8 +169,7 @@ def _send(tx: Transform, wanted: Wanted, homes: _Homes) -> Redriven:
             seen = replace(seen, homeless=seen.homeless + 1)
         else:
             seen = replace(seen, redriven=seen.redriven + 1)
-            rest = [(n, v) for n, v in headers if not n.startswith(DEAD_PREFIX)]
-            _copy(tx, message, home[0], home[1], rest)
+            _copy(tx, message, home[0], home[1], own_headers(headers))
             continue
         _copy(tx, message, message.topic, message.partition, headers)
     return seen
@@ -187,11 +203,11 @@ class _Homes:
     def of(self, headers: Sequence[tuple[str, bytes | None]]) -> tuple[str, int | None] | None:
         """(topic, partition) that a dead record goes back to; partition None: by its key."""
         said = dict(headers)
-        topic = (said.get(DEAD_TOPIC) or b"").decode(errors="replace")
+        topic = (said.get(DeadLetterHeader.TOPIC) or b"").decode(errors="replace")
         count = self._partitions.get(topic)
         if count is None:
             return None
-        text = (said.get(DEAD_PARTITION) or b"").decode(errors="replace")
+        text = (said.get(DeadLetterHeader.PARTITION) or b"").decode(errors="replace")
         known = text.isascii() and text.isdigit() and int(text) < count
         return topic, int(text) if known else None
 

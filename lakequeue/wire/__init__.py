@@ -12,19 +12,6 @@ member's host name, for people who look for it.
 from __future__ import annotations
 
 from lakequeue.wire.browse import BrowseAnswer, BrowseQuery
-from lakequeue.wire.dead_letters import (
-    DEAD_ATTEMPTS,
-    DEAD_FIRST_AT,
-    DEAD_GROUP,
-    DEAD_LAST_AT,
-    DEAD_OFFSET,
-    DEAD_PARTITION,
-    DEAD_PREFIX,
-    DEAD_REASON,
-    DEAD_TOPIC,
-    DEAD_TOPIC_ID,
-    redrive_id,
-)
 from lakequeue.wire.encoding import (
     from_bytes,
     headers_from_json,
@@ -109,11 +96,13 @@ from lakequeue.wire.produce import (
     derived_message_id,
 )
 from lakequeue.wire.receipts import (
+    DEAD_LETTER_HEADERS,
     DeadLetterHeader,
     QueueReceipt,
     dead_letter_id,
     group_checksum,
     parse_queue_receipt,
+    redrive_id,
 )
 from lakequeue.wire.shapes import (
     AnswerShape,
@@ -142,21 +131,12 @@ __all__ = [
     "CommitPosition",
     "Committed",
     "Consumed",
-    "DEAD_ATTEMPTS",
-    "DEAD_FIRST_AT",
-    "DEAD_GROUP",
-    "DEAD_LAST_AT",
-    "DEAD_OFFSET",
-    "DEAD_PARTITION",
-    "DEAD_PREFIX",
-    "DEAD_REASON",
-    "DEAD_TOPIC",
-    "DEAD_TOPIC_ID",
     "DEFAULT_CONSUMER_URL",
     "DEFAULT_DEDUP_WINDOW_MS",
     "DEFAULT_INGEST_URL",
     "DEFAULT_ORDER_TIMEOUT_MS",
     "DEFAULT_PARTITIONS",
+    "DEAD_LETTER_HEADERS",
     "DeadLetterHeader",
     "ENCODINGS",
     "EpochAnswer",

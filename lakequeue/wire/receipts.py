@@ -65,6 +65,12 @@ class DeadLetterHeader:
     """JSON of headers of the record for which there was no room."""
 
 
+DEAD_LETTER_HEADERS: Final = frozenset(
+    value for name, value in vars(DeadLetterHeader).items() if name.isupper()
+)
+"""All of them; a record that is sent back loses them."""
+
+
 def dead_letter_id(
     group: str, topic_id: str, partition: int, offset: int, generation: int = 0
 ) -> str:
@@ -74,3 +80,8 @@ def dead_letter_id(
     """
     plain = f"dead:{group}:{topic_id}:{partition}:{offset}"
     return f"{plain}:{generation}" if generation else plain
+
+
+def redrive_id(dlq_topic_id: str, partition: int, offset: int) -> str:
+    """Message id of what becomes of one dead record: the same however often it is tried."""
+    return f"redrive:{dlq_topic_id}:{partition}:{offset}"

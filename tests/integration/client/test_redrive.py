@@ -11,7 +11,7 @@ import pytest
 from lakequeue import Admin, Producer, Wanted
 from lakequeue.errors import InvalidRequest, UnknownTopic
 from lakequeue.steps import Step
-from lakequeue.wire import DEAD_PARTITION, DEAD_REASON, DEAD_TOPIC
+from lakequeue.wire import DeadLetterHeader
 from tests.support.order_truth import judge, log_rows
 from tests.support.small_cluster import Cluster
 
@@ -29,9 +29,9 @@ def dead(cluster: Cluster) -> Cluster:
     with Producer(cluster.ingest_url, acks="ordered") as producer:
         for n in range(DEAD):
             headers = {
-                DEAD_TOPIC: "in",
-                DEAD_PARTITION: str(n % 2),
-                DEAD_REASON: "expired" if n % 4 == 0 else "max_attempts",
+                DeadLetterHeader.TOPIC: "in",
+                DeadLetterHeader.PARTITION: str(n % 2),
+                DeadLetterHeader.REASON: "expired" if n % 4 == 0 else "max_attempts",
                 "mine": "kept",
             }
             producer.send(
@@ -53,7 +53,7 @@ def admin(cluster: Cluster) -> Admin:
 @pytest.mark.parametrize("step", STEPS)
 def test_killed_at_a_step_each_dead_record_comes_back_once(dead: Cluster, step: Step) -> None:
     urls = ("--url", dead.ingest_url, "--consumer-url", dead.node.url)
-    only = ("-H", f"{DEAD_REASON}=max_attempts")
+    only = ("-H", f"{DeadLetterHeader.REASON}=max_attempts")
     killed = dead.start("redrive_process", "--crash-at", f"{step}:1", DLQ, *urls, *only)
     assert killed.wait(120) == -signal.SIGKILL
     again = dead.start("redrive_process", "--crash-at", "", DLQ, *urls, *only)
@@ -75,7 +75,9 @@ def test_large_dead_records_go_back_in_as_many_requests_as_it_takes(cluster: Clu
     cluster.ingest.create(DLQ, partitions=2)
     with Producer(cluster.ingest_url, acks="ordered") as producer:
         for n in range(count):
-            producer.send(DLQ, b"%d." % n + bytes(size), partition=0, headers={DEAD_TOPIC: "out"})
+            producer.send(
+                DLQ, b"%d." % n + bytes(size), partition=0, headers={DeadLetterHeader.TOPIC: "out"}
+            )
     with admin(cluster) as client:
         # While it waits, more than one poll comes in.
         assert client.redrive(DLQ, rate=20).redriven == count

@@ -10,7 +10,7 @@ import httpx2
 import pytest
 
 from coordination.embedded import EmbeddedZooKeeper
-from lakequeue import Consumer
+from lakequeue import Admin, Consumer
 from lakequeue.steps import Step
 from queue_tables.topics import Topic, TopicStore
 from tests.support.consumer_node import Member, NodeProcess, Queue, describe, open_queue
@@ -85,6 +85,11 @@ def test_after_its_last_attempt_a_record_is_in_the_dead_letter_topic(
         assert (said["lakequeue-partition"], said["lakequeue-offset"]) == ("0", "0")
         assert (said["lakequeue-attempts"], said["lakequeue-reason"]) == ("2", "max_attempts")
         assert said["lakequeue-first-delivered-at"] < said["lakequeue-dead-at"]
+    with Admin(ingest.ready["url"], node.url) as admin:
+        assert admin.redrive("dying.dlq").redriven == 1
+        wait_for(lambda: admin.browse("dying", 0).end_offset == 2, "it is back")
+        back = admin.record("dying", 0, 1)
+        assert (back.key, back.value, back.headers) == ("k", "bad", [("trace", b"bad")])
 
 
 def test_expired_records_go_there_if_the_topic_says_so(

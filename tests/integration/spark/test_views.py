@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 import lakequeue.duck
 import lakequeue.spark
 from lakequeue.records import Epoch, Offset, Partition, Stamp
-from lakequeue.wire import dead_letters as dead
+from lakequeue.wire import DeadLetterHeader as Dead
 from queue_tables.arrow_tables import dataset
 from queue_tables.fact_rows import to_arrow
 from queue_tables.facts import Fact, Kind, fold
@@ -83,12 +83,12 @@ def queue(root: QueueRoot) -> QueueRoot:
 
 def _dead_headers() -> list[dict[str, Any]]:
     said = {
-        dead.DEAD_TOPIC: "orders",
-        dead.DEAD_PARTITION: "1",
-        dead.DEAD_OFFSET: "1",
-        dead.DEAD_GROUP: "billing",
-        dead.DEAD_ATTEMPTS: "5",
-        dead.DEAD_REASON: "max_attempts",
+        Dead.TOPIC: "orders",
+        Dead.PARTITION: "1",
+        Dead.OFFSET: "1",
+        Dead.GROUP: "billing",
+        Dead.ATTEMPTS: "5",
+        Dead.REASON: "max_attempts",
     }
     return [{"key": key, "value": value.encode()} for key, value in said.items()]
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from lakequeue.client.redrive import Wanted
+from lakequeue.client.redrive import Wanted, own_headers
 
-HEADERS = [("lakequeue.dead.reason", b"expired"), ("a", b"1"), ("a", b"2"), ("n", None)]
+HEADERS = [("lakequeue-reason", b"expired"), ("a", b"1"), ("a", b"2"), ("n", None)]
 
 
 @pytest.mark.parametrize(
     ("wanted", "takes"),
     [
         (Wanted(), True),
-        (Wanted({"lakequeue.dead.reason": "expired"}), True),
+        (Wanted({"lakequeue-reason": "expired"}), True),
         (Wanted({"a": "1"}), True),
-        (Wanted({"a": "2", "lakequeue.dead.reason": "expired"}), True),
+        (Wanted({"a": "2", "lakequeue-reason": "expired"}), True),
         (Wanted({"a": "3"}), False),
         (Wanted({"n": ""}), False),
         (Wanted({"other": "1"}), False),
@@ -28,3 +28,22 @@ HEADERS = [("lakequeue.dead.reason", b"expired"), ("a", b"1"), ("a", b"2"), ("n"
 )
 def test_headers_and_time_choose(wanted: Wanted, takes: bool) -> None:
     assert wanted.takes(HEADERS, 100) is takes
+
+
+@pytest.mark.parametrize(
+    ("more", "back"),
+    [
+        (None, []),
+        (
+            b'[{"key":"b","value":"3"},{"key":"c","value_base64":"/w=="}]',
+            [("b", b"3"), ("c", b"\xff")],
+        ),
+        (b"not json", []),
+        (b"7", []),
+    ],
+)
+def test_a_record_goes_back_with_the_headers_it_had_before_it_died(
+    more: bytes | None, back: list[tuple[str, bytes]]
+) -> None:
+    said = [] if more is None else [("lakequeue-more-headers", more)]
+    assert own_headers([*HEADERS, *said]) == [*HEADERS[1:], *back]
