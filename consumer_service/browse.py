@@ -13,7 +13,8 @@ from lakequeue.errors import InvalidRequest, OffsetOutOfRange
 from lakequeue.partitioner import partition_of
 from lakequeue.records import Partition, TopicPartition
 from lakequeue.wire import BrowseAnswer, BrowseQuery
-from queue_tables.topics import Topic, TopicStore
+from queue_tables.topic_rules import Topic
+from queue_tables.topics import TopicStore
 
 SCAN_ROWS = 50_000
 """Records that one answer looks at, at most."""

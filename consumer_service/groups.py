@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -10,16 +9,17 @@ import orjson
 from consumer_service import member_states
 from consumer_service.holding.held import Held
 from consumer_service.holding.partition_states import PartitionState
+from consumer_service.join_rules import check_options, is_of_queue_group
 from consumer_service.members import Member
 from consumer_service.node import Node
-from consumer_service.queues.retry_policy import check_retry, policy_of
+from consumer_service.queues.retry_policy import policy_of
 from consumer_service.start import latest_below
-from consumer_service.streams.acks import wanted_of
 from consumer_service.streams.delivery import Delivered
+from consumer_service.streams.wanted import wanted_of
 from coordination import leases, membership
 from coordination.controller import read_assignment
 from coordination.membership import GroupConfig
-from lakequeue.errors import InvalidRequest, SentOn, UnknownGroup
+from lakequeue.errors import SentOn, UnknownGroup
 from lakequeue.records import Partition, TopicPartition, checked_name
 from lakequeue.wire import (
     AckAnswer,
@@ -40,7 +40,6 @@ from lakequeue.wire import (
 from queue_tables.facts import GroupState, Key
 from queue_tables.group_state import read_group_state
 from queue_tables.record_states import Stage
-from queue_tables.topics import Topic
 
 LEAVE_WAIT_S = 2.0
 
@@ -325,28 +324,3 @@ def _counts(state: GroupState, held: Held | None) -> dict[str, Any]:
         "dying": int((stages == Stage.DYING).sum()),
         "paused": paused,
     }
-
-
-def is_of_queue_group(request: AckRequest) -> bool:
-    """Whether its receipts are those of a queue group. Pure."""
-    receipts = [*request.acks, *(n.receipt for n in request.nacks)]
-    receipts += [e.receipt for e in request.extend]
-    return any(receipt.startswith("q.") for receipt in receipts)
-
-
-def check_options(
-    request: JoinRequest, topics: Sequence[Topic], others: Mapping[str, Topic]
-) -> None:
-    """Raise `InvalidRequest` for options that do not go together. Pure."""
-    given = request.given()
-    if request.mode == "stream":
-        also = {} if request.max_in_flight is None else {"max_in_flight": request.max_in_flight}
-        if given | also:
-            name = next(iter(given | also))
-            raise InvalidRequest(
-                f"{name} is for queue groups, and a stream group is joined",
-                hint='join with mode "queue", or leave it out',
-                field=name,
-            )
-        return
-    check_retry(request, topics, others)

@@ -35,7 +35,8 @@ from lakequeue.records import TopicId, TopicPartition
 from lakequeue.settings import Settings
 from queue_tables.facts import Key
 from queue_tables.root import QueueRoot
-from queue_tables.topics import TopicStore, default_dead_letters
+from queue_tables.topic_rules import default_dead_letters
+from queue_tables.topics import TopicStore
 
 log = structlog.get_logger()
 

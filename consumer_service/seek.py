@@ -10,7 +10,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import orjson
 
@@ -18,6 +17,7 @@ from consumer_service.holding.held import Held
 from consumer_service.holding.partition_states import Cause, PartitionState
 from consumer_service.holding.takeover import Takeover, fact_of
 from consumer_service.node import Node
+from consumer_service.seek_targets import Bounds, check_request, target_of
 from coordination import leases, membership
 from coordination.leases import Owner
 from coordination.membership import GroupConfig
@@ -33,51 +33,11 @@ from lakequeue.records import Partition, TopicPartition, checked_name
 from lakequeue.wire import SeekAnswer, SeekMove, SeekRequest
 from queue_tables.facts import Key, Kind, States
 from queue_tables.group_state import read_group_state
-from queue_tables.topics import Topic
+from queue_tables.topic_rules import Topic
 
 LEASE_WAIT_S = 3.0
 """How long a member that has just left may take to give its partitions back."""
 COMMIT_TIMEOUT_S = 60.0
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """What exists of a partition."""
-
-    start: int
-    end: int
-
-
-def target_of(
-    request: SeekRequest, committed: int | None, bounds: Bounds, by_time: int | None
-) -> int:
-    """Where a partition moves to, kept within `bounds`. Pure.
-
-    `by_time` is the first offset that is not before `request.time`, None if there is none.
-    """
-    match request.to:
-        case "earliest":
-            wanted = bounds.start
-        case "latest":
-            wanted = bounds.end
-        case "committed":
-            wanted = bounds.start if committed is None else committed
-        case "offset":
-            wanted = request.offset or 0
-        case "time":
-            wanted = bounds.end if by_time is None else by_time
-    return max(bounds.start, min(bounds.end, wanted + request.shift))
-
-
-def check_request(request: SeekRequest) -> None:
-    """Raise `InvalidRequest` when fields do not go together. Pure."""
-    for to, value in (("offset", request.offset), ("time", request.time)):
-        if (request.to == to) != (value is not None):
-            raise InvalidRequest(
-                f'"{to}" goes with "to": "{to}", and with nothing else',
-                hint=f'give both, or choose another "to" and leave "{to}" out',
-                field=to,
-            )
 
 
 def config_in(states: States) -> GroupConfig:

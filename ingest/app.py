@@ -14,16 +14,17 @@ from pydantic import BaseModel, Field
 from werkzeug.exceptions import HTTPException
 
 from ingest import openapi
-from ingest.bodies import media_type, parts_of, query_of, request_of
+from ingest.bodies import media_type, query_of, request_of
 from ingest.decompression import decompress, too_large_body
+from ingest.json_body import parts_of
 from ingest.metrics import Metrics
-from ingest.node import IngestNode, refuse_value_schema
+from ingest.node import IngestNode
 from ingest.producers import begin_epoch
-from ingest.validation import Limits
+from ingest.validation import Limits, refuse_value_schema
 from lakequeue import wire
 from lakequeue.errors import LakequeueError, MalformedBody, UnsupportedMediaType
 from lakequeue.steps import Step, reach
-from queue_tables.topics import Topic
+from queue_tables.topic_rules import Topic
 from serving.answers import answer_errors, json_answer
 
 _PIECE = 256 << 10

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import structlog
 
 from ingest.expectations import Expectations, Ticket
-from ingest.rows import Request, to_table
+from ingest.inbox_table import to_table
+from ingest.rows import Request
 from lakequeue.clock import HybridClock
 from lakequeue.errors import (
     LakequeueError,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
+from ingest.answers import answer_of
 from ingest.appender import Appender, Committed, Submission
 from ingest.budget import Budget
 from ingest.expectations import Expectations, Outcome, Ticket
@@ -21,15 +22,16 @@ from ingest.validation import Limits
 from ingest.verdicts import check_consumed, refuse_if_judged_so
 from lakequeue import wire
 from lakequeue.clock import HybridClock, WallClock, wall_micros
-from lakequeue.errors import ClockSkew, InvalidRequest, OrderTimeout, TooLarge, UnknownTopic
+from lakequeue.errors import ClockSkew, OrderTimeout, TooLarge, UnknownTopic
 from lakequeue.partitioner import StickyRoundRobin
 from lakequeue.records import Stamp, checked_name
 from lakequeue.settings import IngestSettings, Settings
 from queue_tables.group_commit import GroupCommitter
-from queue_tables.marks import LogMarks
+from queue_tables.log_marks import LogMarks
 from queue_tables.root import QueueRoot
 from queue_tables.shards import highest_stamp
-from queue_tables.topics import Topic, TopicStore
+from queue_tables.topic_rules import Topic
+from queue_tables.topics import TopicStore
 
 _TOPICS_FRESH_S = 1.0
 _MAX_SKEW_S = 5.0
@@ -272,42 +274,3 @@ class IngestNode:
         self.committer.drain(timeout_s)
         self._order_tail.close()
         self.presence.close()
-
-
-def answer_of(
-    parts: Sequence[Request], numbers: Sequence[int], stamp: int, outcomes: list[Outcome] | None
-) -> dict[str, Any]:
-    """The body of a produce answer (`wire.ProduceAnswer`), as plain values: it may be long."""
-    if parts[0].bare:
-        return {"records": [], "stamp": stamp}
-    ids = [m for part in parts for m in part.rows.message_ids]
-    if outcomes is None:
-        partitions = [p for part in parts for p in part.rows.partitions]
-        records: list[dict[str, Any]] = [
-            {"partition": p, "message_id": m} for p, m in zip(partitions, ids, strict=True)
-        ]
-    else:
-        records = [_ordered(o, m) for o, m in zip(outcomes, ids, strict=True)]
-    if len(parts) > 1:
-        by_number = dict(zip(numbers, records, strict=True))
-        records = [by_number[number] for number in range(len(records))]
-    return {"records": records, "stamp": stamp}
-
-
-def _ordered(outcome: Outcome, message_id: str | None) -> dict[str, Any]:
-    record: dict[str, Any] = {"partition": outcome.partition, "message_id": message_id}
-    if outcome.reason is not None:
-        return record | {"reason": outcome.reason}
-    record["offset"] = outcome.offset
-    return record | {"duplicate": True} if outcome.duplicate else record
-
-
-def refuse_value_schema(given: Any) -> None:
-    """Raise `InvalidRequest`: a schema that is not checked must not be set."""
-    if given is not None:
-        raise InvalidRequest(
-            "value_schema is not supported by this release",
-            hint="leave it out: values are taken as they are",
-            field="value_schema",
-            stored="no",
-        )

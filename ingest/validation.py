@@ -257,3 +257,14 @@ def _shown(given: Any) -> str:
     """A value as it may stand in a message: short."""
     text = repr(given)
     return text if len(text) <= 100 else text[:97] + "…"
+
+
+def refuse_value_schema(given: Any) -> None:
+    """Raise `InvalidRequest`: a schema that is not checked must not be set."""
+    if given is not None:
+        raise InvalidRequest(
+            "value_schema is not supported by this release",
+            hint="leave it out: values are taken as they are",
+            field="value_schema",
+            stored="no",
+        )

@@ -9,15 +9,15 @@ from ingest.rows import Request
 from ingest.validation import check_partition
 from lakequeue.errors import ConsumedElsewhere, InvalidRequest, ProducerFenced
 from lakequeue.wire import Consumed
-from queue_tables.marks import LogMarks, consumed_mark, offset_mark, producer_mark
-from queue_tables.topics import Topic
+from queue_tables.marks import ReadsMarks, consumed_mark, offset_mark, producer_mark
+from queue_tables.topic_rules import Topic
 
 PRODUCER_FENCED = "producer_fenced"
 CONSUMED_OVERLAP = "consumed_overlap"
 """Reasons in `rejects`."""
 
 
-def check_consumed(said: Consumed, source: Topic, marks: LogMarks) -> None:
+def check_consumed(said: Consumed, source: Topic, marks: ReadsMarks) -> None:
     """Raise `ConsumedElsewhere` or `InvalidRequest` unless the records exist in this very topic.
 
     The mark would move beyond what there is, and the group would skip what comes there later.
@@ -44,7 +44,7 @@ def check_consumed(said: Consumed, source: Topic, marks: LogMarks) -> None:
         )
 
 
-def refuse_if_judged_so(request: Request, outcomes: Sequence[Outcome], marks: LogMarks) -> None:
+def refuse_if_judged_so(request: Request, outcomes: Sequence[Outcome], marks: ReadsMarks) -> None:
     """Raise `ProducerFenced` or `ConsumedElsewhere` if the request was refused for that.
 
     `marks` are read for the numbers in the message only: they may have moved on since.
@@ -67,7 +67,7 @@ def refuse_if_judged_so(request: Request, outcomes: Sequence[Outcome], marks: Lo
         )
 
 
-def fenced(request: Request, marks: LogMarks) -> ProducerFenced:
+def fenced(request: Request, marks: ReadsMarks) -> ProducerFenced:
     """The error of a producer whose epoch is superseded."""
     current = marks.read().get(producer_mark(request.producer_id or ""))
     return ProducerFenced(

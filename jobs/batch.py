@@ -31,7 +31,7 @@ SENT = pa.schema(
 """What a row brings through Spark: no key, value or header. `file` (relative to the root) and
 `topic_id` are null where they are those of the row above: strings are what costs in the JVM.
 `id_hi`, `id_lo`: the hash of the message id, null without one. `request`: null unless atomic.
-`judged`: what is judged of a request as a whole (`jobs.requests.judged_text`), in its first row;
+`judged`: what is judged of a request as a whole (`jobs.judged_rows.judged_text`), in its first row;
 null for nearly all."""
 
 NARROW = pa.schema(

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from jobs.batch import SENT
 from jobs.id_hash import hash_ids
-from jobs.requests import judged_text
+from jobs.judged_rows import judged_text
 from queue_tables.log_writer import SourceFiles
 from queue_tables.parquet import read_data_file
 from queue_tables.schemas import JOURNAL

@@ -18,14 +18,8 @@ import pyarrow.compute as pc
 
 from jobs.batch import Batch, codes_of
 from jobs.id_index import Found, Ids
-from jobs.requests import (
-    Judged,
-    Marks,
-    judge_consumed,
-    judge_epochs,
-    judged_of,
-    move_sequences,
-)
+from jobs.judged_rows import judged_of
+from jobs.requests import Judged, Marks, judge_consumed, judge_epochs, move_sequences
 from lakequeue.records import Offset, Partition, ShardName, Stamp, TopicId, TopicPartition
 
 Index = npt.NDArray[np.intp]

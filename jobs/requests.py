@@ -11,16 +11,13 @@ of all others are never looked at here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import orjson
-import pyarrow as pa
 
-from lakequeue.errors import CorruptTable
 from queue_tables.marks import (
     NO_TOPIC,
     consumed_mark,
@@ -77,48 +74,6 @@ class Marks:
         known = self.get(name)
         if known is None or known < value:
             self.moved[name] = value
-
-
-def judged_text(
-    rows: int,
-    producer: str | None,
-    epoch: int | None,
-    sequence: int | None,
-    consumed: str | None,
-) -> str:
-    """What the first row of such a request carries through Spark."""
-    said: dict[str, Any] = {"rows": rows}
-    if epoch is not None:
-        said |= {"producer": producer, "epoch": epoch}
-        if sequence is not None:
-            said["next_sequence"] = sequence + rows
-    if consumed is not None:
-        said["consumed"] = orjson.Fragment(consumed)
-    return orjson.dumps(said).decode()
-
-
-def judged_of(judged: pa.ChunkedArray, topic_of: Callable[[int], str]) -> list[Judged]:
-    """The requests to judge, in cut order. Raises `CorruptTable` if rows of one are missing."""
-    found: list[Judged] = []
-    end = 0
-    for first in np.flatnonzero(judged.is_valid().to_numpy()):
-        at = int(first)
-        said = orjson.loads(judged[at].as_py())
-        if at < end or at + said["rows"] > len(judged):
-            raise CorruptTable(f"the rows of the request at row {at} are not together")
-        end = at + said["rows"]
-        found.append(
-            Judged(
-                at,
-                said["rows"],
-                topic_of(at),
-                said.get("producer"),
-                said.get("epoch"),
-                said.get("next_sequence"),
-                said.get("consumed"),
-            )
-        )
-    return found
 
 
 def judge_epochs(requests: list[Judged], reasons: Reasons, fenced: int, marks: Marks) -> None:

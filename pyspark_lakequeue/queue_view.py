@@ -28,7 +28,8 @@ from pyspark_lakequeue.vectors import Offsets, Place, names
 from queue_tables.log_index import Span
 from queue_tables.log_reader import LogReader
 from queue_tables.root import QueueRoot
-from queue_tables.topics import Topic, TopicStore
+from queue_tables.topic_rules import Topic
+from queue_tables.topics import TopicStore
 
 
 class QueueView:

@@ -9,13 +9,8 @@ import pyarrow.compute as pc
 
 from lakequeue.records import Epoch, Partition, ShardName, TopicId
 from queue_tables.facts import Fact, GroupState, Kind, States, Word, committed_of, state_of
-from queue_tables.record_rows import (
-    RECORD_KINDS,
-    open_to_arrow,
-    record_news,
-    seen_to_arrow,
-    states_of_columns,
-)
+from queue_tables.record_rows import open_to_arrow, record_news, seen_to_arrow, states_of_columns
+from queue_tables.record_states import RECORD_KINDS
 from queue_tables.schemas import GROUP_OFFSETS, JOURNAL
 
 _FACT_COLUMNS = [f.name for f in JOURNAL.arrow if f.name not in {"hour", "stamp", "row"}]

@@ -25,8 +25,16 @@ from typing import NamedTuple
 
 from lakequeue.clock import Micros
 from lakequeue.records import Epoch, Offset, Partition, ShardName, TopicId
-from queue_tables.record_rows import RECORD_KINDS, SETTLES, STAGE_OF
-from queue_tables.record_states import NEVER, NOTHING, OpenRecord, RecordStates, join_records
+from queue_tables.record_states import (
+    NEVER,
+    NOTHING,
+    RECORD_KINDS,
+    SETTLES,
+    STAGE_OF,
+    OpenRecord,
+    RecordStates,
+    join_records,
+)
 
 QUEUE = "queue"
 """Mode of a group whose records are acked one by one."""

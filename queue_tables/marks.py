@@ -13,13 +13,8 @@ of shards (`inbox/…`) and next offsets (`offset/…`) stand beside them.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
-
-from lakequeue.errors import TailLost
-from queue_tables.root import QueueRoot
-from queue_tables.schemas import LOG
-from queue_tables.table import TableLog
+from typing import Protocol
 
 NO_TOPIC = ""
 """`topic_id` of an inbox row that is no record: it carries the marks of a request without any."""
@@ -51,28 +46,9 @@ def generation_mark(group: str, topic_id: str, partition: int) -> str:
     return f"generation/{group}/{topic_id}/{partition}"
 
 
-class LogMarks:
-    """Reads the marks of one root, keeping its place in `log`. Thread-safe."""
-
-    def __init__(self, root: QueueRoot) -> None:
-        self._lock = threading.Lock()
-        self._table = TableLog(root.store, LOG.name, keep_files=False)
-        self._opened = False
-        self._durable = False
+class ReadsMarks(Protocol):
+    """Where marks are read: `queue_tables.log_marks.LogMarks`."""
 
     def read(self) -> Mapping[str, int]:
-        """Every mark as of now, durable. Raises storage errors."""
-        with self._lock:
-            try:
-                if not self._opened:
-                    raise TailLost("not opened yet")
-                if self._table.refresh():
-                    self._durable = False
-            except TailLost:
-                self._table.open()
-                self._opened, self._durable = True, False
-            if not self._durable:
-                # Whoever acts on a version makes it durable first; if that failed, the next one.
-                self._table.make_durable()
-                self._durable = True
-            return dict(self._table.txns)
+        """Every mark as of now."""
+        ...

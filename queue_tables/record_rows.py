@@ -19,6 +19,8 @@ from queue_tables.record_states import (
     NO_ROWS,
     NOTHING,
     OPEN,
+    SETTLES,
+    STAGE_OF,
     OpenRows,
     RecordStates,
     Stage,
@@ -27,15 +29,6 @@ from queue_tables.record_states import (
 )
 from queue_tables.schemas import OPEN_RECORDS, RANGES
 
-STAGE_OF: Final = {
-    "delivered": Stage.DELIVERED,
-    "parked": Stage.PARKED,
-    "dying": Stage.DYING,
-}
-"""Kinds of facts that say that records are open, and at which stage."""
-SETTLES: Final = frozenset({"acked", "dead", "expired"})
-"""Kinds of facts that settle records."""
-RECORD_KINDS: Final = frozenset(STAGE_OF) | SETTLES
 _WHERE: Final = ("group", "topic", "topic_id", "partition", "generation", "epoch", "mode")
 _TIMES: Final = ("until", "first_at", "expires_at")
 

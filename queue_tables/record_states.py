@@ -37,6 +37,17 @@ class Stage(IntEnum):
     """On its way to the dead-letter topic."""
 
 
+STAGE_OF: Final = {
+    "delivered": Stage.DELIVERED,
+    "parked": Stage.PARKED,
+    "dying": Stage.DYING,
+}
+"""Kinds of facts that say that records are open, and at which stage."""
+SETTLES: Final = frozenset({"acked", "dead", "expired"})
+"""Kinds of facts that settle records."""
+RECORD_KINDS: Final = frozenset(STAGE_OF) | SETTLES
+
+
 OPEN: Final = np.dtype(
     [
         ("offset", "i8"),

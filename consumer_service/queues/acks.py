@@ -13,20 +13,18 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
-from typing import Literal
 
 from consumer_service.holding.held import Held, Holdings
 from consumer_service.holding.journal import Entry, Journal
 from consumer_service.holding.takeover import fact_of
-from consumer_service.queues.attempts import Attempt, Move, Refusal
+from consumer_service.queues.attempts import Attempt, Move
 from consumer_service.queues.due_timer import DueTimer
 from consumer_service.queues.record_facts import record_facts
 from consumer_service.queues.waiters import Waiters
+from consumer_service.queues.wishes import Wish, refused_of, superseded, wishes_of
 from lakequeue.clock import wall_micros
 from lakequeue.errors import (
-    AttemptSuperseded,
     CoordinationUnavailable,
-    InvalidRequest,
     LakequeueError,
     NotReady,
     StorageUnavailable,
@@ -35,61 +33,15 @@ from lakequeue.records import Partition, TopicId
 from lakequeue.steps import Step, reach
 from lakequeue.wire import (
     AckRequest,
-    QueueReceipt,
-    RefusedReceipt,
-    RefusedWhy,
     SettleAnswer,
     Settled,
     group_checksum,
-    parse_queue_receipt,
 )
 from queue_tables.facts import Key, Kind
 
 COMMIT_TIMEOUT_S = 60.0
 NodeOf = Callable[[Key], str | None]
 """Base URL of the node that has a partition; None while nobody has it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Wish:
-    """What a request says about one receipt."""
-
-    text: str
-    receipt: QueueReceipt
-    does: Literal["ack", "nack", "extend"]
-    ms: int | None = None
-    """Delay of a nack (None: by the policy); visibility of an extension."""
-
-
-def wishes_of(request: AckRequest) -> list[Wish]:
-    """Each receipt once, in order. Pure. Raises `InvalidRequest`."""
-    if request.commit:
-        raise InvalidRequest(
-            "commit moves the position of a stream group, and this is a queue group",
-            hint="ack the receipts of the records",
-            field="commit",
-        )
-    wishes: dict[str, Wish] = {}
-    given = [
-        *(Wish(text, parse_queue_receipt(text), "ack") for text in request.acks),
-        *(
-            Wish(n.receipt, parse_queue_receipt(n.receipt), "nack", n.delay_ms)
-            for n in request.nacks
-        ),
-        *(
-            Wish(e.receipt, parse_queue_receipt(e.receipt), "extend", e.visibility_timeout_ms)
-            for e in request.extend
-        ),
-    ]
-    for wish in given:
-        first = wishes.setdefault(wish.text, wish)
-        if first.does != wish.does:
-            raise InvalidRequest(
-                f"receipt {wish.text} is in {first.does}s and in {wish.does}s",
-                hint="one of them",
-                field=f"{wish.does}s",
-            )
-    return list(wishes.values())
 
 
 @dataclass(slots=True)
@@ -134,7 +86,7 @@ class QueueAcks:
         for wish in wishes_of(request):
             receipt = wish.receipt
             if receipt.group != group_checksum(group):
-                answer.refused.append(_refused(wish, topics, "other_group"))
+                answer.refused.append(refused_of(wish, topics, "other_group"))
                 continue
             key = Key(group, TopicId(receipt.topic_id), Partition(receipt.partition))
             by_key.setdefault(key, []).append(wish)
@@ -153,7 +105,7 @@ class QueueAcks:
         for change in changes:
             self._answer(change, answer, topics)
         if answer.refused:
-            raise _superseded(answer)
+            raise superseded(answer)
         return answer
 
     def _begin(
@@ -198,7 +150,7 @@ class QueueAcks:
         if queue is None:
             return
         if receipt.generation != held.generation:
-            answer.refused.append(_refused(wish, topics, "superseded"))
+            answer.refused.append(refused_of(wish, topics, "superseded"))
             return
         one = queue.begin(receipt.offset, receipt.attempt, now)
         if isinstance(one, Attempt):
@@ -219,7 +171,7 @@ class QueueAcks:
                 retry_after_s=0.2,
             )
         else:
-            answer.refused.append(_refused(wish, topics, one.why, one))
+            answer.refused.append(refused_of(wish, topics, one.why, one))
 
     def _elsewhere(
         self, key: Key, wishes: list[Wish], answer: SettleAnswer, topics: Mapping[str, str]
@@ -234,7 +186,7 @@ class QueueAcks:
                 retry_after_s=0.2,
             )
         for wish in wishes:
-            refused = _refused(wish, topics, "elsewhere")
+            refused = refused_of(wish, topics, "elsewhere")
             refused.location = location
             answer.refused.append(refused)
 
@@ -303,53 +255,3 @@ class QueueAcks:
             elif move.kind is Kind.PARKED:
                 settled.due = move.until
             answer.settled.append(settled)
-
-
-def _refused(
-    wish: Wish, topics: Mapping[str, str], why: RefusedWhy, refusal: Refusal | None = None
-) -> RefusedReceipt:
-    receipt = wish.receipt
-    refused = RefusedReceipt(
-        receipt=wish.text,
-        topic=topics.get(receipt.topic_id, ""),
-        partition=receipt.partition,
-        offset=receipt.offset,
-        why=why,
-        attempt=receipt.attempt,
-    )
-    if refusal is not None and refusal.why == "timed_out":
-        refused.deadline = refusal.current
-        refused.current_attempt = receipt.attempt
-    elif refusal is not None:
-        refused.current_attempt = refusal.current
-    return refused
-
-
-def explain(refused: RefusedReceipt) -> str:
-    """One phrase with the numbers. Pure."""
-    what = f"attempt {refused.attempt} at {refused.topic}/{refused.partition}@{refused.offset}"
-    match refused.why:
-        case "timed_out":
-            return f"{what} has timed out: its deadline was {refused.deadline} µs"
-        case "superseded":
-            newest = "a newer one" if refused.current_attempt is None else refused.current_attempt
-            return f"{what} presented, {newest} current"
-        case "settled":
-            return f"{what} presented, and the record is settled or given back already"
-        case "unknown":
-            return f"{what} was never delivered; {refused.current_attempt or 0} is the newest"
-        case "other_group":
-            return f"{what} was delivered to another group"
-        case "elsewhere":
-            return f"{what}: the partition is at {refused.location}"
-
-
-def _superseded(answer: SettleAnswer) -> AttemptSuperseded:
-    first = answer.refused[0]
-    return AttemptSuperseded(
-        explain(first) + (f" (and {len(answer.refused) - 1} more)" if answer.refused[1:] else ""),
-        hint="send what is elsewhere there" if first.why == "elsewhere" else "drop it",
-        stored="no",
-        settled=[one.model_dump() for one in answer.settled],
-        refused=[one.model_dump() for one in answer.refused],
-    )

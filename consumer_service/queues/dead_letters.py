@@ -11,7 +11,6 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from datetime import UTC, datetime
 from typing import Any
 
 import httpx2
@@ -23,6 +22,7 @@ from consumer_service.holding.held import Held
 from consumer_service.holding.journal import Journal
 from consumer_service.holding.takeover import fact_of
 from consumer_service.queues.attempts import Attempt, Move
+from consumer_service.queues.dead_records import dead_letter_of
 from consumer_service.queues.record_facts import record_facts
 from consumer_service.tailer import Tailer
 from lakequeue.clock import wall_micros
@@ -38,16 +38,12 @@ from lakequeue.errors import (
 from lakequeue.records import Offset, Partition, TopicPartition
 from lakequeue.steps import Step, reach
 from lakequeue.wire import (
-    DEAD_LETTER_HEADERS,
     MAX_DEDUP_WINDOW_MS,
-    MAX_HEADERS,
-    DeadLetterHeader,
     dead_letter_id,
-    headers_to_json,
-    key_value_to_json,
 )
 from queue_tables.facts import Kind
-from queue_tables.topics import Topic, TopicStore
+from queue_tables.topic_rules import Topic
+from queue_tables.topics import TopicStore
 
 log = structlog.get_logger()
 
@@ -60,38 +56,6 @@ SEND_BYTES = 4 << 20
 """Of one request: ingest nodes take 16 MiB as they come, and a record may have 1 MiB."""
 WINDOW_MARGIN_MS = 60_000
 """A record that is dying for nearly as long as ids are remembered is looked for, to be safe."""
-
-
-def dead_letter_of(
-    row: dict[str, Any], group: str, one: Attempt, generation: int = 0
-) -> dict[str, Any]:
-    """The record of the wire for a row of `log` and its last attempt. Pure."""
-    said = [
-        (DeadLetterHeader.GROUP, group),
-        (DeadLetterHeader.TOPIC, row["topic"]),
-        (DeadLetterHeader.PARTITION, str(row["partition"])),
-        (DeadLetterHeader.OFFSET, str(row["offset"])),
-        (DeadLetterHeader.ATTEMPTS, str(one.attempt)),
-        (DeadLetterHeader.REASON, one.reason),
-        (DeadLetterHeader.FIRST_AT, _time(one.first_at)),
-        (DeadLetterHeader.LAST_AT, _time(one.deadline)),
-    ]
-    own = [
-        (h["key"], h["value"]) for h in row["headers"] or () if h["key"] not in DEAD_LETTER_HEADERS
-    ]
-    room = MAX_HEADERS - len(said) - 1
-    if len(own) > room:
-        more = orjson.dumps(headers_to_json(own[room:])).decode()
-        own, said = own[:room], [*said, (DeadLetterHeader.MORE, more)]
-    return {
-        **key_value_to_json("key", row["key"], row["key_format"] or 0),
-        **key_value_to_json("value", row["value"], row["value_format"] or 0),
-        "headers": headers_to_json([*own, *((name, text.encode()) for name, text in said)]),
-        "timestamp": row["timestamp"],
-        "message_id": dead_letter_id(
-            group, row["topic_id"], row["partition"], row["offset"], generation
-        ),
-    }
 
 
 def requests_of(records: Iterable[dict[str, Any]], most: int) -> Iterator[list[dict[str, Any]]]:
@@ -111,10 +75,6 @@ def requests_of(records: Iterable[dict[str, Any]], most: int) -> Iterator[list[d
 
 def _id_of(held: Held, one: Attempt) -> str:
     return dead_letter_id(held.key.group, *held.key[1:], one.offset, held.generation)
-
-
-def _time(micros: int) -> str:
-    return "" if micros == 0 else datetime.fromtimestamp(micros / 1e6, UTC).isoformat()
 
 
 class DeadLetters:

@@ -7,11 +7,10 @@ and said so.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -19,62 +18,16 @@ from consumer_service.holding.held import Held, Holdings
 from consumer_service.holding.journal import Entry, Journal
 from consumer_service.holding.takeover import fact_of
 from consumer_service.streams.cursor import Cursor
+from consumer_service.streams.wanted import Wanted, judge, superseded
 from lakequeue.clock import wall_micros
 from lakequeue.errors import (
     CoordinationUnavailable,
-    EpochSuperseded,
-    InvalidRequest,
     StorageUnavailable,
 )
-from lakequeue.records import Partition, TopicId
-from lakequeue.wire import AckAnswer, AckRequest, Committed, RefusedAck, parse_receipt
+from lakequeue.wire import AckAnswer, Committed, RefusedAck
 from queue_tables.facts import Key, Kind
 
 COMMIT_TIMEOUT_S = 60.0
-
-
-@dataclass(slots=True)
-class Wanted:
-    """What a request says about one partition."""
-
-    topic: str
-    epoch: int | None
-    offsets: list[int]
-    position: int | None = None
-
-
-def wanted_of(group: str, request: AckRequest, ids: Mapping[str, str]) -> dict[Key, list[Wanted]]:
-    """Sort receipts and positions by partition and epoch. Pure.
-
-    `ids` maps names of topics to topic ids. Raises `InvalidRequest` for a damaged receipt, an
-    unknown topic, and what only queue groups have.
-    """
-    if request.nacks or request.extend:
-        raise InvalidRequest(
-            "nacks and extend are for queue groups, and this is a stream group",
-            hint="in a stream group, seek or leave without acking to read records again",
-            field="nacks" if request.nacks else "extend",
-        )
-    names = {topic_id: name for name, topic_id in ids.items()}
-    receipts: dict[tuple[Key, int], list[int]] = defaultdict(list)
-    for receipt in request.acks:
-        topic_id, partition, offset, epoch, _ = parse_receipt(receipt)
-        key = Key(group, TopicId(topic_id), Partition(partition))
-        receipts[key, epoch].append(offset)
-    wanted: dict[Key, list[Wanted]] = defaultdict(list)
-    for (key, epoch), offsets in receipts.items():
-        wanted[key].append(Wanted(names.get(key.topic_id, ""), epoch, offsets))
-    for position in request.commit:
-        topic_id = ids.get(position.topic, "")
-        if not topic_id:
-            raise InvalidRequest(
-                f"topic {position.topic!r} is not consumed by this member",
-                hint="commit topics that the member subscribes to",
-                field="commit",
-            )
-        key = Key(group, TopicId(topic_id), Partition(position.partition))
-        wanted[key].append(Wanted(position.topic, position.epoch, [], position.offset))
-    return wanted
 
 
 class Acks:
@@ -131,7 +84,7 @@ class Acks:
         self._check_trust(mine)
         answer = AckAnswer(committed=committed, refused=refused)
         if refused:
-            raise _superseded(answer)
+            raise superseded(answer)
         return answer
 
     def _submit(
@@ -150,7 +103,7 @@ class Acks:
             mine = {key: held for key, held in mine.items() if held.accepts_acks}
             cursors = {key: _copy(held.cursor) for key, held in mine.items()}
             positions = {
-                key: _judge(cursors[key], wanted[key], ends.get(key, 0), through=through)
+                key: judge(cursors[key], wanted[key], ends.get(key, 0), through=through)
                 for key in mine
             }
             at = wall_micros()
@@ -212,38 +165,12 @@ def _copy(cursor: Cursor) -> Cursor:
     return replace(cursor, gaps=dict(cursor.gaps))
 
 
-def _judge(cursor: Cursor, parts: list[Wanted], end: int, *, through: bool) -> int:
-    position = cursor.accepted
-    for part in parts:
-        if part.offsets:
-            position = cursor.ack(part.offsets, through=through)
-        if part.position is not None:
-            position = cursor.commit_to(part.position, end)
-    return position
-
-
 def _refusal(key: Key, held: Held | None, wanted: Wanted) -> RefusedAck:
     return RefusedAck(
         topic=held.topic if held is not None else wanted.topic,
         partition=key.partition,
         epoch=wanted.epoch or 0,
         current_epoch=held.epoch or None if held is not None else None,
-    )
-
-
-def _superseded(answer: AckAnswer) -> EpochSuperseded:
-    first = answer.refused[0]
-    current = "another" if first.current_epoch is None else str(first.current_epoch)
-    where = f"partition {first.partition} of {first.topic or 'its topic'}"
-    return EpochSuperseded(
-        # A position without an epoch is one that goes by who owns the partition.
-        f"{where}: epoch {first.epoch} presented, {current} current"
-        if first.epoch
-        else f"{where} is not this member's now",
-        hint="drop what was delivered from it; its new owner gets it again",
-        stored="no",
-        committed=[c.model_dump() for c in answer.committed],
-        refused=[r.model_dump() for r in answer.refused],
     )
 
 

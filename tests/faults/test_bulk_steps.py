@@ -17,7 +17,8 @@ from queue_tables.bulk import commit_bulk
 from queue_tables.log_reader import LogReader
 from queue_tables.root import QueueRoot
 from queue_tables.shards import is_sealed, seal_shard
-from queue_tables.topics import Topic, TopicStore
+from queue_tables.topic_rules import Topic
+from queue_tables.topics import TopicStore
 from tests.support.bulk_process import WRITER, run_batch, values_of, write_files
 from tests.support.order_process import Orderer
 

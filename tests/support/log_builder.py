@@ -17,7 +17,8 @@ from queue_tables.parquet import write_data_file
 from queue_tables.root import QueueRoot
 from queue_tables.schemas import LOG
 from queue_tables.table import TableLog
-from queue_tables.topics import Topic, TopicStore
+from queue_tables.topic_rules import Topic
+from queue_tables.topics import TopicStore
 from tests.support.rows import rows_of
 
 

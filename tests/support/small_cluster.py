@@ -13,7 +13,8 @@ import pytest
 
 from coordination.bells import Bell
 from lakequeue import Admin, Producer
-from queue_tables.marks import LogMarks, consumed_mark
+from queue_tables.log_marks import LogMarks
+from queue_tables.marks import consumed_mark
 from tests.support.consumer_node import NodeProcess, Queue
 from tests.support.ingest_service import IngestService
 from tests.support.order_thread import ordering

@@ -12,7 +12,8 @@ import pytest
 from coordination.embedded import EmbeddedZooKeeper
 from lakequeue import Admin, Consumer
 from lakequeue.steps import Step
-from queue_tables.topics import Topic, TopicStore
+from queue_tables.topic_rules import Topic
+from queue_tables.topics import TopicStore
 from tests.support.consumer_node import Member, NodeProcess, Queue, describe, open_queue
 from tests.support.ingest_service import IngestService
 from tests.support.order_thread import ordering

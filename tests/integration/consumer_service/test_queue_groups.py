@@ -10,7 +10,8 @@ import httpx2
 import pytest
 
 from lakequeue.clock import wall_micros
-from queue_tables.topics import Topic, TopicStore
+from queue_tables.topic_rules import Topic
+from queue_tables.topics import TopicStore
 from tests.support.consumer_node import (
     Member,
     NodeProcess,

@@ -18,7 +18,8 @@ from lakequeue.errors import (
     UnknownTopic,
 )
 from queue_tables.root import QueueRoot
-from queue_tables.topics import Topic, TopicStore
+from queue_tables.topic_rules import Topic
+from queue_tables.topics import TopicStore
 from tests.support.faulty_store import FaultyStore
 
 

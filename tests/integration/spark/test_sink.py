@@ -23,7 +23,8 @@ from queue_tables.parquet import write_data_file
 from queue_tables.root import QueueRoot
 from queue_tables.schemas import INBOX
 from queue_tables.shards import is_sealed
-from queue_tables.topics import Topic, TopicStore
+from queue_tables.topic_rules import Topic
+from queue_tables.topics import TopicStore
 from tests.support.order_process import Orderer
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ingest.bodies import Parts, media_type, parts_of, query_of, request_of
+from ingest.bodies import media_type, query_of, request_of
+from ingest.json_body import Parts, parts_of
 from ingest.rows import Request
 from ingest.validation import Limits
 from lakequeue import wire

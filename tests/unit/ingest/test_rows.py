@@ -5,7 +5,8 @@ from __future__ import annotations
 import orjson
 import pyarrow as pa
 
-from ingest.rows import SUBMITTED, Request, Rows, no_record, to_table
+from ingest.inbox_table import SUBMITTED, to_table
+from ingest.rows import Request, Rows, no_record
 from lakequeue.wire import Consumed
 from queue_tables.marks import NO_TOPIC
 

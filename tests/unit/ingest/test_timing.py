@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from ingest.bodies import request_of
-from ingest.rows import to_table
+from ingest.inbox_table import to_table
 from ingest.timing import Due, Timing, due_of
 from ingest.validation import Limits
 from lakequeue import wire

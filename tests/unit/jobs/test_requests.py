@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from jobs.batch import Batch
+from jobs.judged_rows import judged_of, judged_text
 from jobs.ordering import (
     CONSUMED_OVERLAP,
     NO_RECORD,
@@ -19,7 +20,6 @@ from jobs.ordering import (
     TOPIC_GONE,
     order,
 )
-from jobs.requests import judged_of, judged_text
 from lakequeue.errors import CorruptTable
 from lakequeue.records import Offset, TopicPartition
 from queue_tables.marks import (

@@ -8,7 +8,8 @@ import pytest
 
 from lakequeue.errors import StorageUnavailable
 from queue_tables.delta_log import Txn
-from queue_tables.marks import LogMarks, offset_mark, producer_mark
+from queue_tables.log_marks import LogMarks
+from queue_tables.marks import offset_mark, producer_mark
 from queue_tables.root import QueueRoot
 from queue_tables.schemas import LOG
 from queue_tables.store import LocalStore

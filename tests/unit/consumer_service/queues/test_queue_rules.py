@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from consumer_service.groups import is_of_queue_group
-from consumer_service.queues.acks import explain, wishes_of
+from consumer_service.join_rules import is_of_queue_group
 from consumer_service.queues.attempts import Attempt
-from consumer_service.queues.dead_letters import dead_letter_of, requests_of
+from consumer_service.queues.dead_letters import requests_of
+from consumer_service.queues.dead_records import dead_letter_of
 from consumer_service.queues.retry_policy import DEFAULT_MAX_ATTEMPTS, policy_of
 from consumer_service.queues.waiters import Waiters
+from consumer_service.queues.wishes import explain, wishes_of
 from lakequeue.errors import InvalidRequest
 from lakequeue.records import Format, TopicId
 from lakequeue.wire import (
@@ -23,7 +24,7 @@ from lakequeue.wire import (
     group_checksum,
     parse_queue_receipt,
 )
-from queue_tables.topics import Topic
+from queue_tables.topic_rules import Topic
 
 RECEIPT = QueueReceipt("t1", 3, 42, 0, 2, group_checksum("g"))
 

@@ -1,0 +1,146 @@
+"""What may be said of a topic, and what a topic is. Pure: the table is in `queue_tables.topics`."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from lakequeue.errors import InvalidRequest
+from lakequeue.records import TopicId, checked_name
+from lakequeue.wire import TopicChanges, TopicConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic as it is now. Times are milliseconds, sizes bytes, `None` means no limit."""
+
+    topic: str
+    topic_id: TopicId
+    version: int
+    partitions: int
+    partitioner: str
+    retention_ms: int | None
+    ttl_ms: int | None
+    dedup_window_ms: int
+    max_record_bytes: int | None
+    value_schema: str | None
+    on_expired: str
+    dead_letter_topic: str | None
+    max_attempts: int | None
+    backoff_ms: int | None
+    backoff_max_ms: int | None
+    backoff_jitter_percent: int | None
+
+    @property
+    def dead_letters(self) -> str:
+        """Name of the topic that its dead records go to; it may not exist yet."""
+        return self.dead_letter_topic or default_dead_letters(self.topic)
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """What was chosen by whoever created or altered it."""
+        fields = asdict(self)
+        return {name: fields[name] for name in TopicConfig.model_fields}
+
+
+def checked_config(topic: str, config: Mapping[str, Any]) -> dict[str, Any]:
+    """The full configuration of a new topic; raise `InvalidRequest` naming the field."""
+    full = _checked(topic, TopicConfig, config).model_dump()
+    _check_together(topic, full)
+    return full
+
+
+def checked_change(topic: Topic, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The full configuration after `changes`; raise `InvalidRequest` naming the field."""
+    _checked(topic.topic, TopicChanges, changes)
+    full = _checked(topic.topic, TopicConfig, topic.config | dict(changes)).model_dump()
+    if full["partitions"] < topic.partitions:
+        raise InvalidRequest(
+            f"topic {topic.topic!r} has {topic.partitions} partitions, not {full['partitions']} "
+            "or fewer: partitions only grow",
+            hint="create another topic and copy the records",
+            field="partitions",
+        )
+    _check_together(topic.topic, full)
+    return full
+
+
+def default_dead_letters(topic: str) -> str:
+    """The dead-letter topic of a topic that names none."""
+    return f"{topic}.dlq"
+
+
+def check_dead_letters(topic: str, full: Mapping[str, Any], others: Mapping[str, Topic]) -> None:
+    """Raise `InvalidRequest` if dead records of `topic` (settings `full`) could come back to it.
+
+    `others` are the topics that exist. A record that dies again and again would go round for ever.
+    """
+    path = [topic, full["dead_letter_topic"] or default_dead_letters(topic)]
+    while path[-1] not in path[:-1]:
+        following = others.get(path[-1])
+        if following is None:
+            return
+        path.append(following.dead_letters)
+    if path[-1] == topic:
+        raise InvalidRequest(
+            f"topic {topic!r}: dead letters would go in a circle: {' → '.join(path)}",
+            hint="name another dead_letter_topic",
+            field="dead_letter_topic",
+        )
+
+
+def _checked(topic: str, model: type[BaseModel], config: Mapping[str, Any]) -> BaseModel:
+    for name in config:
+        if name not in model.model_fields:
+            near = difflib.get_close_matches(name, model.model_fields, n=1)
+            also = f"did you mean {near[0]!r}?" if near else ""
+            known = f"a topic has {', '.join(model.model_fields)}"
+            raise InvalidRequest(
+                f"topic {topic!r}: {name!r} is no setting that can be given here",
+                hint=f"{also} {known}".strip(),
+                field=name,
+            )
+    try:
+        return model.model_validate(dict(config), strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"])
+        raise InvalidRequest(
+            f"topic {topic!r}: {field} = {first['input']!r}: {first['msg']}",
+            hint=f"give another {field}",
+            field=field,
+        ) from error
+
+
+def _check_together(topic: str, full: Mapping[str, Any]) -> None:
+    retention_ms, window_ms = full["retention_ms"], full["dedup_window_ms"]
+    if retention_ms is not None and retention_ms < window_ms:
+        # The index of ids is rebuilt from the log: what it remembers must still be there.
+        raise InvalidRequest(
+            f"topic {topic!r}: retention_ms {retention_ms} is below dedup_window_ms {window_ms}",
+            hint="raise retention_ms, or lower dedup_window_ms",
+            field="retention_ms",
+        )
+    pause_ms, longest_ms = full["backoff_ms"], full["backoff_max_ms"]
+    if pause_ms is not None and longest_ms is not None and longest_ms < pause_ms:
+        raise InvalidRequest(
+            f"topic {topic!r}: backoff_max_ms {longest_ms} is below backoff_ms {pause_ms}",
+            hint="raise backoff_max_ms, or lower backoff_ms",
+            field="backoff_max_ms",
+        )
+    if full["dead_letter_topic"] is not None:
+        checked_name(full["dead_letter_topic"], "dead_letter_topic")
+    if full["value_schema"] is not None:
+        try:
+            json.loads(full["value_schema"])
+        except ValueError as error:
+            raise InvalidRequest(
+                f"topic {topic!r}: value_schema is no JSON: {error}",
+                hint="give a JSON Schema as text",
+                field="value_schema",
+            ) from error
