@@ -18,7 +18,7 @@ from consumer_service.streams.delivery import Delivered
 from consumer_service.streams.wanted import wanted_of
 from coordination import leases, membership
 from coordination.controller import read_assignment
-from coordination.membership import GroupConfig
+from coordination.group_config import GroupConfig, check_config
 from lakequeue.errors import SentOn, UnknownGroup
 from lakequeue.records import Partition, TopicPartition, checked_name
 from lakequeue.wire import (
@@ -108,7 +108,7 @@ class Groups:
                 return asked
             newest = max(made, key=lambda state: state.epoch)
             kept = GroupConfig(newest.mode, orjson.loads(newest.options or "{}"))
-        membership.check_config(group, kept, asked)
+        check_config(group, kept, asked)
         return kept
 
     def has_nothing(self, member: Member) -> bool:

@@ -19,8 +19,8 @@ from consumer_service.holding.takeover import Takeover, fact_of
 from consumer_service.node import Node
 from consumer_service.seek_targets import Bounds, check_request, target_of
 from coordination import leases, membership
+from coordination.group_config import GroupConfig
 from coordination.leases import Owner
-from coordination.membership import GroupConfig
 from lakequeue.clock import wall_micros
 from lakequeue.errors import (
     CoordinationUnavailable,

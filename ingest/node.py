@@ -12,17 +12,17 @@ from uuid import uuid4
 
 from ingest.answers import answer_of
 from ingest.appender import Appender, Committed, Submission
+from ingest.arrival import check_whole, fill_in, spread
 from ingest.budget import Budget
 from ingest.expectations import Expectations, Outcome, Ticket
 from ingest.order_tail import OrderTail
 from ingest.presence import Presence
-from ingest.rows import NO_PARTITION, NO_TIMESTAMP, Request
-from ingest.timing import due_of
+from ingest.rows import NO_PARTITION, Request
 from ingest.validation import Limits
 from ingest.verdicts import check_consumed, refuse_if_judged_so
 from lakequeue import wire
 from lakequeue.clock import HybridClock, WallClock, wall_micros
-from lakequeue.errors import ClockSkew, OrderTimeout, TooLarge, UnknownTopic
+from lakequeue.errors import OrderTimeout, UnknownTopic
 from lakequeue.partitioner import StickyRoundRobin
 from lakequeue.records import Stamp, checked_name
 from lakequeue.settings import IngestSettings, Settings
@@ -162,22 +162,13 @@ class IngestNode:
         return committed.stamp, outcomes
 
     def _check(self, request: Request, size: int) -> None:
-        now = self._wall()
-        ahead_s = (request.after - now) / 1e6
-        if ahead_s > self.settings.max_carried_ahead_s:
-            raise ClockSkew(
-                f"after = {request.after} is {ahead_s:.1f} s ahead of this node's clock",
-                hint="a clock is off: mend NTP on this node or on the one that gave the stamp",
-                stored="no",
-                retry_after_s=max(1.0, ahead_s - self.settings.max_carried_ahead_s),
-            )
-        if request.atomic and size > self.settings.max_group_bytes:
-            raise TooLarge(
-                f"an atomic request of {size} bytes, at most {self.settings.max_group_bytes} "
-                "(max_group_bytes) fit into one commit",
-                hint="send less in one atomic request",
-                stored="no",
-            )
+        check_whole(
+            request,
+            size,
+            self._wall(),
+            max_ahead_s=self.settings.max_carried_ahead_s,
+            max_group_bytes=self.settings.max_group_bytes,
+        )
 
     def _complete(self, request: Request, topic: Topic) -> None:
         """Fill in what depends on this node: arrival, keyless partitions, the request's id."""
@@ -185,19 +176,11 @@ class IngestNode:
         request.request_id = uuid4().hex
         if request.consumed is not None:
             request.consumed_topic_id = self._check_consumed(request.consumed)
-        now = self._wall()
-        if NO_TIMESTAMP in rows.timestamps:
-            rows.timestamps = [now if t == NO_TIMESTAMP else t for t in rows.timestamps]
-        if rows.timings is not None:
-            rows.dues = [due_of(timing, now, topic.ttl_ms) for timing in rows.timings]
-        elif topic.ttl_ms is not None:
-            rows.dues = [due_of(None, now, topic.ttl_ms)] * len(rows)
+        fill_in(rows, self._wall(), topic.ttl_ms)
         if NO_PARTITION in rows.partitions:
             with self._sticky_lock:
                 rule = self._sticky.setdefault(request.topic_id, StickyRoundRobin())
-                for i, partition in enumerate(rows.partitions):
-                    if partition == NO_PARTITION:
-                        rows.partitions[i] = rule.take(rows.sizes[i], topic.partitions)
+                spread(rows, rule, topic.partitions)
 
     def _check_consumed(self, said: wire.Consumed) -> str:
         """Raise unless these records can have been delivered; the id of their topic."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from lakequeue.errors import InvalidRequest
+from lakequeue.errors import InvalidRequest, TopicExists, UnknownTopic
 from lakequeue.records import TopicId, checked_name
 from lakequeue.wire import TopicChanges, TopicConfig
 
@@ -68,6 +68,43 @@ def checked_change(topic: Topic, changes: Mapping[str, Any]) -> dict[str, Any]:
         )
     _check_together(topic.topic, full)
     return full
+
+
+def is_new(name: str, full: Mapping[str, Any], others: Mapping[str, Topic]) -> bool:
+    """Whether a topic with these settings is to be made; False if it is there, just so.
+
+    Raises `TopicExists` if there is one with other settings, `InvalidRequest` for a circle.
+    """
+    found = others.get(name)
+    if found is None:
+        check_dead_letters(name, full, others)
+        return True
+    if found.config != full:
+        other = [f"{k} {found.config[k]!r}" for k in full if found.config[k] != full[k]]
+        raise TopicExists(
+            f"topic {name!r} exists with {', '.join(other)}",
+            hint="alter it (PATCH), or choose another name",
+        )
+    return False
+
+
+def altered(
+    found: Topic, changes: Mapping[str, Any], others: Mapping[str, Topic]
+) -> dict[str, Any] | None:
+    """The settings of a topic after `changes`; None if that changes nothing."""
+    full = checked_change(found, changes)
+    if full == found.config:
+        return None
+    check_dead_letters(found.topic, full, others)
+    return full
+
+
+def unknown_topic(name: str) -> UnknownTopic:
+    """The error of a topic that is not there."""
+    return UnknownTopic(
+        f"topic {name!r} does not exist",
+        hint=f"create it: PUT /v1/topics/{name}, or `lakequeue topic create {name}`",
+    )
 
 
 def default_dead_letters(topic: str) -> str:

@@ -15,14 +15,20 @@ from typing import Any
 import pyarrow as pa
 
 from lakequeue.clock import WallClock, wall_micros
-from lakequeue.errors import CommitConflict, TailLost, TopicExists, UnknownTopic
+from lakequeue.errors import CommitConflict, TailLost
 from lakequeue.records import TopicId, Version, checked_name
 from queue_tables.delta_log import Commit, Txn
 from queue_tables.parquet import read_data_file, write_data_file
 from queue_tables.root import QueueRoot
 from queue_tables.schemas import TOPICS
 from queue_tables.table import TableLog
-from queue_tables.topic_rules import Topic, check_dead_letters, checked_change, checked_config
+from queue_tables.topic_rules import (
+    Topic,
+    altered,
+    checked_config,
+    is_new,
+    unknown_topic,
+)
 
 # -- rules ----------------------------------------------------------------------------------------
 
@@ -77,10 +83,7 @@ class TopicStore:
             self.refresh()
             topic = self._topics.get(name)
         if topic is None:
-            raise UnknownTopic(
-                f"topic {name!r} does not exist",
-                hint=f"create it: PUT /v1/topics/{name}, or `lakequeue topic create {name}`",
-            )
+            raise unknown_topic(name)
         return topic
 
     def by_id(self, topic_id: TopicId) -> Topic | None:
@@ -100,17 +103,9 @@ class TopicStore:
         full = checked_config(checked_name(name, "topic"), config)
 
         def judge() -> dict[str, Any] | None:
-            found = self._topics.get(name)
-            if found is None:
-                check_dead_letters(name, full, self._topics)
-                return {"topic_id": uuid.uuid4().hex, "deleted": False} | full
-            if found.config != full:
-                other = [f"{k} {found.config[k]!r}" for k in full if found.config[k] != full[k]]
-                raise TopicExists(
-                    f"topic {name!r} exists with {', '.join(other)}",
-                    hint="alter it (PATCH), or choose another name",
-                )
-            return None
+            if not is_new(name, full, self._topics):
+                return None
+            return {"topic_id": uuid.uuid4().hex, "deleted": False} | full
 
         created = self._change(name, judge)
         return self._topics[name], created
@@ -120,11 +115,8 @@ class TopicStore:
 
         def judge() -> dict[str, Any] | None:
             found = self.get(name)
-            full = checked_change(found, changes)
-            if full == found.config:
-                return None
-            check_dead_letters(name, full, self._topics)
-            return {"topic_id": found.topic_id, "deleted": False} | full
+            full = altered(found, changes, self._topics)
+            return None if full is None else {"topic_id": found.topic_id, "deleted": False} | full
 
         self._change(name, judge)
         return self._topics[name]

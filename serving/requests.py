@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
-
 import orjson
 from flask import request
-from pydantic import BaseModel, ValidationError
 
 from lakequeue import wire
-from lakequeue.errors import InvalidRequest, MalformedBody, TooLarge, UnsupportedMediaType
-
-Shape = TypeVar("Shape", bound=BaseModel)
+from lakequeue.errors import MalformedBody, TooLarge, UnsupportedMediaType
+from serving.shapes import Shape, valid
 
 
 def json_body(shape: type[Shape], max_bytes: int, hint: str) -> Shape:
@@ -32,18 +28,3 @@ def json_body(shape: type[Shape], max_bytes: int, hint: str) -> Shape:
 def query_parameters(shape: type[Shape]) -> Shape:
     """The query parameters. Raises `InvalidRequest`."""
     return valid(shape, request.args.to_dict())
-
-
-def valid(shape: type[Shape], given: Any) -> Shape:
-    """`given` as a `shape`. Raises `InvalidRequest` that names the field and all there are."""
-    try:
-        return shape.model_validate(given)
-    except ValidationError as e:
-        first = e.errors(include_url=False, include_context=False)[0]
-        field = ".".join(str(part) for part in first["loc"])
-        names = [field.alias or name for name, field in shape.model_fields.items()]
-        raise InvalidRequest(
-            f"{field or 'the body'}: {first['msg']}",
-            hint=f"fields are {', '.join(names)}",
-            field=field,
-        ) from None

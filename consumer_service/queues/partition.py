@@ -60,7 +60,8 @@ class QueuePartition:
         """The next offset to look at."""
         self.dying: dict[int, Attempt] = {}
         """On their way to the dead-letter topic."""
-        self._seen = OffsetSet(states.seen)
+        self.seen = OffsetSet(states.seen)
+        """Offsets that were looked at."""
         self._open: dict[int, Attempt] = {}
         self._parked = ParkedRecords()
         self._keys = KeyOrder()
@@ -170,7 +171,7 @@ class QueuePartition:
                 break
             offset, key, deliver_at, expires_at = record
             self.scan = offset + 1
-            if offset in self._seen:
+            if offset in self.seen:
                 continue
             waiting = Waiting(offset, key if self.policy.key_order else 0, deliver_at, expires_at)
             if self._keys.admit(waiting):
@@ -180,7 +181,7 @@ class QueuePartition:
     def _first(self, taken: Taken, now: int, member: str, record: Waiting) -> None:
         """A record whose turn has come for the first time."""
         offset, key, deliver_at, expires_at = record
-        self._seen.add(offset, offset + 1)
+        self.seen.add(offset, offset + 1)
         if deliver_at > now and expires_at > now:
             self._parked.push(Parked(deliver_at, offset, 0, 0, key, expires_at))
             taken.moves.append(Move(Kind.PARKED, offset, 0, deliver_at, 0, key, expires_at))
@@ -299,7 +300,7 @@ class QueuePartition:
         ended = self._ended.get(offset)
         if ended is not None and ended[0] >= attempt:
             return Refusal("superseded" if ended[0] > attempt else "settled", attempt, ended[0])
-        return Refusal("settled" if offset in self._seen else "unknown", attempt, None)
+        return Refusal("settled" if offset in self.seen else "unknown", attempt, None)
 
     def was_acked(self, offset: int, attempt: int) -> bool:
         """Whether this very attempt was acked, as far as is remembered: then it is a repeat."""
@@ -383,9 +384,9 @@ class QueuePartition:
         """Records below `offset` do not exist any more (retention): they count as settled."""
         open_below = [one for one in self._open.values() if one.offset < offset]
         parked_below = self._parked.drop_below(offset)
-        if self._seen.first_gap >= offset and not open_below and not parked_below:
+        if self.seen.first_gap >= offset and not open_below and not parked_below:
             return None
-        self._seen.add(0, offset)
+        self.seen.add(0, offset)
         self.scan = max(self.scan, offset)
         for one in open_below:
             if one.standing is Standing.IN_FLIGHT:

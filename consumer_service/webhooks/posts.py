@@ -15,7 +15,7 @@ from consumer_service.webhooks.runner import WebhookRunner
 from consumer_service.webhooks.target import addresses_of, target_of
 from coordination import membership
 from coordination.election import Election, leader
-from coordination.membership import GroupConfig
+from coordination.group_config import GroupConfig
 from coordination.session import Session
 from coordination.webhooks import Webhook, delete_webhook, put_webhook, webhook_of, webhooks
 from lakequeue.errors import CoordinationUnavailable, UnknownWebhook
