@@ -18,10 +18,14 @@ import sys
 import tempfile
 import threading
 import time
+from http import HTTPStatus
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any, TypedDict
+from urllib.parse import urlsplit
 
 import httpx2
+import orjson
 
 from bench.ordering import fill, order_all
 from coordination.embedded import EmbeddedZooKeeper
@@ -32,6 +36,7 @@ BATCH = 10
 PROCESSES = 2
 DELAY_MS = 200
 NACKS = 200
+JSON = {"content-type": "application/json"}
 
 
 class QueueFigures(TypedDict):
@@ -52,22 +57,33 @@ def _join(http: httpx2.Client, group: str, **options: Any) -> str:
 
 
 def _work(url: str, threads: int, done: Any) -> None:
-    """One process of workers, until nothing comes any more; adds what it has acked."""
+    """One process of workers, until nothing comes any more; adds what it has acked.
+
+    Over plain connections: the load shares the machine with what is measured.
+    """
+    host = urlsplit(url).netloc
 
     def run() -> None:
         with httpx2.Client(base_url=url, timeout=60) as http:
             path = _join(http, "drain")
-            acked = 0
-            while True:
-                answer = http.get(f"{path}/records", params={"max": BATCH, "wait_ms": 2_000})
-                receipts = [r["receipt"] for r in answer.json()["records"]]
-                if not receipts and acked:
-                    break
-                if receipts:
-                    http.post(f"{path}/acks", json={"acks": receipts}).raise_for_status()
-                    acked += len(receipts)
-                    with done.get_lock():
-                        done.value += len(receipts)
+        connection = HTTPConnection(host, timeout=60)
+        acked = 0
+        while True:
+            connection.request("GET", f"{path}/records?max={BATCH}&wait_ms=2000")
+            body = orjson.loads(connection.getresponse().read())
+            receipts = [record["receipt"] for record in body["records"]]
+            if not receipts and acked:
+                break
+            if receipts:
+                connection.request("POST", f"{path}/acks", orjson.dumps({"acks": receipts}), JSON)
+                answer = connection.getresponse()
+                if answer.status != HTTPStatus.OK:
+                    raise RuntimeError(answer.read().decode())
+                answer.read()
+                acked += len(receipts)
+                with done.get_lock():
+                    done.value += len(receipts)
+        connection.close()
 
     workers = [threading.Thread(target=run) for _ in range(threads)]
     for worker in workers:

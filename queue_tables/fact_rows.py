@@ -13,18 +13,15 @@ from queue_tables.record_rows import open_to_arrow, record_news, seen_to_arrow, 
 from queue_tables.record_states import RECORD_KINDS
 from queue_tables.schemas import GROUP_OFFSETS, JOURNAL
 
-_FACT_COLUMNS = [f.name for f in JOURNAL.arrow if f.name not in {"hour", "stamp", "row"}]
+_FACTS = pa.schema([f for f in JOURNAL.arrow if f.name not in {"hour", "stamp", "row"}])
+_FACT_COLUMNS = _FACTS.names
 
 
 def to_arrow(facts: Iterable[Fact]) -> pa.Table:
     """The rows of `facts` for a journal shard: without hour, stamp and row, which a shard adds."""
     many = list(facts)
-    schema = _schema(JOURNAL.arrow, _FACT_COLUMNS)
-    return pa.table(
-        {name: pa.array([getattr(f, name) for f in many], schema.field(name).type)
-         for name in _FACT_COLUMNS},
-        schema=schema,
-    )  # fmt: skip
+    columns = [pa.array([getattr(f, of.name) for f in many], of.type) for of in _FACTS]
+    return pa.table(columns, schema=_FACTS)
 
 
 def from_arrow(table: pa.Table, shard: ShardName) -> list[Fact]:
@@ -99,10 +96,6 @@ def states_from_arrow(table: pa.Table) -> States:
         state = GroupState(**(row | {"holders": holders, "records": own}))
         states[state.key] = state
     return states
-
-
-def _schema(schema: pa.Schema, names: list[str]) -> pa.Schema:
-    return pa.schema([schema.field(name) for name in names])
 
 
 def _micros(table: pa.Table, *columns: str) -> pa.Table:

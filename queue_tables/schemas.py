@@ -6,7 +6,7 @@ Rendered for Arrow here, for Spark as DDL, for Delta as its schema JSON, and for
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import pyarrow as pa
@@ -103,11 +103,12 @@ class Table:
     """Columns whose minimum and maximum stand in each file's statistics."""
     properties: tuple[tuple[str, str], ...] = ()
     """Delta table properties at creation."""
+    arrow: pa.Schema = field(init=False, repr=False, compare=False)
+    """The Arrow schema, in column order, partition columns included."""
 
-    @property
-    def arrow(self) -> pa.Schema:
-        """The Arrow schema, in column order, partition columns included."""
-        return pa.schema([pa.field(c.name, _ARROW[c.kind]) for c in self.columns])
+    def __post_init__(self) -> None:
+        fields = [pa.field(column.name, _ARROW[column.kind]) for column in self.columns]
+        object.__setattr__(self, "arrow", pa.schema(fields))
 
     @property
     def file_arrow(self) -> pa.Schema:

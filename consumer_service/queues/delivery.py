@@ -13,19 +13,19 @@ from functools import partial
 
 import pyarrow as pa
 
-from consumer_service.encode import new_records_of, queue_records_of
+from consumer_service.encode import queue_records_of
 from consumer_service.holding.held import Held, Holdings
 from consumer_service.holding.journal import Journal
 from consumer_service.holding.takeover import fact_of
 from consumer_service.members import Member
-from consumer_service.queues.attempts import MOST_MOVES, Attempt, Move
+from consumer_service.queues.attempts import Attempt, Move
 from consumer_service.queues.batches import Batch, QueueDelivered, picked
 from consumer_service.queues.due_timer import DueTimer
 from consumer_service.queues.partition import QueuePartition
 from consumer_service.queues.record_facts import record_facts
 from consumer_service.queues.retry_policy import DEFAULT_MAX_IN_FLIGHT
+from consumer_service.queues.taking import skip_expired, take_again, take_new
 from consumer_service.queues.waiters import Waiters
-from consumer_service.segments import prefix_within
 from consumer_service.tailer import Tailer
 from lakequeue.clock import boot_seconds, wall_micros
 from lakequeue.errors import OffsetOutOfRange, StorageUnavailable
@@ -33,12 +33,8 @@ from lakequeue.steps import Step, reach
 from queue_tables.facts import Kind
 
 COMMIT_TIMEOUT_S = 60.0
-READ_AHEAD_ROWS = 20_000
-READ_AHEAD_BYTES = 8 << 20
 LOOK_EVERY_S = 1.0
 """A waiting poll looks this often whether its client is still there."""
-_AGAIN_AT_ONCE = 16
-"""Records that were seen before are read from anywhere: in steps, to stay near the byte bound."""
 
 
 class QueueDelivery:
@@ -138,17 +134,8 @@ class QueueDelivery:
         member.turn += 1
         turn = member.turn % len(mine)
         batches: list[Batch] = []
-        left_bytes = self._max_poll_bytes
         try:
-            for held in mine[turn:] + mine[:turn]:
-                batch = self._take(held, member, room, left_bytes)
-                if batch is None:
-                    continue
-                batches.append(batch)
-                room -= len(batch.deliver)
-                left_bytes -= batch.bytes
-                if room <= 0 or left_bytes <= 0:
-                    break
+            self._take_all(mine[turn:] + mine[:turn], member, room, batches)
             if any(self._has_more(held) for held in mine):
                 news()
             return self._commit(member, batches, news)
@@ -157,6 +144,19 @@ class QueueDelivery:
                 self._give_back(batch)
             news()
             raise
+
+    def _take_all(self, order: list[Held], member: Member, room: int, batches: list[Batch]) -> None:
+        """Fill `batches`, in two rounds: what is due anywhere would else wait for its turn."""
+        left_bytes = self._max_poll_bytes
+        for new in (False, True):
+            for held in order if new else filter(_is_due, order):
+                if room <= 0 or left_bytes <= 0:
+                    return
+                batch = self._take(held, member, room, left_bytes, new=new)
+                if batch is not None:
+                    batches.append(batch)
+                    room -= len(batch.deliver)
+                    left_bytes -= batch.bytes
 
     def _room(self, member: Member, mine: list[Held], most: int) -> int:
         """How many records this poll may take: its own bound, and a fair share."""
@@ -181,7 +181,9 @@ class QueueDelivery:
             new = queue.paused is None and queue.scan < self._tailer.end(held.where)
             return new or queue.next_due() == 0
 
-    def _take(self, held: Held, member: Member, most: int, max_bytes: int) -> Batch | None:
+    def _take(
+        self, held: Held, member: Member, most: int, max_bytes: int, *, new: bool
+    ) -> Batch | None:
         with held.fetching:
             epoch, queue = held.epoch, held.queue
             if queue is None:
@@ -192,10 +194,11 @@ class QueueDelivery:
             name = member.member_id
             now = wall_micros()
             try:
-                self._take_again(batch, queue, now, name, most, max_bytes)
-                self._take_new(batch, queue, now, name, most, max_bytes)
+                take_again(self._tailer, batch, queue, now, name, most, max_bytes)
+                if new:
+                    take_new(self._tailer, batch, queue, now, name, most, max_bytes)
             except OffsetOutOfRange as expired:
-                self._skip(batch, queue, expired)
+                skip_expired(batch, queue, expired)
             except BaseException:
                 self._give_back(batch, unsaid=True)
                 raise
@@ -209,67 +212,6 @@ class QueueDelivery:
             if not submitted:
                 self._give_back(batch, unsaid=True)
             return batch if submitted else None
-
-    def _take_again(
-        self, batch: Batch, queue: QueuePartition, now: int, name: str, most: int, max_bytes: int
-    ) -> None:
-        """Records that have been seen before, read from wherever they are."""
-        while (left := most - len(batch.deliver)) > 0 and batch.bytes < max_bytes:
-            if len(batch.moves) >= MOST_MOVES:
-                batch.more = True
-                return
-            with batch.held.lock:
-                taken = queue.take_again(now, name, min(left, _AGAIN_AT_ONCE))
-            where = batch.held.where
-            try:
-                rows = [self._tailer.read(where, one.offset, 1, 1) for one in taken.deliver]
-            except BaseException:
-                # Their deliveries were never committed; what exists of them comes again.
-                with batch.held.lock:
-                    queue.never_left(taken.deliver)
-                batch.moves += [m for m in taken.moves if m.kind is not Kind.DELIVERED]
-                raise
-            if rows:
-                batch.add(taken, pa.concat_tables(rows))
-            else:
-                batch.moves += taken.moves
-            if len(taken.deliver) < _AGAIN_AT_ONCE and len(taken.moves) < MOST_MOVES:
-                return
-
-    def _take_new(
-        self, batch: Batch, queue: QueuePartition, now: int, name: str, most: int, max_bytes: int
-    ) -> None:
-        """Records from the scan position on: those that may go out, until there are enough."""
-        held, step = batch.held, max(64, most)
-        while len(batch.deliver) < most and batch.bytes < max_bytes and queue.paused is None:
-            if queue.scan >= self._tailer.end(held.where):
-                return
-            if len(batch.moves) >= MOST_MOVES:
-                batch.more = True
-                return
-            ahead = held.rows
-            if ahead is None or ahead["offset"][0].as_py() != queue.scan:
-                ahead = self._tailer.read(held.where, queue.scan, READ_AHEAD_ROWS, READ_AHEAD_BYTES)
-                if ahead.num_rows == 0:
-                    return
-            rows = prefix_within(ahead, step, max_bytes - batch.bytes)
-            records = new_records_of(rows, keys=queue.policy.key_order)
-            first = records[0].offset
-            with held.lock:
-                taken = queue.take_new(now, name, most - len(batch.deliver), records)
-            looked_at = queue.scan - first
-            held.rows = ahead.slice(looked_at) if looked_at < ahead.num_rows else None
-            batch.add(taken, picked(rows, [one.offset - first for one in taken.deliver]))
-            step = min(step * 2, 4_096)
-
-    def _skip(self, batch: Batch, queue: QueuePartition, expired: OffsetOutOfRange) -> None:
-        """Retention has removed what we were about to read."""
-        with batch.held.lock:
-            move = queue.skip_to(int(expired.extra["first_offset"]))
-        batch.held.rows = None
-        if move is not None:
-            batch.moves.append(move)
-        batch.more = True
 
     # -- making it durable ------------------------------------------------------------------------
 
@@ -378,3 +320,10 @@ def _ack_all(queue: QueuePartition, delivered: list[Attempt]) -> None:
     for one in delivered:
         if isinstance(begun := queue.begin(one.offset, one.attempt, 0), Attempt):
             queue.finish_ack(begun)
+
+
+def _is_due(held: Held) -> bool:
+    """Whether something that was seen before can be delivered again now."""
+    with held.lock:
+        due = None if held.queue is None else held.queue.next_due()
+    return due is not None and due <= wall_micros()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final, NamedTuple
 from zlib import crc32
 
 from lakequeue.errors import InvalidRequest
 
 _MARK: Final = "q"
+_RECEIPT: Final = re.compile(rf"{_MARK}\.([^.]+)" + r"\.([0-9]{1,19})" * 5)
 
 
 class QueueReceipt(NamedTuple):
@@ -35,11 +37,9 @@ def group_checksum(group: str) -> int:
 
 def parse_queue_receipt(receipt: str) -> QueueReceipt:
     """Read it back. Raises `InvalidRequest` for anything else."""
-    parts = receipt.split(".")
-    if len(parts) == 7 and parts[0] == _MARK and parts[1]:
-        numbers = parts[2:]
-        if all(p.isascii() and p.isdigit() and len(p) < 20 for p in numbers):
-            return QueueReceipt(parts[1], *map(int, numbers))
+    if found := _RECEIPT.fullmatch(receipt):
+        topic_id, *numbers = found.groups()
+        return QueueReceipt(topic_id, *map(int, numbers))
     raise InvalidRequest(
         f"receipt {receipt[:80]!r} is not of a queue group",
         hint="send back the receipt of the record as it was delivered",

@@ -90,6 +90,7 @@ class World:
         self.member.state = MemberState.ACTIVE
         timer = DueTimer(holdings.queues, waiters)
         tailer = SimpleNamespace(end=lambda _: 4, read=self.read)
+        self.holdings = holdings
         parts: Any = (tailer, holdings, self.journal, waiters, timer, 1 << 20, lambda: None)
         self.delivery = QueueDelivery(*parts)
 
@@ -106,6 +107,23 @@ class World:
 
 
 FIRST = [(0, 1), (1, 1), (2, 1), (3, 1)]
+
+
+def test_what_is_due_goes_before_what_is_new_of_every_partition() -> None:
+    world = World(max_attempts=9)
+    for number in (1, 2):
+        key = world.held.key._replace(partition=Partition(number))
+        other = Held(key, "orders", "n", PartitionState.OWNED, world.held.lease, mode="queue")
+        other.queue = QueuePartition(Policy(max_attempts=9))
+        world.holdings.add(other)
+    first = world.poll().records
+    assert len(first) == 10
+    for held in world.holdings.of_group("g"):
+        assert held.queue is not None
+        held.queue.give_back([(0, 1)])
+    again = world.poll().records
+    assert [r["offset"] for r in again if r["attempt"] == 2] == [0, 0, 0]
+    assert [r["attempt"] for r in again[:3]] == [2, 2, 2]
 
 
 @pytest.mark.parametrize("how", ["refuses", "fails"])
