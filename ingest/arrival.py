@@ -1,4 +1,4 @@
-"""What is settled when a request arrives at a node: whether it is taken, times, partitions. Pure."""
+"""What a node settles when a request arrives: whether to take it, times, partitions. Pure."""
 
 from __future__ import annotations
 
