@@ -17,6 +17,7 @@ from consumer_service.browse import Browse
 from consumer_service.groups import Groups
 from consumer_service.metrics import Metrics
 from consumer_service.node import Node
+from consumer_service.pause import Pausing
 from consumer_service.queues.batches import QueueDelivered
 from consumer_service.seek import Seeks
 from consumer_service.sse import event_stream
@@ -70,7 +71,7 @@ def create_app(node: Node) -> OpenAPI:
     answer_errors(app)
     _members(app, node, Groups(node))
     _delivery(app, node, Groups(node), metrics)
-    _groups(app, Groups(node), Seeks(node))
+    _groups(app, Groups(node), Seeks(node), Pausing(node))
     _webhooks(app, node.webhooks)
     _browse(app, Browse(node.topics, node.tailer, node.settings.consumer.max_poll_bytes))
     _state(app, node, metrics)
@@ -162,7 +163,7 @@ def _delivery(app: OpenAPI, node: Node, groups: Groups, metrics: Metrics) -> Non
         return _answer(answer)
 
 
-def _groups(app: OpenAPI, groups: Groups, seeks: Seeks) -> None:
+def _groups(app: OpenAPI, groups: Groups, seeks: Seeks, pausing: Pausing) -> None:
     @app.get("/v1/groups", summary="List the groups", responses={200: wire.GroupList})
     def list_groups() -> Response:
         return _answer(groups.list())
@@ -179,6 +180,14 @@ def _groups(app: OpenAPI, groups: Groups, seeks: Seeks) -> None:
     @app.post("/v1/groups/<group>/seek", summary="Move a group's position", **openapi.SEEK)
     def seek(path: GroupPath) -> Response:
         return _answer(seeks.seek(path.group, _body(wire.SeekRequest)))
+
+    @app.post("/v1/groups/<group>/pause", summary="Deliver nothing", **openapi.PAUSE)
+    def pause(path: GroupPath) -> Response:
+        return _answer(pausing.pause(path.group, _body(wire.PauseRequest)))
+
+    @app.post("/v1/groups/<group>/resume", summary="Deliver again", **openapi.PAUSE)
+    def resume(path: GroupPath) -> Response:
+        return _answer(pausing.resume(path.group, _body(wire.PauseRequest)))
 
 
 def _webhooks(app: OpenAPI, webhooks: Webhooks) -> None:

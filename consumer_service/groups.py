@@ -19,6 +19,7 @@ from consumer_service.streams.wanted import wanted_of
 from coordination import leases, membership
 from coordination.controller import read_assignment
 from coordination.group_config import GroupConfig, check_config
+from coordination.pauses import read_pauses
 from lakequeue.errors import SentOn, UnknownGroup
 from lakequeue.records import Partition, TopicPartition, checked_name
 from lakequeue.wire import (
@@ -255,11 +256,15 @@ class Groups:
             for number in range(topic.partitions)
         ]
         given = read_assignment(node.session, group)
+        pauses, _ = read_pauses(node.session, group)
+        for row in rows:
+            row.paused = pauses.paused(row.topic, row.partition)
         return GroupDescription(
             group=group,
             mode="queue" if config is not None and config.mode == "queue" else "stream",
             options=dict(config.options) if config is not None and config.mode == "queue" else None,
             generation=max((state.generation for state in states.values()), default=None),
+            paused=pauses.paused(),
             partitions=rows,
             members=[
                 MemberState(
@@ -314,13 +319,13 @@ _OPEN = ("in_flight", "parked", "dying")
 def _counts(state: GroupState, held: Held | None) -> dict[str, Any]:
     """What a queue group's partition has open, as the tables say."""
     stages = state.records.open["stage"]
-    paused = None
+    held_back = None
     if held is not None and held.queue is not None:
         with held.lock:
-            paused = held.queue.paused
+            held_back = held.queue.held_back
     return {
         "in_flight": int((stages == Stage.DELIVERED).sum()),
         "parked": int((stages == Stage.PARKED).sum()),
         "dying": int((stages == Stage.DYING).sum()),
-        "paused": paused,
+        "held_back": held_back,
     }

@@ -66,6 +66,7 @@ ACKS = _call({200: wire.AckAnswer}, 400, 404, 409, 422, 429, 503, 507, body=wire
 DESCRIBE = _call({200: wire.GroupDescription}, 404, 422, 503)
 DELETE = _call({204: None}, 404, 409, 503)
 SEEK = _call({200: wire.SeekAnswer}, 400, 404, 409, 422, 503, body=wire.SeekRequest)
+PAUSE = _call({200: wire.PauseAnswer}, 400, 404, 422, 503, body=wire.PauseRequest)
 BROWSE = _call({200: wire.BrowseAnswer}, 404, 422, 503)
 BROWSE["openapi_extensions"] = _query(wire.BrowseQuery)
 RECORD = _call({200: None}, 404, 422, 503)

@@ -52,6 +52,8 @@ class Held:
     """While releasing: acks of what is out are awaited until then (seconds, boot clock)."""
     closed: bool = False
     """While releasing: acks are refused as well, the lease is about to go."""
+    paused: bool = False
+    """Nothing leaves, though it is owned: somebody asked for that. Acks go on."""
     void: bool = False
     """The journal shard that it was taken in was sealed."""
     superseded_by: int = 0

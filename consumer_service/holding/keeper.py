@@ -18,6 +18,7 @@ import structlog
 from consumer_service.holding.held import Held, Holdings
 from consumer_service.holding.journal import Journal
 from consumer_service.holding.partition_states import Cause, PartitionState
+from consumer_service.holding.pauses import Pauses
 from consumer_service.holding.takeover import Start, Takeover
 from consumer_service.member_states import MemberState
 from consumer_service.members import Member, Members
@@ -74,6 +75,7 @@ class Keeper:
         self._holdings = holdings
         self._members = members
         self._takeover = takeover
+        self._pauses = Pauses(session, journal, holdings, members)
         self._start_of = start_of
         self._changed = session.waker()
         self._stopping = threading.Event()
@@ -290,6 +292,8 @@ class Keeper:
             leases.held(self._session, group, self._changed)
         for held in waiting:
             self._lease(held)
+        # After the leases: a pause that was there before one of them is met here.
+        self._pauses.look(self._changed)
         # Those of an earlier look too, if that one broke off in between.
         leased = [held for held in self._holdings.all() if held.state is _S.FENCING]
         if leased:

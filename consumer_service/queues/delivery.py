@@ -124,7 +124,10 @@ class QueueDelivery:
         mine = [
             held
             for held in self._holdings.of_group(member.group)
-            if held.delivers and held.queue is not None and held.topic in member.request.topics
+            if held.delivers
+            and not held.paused
+            and held.queue is not None
+            and held.topic in member.request.topics
         ]
         if not mine:
             return QueueDelivered()
@@ -178,7 +181,7 @@ class QueueDelivery:
             queue = held.queue
             if queue is None:
                 return False
-            new = queue.paused is None and queue.scan < self._tailer.end(held.where)
+            new = queue.held_back is None and queue.scan < self._tailer.end(held.where)
             return new or queue.next_due() == 0
 
     def _take(
@@ -224,7 +227,8 @@ class QueueDelivery:
         base = fact_of(Kind.TAKEN, held, held.generation, None, wall_micros())
         facts = record_facts(base, moves)
         with held.lock:
-            if not held.delivers or held.epoch != batch.epoch or not held.trusted():
+            idle = held.paused or not held.delivers
+            if idle or held.epoch != batch.epoch or not held.trusted():
                 # Mostly the partition goes away, and this state with it; but trust can come back.
                 return False
             batch.entry, batch.future = self._journal.submit(facts)
@@ -275,6 +279,10 @@ class QueueDelivery:
                 for place, one in enumerate(batch.deliver)
                 if once or (queue is not None and queue.is_newest(one))
             ]
+            if held.paused and not once and queue is not None:
+                # Paused while the commit was awaited: the attempt counts, and nobody gets it.
+                queue.give_back((one.offset, one.attempt) for one in batch.deliver)
+                return
         some = [batch.deliver[place] for place in kept]
         rows = picked(rows, kept)
         delivered.records += queue_records_of(rows, held.key, held.generation, some)

@@ -66,7 +66,8 @@ class DueTimer:
         again = False
         for held in self._held():
             with held.lock:
-                due = None if held.queue is None or not held.delivers else held.queue.next_due()
+                idle = held.queue is None or held.paused or not held.delivers
+                due = None if held.queue is None or idle else held.queue.next_due()
             if due is None:
                 continue
             if due > now:

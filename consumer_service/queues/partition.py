@@ -112,7 +112,7 @@ class QueuePartition:
         return self._held[member]
 
     @property
-    def paused(self) -> str | None:
+    def held_back(self) -> str | None:
         """Why new records are not looked at; None when they are."""
         if len(self._open) + self._keys.waiting < MAX_OPEN:
             return None
@@ -167,7 +167,7 @@ class QueuePartition:
         """Up to `most` of `records`, which are those from `scan` on, in order."""
         taken = Taken()
         for record in records:
-            if len(taken.deliver) >= most or self.paused is not None:
+            if len(taken.deliver) >= most or self.held_back is not None:
                 break
             offset, key, deliver_at, expires_at = record
             self.scan = offset + 1

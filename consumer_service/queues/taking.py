@@ -66,7 +66,7 @@ def take_new(
 ) -> None:
     """Records from the scan position on: those that may go out, until there are enough."""
     held, step = batch.held, max(64, most)
-    while len(batch.deliver) < most and batch.bytes < max_bytes and queue.paused is None:
+    while len(batch.deliver) < most and batch.bytes < max_bytes and queue.held_back is None:
         if queue.scan >= tailer.end(held.where):
             return
         if len(batch.moves) >= MOST_MOVES:

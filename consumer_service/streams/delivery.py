@@ -169,7 +169,8 @@ class Delivery:
     ) -> tuple[pa.Table | None, int, int]:
         """Move the cursor over the next rows of a partition, if it may be delivered now."""
         nothing = (None, 0, 0)
-        if not held.delivers or held.cursor.delivered >= self._tailer.end(held.where):
+        idle = held.paused or held.cursor.delivered >= self._tailer.end(held.where)
+        if idle or not held.delivers:
             return nothing
         with held.fetching:
             return self._take_next(held, member, max_rows, max_bytes)
@@ -193,6 +194,7 @@ class Delivery:
             # The last look before the records leave: still owned, by this member, in time.
             if (
                 not held.delivers
+                or held.paused
                 or held.epoch != epoch
                 or held.cursor.delivered != position
                 or not held.trusted()

@@ -1,4 +1,4 @@
-"""`lakequeue group`: list, describe, seek, delete."""
+"""`lakequeue group`: list, describe, pause, resume, seek, delete."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import typer
 
 from lakequeue.cli.options import AsJson, ConsumerUrl, TimeoutS, admin, position_of
 from lakequeue.cli.output import note, print_json, print_table
-from lakequeue.wire import GroupDescription
+from lakequeue.wire import GroupDescription, PauseAnswer
 
-app = typer.Typer(help="List, describe, move and delete consumer groups.", no_args_is_help=True)
+app = typer.Typer(
+    help="List, describe, pause, move and delete consumer groups.", no_args_is_help=True
+)
 
 Name = Annotated[str, typer.Argument(help="Name of the group.")]
 COLUMNS = (
@@ -24,6 +26,7 @@ COLUMNS = (
     "HOST",
     "LEASE-EPOCH",
     "LEASE-EXPIRES",
+    "PAUSED",
 )
 
 QUEUE_COLUMNS = (
@@ -38,6 +41,7 @@ QUEUE_COLUMNS = (
     "DYING",
     "NODE",
     "LEASE-EPOCH",
+    "PAUSED",
 )
 
 
@@ -65,12 +69,13 @@ def describe(
     if found.mode == "queue":
         print_table(QUEUE_COLUMNS, queue_rows_of(found))
         for p in found.partitions:
-            if p.paused is not None:
-                note(f"{p.topic}/{p.partition} is paused: {p.paused}")
+            if p.held_back is not None:
+                note(f"{p.topic}/{p.partition} holds new records back: {p.held_back}")
     else:
         print_table(COLUMNS, rows_of(found))
     total = sum(p.lag for p in found.partitions)
-    print(f"total lag {total}, members {len(found.members)}")
+    paused = ", paused as a whole" if found.paused else ""
+    print(f"total lag {total}, members {len(found.members)}{paused}")
 
 
 def queue_rows_of(group: GroupDescription) -> list[tuple[object, ...]]:
@@ -88,6 +93,7 @@ def queue_rows_of(group: GroupDescription) -> list[tuple[object, ...]]:
             p.dying,
             p.node,
             p.epoch,
+            "yes" if p.paused else None,
         )
         for p in group.partitions
     ]
@@ -108,9 +114,62 @@ def rows_of(group: GroupDescription) -> list[tuple[object, ...]]:
             hosts.get(p.owner or "") or p.node,
             p.epoch,
             None if p.lease_expires_ms is None else f"{p.lease_expires_ms / 1000:.1f}s",
+            "yes" if p.paused else None,
         )
         for p in group.partitions
     ]
+
+
+Topic = Annotated[str | None, typer.Option("-t", "--topic", help="Only this topic.")]
+Partitions = Annotated[
+    list[int] | None,
+    typer.Option("-p", "--partition", min=0, help="Only this partition; may be repeated."),
+]
+
+
+@app.command()
+def pause(
+    group: Name,
+    topic: Topic = None,
+    partition: Partitions = None,
+    service: ConsumerUrl = None,
+    timeout_s: TimeoutS = 5.0,
+    as_json: AsJson = False,
+) -> None:
+    """Deliver nothing of a group, a topic or partitions until it is resumed; acks go on.
+
+    Returns when no node lets anything more leave.
+    """
+    with admin(None, service, timeout_s) as client:
+        _say_pauses(client.pause(group, topic, partition or None), as_json)
+
+
+@app.command()
+def resume(
+    group: Name,
+    topic: Topic = None,
+    partition: Partitions = None,
+    service: ConsumerUrl = None,
+    timeout_s: TimeoutS = 5.0,
+    as_json: AsJson = False,
+) -> None:
+    """Deliver again what was paused: a group, a topic or partitions."""
+    with admin(None, service, timeout_s) as client:
+        _say_pauses(client.resume(group, topic, partition or None), as_json)
+
+
+def _say_pauses(answer: PauseAnswer, as_json: bool) -> None:
+    if as_json:
+        print_json(answer.model_dump())
+        return
+    print(f"{answer.group} is {_word(answer.paused)}")
+    for rule in answer.rules:
+        part = "" if rule.partition is None else f"/{rule.partition}"
+        print(f"but {rule.topic}{part} is {_word(rule.paused)}")
+
+
+def _word(paused: bool) -> str:
+    return "paused" if paused else "delivered"
 
 
 @app.command()

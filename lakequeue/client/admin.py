@@ -27,6 +27,8 @@ from lakequeue.wire import (
     GroupDescription,
     GroupList,
     GroupSummary,
+    PauseAnswer,
+    PauseRequest,
     SeekAnswer,
     SeekRequest,
     SeekTo,
@@ -148,6 +150,30 @@ class Admin:
         )
         body = request.model_dump(exclude_none=True)
         return _read(SeekAnswer, self._call(self._consumer, "POST", _group(group) + "/seek", body))
+
+    def pause(
+        self, group: str, topic: str | None = None, partitions: Sequence[int] | None = None
+    ) -> PauseAnswer:
+        """Deliver nothing of a group (a topic, some partitions of it) until it is resumed.
+
+        When it returns no node lets anything more leave; what had left may still arrive, and a
+        `Consumer` hands out what it had fetched ahead. Acks go on.
+        """
+        return self._pause(group, "pause", topic, partitions)
+
+    def resume(
+        self, group: str, topic: str | None = None, partitions: Sequence[int] | None = None
+    ) -> PauseAnswer:
+        """Deliver again. The newest word about a partition counts, whatever it was a part of."""
+        return self._pause(group, "resume", topic, partitions)
+
+    def _pause(
+        self, group: str, verb: str, topic: str | None, partitions: Sequence[int] | None
+    ) -> PauseAnswer:
+        given = {"topic": topic, "partitions": None if partitions is None else list(partitions)}
+        body = _checked(PauseRequest, given).model_dump(exclude_none=True)
+        path = f"{_group(group)}/{verb}"
+        return _read(PauseAnswer, self._call(self._consumer, "POST", path, body))
 
     def redrive(
         self,

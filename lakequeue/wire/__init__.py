@@ -86,6 +86,7 @@ from lakequeue.wire.limits import (
     RECORD_FIELDS,
     SSE,
 )
+from lakequeue.wire.pauses import PauseAnswer, PauseRequest, PauseRule
 from lakequeue.wire.produce import (
     Consumed,
     EpochAnswer,
@@ -174,6 +175,9 @@ __all__ = [
     "PROBLEM",
     "PartitionState",
     "Partitioner",
+    "PauseAnswer",
+    "PauseRequest",
+    "PauseRule",
     "PollAnswer",
     "PollQuery",
     "ProduceAnswer",

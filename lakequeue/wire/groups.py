@@ -249,8 +249,10 @@ class PartitionState(AnswerShape):
     """Queue groups: records that rest until they are due."""
     dying: int | None = None
     """Queue groups: records on their way to the dead-letter topic."""
-    paused: str | None = None
-    """Queue groups: why new records are not delivered now."""
+    held_back: str | None = None
+    """Queue groups: why records that are new wait: too many are open. Null: they do not."""
+    paused: bool = False
+    """Nothing of it is delivered, until it is resumed."""
 
 
 class MemberState(AnswerShape):
@@ -271,6 +273,8 @@ class GroupDescription(AnswerShape):
     options: dict[str, Any] | None = None
     """Queue groups: what was given when the group was made."""
     generation: int | None = None
+    paused: bool = False
+    """The group as a whole; its partitions say each for itself."""
     partitions: list[PartitionState]
     members: list[MemberState] = Field(default_factory=list)
 

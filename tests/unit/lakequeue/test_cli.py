@@ -136,7 +136,7 @@ def test_group_rows_and_plain_tables() -> None:
         }
     )
     (row,) = rows_of(group)
-    assert row == ("billing", "orders", 0, 3, 5, 2, "m1", "box", 4, "1.5s")
+    assert row == ("billing", "orders", 0, 3, 5, 2, "m1", "box", 4, "1.5s", None)
     assert plain_table(("A", "BBB"), [["long", "x"]]) == "A     BBB\nlong  x\n"
 
 

@@ -303,8 +303,8 @@ def test_past_the_bound_new_records_wait_and_the_reason_is_told(
     queue = QueuePartition(Policy())
     taken = queue.take_new(1, "a", 100, news(30))
     assert len(taken.deliver) == 10
-    assert queue.paused is not None
-    assert "10 records are in flight" in queue.paused
+    assert queue.held_back is not None
+    assert "10 records are in flight" in queue.held_back
     for one in taken.deliver[1::2]:
         started = queue.begin(one.offset, 1, 2)
         assert isinstance(started, Attempt)
@@ -319,8 +319,8 @@ def test_waiting_for_a_key_counts_towards_the_bound(monkeypatch: pytest.MonkeyPa
     taken = queue.take_new(1, "a", 100, [NewRecord(n, key_hash=7) for n in range(30)])
     assert [one.offset for one in taken.deliver] == [0]
     assert queue.waiting == 9
-    assert queue.paused is not None
-    assert "9 wait for their key" in queue.paused
+    assert queue.held_back is not None
+    assert "9 wait for their key" in queue.held_back
 
 
 def test_a_repeated_ack_is_known_and_an_older_attempt_is_told_both_numbers() -> None:
