@@ -184,6 +184,9 @@ def seek(
     partition: Annotated[
         int | None, typer.Option("-p", "--partition", min=0, help="Only this partition.")
     ] = None,
+    shift: Annotated[
+        int, typer.Option("--shift", help="Add so many: --to latest --shift -10 is the last ten.")
+    ] = 0,
     execute: Annotated[
         bool, typer.Option("--execute", help="Do it; without, only what would change is shown.")
     ] = False,
@@ -202,7 +205,7 @@ def seek(
             position.to,
             offset=position.offset,
             time=position.time,
-            shift=position.shift,
+            shift=position.shift + shift,
             topics=topic,
             partition=partition,
             dry_run=not execute,

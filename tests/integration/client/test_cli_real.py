@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from lakequeue import Admin
 from lakequeue.cli.app import main
 from tests.integration.client.conftest import IngestProcess
 from tests.support.consumer_node import NodeProcess, Queue
@@ -145,3 +146,57 @@ def test_consume_and_groups(queue: Queue, node: NodeProcess) -> None:
     assert "total lag 0" in lakequeue("group", "describe", group, *at).stdout
     assert lakequeue("group", "delete", group, "--yes", *at).returncode == 0
     assert lakequeue("group", "describe", group, *at).returncode == 8
+
+
+def test_a_group_is_moved_to_every_target_by_command_and_sdk(
+    queue: Queue, node: NodeProcess
+) -> None:
+    topic = queue.log.topic(partitions=2)
+    for at in range(4):
+        queue.log.append(topic, ["x"], 0, timestamp=at * 1_000_000)
+    queue.log.append(topic, ["y"], 1, timestamp=0)
+    group, at_node = f"moved-{topic.topic}", ("--consumer-url", node.url)
+
+    def moves(*given: str) -> list[list[int | None]]:
+        done = lakequeue("group", "seek", group, *given, "--execute", "--json", *at_node)
+        assert done.returncode == 0, done.stderr
+        return [[m["from_offset"], m["to_offset"]] for m in json.loads(done.stdout)["partitions"]]
+
+    assert moves("--to", "earliest", "-t", topic.topic) == [[None, 0], [None, 0]]
+    assert moves("--to", "latest") == [[0, 4], [0, 1]]
+    assert moves("--to", "1", "-t", topic.topic, "-p", "0") == [[4, 1]], "one partition alone"
+    assert moves("--to", "+1", "-p", "0") == [[1, 2]]
+    assert moves("--to", "-9") == [[2, 0], [1, 0]]
+    assert moves("--to", "@2000") == [[0, 2], [0, 1]], "milliseconds"
+    assert moves("--to", "@1970-01-01T00:00:01.500Z", "-p", "0") == [[2, 2]]
+    assert moves("--to", "latest", "--shift", "-3") == [[2, 1], [1, 0]]
+    with Admin(consumer_urls=node.url) as admin:
+        for answer, ends in (
+            (admin.seek(group, "latest"), [4, 1]),
+            (admin.seek(group, "earliest"), [0, 0]),
+            (admin.seek(group, "offset", offset=3), [3, 1]),
+            (admin.seek(group, "committed", shift=-1), [2, 0]),
+            (admin.seek(group, "time", time=2_500_000, shift=-1), [2, 0]),
+            (admin.seek(group, "latest", topics=[topic.topic], partition=1), [1]),
+        ):
+            assert [m.to_offset for m in answer.partitions] == ends
+
+
+def test_a_group_is_paused_and_resumed_by_command(queue: Queue, node: NodeProcess) -> None:
+    topic = queue.log.topic(partitions=2)
+    group, at = f"paused-{topic.topic}", ("--consumer-url", node.url)
+    made = lakequeue(
+        "group", "seek", group, "--to", "earliest", "-t", topic.topic, "--execute", *at
+    )
+    assert made.returncode == 0, made.stderr
+    paused = lakequeue("group", "pause", group, *at)
+    assert (paused.returncode, paused.stdout) == (0, f"{group} is paused\n"), paused.stderr
+    one = lakequeue("group", "resume", group, "-t", topic.topic, "-p", "1", *at)
+    assert one.stdout.splitlines()[1] == f"but {topic.topic}/1 is delivered"
+    rows = lakequeue("group", "describe", group, *at).stdout.splitlines()
+    assert [row.split()[-1] for row in rows[:3]] == ["PAUSED", "yes", "-"]
+    assert rows[3].endswith("paused as a whole")
+    said = lakequeue("group", "resume", group, "--json", *at)
+    assert json.loads(said.stdout) == {"group": group, "paused": False, "rules": []}
+    refused = lakequeue("group", "pause", "nobody", *at)
+    assert (refused.returncode, "does not exist" in refused.stderr) == (8, True)
