@@ -18,15 +18,18 @@ from consumer_service.groups import Groups
 from consumer_service.metrics import Metrics
 from consumer_service.node import Node
 from consumer_service.pause import Pausing
+from consumer_service.purge import Purges
 from consumer_service.queues.batches import QueueDelivered
 from consumer_service.seek import Seeks
 from consumer_service.sse import event_stream
+from consumer_service.stand_ins import StandIns
 from consumer_service.streams.delivery import Delivered
 from consumer_service.webhooks.posts import Webhooks
 from lakequeue import wire
 from lakequeue.errors import (
     LakequeueError,
     NotReady,
+    SentOn,
 )
 from serving.answers import answer_errors, json_answer
 from serving.requests import json_body, query_parameters
@@ -69,9 +72,14 @@ def create_app(node: Node) -> OpenAPI:
     app = OpenAPI(__name__, info=info, doc_ui=False, static_folder=None)
     app.url_map.strict_slashes = False
     answer_errors(app)
-    _members(app, node, Groups(node))
-    _delivery(app, node, Groups(node), metrics)
-    _groups(app, Groups(node), Seeks(node), Pausing(node))
+    groups = Groups(node)
+    seeks, stand_ins = Seeks(node), StandIns(node, groups)
+    _members(app, node, groups)
+    _delivery(app, node, groups, metrics)
+    _groups(app, groups, seeks, stand_ins)
+    _pauses(app, Pausing(node))
+    _queue_verbs(app, node, groups, stand_ins, metrics)
+    _purge(app, Purges(node, seeks))
     _webhooks(app, node.webhooks)
     _browse(app, Browse(node.topics, node.tailer, node.settings.consumer.max_poll_bytes))
     _state(app, node, metrics)
@@ -163,7 +171,7 @@ def _delivery(app: OpenAPI, node: Node, groups: Groups, metrics: Metrics) -> Non
         return _answer(answer)
 
 
-def _groups(app: OpenAPI, groups: Groups, seeks: Seeks, pausing: Pausing) -> None:
+def _groups(app: OpenAPI, groups: Groups, seeks: Seeks, stand_ins: StandIns) -> None:
     @app.get("/v1/groups", summary="List the groups", responses={200: wire.GroupList})
     def list_groups() -> Response:
         return _answer(groups.list())
@@ -174,13 +182,17 @@ def _groups(app: OpenAPI, groups: Groups, seeks: Seeks, pausing: Pausing) -> Non
 
     @app.delete("/v1/groups/<group>", summary="Delete a group", **openapi.DELETE)
     def delete(path: GroupPath) -> Response:
+        stand_ins.dismiss(path.group)
         seeks.delete(path.group)
         return Response(status=204)
 
     @app.post("/v1/groups/<group>/seek", summary="Move a group's position", **openapi.SEEK)
     def seek(path: GroupPath) -> Response:
+        stand_ins.dismiss(path.group)
         return _answer(seeks.seek(path.group, _body(wire.SeekRequest)))
 
+
+def _pauses(app: OpenAPI, pausing: Pausing) -> None:
     @app.post("/v1/groups/<group>/pause", summary="Deliver nothing", **openapi.PAUSE)
     def pause(path: GroupPath) -> Response:
         return _answer(pausing.pause(path.group, _body(wire.PauseRequest)))
@@ -188,6 +200,53 @@ def _groups(app: OpenAPI, groups: Groups, seeks: Seeks, pausing: Pausing) -> Non
     @app.post("/v1/groups/<group>/resume", summary="Deliver again", **openapi.PAUSE)
     def resume(path: GroupPath) -> Response:
         return _answer(pausing.resume(path.group, _body(wire.PauseRequest)))
+
+
+def _queue_verbs(
+    app: OpenAPI, node: Node, groups: Groups, stand_ins: StandIns, metrics: Metrics
+) -> None:
+    @app.put("/v1/groups/<group>", summary="Make a queue group", **openapi.PUT_QUEUE)
+    def create(path: GroupPath) -> Response:
+        return _answer(groups.create(path.group, _body(wire.QueueGroupRequest)))
+
+    @app.post("/v1/groups/<group>/receive", summary="Receive without joining", **openapi.RECEIVE)
+    def receive(path: GroupPath) -> Response:
+        asked = _body(wire.ReceiveRequest)
+        gone = hung_up(request.environ.get("gunicorn.socket"))
+        limit = min(asked.max, node.settings.consumer.max_poll_records)
+        wait_s = asked.wait_ms / 1_000
+        with stand_ins.borrowed(path.group, asked.topics or [path.group]) as member:
+            stand_ins.wait_for_partitions(member)
+            member.visibility_ms = asked.visibility_timeout_ms
+            idle = groups.has_nothing(member)
+            with metrics.parked.track_inprogress():
+                wait_s = min(wait_s, IDLE_WAIT_S) if idle else wait_s
+                delivered = node.queue_delivery.poll(member, limit, wait_s, gone)
+            if gone():
+                delivered.take_back()
+                return Response(status=204)
+            if idle and not delivered.records:
+                try:
+                    groups.send_on(member)
+                except SentOn as e:
+                    # Not as a problem: any client that follows redirects gets there.
+                    joined_there = str(e.extra["location"]).removesuffix("/members")
+                    return Response(status=307, headers={"Location": f"{joined_there}/receive"})
+        metrics.delivered(path.group, len(delivered.records))
+        return json_answer({"records": delivered.records})
+
+    @app.post("/v1/groups/<group>/acks", summary="Settle by receipt", **openapi.SETTLE)
+    def settle(path: GroupPath) -> Response:
+        started = time.perf_counter()
+        answer = groups.settle(path.group, _body(wire.AckRequest))
+        metrics.acked(path.group, time.perf_counter() - started)
+        return _answer(answer)
+
+
+def _purge(app: OpenAPI, purges: Purges) -> None:
+    @app.post("/v1/groups/<group>/purge", summary="Settle all there is", **openapi.PURGE)
+    def purge(path: GroupPath) -> Response:
+        return _answer(purges.purge(path.group, _body(wire.PurgeRequest)))
 
 
 def _webhooks(app: OpenAPI, webhooks: Webhooks) -> None:

@@ -12,7 +12,7 @@ from consumer_service.holding.partition_states import PartitionState
 from consumer_service.join_rules import check_options, is_of_queue_group
 from consumer_service.members import Member
 from consumer_service.node import Node
-from consumer_service.queues.retry_policy import policy_of
+from consumer_service.queues.retry_policy import check_retry, policy_of
 from consumer_service.start import latest_below
 from consumer_service.streams.delivery import Delivered
 from consumer_service.streams.wanted import wanted_of
@@ -33,6 +33,8 @@ from lakequeue.wire import (
     JoinAnswer,
     JoinRequest,
     MemberState,
+    QueueGroupAnswer,
+    QueueGroupRequest,
     SettleAnswer,
 )
 from lakequeue.wire import (
@@ -55,6 +57,40 @@ class Groups:
 
     def join(self, group: str, request: JoinRequest, host: str) -> JoinAnswer:
         """Add a member. Errors: `InvalidRequest`, `InvalidName`, `UnknownTopic`, `NotReady`."""
+        member, config = self._join(group, request, host)
+        return JoinAnswer(
+            member_id=member.member_id,
+            assignment=self.assignment(member),
+            assignment_version=self._node.keeper.assignment_version(group),
+            session_timeout_ms=member.session_timeout_ms,
+            visibility_timeout_ms=(
+                policy_of(config.options, None).visibility_ms if config.mode == "queue" else None
+            ),
+        )
+
+    def join_stand_in(self, group: str, request: JoinRequest) -> Member:
+        """Add a member for clients that do not join; see `StandIns`."""
+        return self._join(group, request, "stand-in", stand_in=True)[0]
+
+    def let_go(self, member: Member) -> None:
+        """The member goes; whoever has to know that it is gone waits for `member.gone`."""
+        self._node.members.leave(member, member_states.Cause.LEFT)
+        self._node.keeper.look()
+
+    def create(self, group: str, request: QueueGroupRequest) -> QueueGroupAnswer:
+        """See that there is a queue group with these options. Raises `GroupMismatch`, …"""
+        checked_name(group, "group")
+        self._node.topics.refresh()
+        topics = {topic.topic: topic for topic in self._node.topics.list()}
+        check_retry(request, [], topics)
+        made = JoinRequest(topics=["-"], mode="queue", **request.given())
+        config = self._config(group, made)
+        membership.ensure_group(self._node.session, group, config.mode, config.options)
+        return QueueGroupAnswer(group=group, options=dict(config.options))
+
+    def _join(
+        self, group: str, request: JoinRequest, host: str, *, stand_in: bool = False
+    ) -> tuple[Member, GroupConfig]:
         node = self._node
         checked_name(group, "group")
         topics = [node.topics.get(name) for name in dict.fromkeys(request.topics)]
@@ -70,6 +106,7 @@ class Groups:
             known = [key for key, state in states.items() if not state.deleted]
         member = node.members.new(group, request, host)
         member.options = orjson.dumps(dict(config.options)).decode()
+        member.stand_in = stand_in
         member.latest_below = latest_below(request.from_, partitions, known)
         entry = membership.Member(
             member.member_id,
@@ -85,15 +122,7 @@ class Groups:
             raise
         node.members.joined(member)
         node.keeper.look()
-        return JoinAnswer(
-            member_id=member.member_id,
-            assignment=self.assignment(member),
-            assignment_version=node.keeper.assignment_version(group),
-            session_timeout_ms=member.session_timeout_ms,
-            visibility_timeout_ms=(
-                policy_of(config.options, None).visibility_ms if config.mode == "queue" else None
-            ),
-        )
+        return member, config
 
     def _config(self, group: str, request: JoinRequest) -> GroupConfig:
         """Mode and options of the group, or, for a new one, what is asked for.
@@ -183,10 +212,10 @@ class Groups:
         node = self._node
         if node.members.find(group, member_id) is None and is_of_queue_group(request):
             # Receipts are good at whoever has the partition; its members need not be known.
-            return self._settle(group, request)
+            return self.settle(group, request)
         member = node.members.get(group, member_id)
         if member.request.mode == "queue":
-            return self._settle(group, request)
+            return self.settle(group, request)
         ids = {name: node.topics.get(name).topic_id for name in member.request.topics}
         wanted = wanted_of(group, request, ids)
         ends = {k: node.tailer.end(TopicPartition(k.topic_id, k.partition)) for k in wanted}
@@ -194,7 +223,8 @@ class Groups:
         member.liveness.progress(member.liveness.seen)
         return answer
 
-    def _settle(self, group: str, request: AckRequest) -> SettleAnswer:
+    def settle(self, group: str, request: AckRequest) -> SettleAnswer:
+        """Queue groups: acks, nacks and extensions, whoever sends them; see `QueueAcks.settle`."""
         node = self._node
         names = {str(topic.topic_id): topic.topic for topic in node.topics.list()}
         return node.queue_acks.settle(group, request, names)

@@ -67,6 +67,10 @@ class Member:
     host: str = ""
     options: str = ""
     """Queue groups: the options of the group, JSON."""
+    stand_in: bool = False
+    """For clients that have not joined: what it has delivered is theirs when it is gone."""
+    visibility_ms: int | None = None
+    """Queue groups: how long what it polls now is kept; None: as the group says."""
     latest_below: dict[TopicId, int] = field(default_factory=dict)
     """topic_id → partitions below this one start at latest if nothing was ever committed."""
     state: MemberState = MemberState.JOINING

@@ -67,6 +67,12 @@ DESCRIBE = _call({200: wire.GroupDescription}, 404, 422, 503)
 DELETE = _call({204: None}, 404, 409, 503)
 SEEK = _call({200: wire.SeekAnswer}, 400, 404, 409, 422, 503, body=wire.SeekRequest)
 PAUSE = _call({200: wire.PauseAnswer}, 400, 404, 422, 503, body=wire.PauseRequest)
+PUT_QUEUE = _call(
+    {200: wire.QueueGroupAnswer}, 400, 409, 415, 422, 503, body=wire.QueueGroupRequest
+)
+RECEIVE = _call({200: wire.ReceiveAnswer}, 400, 404, 409, 415, 422, 503, body=wire.ReceiveRequest)
+SETTLE = _call({200: wire.SettleAnswer}, 400, 409, 415, 422, 429, 503, 507, body=wire.AckRequest)
+PURGE = _call({200: wire.PurgeAnswer}, 400, 404, 415, 422, 503, body=wire.PurgeRequest)
 BROWSE = _call({200: wire.BrowseAnswer}, 404, 422, 503)
 BROWSE["openapi_extensions"] = _query(wire.BrowseQuery)
 RECORD = _call({200: None}, 404, 422, 503)

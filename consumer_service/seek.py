@@ -90,6 +90,22 @@ class Seeks:
                 self._commit(Kind.SEEK, owned, {k: m.to_offset for k, m in moves.items()})
         return SeekAnswer(executed=not request.dry_run, partitions=list(moves.values()))
 
+    def mode_of(self, group: str, states: States) -> str:
+        """ "stream" or "queue", as ZooKeeper says, else the tables."""
+        kept = membership.group_config(self._node.session, group)
+        return (kept or config_in(states)).mode
+
+    def move_free_to_end(self, group: str, topics: dict[Key, str]) -> dict[Key, int]:
+        """Move partitions that nobody owns to their ends; these. Raises `GroupActive`."""
+        node = self._node
+        mode = self._ensure(group, read_group_state(node.root, group).states)
+        with self._owned(group, topics, mode) as owned:
+            # Only now: what was delivered by an owner in between is below it.
+            node.tailer.catch_up()
+            ends = {held.key: int(node.tailer.end(held.where)) for held in owned}
+            self._commit(Kind.SEEK, owned, ends)
+        return ends
+
     def delete(self, group: str) -> None:
         """Delete the group, durably. Raises `GroupActive`, `UnknownGroup`."""
         node = self._node

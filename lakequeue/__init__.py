@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from lakequeue.client.message import Message
     from lakequeue.client.outbox import Delivered
     from lakequeue.client.producer import AsyncProducer, Producer
+    from lakequeue.client.queue import Queue
     from lakequeue.client.record import Record
     from lakequeue.client.redrive import Redriven, Wanted
     from lakequeue.errors import LakequeueError
@@ -32,6 +33,7 @@ _HOME = {
     "Lost": "lakequeue.client.holding",
     "Message": "lakequeue.client.message",
     "Producer": "lakequeue.client.producer",
+    "Queue": "lakequeue.client.queue",
     "Record": "lakequeue.client.record",
     "Redriven": "lakequeue.client.redrive",
     "Wanted": "lakequeue.client.redrive",
@@ -47,6 +49,7 @@ __all__ = [
     "Lost",
     "Message",
     "Producer",
+    "Queue",
     "Record",
     "Redriven",
     "Wanted",

@@ -260,7 +260,8 @@ class Keeper:
         holding = {(held.key.group, held.member) for held in self._holdings.all()}
         for member in self._members.all():
             if member.state is MemberState.LEAVING:
-                self._return_records(member)
+                if not member.stand_in:
+                    self._return_records(member)
                 if (member.group, member.member_id) in holding:
                     self._changed.set()
                     continue

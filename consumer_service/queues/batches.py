@@ -11,7 +11,9 @@ import pyarrow as pa
 
 from consumer_service.holding.held import Held
 from consumer_service.holding.journal import Entry
-from consumer_service.queues.attempts import Attempt, Move, Taken
+from consumer_service.queues.attempts import Attempt, Move, Taken, move_of
+from consumer_service.queues.partition import QueuePartition
+from queue_tables.facts import Kind
 
 
 @dataclass(slots=True)
@@ -52,6 +54,16 @@ class Batch:
     bytes: int = 0
     entry: Entry | None = None
     future: Future[object] | None = None
+
+    def keep_until(self, queue: QueuePartition, deadline: int) -> None:
+        """Before it is committed: kept until then (µs), and not as the policy says."""
+        for one in self.deliver:
+            if isinstance(begun := queue.begin(one.offset, one.attempt, 0), Attempt):
+                queue.finish_extend(begun, move_of(Kind.DELIVERED, begun)._replace(until=deadline))
+        self.moves = [
+            move._replace(until=deadline) if move.kind is Kind.DELIVERED else move
+            for move in self.moves
+        ]
 
     def add(self, taken: Taken, rows: pa.Table) -> None:
         self.deliver += taken.deliver

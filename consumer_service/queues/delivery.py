@@ -207,6 +207,9 @@ class QueueDelivery:
                 raise
             if not batch.moves:
                 return batch if batch.more else None
+            if member.visibility_ms is not None:
+                with held.lock:
+                    batch.keep_until(queue, now + member.visibility_ms * 1_000)
             try:
                 submitted = self._submit(batch, member)
             except BaseException:

@@ -96,6 +96,15 @@ from lakequeue.wire.produce import (
     ProduceQuery,
     derived_message_id,
 )
+from lakequeue.wire.queue_verbs import (
+    PurgeAnswer,
+    Purged,
+    PurgeRequest,
+    QueueGroupAnswer,
+    QueueGroupRequest,
+    ReceiveAnswer,
+    ReceiveRequest,
+)
 from lakequeue.wire.receipts import (
     DEAD_LETTER_HEADERS,
     DeadLetterHeader,
@@ -184,7 +193,14 @@ __all__ = [
     "ProduceEnvelope",
     "ProduceQuery",
     "ProducedRecord",
+    "PurgeAnswer",
+    "PurgeRequest",
+    "Purged",
+    "QueueGroupAnswer",
+    "QueueGroupRequest",
     "QueueReceipt",
+    "ReceiveAnswer",
+    "ReceiveRequest",
     "RECORD_FIELDS",
     "RefusedAck",
     "RefusedReceipt",

@@ -1,0 +1,85 @@
+"""Members that a node keeps for clients that receive without joining.
+
+Each request borrows one, so that two at once do not share what belongs to one poll. One that is not
+borrowed for a session timeout goes, like any silent member; what it has delivered stays with the
+client until its deadline, for the client has a receipt, and no membership to lose.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from consumer_service.groups import Groups
+from consumer_service.members import Member
+from consumer_service.node import Node
+from lakequeue.clock import boot_seconds
+from lakequeue.wire import MAX_IN_FLIGHT, JoinRequest
+
+FIRST_S = 3.0
+"""How long the first request at a node may take until it has partitions, beyond its own wait."""
+LOOK_EVERY_S = 0.25
+GONE_S = 2.0
+
+
+class StandIns:
+    """Thread-safe."""
+
+    def __init__(self, node: Node, groups: Groups) -> None:
+        self._node = node
+        self._groups = groups
+        self._lock = threading.Lock()
+        self._idle: defaultdict[str, list[str]] = defaultdict(list)
+        """Group → ids of members that nobody has borrowed; some may be gone by now."""
+
+    @contextmanager
+    def borrowed(self, group: str, topics: Sequence[str]) -> Iterator[Member]:
+        """A member of the group for one request. Errors are those of a join."""
+        member = self._known(group, topics)
+        if member is None:
+            request = JoinRequest(topics=list(topics), mode="queue", max_in_flight=MAX_IN_FLIGHT)
+            member = self._groups.join_stand_in(group, request)
+        try:
+            yield member
+        finally:
+            member.visibility_ms = None
+            with self._lock:
+                self._idle[group].append(member.member_id)
+
+    def _known(self, group: str, topics: Sequence[str]) -> Member | None:
+        while True:
+            with self._lock:
+                idle = self._idle.get(group)
+                if not idle:
+                    self._idle.pop(group, None)
+                    return None
+                name = idle.pop()
+            member = self._node.members.find(group, name)
+            if member is None:
+                continue
+            if set(member.request.topics) == set(topics):
+                return member
+            # It was for other topics of the group: silence ends it.
+
+    def wait_for_partitions(self, member: Member) -> None:
+        """A member that has just joined would find nothing, whatever there is."""
+        deadline = boot_seconds() + FIRST_S
+        while (left := deadline - boot_seconds()) > 0:
+            member.wake.clear()
+            mine = self._node.holdings.of_group(member.group)
+            if any(held.delivers for held in mine) or self._groups.has_nothing(member):
+                return
+            member.wake.wait(min(left, LOOK_EVERY_S))
+
+    def dismiss(self, group: str) -> None:
+        """Let those of the group go that nobody has borrowed: they are not its members."""
+        with self._lock:
+            names = self._idle.pop(group, [])
+        present = [self._node.members.find(group, name) for name in names]
+        leaving = [member for member in present if member is not None]
+        for member in leaving:
+            self._groups.let_go(member)
+        for member in leaving:
+            member.gone.wait(GONE_S)

@@ -1,0 +1,259 @@
+"""`Queue`: the verbs of people who think in queues. Blocking.
+
+A queue is a topic and a queue group of the same name; everything else in lakequeue works with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterable, Sequence
+from types import TracebackType
+from typing import Any, Literal, Self
+
+import orjson
+
+from lakequeue.client import drive
+from lakequeue.client.admin import Admin
+from lakequeue.client.calls import Nodes, Policy, call
+from lakequeue.client.effects import Request
+from lakequeue.client.message import Message, milliseconds_of
+from lakequeue.client.outbox import HeadersIn
+from lakequeue.client.producer import Producer
+from lakequeue.errors import AttemptSuperseded, GroupActive, UnknownGroup, UnknownTopic
+from lakequeue.records import checked_name
+from lakequeue.wire import DEFAULT_CONSUMER_URL, DEFAULT_INGEST_URL, DEFAULT_PARTITIONS
+
+_AGAIN_S = 0.5
+
+
+class Queue:
+    """Sends, receives and deletes messages of one queue; a context manager.
+
+    `urls` are ingest nodes, `consumer_urls` consumer-service nodes. Every call is repeated for
+    `timeout_s` while the services say "try again" or do not answer. Thread-safe.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        urls: str | Sequence[str] = DEFAULT_INGEST_URL,
+        consumer_urls: str | Sequence[str] = DEFAULT_CONSUMER_URL,
+        *,
+        timeout_s: float = 30.0,
+    ) -> None:
+        self.name = checked_name(name, "queue")
+        self._timeout_s = timeout_s
+        self._admin = Admin(urls, consumer_urls, timeout_s=timeout_s)
+        self._producer = Producer(urls, linger_ms=0, delivery_timeout_s=timeout_s)
+        self._nodes = Nodes(consumer_urls)
+        self._http = drive.open_http({}, self._nodes.urls)
+        self._bell = drive.new_bell()
+        self._closing = False
+
+    @classmethod
+    def create(
+        cls,
+        name: str,
+        urls: str | Sequence[str] = DEFAULT_INGEST_URL,
+        consumer_urls: str | Sequence[str] = DEFAULT_CONSUMER_URL,
+        *,
+        visibility_timeout_s: float | None = None,
+        max_attempts: int | None = None,
+        ordering: Literal["none", "key"] | None = None,
+        dead_letter_queue: str | None = None,
+        partitions: int = DEFAULT_PARTITIONS,
+        timeout_s: float = 30.0,
+    ) -> Queue:
+        """Create the queue, unless it exists with these options.
+
+        `visibility_timeout_s`: how long a received message is hidden from others (30);
+        `max_attempts`: receives until it goes to the dead-letter queue (16), `<name>.dlq`;
+        `ordering="key"`: a key's next message only after the one before it is deleted. Raises
+        `GroupMismatch` for a queue with other options.
+        """
+        queue = cls(name, urls, consumer_urls, timeout_s=timeout_s)
+        try:
+            queue._admin.create_topic(name, partitions=partitions, if_not_exists=True)
+            options = {
+                "visibility_timeout_ms": milliseconds_of(visibility_timeout_s, "visibility"),
+                "max_attempts": max_attempts,
+                "ordering": ordering,
+                "dead_letter_topic": dead_letter_queue,
+            }
+            queue._call("PUT", "", {k: v for k, v in options.items() if v is not None})
+        except BaseException:
+            queue.close()
+            raise
+        return queue
+
+    # -- sending --------------------------------------------------------------------------------
+
+    def send(
+        self,
+        value: Any,
+        *,
+        key: Any = None,
+        headers: HeadersIn = None,
+        delay_s: float | None = None,
+        message_id: str | None = None,
+    ) -> str | None:
+        """Send one message; its id. Durable when this returns. `delay_s`: not received before."""
+        handle = self._producer.send(
+            self.name, value, key, headers=headers, delay_s=delay_s, message_id=message_id
+        )
+        return handle.result(self._timeout_s).message_id
+
+    def send_batch(
+        self, values: Iterable[Any], *, delay_s: float | None = None
+    ) -> list[str | None]:
+        """Send several; their ids, in order. Those before one that fails may be stored."""
+        handles = [self._producer.send(self.name, value, delay_s=delay_s) for value in values]
+        return [handle.result(self._timeout_s).message_id for handle in handles]
+
+    # -- receiving ------------------------------------------------------------------------------
+
+    def receive(
+        self,
+        max: int = 1,  # noqa: A002 - the name that users of other queues look for
+        wait_s: float = 0.0,
+        visibility_timeout_s: float | None = None,
+    ) -> list[Message]:
+        """Up to `max` messages, hidden from others for `visibility_timeout_s` (the queue's).
+
+        Waits at most `wait_s` for the first; [] when none came. Delete each when its work is done:
+        otherwise it is received again when its time is over.
+        """
+        wait_ms = milliseconds_of(wait_s, "wait_s") or 0
+        body: dict[str, Any] = {"max": max, "wait_ms": wait_ms}
+        if visibility_timeout_s is not None:
+            ms = milliseconds_of(visibility_timeout_s, "visibility_timeout_s")
+            body["visibility_timeout_ms"] = ms
+        answer = self._call("POST", "/receive", body, read_timeout_s=30.0 + wait_s)
+        return [Message(raw, None, 0, None, self._settle) for raw in answer["records"]]
+
+    def delete(self, *messages: Message) -> None:
+        """They are done: never received again. Durable when this returns.
+
+        Raises `AttemptSuperseded` when one of them is not ours any more: its time was over and
+        another has received it, or the queue was purged; the others are deleted.
+        """
+        self._say({"acks": [message.receipt for message in messages]})
+
+    def change_visibility(self, message: Message, timeout_s: float) -> None:
+        """Hide the message for `timeout_s` from now on, if that is longer than it is hidden anyway.
+
+        0 gives it back: it may be received again at once, and its receipt is not good any more;
+        after the last attempt it goes to the dead-letter queue instead.
+        """
+        ms = milliseconds_of(timeout_s, "timeout_s")
+        if not ms:
+            self._say({"nacks": [{"receipt": message.receipt, "delay_ms": 0}]})
+        else:
+            extend = {"receipt": message.receipt, "visibility_timeout_ms": ms}
+            self._say({"extend": [extend]})
+
+    # -- the queue ------------------------------------------------------------------------------
+
+    def purge(self) -> None:
+        """Nothing that is there now is received any more, also what is hidden or delayed.
+
+        Deletes of what was received before are refused (`AttemptSuperseded`).
+        """
+        self._call("POST", "/purge", {"topics": [self.name]})
+
+    def delete_queue(self) -> None:
+        """Delete the queue, with all that is in it. Its dead-letter queue stays.
+
+        Raises `GroupActive` while it has consumers; those that have only received are not.
+        """
+        with contextlib.suppress(UnknownTopic):  # deleted before, and the group was not
+            self._admin.delete_topic(self.name)
+        deadline = time.monotonic() + self._timeout_s
+        while True:
+            try:
+                self._admin.delete_group(self.name)
+            except UnknownGroup:
+                return
+            except GroupActive:
+                # Other nodes keep a member for those who received there, for some seconds.
+                if time.monotonic() > deadline:
+                    raise
+                self._bell.wait_until(lambda: self._closing, _AGAIN_S)
+            else:
+                return
+
+    # -- shared ---------------------------------------------------------------------------------
+
+    def _settle(self, does: str, message: Message, ms: int | None) -> None:
+        """What `message.ack`, `nack` and `extend` do here: the same, at once."""
+        if does == "ack":
+            self.delete(message)
+        elif does == "nack":
+            nack = {"receipt": message.receipt} | ({} if ms is None else {"delay_ms": ms})
+            self._say({"nacks": [nack]})
+        else:
+            self._say({"extend": [{"receipt": message.receipt, "visibility_timeout_ms": ms}]})
+
+    def _say(self, body: dict[str, list[Any]]) -> None:
+        """Settle by receipt, at whichever node has the partition."""
+        try:
+            self._call("POST", "/acks", body)
+        except AttemptSuperseded as error:
+            refused = error.extra.get("refused", [])
+            moved = {r["receipt"]: r["location"] for r in refused if r["why"] == "elsewhere"}
+            if not moved:
+                raise
+            bad = error if len(moved) < len(refused) else None
+            for url in sorted(set(moved.values())):
+                there = {
+                    name: [one for one in some if moved.get(_receipt(one)) == url]
+                    for name, some in body.items()
+                }
+                try:
+                    self._call("POST", "/acks", there, Nodes(url))
+                except AttemptSuperseded as other:
+                    bad = bad or other
+            if bad is not None:
+                raise bad from None
+
+    def _call(
+        self,
+        method: str,
+        path: str,
+        body: Any,
+        nodes: Nodes | None = None,
+        read_timeout_s: float = 30.0,
+    ) -> Any:
+        request = Request(
+            method,
+            f"/v1/groups/{self.name}{path}",
+            body=orjson.dumps(body),
+            read_timeout_s=read_timeout_s,
+        )
+        policy = Policy(self._timeout_s, lambda: self._closing)
+        script = call(nodes or self._nodes, request, time.monotonic, policy)
+        return drive.run(script, self._http, self._bell).reply.json()
+
+    def close(self) -> None:
+        """Close the connections; what was received and not deleted is received again in time."""
+        self._closing = True
+        self._bell.ring()
+        self._producer.close()
+        self._admin.close()
+        self._http.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _receipt(one: Any) -> str:
+    return str(one if isinstance(one, str) else one["receipt"])
