@@ -13,6 +13,8 @@ from lakequeue.client.effects import Effect, Http, Reply, Request, Script, Unans
 
 T = TypeVar("T")
 CONNECT_TIMEOUT_S = 5.0
+_mounted: dict[str, Any] = {}
+"""Base URL → what answers there in place of a network."""
 
 
 class Bell:
@@ -49,12 +51,30 @@ def client_args(headers: dict[str, str], urls: Sequence[str]) -> dict[str, Any]:
         "timeout": timeout_of(30.0),
         "follow_redirects": False,
         "trust_env": False,
+        "mounts": dict(_mounted),
     }
     if not any(url.startswith("https:") for url in urls):
         # Reading all certificates takes longer than a request. Without them a redirect to https
         # fails, which is right: it would leave what was configured.
         args["verify"] = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     return args
+
+
+def mount(urls: Sequence[str], transport: Any) -> Callable[[], None]:
+    """Have clients made from now on ask `transport` at these base URLs, until what is returned is
+    called. It is a transport of httpx2, blocking and async. For `lakequeue.testing`.
+    """
+    before = dict(_mounted)
+    _mounted.update(dict.fromkeys(urls, transport))
+
+    def unmount() -> None:
+        for url in urls:
+            if _mounted.get(url) is transport:
+                del _mounted[url]
+            if url in before:
+                _mounted[url] = before[url]
+
+    return unmount
 
 
 def timeout_of(read_s: float) -> httpx2.Timeout:

@@ -39,6 +39,7 @@ SEEDS = [
     Seed("layers", "lakequeue.records", "queue_tables"),
     Seed("layers", "lakequeue.client", "coordination"),
     Seed("sdk", "lakequeue.records", "pyarrow"),
+    Seed("testing", "queue_tables.topic_rules", "pyarrow"),
     Seed("storage", "ingest.seed_storage", "deltalake"),
     Seed("coordination", "jobs.seed_coordination", "kazoo"),
     Seed("http", "queue_tables.seed_http", "flask"),
@@ -96,5 +97,11 @@ def test_the_core_is_listed_whole() -> None:
         for path in (PROJECT / "lakequeue").iterdir()
         if not path.stem.startswith("__") and (path.suffix == ".py" or path.is_dir())
     }
-    above = {"lakequeue.cli", "lakequeue.supervisor", "lakequeue.spark", "lakequeue.duck"}
+    above = {
+        "lakequeue.cli",
+        "lakequeue.supervisor",
+        "lakequeue.spark",
+        "lakequeue.duck",
+        "lakequeue.testing",
+    }
     assert listed == found - above

@@ -1,0 +1,297 @@
+"""The groups of an in-memory queue: members, who has which partition, positions.
+
+What takes a keeper, leases and a take-over in the services is one assignment here: a partition that
+changes hands gets the next epoch at once.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from consumer_service.join_rules import check_options
+from consumer_service.member_states import Cause, explain
+from consumer_service.queues.partition import QueuePartition
+from consumer_service.queues.retry_policy import policy_of
+from consumer_service.start import latest_below
+from consumer_service.streams.cursor import Cursor
+from coordination.assignor import Assignment, Target, assign
+from coordination.group_config import GroupConfig, check_config
+from lakequeue.errors import GroupActive, UnknownGroup, UnknownMember
+from lakequeue.records import Partition, TopicId, checked_name
+from lakequeue.settings import ConsumerSettings
+from lakequeue.testing.log import Log
+from lakequeue.testing.topics import Topics
+from lakequeue.wire import Assigned, JoinAnswer, JoinRequest
+from queue_tables.facts import Key
+from queue_tables.marks import consumed_mark
+from queue_tables.record_states import NOTHING, RecordStates
+from queue_tables.topic_rules import Topic
+
+NODE = "memory"
+"""The one node there is: queue groups' partitions are its."""
+
+
+@dataclass(eq=False)
+class Held:
+    """A partition in a group: its owner, and how far the group is."""
+
+    key: Key
+    topic: str
+    generation: int = 0
+    epoch: int = 0
+    owner: str | None = None
+    """The member that has it; in a queue group the node."""
+    start: int = 0
+    """Offset that this ownership began at."""
+    committed: int | None = None
+    cursor: Cursor = field(default_factory=lambda: Cursor(0))
+    queue: QueuePartition | None = None
+    """Queue groups: in place of the cursor."""
+
+
+@dataclass(eq=False)
+class Member:
+    """A member of a group."""
+
+    member_id: str
+    request: JoinRequest
+    host: str
+    latest_below: dict[TopicId, int]
+    turn: int = 0
+    """Rotates over the partitions, so that a busy one does not starve the others."""
+    polls: int = 0
+    told: int = -1
+    """Version of the assignment that it was told last."""
+
+
+@dataclass(eq=False)
+class Group:
+    """A group."""
+
+    name: str
+    config: GroupConfig
+    members: dict[str, Member] = field(default_factory=dict)
+    held: dict[Key, Held] = field(default_factory=dict)
+    current: Assignment = field(default_factory=dict)
+    version: int = 0
+    waiting: set[str] = field(default_factory=set)
+    """Members whose polls wait for records."""
+
+    @property
+    def is_queue(self) -> bool:
+        """Records go to one of any number of workers."""
+        return self.config.mode == "queue"
+
+    def of(self, member: Member) -> list[Held]:
+        """What a member may take records from, rotated at each call."""
+        mine = [
+            held
+            for held in self.held.values()
+            if held.topic in member.request.topics
+            and held.owner == (NODE if self.is_queue else member.member_id)
+        ]
+        member.turn += 1
+        turn = member.turn % len(mine) if mine else 0
+        return mine[turn:] + mine[:turn]
+
+    def assigned(self, member: Member) -> list[Assigned]:
+        """As polls and heartbeats tell it."""
+        return [
+            Assigned(
+                topic=held.topic,
+                partition=held.key.partition,
+                epoch=held.epoch,
+                generation=held.generation,
+                start=held.start,
+            )
+            for held in sorted(self.of(member), key=lambda h: (h.topic, h.key.partition))
+        ]
+
+
+class Groups:
+    """All groups. The caller holds the service's lock."""
+
+    def __init__(self, topics: Topics, log: Log) -> None:
+        self._topics = topics
+        self._log = log
+        self._settings = ConsumerSettings()
+        self.by_name: dict[str, Group] = {}
+        self._gone: dict[str, Cause] = {}
+        self._before: dict[Key, tuple[int, int]] = {}
+        """Generation and epoch of partitions of deleted groups: those of a new one are above."""
+
+    # -- members ----------------------------------------------------------------------------------
+
+    def join(self, name: str, request: JoinRequest, host: str) -> JoinAnswer:
+        """Add a member. `InvalidRequest`, `InvalidName`, `UnknownTopic`, `GroupMismatch`."""
+        checked_name(name, "group")
+        topics = [self._topics.get(topic) for topic in dict.fromkeys(request.topics)]
+        check_options(request, topics, self._topics.by_name)
+        asked = GroupConfig(request.mode, request.given() if request.mode == "queue" else {})
+        group = self.by_name.get(name)
+        if group is None:
+            group = self.by_name[name] = Group(name, asked)
+        check_config(name, group.config, asked)
+        below = latest_below(request.from_, {t.topic_id: t.partitions for t in topics}, group.held)
+        member = Member(uuid.uuid4().hex, request, host, below)
+        group.members[member.member_id] = member
+        self.share(group)
+        visibility_ms = policy_of(group.config.options, None).visibility_ms
+        return JoinAnswer(
+            member_id=member.member_id,
+            assignment=group.assigned(member),
+            assignment_version=group.version,
+            session_timeout_ms=request.session_timeout_ms or self._settings.session_timeout_ms,
+            visibility_timeout_ms=visibility_ms if group.is_queue else None,
+        )
+
+    def member(self, name: str, member_id: str) -> tuple[Group, Member]:
+        """An active member, and its group. Raises `UnknownMember`."""
+        group = self.by_name.get(name)
+        if group is None or member_id not in group.members:
+            cause = self._gone.get(member_id)
+            reason = f": {explain(cause)}" if cause is not None else ""
+            raise UnknownMember(
+                f"member {member_id} is not in group {name} on this node{reason}",
+                hint="join the group again",
+            )
+        return group, group.members[member_id]
+
+    def leave(self, name: str, member_id: str, cause: Cause = Cause.LEFT) -> None:
+        """The member goes; its partitions and records are given to others. `UnknownMember`."""
+        group, _ = self.member(name, member_id)
+        del group.members[member_id]
+        group.waiting.discard(member_id)
+        self._gone[member_id] = cause
+        if group.members:
+            # With the last worker its node gives the partitions back, and the next owner waits for
+            # the deadlines.
+            for held in group.held.values():
+                if held.queue is not None:
+                    held.queue.member_gone(member_id)
+        self.share(group)
+
+    def find(self, member_id: str) -> Group | None:
+        """The group of a member."""
+        return next((g for g in self.by_name.values() if member_id in g.members), None)
+
+    # -- who has what -----------------------------------------------------------------------------
+
+    def topics_changed(self) -> None:
+        """A topic was created, altered or deleted."""
+        for group in self.by_name.values():
+            self.share(group)
+
+    def share(self, group: Group) -> None:
+        """Give each partition to one member; where that changes, under the next epoch."""
+        wanted = {m.member_id: m.request.topics for m in group.members.values()}
+        targets = [
+            Target(topic.topic, topic.topic_id, partition)
+            for topic in self._topics.list()
+            for partition in range(topic.partitions)
+        ]
+        group.current = assign(targets, wanted, group.current)
+        owners = {
+            Key(group.name, TopicId(target.topic_id), Partition(target.partition)): member
+            for member, mine in group.current.items()
+            for target in mine
+        }
+        group.version += 1
+        for key, held in group.held.items():
+            if key not in owners:
+                held.owner = None
+        for key, owner in owners.items():
+            held = self.hold(group, key)
+            owner = NODE if group.is_queue else owner
+            if held.owner != owner:
+                self._take(group, held, owner)
+
+    def hold(self, group: Group, key: Key) -> Held:
+        """The partition in the group, which may be new to it."""
+        held = group.held.get(key)
+        if held is None:
+            topic = self._topics.by_id(key.topic_id)
+            name = "" if topic is None else topic.topic
+            held = group.held[key] = Held(key, name, *self._before.get(key, (0, 0)))
+        return held
+
+    def _take(self, group: Group, held: Held, owner: str) -> None:
+        held.owner, held.epoch = owner, held.epoch + 1
+        begin = self._begin(group, held)
+        if begin is not None:
+            held.committed = begin
+        held.start = held.committed or 0
+        if not group.is_queue:
+            held.cursor = Cursor(held.start)
+        elif held.queue is None:
+            self.open_queue(group, held, held.start)
+
+    def _begin(self, group: Group, held: Held) -> int | None:
+        """A position that the group has not committed: of its transforms, or the end."""
+        if group.is_queue and held.queue is not None:
+            return None
+        if not group.is_queue:
+            name = consumed_mark(*held.key, held.generation)
+            consumed = self._log.read().get(name)
+            if consumed is not None and consumed > (held.committed or 0):
+                return consumed
+        below = max(
+            (m.latest_below.get(held.key.topic_id, 0) for m in group.members.values()), default=0
+        )
+        if held.committed is None and held.key.partition < below:
+            return self._log.end(*held.key[1:])
+        return None
+
+    def open_queue(self, group: Group, held: Held, start: int) -> None:
+        """Begin with the records of a partition at `start`."""
+        topic = self._topics.by_id(held.key.topic_id)
+        states = RecordStates.settled((0, start)) if start else NOTHING
+        held.queue = QueuePartition(policy_of(group.config.options, topic), states)
+
+    # -- whole groups -----------------------------------------------------------------------------
+
+    def get(self, name: str) -> Group:
+        """Raises `UnknownGroup`, `InvalidName`."""
+        group = self.by_name.get(checked_name(name, "group"))
+        if group is None:
+            raise UnknownGroup(f"group {name!r} does not exist", hint="its first member creates it")
+        return group
+
+    def delete(self, name: str) -> None:
+        """Raises `GroupActive`, `UnknownGroup`."""
+        group = self.get(name)
+        refuse_if_active(group)
+        for key, held in group.held.items():
+            self._before[key] = held.generation + 1, held.epoch
+        del self.by_name[name]
+
+    def partitions(self, group: Group) -> Iterator[tuple[Topic, Held]]:
+        """Those of the topics that it has members or positions in."""
+        names = {name for m in group.members.values() for name in m.request.topics}
+        ids = {key.topic_id for key in group.held}
+        for topic in self._topics.list():
+            if topic.topic in names or topic.topic_id in ids:
+                for number in range(topic.partitions):
+                    yield (
+                        topic,
+                        self.hold(group, Key(group.name, topic.topic_id, Partition(number))),
+                    )
+
+
+def refuse_if_active(group: Group) -> None:
+    """Raise `GroupActive` while the group has a member."""
+    if group.members:
+        names = ", ".join(f"{m.member_id} ({m.host}, node {NODE})" for m in group.members.values())
+        raise GroupActive(
+            f"group {group.name!r} has live members, {len(group.members)}: {names}",
+            hint="stop them first; a killed one is gone after its session timeout",
+            members=sorted(group.members),
+        )
+
+
+def options_of(config: GroupConfig) -> Mapping[str, Any] | None:
+    """As a description tells them."""
+    return dict(config.options) if config.mode == "queue" else None

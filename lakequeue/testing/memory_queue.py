@@ -1,0 +1,128 @@
+"""`MemoryQueue`: a queue for as long as a test lasts."""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Self, TypeVar, Unpack
+from weakref import WeakSet
+
+import orjson
+
+from lakequeue.client import drive
+from lakequeue.client.admin import Admin
+from lakequeue.client.consumer import AsyncConsumer, Consumer
+from lakequeue.client.consumer_base import ConsumerBase, ConsumerOptions
+from lakequeue.client.producer import AsyncProducer, Producer, ProducerOptions
+from lakequeue.client.record import Record
+from lakequeue.errors import UnknownMember
+from lakequeue.testing.clock import Clock
+from lakequeue.testing.positions import plain
+from lakequeue.testing.service import Service
+from lakequeue.testing.transport import MemoryTransport
+from lakequeue.wire import TopicDescription
+
+Client = TypeVar("Client", Producer, Consumer, Admin)
+
+
+class MemoryQueue:
+    """Topics, records and groups in this process; a context manager.
+
+    The clients are the real ones. Make them here, or anywhere with `url` for both addresses. With
+    `urls` the queue answers at those as well while it is open: with `DEFAULT_INGEST_URL` and
+    `DEFAULT_CONSUMER_URL` of `lakequeue.wire`, in code that names none. Open the queue first.
+    """
+
+    def __init__(self, urls: Sequence[str] = ()) -> None:
+        self.url = f"http://{uuid.uuid4().hex}.memory"
+        """Address of both services."""
+        self._service = Service()
+        self._transport = MemoryTransport(self._service)
+        self._made: WeakSet[Producer | Consumer | Admin] = WeakSet()
+        self._mounted = drive.mount((self.url, *urls), self._transport)
+
+    @property
+    def clock(self) -> Clock:
+        """The time of the queue; `clock.advance(seconds)`."""
+        return self._service.clock
+
+    # -- clients ----------------------------------------------------------------------------------
+
+    def producer(self, **options: Unpack[ProducerOptions]) -> Producer:
+        """A `lakequeue.Producer` on this queue."""
+        return self._keep(Producer(self.url, **options))
+
+    def consumer(
+        self, topics: str | Sequence[str], group: str, **options: Unpack[ConsumerOptions]
+    ) -> Consumer:
+        """A `lakequeue.Consumer` on this queue."""
+        return self._keep(Consumer(topics, group, **({"urls": self.url} | options)))
+
+    def admin(self) -> Admin:
+        """A `lakequeue.Admin` on this queue."""
+        return self._keep(Admin(self.url, self.url))
+
+    def async_producer(self, **options: Unpack[ProducerOptions]) -> AsyncProducer:
+        """A `lakequeue.AsyncProducer` on this queue; close it yourself."""
+        return AsyncProducer(self.url, **options)
+
+    def async_consumer(
+        self, topics: str | Sequence[str], group: str, **options: Unpack[ConsumerOptions]
+    ) -> AsyncConsumer:
+        """A `lakequeue.AsyncConsumer` on this queue; close it yourself."""
+        return AsyncConsumer(topics, group, **({"urls": self.url} | options))
+
+    # -- what tests ask for -----------------------------------------------------------------------
+
+    def create_topic(self, topic: str, **config: Any) -> TopicDescription:
+        """As `Admin.create_topic`."""
+        with Admin(self.url, self.url) as admin:
+            return admin.create_topic(topic, **config)[0]
+
+    def records(self, topic: str) -> list[Record]:
+        """All records of a topic, by partition and offset. Raises `UnknownTopic`."""
+        with Admin(self.url, self.url) as admin:
+            described = admin.topic(topic)
+        return [
+            Record(orjson.loads(orjson.dumps(plain(row))))
+            for partition in range(described.partitions)
+            for row in self._service.log.of(described.topic_id, partition)
+        ]
+
+    def expire(self, consumer: ConsumerBase | str) -> None:
+        """Take a consumer (or member id) for gone, as after its session timeout.
+
+        Its partitions and records go to others. It does not know, and finds out at its next call.
+        Raises `UnknownMember` when it is in no group.
+        """
+        member_id = consumer if isinstance(consumer, str) else consumer.member_id
+        if member_id is None:
+            raise UnknownMember("the consumer has not joined", hint="poll it first")
+        self._service.expire(member_id)
+
+    # -- the end ----------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Close the blocking clients made here, and answer no more."""
+        for client in list(self._made):
+            with contextlib.suppress(Exception):
+                client.close()
+        self._transport.shut()
+        self._mounted()
+
+    def _keep(self, client: Client) -> Client:
+        self._made.add(client)
+        return client
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        self.close()

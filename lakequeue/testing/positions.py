@@ -1,0 +1,200 @@
+"""Where groups are and where they go; and looking at records without a group."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from consumer_service.seek_targets import Bounds, check_request, target_of
+from coordination.group_config import GroupConfig
+from lakequeue.errors import InvalidRequest, OffsetOutOfRange, UnknownGroup
+from lakequeue.partitioner import partition_of
+from lakequeue.records import Partition, checked_name
+from lakequeue.testing.groups import NODE, Group, Groups, Held, options_of, refuse_if_active
+from lakequeue.testing.log import Log, Stored
+from lakequeue.testing.topics import Topics
+from lakequeue.wire import (
+    BrowseAnswer,
+    BrowseQuery,
+    GroupDescription,
+    MemberState,
+    PartitionState,
+    SeekAnswer,
+    SeekMove,
+    SeekRequest,
+    record_to_json,
+)
+from queue_tables.facts import Key
+from queue_tables.topic_rules import Topic
+
+
+def describe(groups: Groups, log: Log, name: str) -> GroupDescription:
+    """Positions, lag, owners and members. Raises `UnknownGroup`."""
+    group = groups.get(name)
+    return GroupDescription(
+        group=name,
+        mode="queue" if group.is_queue else "stream",
+        options=options_of(group.config),
+        generation=max((held.generation for held in group.held.values()), default=None),
+        partitions=[_row(group, held, log) for _, held in groups.partitions(group)],
+        members=[
+            MemberState(
+                member_id=member.member_id,
+                topics=member.request.topics,
+                node=NODE,
+                host=member.host or None,
+                partitions=len(group.current.get(member.member_id, ())),
+            )
+            for member in group.members.values()
+        ],
+    )
+
+
+def _row(group: Group, held: Held, log: Log) -> PartitionState:
+    end = log.end(*held.key[1:])
+    committed, open_now = held.committed, 0
+    counts: dict[str, Any] = {}
+    if held.queue is not None:
+        committed = max(held.queue.seen.first_gap, held.committed or 0) or held.committed
+        dying = len(held.queue.dying)
+        in_flight, parked = held.queue.open - dying, held.queue.parked
+        counts = {"in_flight": in_flight, "parked": parked, "dying": dying}
+        counts["paused"] = held.queue.paused
+        open_now = in_flight + parked + dying
+    return PartitionState(
+        topic=held.topic,
+        topic_id=held.key.topic_id,
+        partition=held.key.partition,
+        committed_offset=committed,
+        end_offset=end,
+        lag=max(0, end - (committed or 0)) + open_now,
+        owner=held.owner,
+        node=None if held.owner is None else NODE,
+        epoch=None if held.owner is None else held.epoch,
+        **counts,
+    )
+
+
+def seek(topics: Topics, groups: Groups, log: Log, name: str, request: SeekRequest) -> SeekAnswer:
+    """Move a group that has no member. Raises `GroupActive`, `UnknownGroup`, `UnknownTopic`, …"""
+    checked_name(name, "group")
+    check_request(request)
+    known = groups.by_name.get(name)
+    if known is not None:
+        refuse_if_active(known)
+    group = known or Group(name, GroupConfig("stream"))
+    chosen = _chosen(topics, groups, group, request)
+    moves: list[tuple[Held, int]] = []
+    answer = SeekAnswer(executed=not request.dry_run, partitions=[])
+    for held in chosen:
+        bounds = Bounds(0, log.end(*held.key[1:]))
+        by_time = None
+        if request.time is not None:
+            by_time = _offset_at(log.of(*held.key[1:]), request.time)
+        to_offset = target_of(request, held.committed, bounds, by_time)
+        moves.append((held, to_offset))
+        answer.partitions.append(
+            SeekMove(
+                topic=held.topic,
+                partition=held.key.partition,
+                from_offset=held.committed,
+                to_offset=to_offset,
+            )
+        )
+    if not request.dry_run:
+        groups.by_name[name] = group
+        for held, to_offset in moves:
+            held.generation += 1
+            held.committed = to_offset
+            if group.is_queue:
+                groups.open_queue(group, held, to_offset)
+    return answer
+
+
+def _chosen(topics: Topics, groups: Groups, group: Group, request: SeekRequest) -> list[Held]:
+    if request.topics is not None:
+        some = [topics.get(topic) for topic in request.topics]
+    else:
+        ids = {key.topic_id for key in group.held}
+        some = [topic for topic in topics.list() if topic.topic_id in ids]
+        if not some:
+            raise UnknownGroup(
+                f"group {group.name!r} has no position on any topic",
+                hint="name topics, to create the group at a position",
+            )
+    chosen = [
+        groups.hold(group, Key(group.name, topic.topic_id, Partition(number)))
+        for topic in some
+        for number in range(topic.partitions)
+        if request.partition in {None, number}
+    ]
+    if not chosen:
+        raise InvalidRequest(
+            f"partition {request.partition} does not exist in {', '.join(t.topic for t in some)}",
+            hint=f"0 to {max(t.partitions for t in some) - 1}, or leave it out",
+            field="partition",
+        )
+    return chosen
+
+
+def _offset_at(rows: Sequence[Stored], time: int) -> int:
+    """The first offset whose time is not before `time`; the end if there is none."""
+    found = (i for i, row in enumerate(rows) if row.record.timestamp >= time)
+    return next(found, len(rows))
+
+
+# -- without a group ------------------------------------------------------------------------------
+
+
+def page(log: Log, topic: Topic, query: BrowseQuery) -> BrowseAnswer:
+    """What `BrowseQuery` asks for."""
+    key = None if query.key is None else query.key.encode()
+    partition = query.partition
+    if partition is None:
+        partition = partition_of(key or b"", topic.partitions, topic.partitioner)
+    rows = _rows(log, topic, partition)
+    at = query.offset or 0
+    if query.time is not None:
+        at = _offset_at(rows, query.time)
+    found: list[Stored] = []
+    while at < len(rows) and len(found) < query.max:
+        if key is None or rows[at].record.key == key:
+            found.append(rows[at])
+        at += 1
+    return BrowseAnswer(
+        partition=partition,
+        records=[plain(row) for row in found],
+        next_offset=at,
+        start_offset=0,
+        end_offset=len(rows),
+    )
+
+
+def record(log: Log, topic: Topic, partition: int, offset: int) -> dict[str, Any]:
+    """One record. Raises `InvalidRequest`, `OffsetOutOfRange`."""
+    rows = _rows(log, topic, partition)
+    if not 0 <= offset < len(rows):
+        raise OffsetOutOfRange(
+            f"partition {partition} of {topic.topic} has the offsets 0 to {len(rows) - 1}, "
+            f"not {offset}",
+            hint="read what is there with GET /v1/topics/{topic}/records",
+            first_offset=0,
+            end_offset=len(rows),
+        )
+    return plain(rows[offset])
+
+
+def plain(row: Stored) -> dict[str, Any]:
+    """A record as it is by itself."""
+    said = record_to_json(row.record, "")
+    return {name: value for name, value in said.items() if name not in {"receipt", "attempt"}}
+
+
+def _rows(log: Log, topic: Topic, partition: int) -> Sequence[Stored]:
+    if not 0 <= partition < topic.partitions:
+        raise InvalidRequest(
+            f"topic {topic.topic} has partitions 0 to {topic.partitions - 1}, not {partition}",
+            hint="give one of those",
+            field="partition",
+        )
+    return log.of(topic.topic_id, partition)

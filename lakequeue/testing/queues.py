@@ -1,0 +1,224 @@
+"""Polls, receipts, dead letters of queue groups. The state of a partition is the services' own."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping
+from random import Random
+from typing import Any
+
+import orjson
+
+from consumer_service.queues.attempts import Attempt, Taken
+from consumer_service.queues.dead_records import dead_letter_of
+from consumer_service.queues.partition import QueuePartition
+from consumer_service.queues.retry_policy import DEFAULT_MAX_IN_FLIGHT
+from consumer_service.queues.wishes import Wish, refused_of, superseded, wishes_of
+from ingest.json_body import json_request_of
+from lakequeue.clock import Micros
+from lakequeue.errors import Rejected
+from lakequeue.records import Partition, TopicId
+from lakequeue.testing.groups import Group, Held, Member
+from lakequeue.testing.log import Log
+from lakequeue.testing.topics import Topics
+from lakequeue.wire import (
+    MAX_DEDUP_WINDOW_MS,
+    AckRequest,
+    ProduceQuery,
+    QueueReceipt,
+    SettleAnswer,
+    Settled,
+    group_checksum,
+    record_to_json,
+)
+from queue_tables.facts import Key, Kind
+from queue_tables.topic_rules import Topic, default_dead_letters
+
+_LOOKED_AT = 64
+"""New records that are looked at together."""
+
+
+class Queues:
+    """The caller holds the service's lock."""
+
+    def __init__(self, topics: Topics, log: Log) -> None:
+        self._topics = topics
+        self._log = log
+        self._random = Random()
+
+    # -- polls ------------------------------------------------------------------------------------
+
+    def poll(self, group: Group, member: Member, now: Micros, most: int) -> list[dict[str, Any]]:
+        """Up to `most` records: those that are due again in any partition first, then new ones."""
+        mine = list(_queues(group.of(member)))
+        room = self._room(group, member, mine, now, most)
+        records: list[dict[str, Any]] = []
+        for look in (self._take_again, self._take_new):
+            for held, queue in mine:
+                while len(records) < room:
+                    taken = look(held, queue, now, member.member_id, room - len(records))
+                    if not taken.moves:
+                        break
+                    records += self._delivered(group, held, taken.deliver)
+                self._bury(group, held, queue)
+        return records
+
+    @staticmethod
+    def _take_again(
+        _held: Held, queue: QueuePartition, now: Micros, member: str, most: int
+    ) -> Taken:
+        return queue.take_again(now, member, most)
+
+    def _take_new(
+        self, held: Held, queue: QueuePartition, now: Micros, member: str, most: int
+    ) -> Taken:
+        rows = self._log.of(*held.key[1:])
+        keys = queue.policy.key_order
+        taken = Taken()
+        while not taken.moves and queue.scan < len(rows) and queue.paused is None:
+            some = rows[queue.scan : queue.scan + _LOOKED_AT]
+            taken = queue.take_new(now, member, most, [row.new(keys=keys) for row in some])
+        return taken
+
+    def _room(
+        self,
+        group: Group,
+        member: Member,
+        mine: Iterable[tuple[Held, QueuePartition]],
+        now: Micros,
+        most: int,
+    ) -> int:
+        """How many records this poll may take: its own bound, and a fair share."""
+        limit = member.request.max_in_flight or DEFAULT_MAX_IN_FLIGHT
+        available = 0
+        for held, queue in mine:
+            limit -= queue.held_by(member.member_id)
+            due = queue.next_due()
+            available += queue.returned
+            available += queue.parked if due is not None and due <= now else 0
+            available += max(0, self._log.end(*held.key[1:]) - queue.scan)
+        asking = len(group.waiting | {member.member_id})
+        return min(most, limit, max(1, -(-available // asking)))
+
+    def _delivered(
+        self, group: Group, held: Held, attempts: Iterable[Attempt]
+    ) -> Iterator[dict[str, Any]]:
+        rows, checksum = self._log.of(*held.key[1:]), group_checksum(group.name)
+        for one in attempts:
+            place = (*held.key[1:], one.offset, held.generation, one.attempt, checksum)
+            record = record_to_json(rows[one.offset].record, str(QueueReceipt(*place)), one.attempt)
+            yield record | {"deadline": one.deadline}
+
+    # -- receipts ---------------------------------------------------------------------------------
+
+    def settle(
+        self, group: Group, request: AckRequest, now: Micros, names: Mapping[str, str]
+    ) -> SettleAnswer:
+        """Do what is asked; `names` maps topic ids to names.
+
+        Raises `AttemptSuperseded` with `settled` and `refused` when any receipt is not good.
+        """
+        answer = SettleAnswer()
+        for wish in wishes_of(request):
+            self._settle_one(group, wish, now, names, answer)
+        for held, queue in _queues(group.held.values()):
+            self._bury(group, held, queue)
+        if answer.refused:
+            raise superseded(answer)
+        return answer
+
+    def _settle_one(
+        self,
+        group: Group,
+        wish: Wish,
+        now: Micros,
+        names: Mapping[str, str],
+        answer: SettleAnswer,
+    ) -> None:
+        receipt = wish.receipt
+        if receipt.group != group_checksum(group.name):
+            answer.refused.append(refused_of(wish, names, "other_group"))
+            return
+        key = Key(group.name, TopicId(receipt.topic_id), Partition(receipt.partition))
+        held = group.held.get(key)
+        if held is None or held.queue is None:
+            answer.refused.append(refused_of(wish, names, "unknown"))
+            return
+        if receipt.generation != held.generation:
+            answer.refused.append(refused_of(wish, names, "superseded"))
+            return
+        queue = held.queue
+        one = queue.begin(receipt.offset, receipt.attempt, now)
+        if isinstance(one, Attempt):
+            answer.settled.append(self._do(queue, wish, one, now))
+        elif wish.does == "ack" and queue.was_acked(receipt.offset, receipt.attempt):
+            answer.settled.append(Settled(receipt=wish.text))  # a repeat
+        else:
+            why = "unknown" if one.why == "busy" else one.why
+            answer.refused.append(refused_of(wish, names, why, one))
+
+    def _do(self, queue: QueuePartition, wish: Wish, one: Attempt, now: Micros) -> Settled:
+        settled = Settled(receipt=wish.text)
+        if wish.does == "ack":
+            queue.finish_ack(one)
+        elif wish.does == "nack":
+            move = queue.nack(one, now, wish.ms, self._random)
+            queue.finish_nack(one, move)
+            settled.due = move.until if move.kind is Kind.PARKED else None
+        else:
+            move = queue.extend(one, now, wish.ms or 0)
+            queue.finish_extend(one, move)
+            settled.deadline = move.until
+        return settled
+
+    # -- dead letters -----------------------------------------------------------------------------
+
+    def _bury(self, group: Group, held: Held, queue: QueuePartition) -> None:
+        """Send what is dying to its dead-letter topic. What is refused there stays dying."""
+        for one in list(queue.dying.values()):
+            with contextlib.suppress(Rejected):
+                self._send(group, held, one)
+                queue.finish_dead(one)
+
+    def _send(self, group: Group, held: Held, one: Attempt) -> None:
+        source = self._topics.by_id(held.key.topic_id)
+        topic = self._dead_letters(group, held, source)
+        record = self._log.of(*held.key[1:])[one.offset].record
+        row = {
+            "topic": held.topic,
+            "topic_id": held.key.topic_id,
+            "partition": record.partition,
+            "offset": record.offset,
+            "key": record.key,
+            "key_format": record.key_format,
+            "value": record.value,
+            "value_format": record.value_format,
+            "headers": [{"key": name, "value": value} for name, value in record.headers],
+            "timestamp": record.timestamp,
+        }
+        body = {"records": [dead_letter_of(row, group.name, one, held.generation)]}
+        limits = self._log.limits_of(topic)
+        request = json_request_of(orjson.dumps(body), topic.topic_id, limits)
+        self._log.produce([request], [topic], [0], ProduceQuery(wait="ordered"))
+
+    def _dead_letters(self, group: Group, held: Held, source: Topic | None) -> Topic:
+        name = group.config.options.get("dead_letter_topic")
+        if name is None:
+            name = default_dead_letters(held.topic) if source is None else source.dead_letters
+        known = self._topics.by_name.get(name)
+        if known is not None:
+            return known
+        config: dict[str, Any] = {"dedup_window_ms": MAX_DEDUP_WINDOW_MS}
+        if source is not None:
+            config["partitions"] = source.partitions
+        return self._topics.create(name, config)[0]
+
+
+def _queues(some: Iterable[Held]) -> Iterator[tuple[Held, QueuePartition]]:
+    return ((held, held.queue) for held in some if held.queue is not None)
+
+
+def next_due(group: Group, member: Member) -> Micros | None:
+    """When something of the member's partitions becomes deliverable by time alone."""
+    times = [queue.next_due() for _, queue in _queues(group.of(member))]
+    return min((time for time in times if time is not None), default=None)

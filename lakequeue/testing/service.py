@@ -1,0 +1,282 @@
+"""Both services as one function: a request of the wire in, its answer out."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+import orjson
+from pydantic import BaseModel
+
+from consumer_service.member_states import Cause
+from ingest.json_body import json_request_of, parts_of
+from ingest.validation import Limits
+from lakequeue import wire
+from lakequeue.client.effects import Reply
+from lakequeue.errors import InvalidRequest, LakequeueError, MalformedBody, UnknownMember
+from lakequeue.testing import positions, streams
+from lakequeue.testing.clock import Clock
+from lakequeue.testing.groups import Group, Groups, Member
+from lakequeue.testing.log import Log
+from lakequeue.testing.queues import Queues, next_due
+from lakequeue.testing.topics import Topics, described
+from serving.shapes import valid
+
+_NAME: Final = "([^/?]+)"
+_MEMBER: Final = f"/v1/groups/{_NAME}/members/{_NAME}"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request."""
+
+    method: str
+    path: str
+    query: dict[str, str]
+    body: bytes
+    host: str = ""
+    """Of the client, as it says."""
+    waited_s: float = 0.0
+    """For how long it has been looked at again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """No answer yet: look again after a change, or after so long."""
+
+    look_in_s: float
+
+
+class Service:
+    """Thread-safe."""
+
+    def __init__(self) -> None:
+        self.clock = Clock(self.changed)
+        self._lock = threading.RLock()
+        self._topics = Topics()
+        self.log = Log(self._topics, self.clock.micros)
+        self._groups = Groups(self._topics, self.log)
+        self._queues = Queues(self._topics, self.log)
+        self._waiting: set[Callable[[], None]] = set()
+        self._routes: list[tuple[str, re.Pattern[str], Callable[..., Any]]] = [
+            (method, re.compile(pattern + r"\Z"), answer)
+            for method, pattern, answer in (
+                ("GET", "/v1/topics", self._list_topics),
+                ("PUT", f"/v1/topics/{_NAME}", self._create_topic),
+                ("GET", f"/v1/topics/{_NAME}", self._topic),
+                ("PATCH", f"/v1/topics/{_NAME}", self._alter_topic),
+                ("DELETE", f"/v1/topics/{_NAME}", self._delete_topic),
+                ("POST", f"/v1/topics/{_NAME}/records", self._produce),
+                ("POST", "/v1/records", self._produce_parts),
+                ("POST", f"/v1/producers/{_NAME}/epochs", self._begin_epoch),
+                ("GET", f"/v1/topics/{_NAME}/records", self._page),
+                ("GET", f"/v1/topics/{_NAME}/partitions/(\\d+)/records/(\\d+)", self._record),
+                ("GET", "/v1/groups", self._list_groups),
+                ("GET", f"/v1/groups/{_NAME}", self._describe),
+                ("DELETE", f"/v1/groups/{_NAME}", self._delete_group),
+                ("POST", f"/v1/groups/{_NAME}/seek", self._seek),
+                ("POST", f"/v1/groups/{_NAME}/members", self._join),
+                ("DELETE", _MEMBER, self._leave),
+                ("POST", f"{_MEMBER}/heartbeat", self._heartbeat),
+                ("GET", f"{_MEMBER}/records", self._poll),
+                ("POST", f"{_MEMBER}/acks", self._acks),
+            )
+        ]
+
+    # -- whoever waits ----------------------------------------------------------------------------
+
+    def watch(self, wake: Callable[[], None]) -> None:
+        """Call `wake` at every change, until `unwatch`."""
+        with self._lock:
+            self._waiting.add(wake)
+
+    def unwatch(self, wake: Callable[[], None]) -> None:
+        """As it says."""
+        with self._lock:
+            self._waiting.discard(wake)
+
+    def changed(self) -> None:
+        """Let everyone who waits look again."""
+        with self._lock:
+            for wake in self._waiting:
+                wake()
+
+    def expire(self, member_id: str) -> None:
+        """A member is gone, as after its session timeout. Raises `UnknownMember`."""
+        with self._lock:
+            group = self._groups.find(member_id)
+            if group is None:
+                raise UnknownMember(f"{member_id!r} is a member of no group", hint="it has left")
+            self._groups.leave(group.name, member_id, Cause.SILENT)
+            self.changed()
+
+    # -- the call ---------------------------------------------------------------------------------
+
+    def answer(self, call: Call) -> Reply | Later:
+        """Do what is asked, now if that can be."""
+        with self._lock:
+            try:
+                said = self._route(call)
+            except LakequeueError as error:
+                if call.method == "POST":
+                    error.stored = error.stored or "no"
+                problem = orjson.dumps(error.to_problem())
+                return Reply(error.http_status, {"content-type": wire.PROBLEM}, problem)
+            if isinstance(said, Later):
+                return said
+            status, body = said
+            if call.method != "GET":
+                self.changed()
+            if isinstance(body, BaseModel):
+                body = body.model_dump()
+            encoded = b"" if body is None else orjson.dumps(body)
+            return Reply(status, {"content-type": wire.JSON}, encoded)
+
+    def _route(self, call: Call) -> tuple[int, Any] | Later:
+        for method, pattern, answer in self._routes:
+            found = pattern.match(call.path)
+            if found is not None and method == call.method:
+                said: tuple[int, Any] | Later = answer(call, *found.groups())
+                return said
+        raise InvalidRequest(
+            f"{call.method} {call.path} is not there in memory",
+            hint="webhooks and server-sent events need the services: lakequeue up",
+        )
+
+    # -- topics and records -----------------------------------------------------------------------
+
+    def _list_topics(self, _call: Call) -> tuple[int, Any]:
+        return 200, {"topics": [described(topic) for topic in self._topics.list()]}
+
+    def _topic(self, _call: Call, name: str) -> tuple[int, Any]:
+        return 200, described(self._topics.get(name))
+
+    def _create_topic(self, call: Call, name: str) -> tuple[int, Any]:
+        topic, created = self._topics.create(name, _object(call.body))
+        return self._altered(described(topic), 201 if created else 200)
+
+    def _alter_topic(self, call: Call, name: str) -> tuple[int, Any]:
+        return self._altered(described(self._topics.alter(name, _object(call.body))), 200)
+
+    def _delete_topic(self, _call: Call, name: str) -> tuple[int, Any]:
+        self._topics.delete(name)
+        return self._altered(None, 204)
+
+    def _altered(self, body: Any, status: int) -> tuple[int, Any]:
+        self._groups.topics_changed()
+        return status, body
+
+    def _limits_of(self, name: str) -> tuple[str, Limits]:
+        topic = self._topics.get(name)
+        return topic.topic_id, self.log.limits_of(topic)
+
+    def _produce(self, call: Call, name: str) -> tuple[int, Any]:
+        query = valid(wire.ProduceQuery, call.query)
+        topic = self._topics.get(name)
+        parsed = json_request_of(call.body, topic.topic_id, self.log.limits_of(topic))
+        return 200, self.log.produce([parsed], [topic], range(len(parsed.rows)), query)
+
+    def _produce_parts(self, call: Call) -> tuple[int, Any]:
+        query = valid(wire.ProduceQuery, call.query)
+        parts = parts_of(call.body, self._limits_of, wire.MAX_REQUEST_RECORDS)
+        topics = [self._topics.get(topic) for topic in parts.topics]
+        return 200, self.log.produce(parts.requests, topics, parts.numbers, query)
+
+    def _begin_epoch(self, _call: Call, producer_id: str) -> tuple[int, Any]:
+        return 201, self.log.begin_epoch(producer_id)
+
+    def _page(self, call: Call, name: str) -> tuple[int, Any]:
+        # Not through pydantic: values are JSON already.
+        query = valid(wire.BrowseQuery, call.query)
+        return 200, vars(positions.page(self.log, self._topics.get(name), query))
+
+    def _record(self, _call: Call, name: str, partition: str, offset: str) -> tuple[int, Any]:
+        where = self.log, self._topics.get(name), int(partition), int(offset)
+        return 200, positions.record(*where)
+
+    # -- groups and members -----------------------------------------------------------------------
+
+    def _list_groups(self, _call: Call) -> tuple[int, Any]:
+        found = sorted(self._groups.by_name.values(), key=lambda group: group.name)
+        rows = [{"group": g.name, "mode": g.config.mode, "members": len(g.members)} for g in found]
+        return 200, {"groups": rows}
+
+    def _describe(self, _call: Call, name: str) -> tuple[int, Any]:
+        return 200, positions.describe(self._groups, self.log, name)
+
+    def _delete_group(self, _call: Call, name: str) -> tuple[int, Any]:
+        self._groups.delete(name)
+        return 204, None
+
+    def _seek(self, call: Call, name: str) -> tuple[int, Any]:
+        request = valid(wire.SeekRequest, _object(call.body))
+        return 200, positions.seek(self._topics, self._groups, self.log, name, request)
+
+    def _join(self, call: Call, name: str) -> tuple[int, Any]:
+        request = valid(wire.JoinRequest, _object(call.body))
+        return 201, self._groups.join(name, request, call.host)
+
+    def _leave(self, _call: Call, name: str, member_id: str) -> tuple[int, Any]:
+        self._groups.leave(name, member_id)
+        return 204, None
+
+    def _heartbeat(self, _call: Call, name: str, member_id: str) -> tuple[int, Any]:
+        group, member = self._groups.member(name, member_id)
+        return 200, wire.HeartbeatAnswer(
+            assignment=group.assigned(member), assignment_version=group.version
+        )
+
+    def _poll(self, call: Call, name: str, member_id: str) -> tuple[int, Any] | Later:
+        query = valid(wire.PollQuery, call.query)
+        group, member = self._groups.member(name, member_id)
+        now = self.clock.micros()
+        take = (
+            partial(self._queues.poll, group, member, now)
+            if group.is_queue
+            else partial(streams.poll, self.log, group, member)
+        )
+        records = take(query.max)
+        left_s = query.wait_ms / 1_000 - call.waited_s
+        if not records and left_s > 0 and member.told == group.version:
+            group.waiting.add(member_id)
+            return Later(_look_in_s(group, member, now, left_s))
+        group.waiting.discard(member_id)
+        member.polls += 1
+        member.told = group.version
+        return 200, {
+            "records": records,
+            "poll": member.polls,
+            "assignment": [one.model_dump() for one in group.assigned(member)],
+            "assignment_version": group.version,
+        }
+
+    def _acks(self, call: Call, name: str, member_id: str) -> tuple[int, Any]:
+        request = valid(wire.AckRequest, _object(call.body))
+        group = self._groups.by_name.get(name)
+        ids = {topic.topic: str(topic.topic_id) for topic in self._topics.list()}
+        if group is not None and group.is_queue:
+            # A receipt is good whoever sends it.
+            names = {topic_id: topic for topic, topic_id in ids.items()}
+            return 200, self._queues.settle(group, request, self.clock.micros(), names)
+        group, member = self._groups.member(name, member_id)
+        mine = {topic: ids[topic] for topic in member.request.topics if topic in ids}
+        return 200, streams.ack(self.log, group, member, request, mine)
+
+
+def _look_in_s(group: Group, member: Member, now: int, left_s: float) -> float:
+    due = next_due(group, member) if group.is_queue else None
+    return left_s if due is None else max(0.001, min(left_s, (due - now) / 1e6))
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    try:
+        given = orjson.loads(body or b"{}")
+    except orjson.JSONDecodeError as e:
+        raise MalformedBody(f"the body is not JSON: {e}", hint="send a JSON object") from None
+    if not isinstance(given, dict):
+        raise MalformedBody("the body is not an object", hint="send a JSON object")
+    return given

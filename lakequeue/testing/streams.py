@@ -1,0 +1,86 @@
+"""Polls and acknowledgements of stream groups. The cursor of a partition is the services' own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from consumer_service.streams.cursor import Cursor
+from consumer_service.streams.wanted import Wanted, judge, superseded, wanted_of
+from lakequeue.testing.groups import Group, Held, Member
+from lakequeue.testing.log import Log, Stored
+from lakequeue.wire import (
+    AckAnswer,
+    AckRequest,
+    Committed,
+    RefusedAck,
+    receipt_of,
+    record_to_json,
+)
+from queue_tables.facts import Key
+
+
+def poll(log: Log, group: Group, member: Member, most: int) -> list[dict[str, Any]]:
+    """The next records of the member's partitions, at most `most`."""
+    records: list[dict[str, Any]] = []
+    for held in group.of(member):
+        first = held.cursor.delivered
+        rows = log.of(*held.key[1:])[first : first + most - len(records)]
+        if rows:
+            held.cursor.deliver(first, first + len(rows))
+            records += _delivered(held, rows)
+    return records
+
+
+def _delivered(held: Held, rows: Iterable[Stored]) -> Iterable[dict[str, Any]]:
+    for row in rows:
+        offset = row.record.offset
+        receipt = receipt_of(held.key.topic_id, held.key.partition, offset, held.epoch)
+        yield record_to_json(row.record, receipt)
+
+
+def ack(
+    log: Log, group: Group, member: Member, request: AckRequest, ids: Mapping[str, str]
+) -> AckAnswer:
+    """Commit positions; `ids` maps names of topics to topic ids.
+
+    Errors: `SkippedRecords`, `InvalidRequest`, `OffsetOutOfRange` (nothing has changed);
+    `EpochSuperseded` with what was committed and refused.
+    """
+    wanted = wanted_of(group.name, request, ids)
+    answer = AckAnswer()
+    cursors: dict[Key, Cursor] = {}
+    for key, parts in wanted.items():
+        held = group.held.get(key)
+        stale = [part for part in parts if not _accepts(held, member, part.epoch)]
+        if held is None or stale:
+            answer.refused += [_refusal(key, held, part) for part in stale]
+            continue
+        cursors[key] = cursor = replace(held.cursor, gaps=dict(held.cursor.gaps))
+        judge(cursor, parts, log.end(*key[1:]), through=request.commit_through)
+    for key, cursor in cursors.items():
+        held = group.held[key]
+        cursor.made_durable(cursor.accepted)
+        held.cursor, held.committed = cursor, cursor.durable
+        answer.committed.append(
+            Committed(topic=held.topic, partition=key.partition, offset=cursor.durable)
+        )
+    if answer.refused:
+        raise superseded(answer)
+    return answer
+
+
+def _accepts(held: Held | None, member: Member, epoch: int | None) -> bool:
+    if held is None or held.owner != member.member_id:
+        return False
+    return epoch is None or epoch == held.epoch
+
+
+def _refusal(key: Key, held: Held | None, wanted: Wanted) -> RefusedAck:
+    return RefusedAck(
+        topic=wanted.topic if held is None else held.topic,
+        partition=key.partition,
+        epoch=wanted.epoch or 0,
+        current_epoch=None if held is None else held.epoch or None,
+    )
