@@ -47,7 +47,7 @@ docs-check: setup ## fail when a generated page is stale
 	@$(VENV)/python -m tools.generate_docs --check
 
 unit: setup ## unit tests: no Spark, no ZooKeeper, no network
-	@$(PYTEST) tests/unit -q
+	@$(PYTEST) tests/unit tests/behaviour -m "not zookeeper" -q
 
 services: setup jars ## the tests with real services: integration, faults, end to end
 	@$(PYTEST) tests --ignore=tests/unit

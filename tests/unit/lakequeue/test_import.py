@@ -18,3 +18,18 @@ def test_the_sdk_loads_neither_spark_nor_delta_nor_arrow_nor_zookeeper_nor_flask
         [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False, timeout=60
     )
     assert (done.stdout.strip(), done.stderr) == ("[]", "")
+
+
+TESTING = """
+import sys
+from lakequeue.testing import MemoryQueue
+heavy = {"pyspark", "deltalake", "obstore", "pyarrow", "kazoo", "flask", "pandas"}
+print(sorted(heavy & {m.split(".")[0] for m in sys.modules}))
+"""
+
+
+def test_the_memory_queue_loads_none_of_them_either() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", TESTING], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (done.stdout.strip(), done.stderr) == ("[]", "")

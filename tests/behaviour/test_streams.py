@@ -1,0 +1,194 @@
+"""What a member of a stream group can rely on."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+
+from lakequeue import Lost
+from lakequeue.errors import EpochSuperseded, InvalidRequest, SkippedRecords, UnknownTopic
+from tests.support.backends import Backend, in_background, join, take
+from tests.support.zookeeper import wait_for
+
+
+def committed(backend: Backend, group: str) -> list[int | None]:
+    """Positions of a group, by partition."""
+    with backend.admin() as admin:
+        rows = sorted(admin.group(group).partitions, key=lambda row: row.partition)
+    return [row.committed_offset for row in rows]
+
+
+def test_a_group_goes_on_behind_what_it_has_acknowledged(backend: Backend) -> None:
+    topic = backend.topic()
+    backend.send(topic, *range(10))
+    with backend.consumer(topic, topic) as consumer:
+        messages = take(consumer, 10)
+        assert [(m.offset, m.value, m.attempt) for m in messages] == [(n, n, 1) for n in range(10)]
+        for message in messages[:7]:
+            message.ack()
+    assert committed(backend, topic) == [7]
+    with backend.consumer(topic, topic) as consumer:
+        assert [m.offset for m in take(consumer, 3)] == [7, 8, 9]
+    assert committed(backend, topic) == [7], "what is not acknowledged is not committed"
+
+
+def test_records_that_come_later_are_delivered_to_whoever_waits(backend: Backend) -> None:
+    topic = backend.topic()
+    with backend.consumer(topic, topic) as consumer:
+        assert consumer.poll(backend.quiet_s) == []
+        backend.send(topic, "late")
+        assert take(consumer, 1)[0].value == "late"
+
+
+def test_an_acknowledgement_out_of_order_names_what_is_missing(backend: Backend) -> None:
+    topic = backend.topic()
+    backend.send(topic, *range(3))
+    with backend.consumer(topic, topic) as consumer:
+        _, second, _ = take(consumer, 3)
+        with pytest.raises(SkippedRecords, match="offset 1 acknowledged, 0 is not yet"):
+            second.ack()
+        second.ack(commit_through=True)
+        consumer.commit()
+        assert committed(backend, topic) == [2]
+
+
+def test_groups_do_not_affect_each_other(backend: Backend) -> None:
+    topic = backend.topic()
+    backend.send(topic, "a", "b")
+    for group in ("one", "two"):
+        with backend.consumer(topic, f"{topic}-{group}") as consumer:
+            messages = take(consumer, 2)
+            assert [m.value for m in messages] == ["a", "b"]
+            messages[0].ack()
+            if group == "two":
+                messages[1].ack()
+    assert committed(backend, f"{topic}-one") == [1]
+    assert committed(backend, f"{topic}-two") == [2]
+
+
+def test_latest_begins_with_what_comes_after_the_join(backend: Backend) -> None:
+    topic = backend.topic()
+    backend.send(topic, "before")
+    with backend.consumer(topic, topic, from_="latest") as consumer:
+        join(consumer)
+        wait_for(lambda: consumer.assignment.get((topic, 0)) is not None, "it owns the partition")
+        backend.send(topic, "after")
+        assert [m.value for m in take(consumer, 1)] == ["after"]
+
+
+def test_partitions_are_shared_with_who_joins_and_come_back_when_it_leaves(
+    backend: Backend,
+) -> None:
+    topic = backend.topic(partitions=4)
+    lost: list[Lost] = []
+    with backend.consumer(topic, topic, on_lost=lost.extend) as first:
+        join(first)
+        wait_for(lambda: len(first.assignment) == 4, "the first owns all")
+        with backend.consumer(topic, topic) as second:
+            join(second)
+            wait_for(lambda: len(second.assignment) == 2, "the second owns half")
+            wait_for(lambda: len(first.assignment) == 2, "the first gave half away")
+            assert {item.partition for item in lost} == {p for _, p in second.assignment}
+        wait_for(lambda: len(first.assignment) == 4, "the first owns all again")
+        for partition in range(4):
+            backend.send(topic, partition, partition=partition)
+        assert {m.partition for m in take(first, 4)} == set(range(4))
+
+
+def test_a_record_of_a_lost_partition_cannot_be_acknowledged(backend: Backend) -> None:
+    topic = backend.topic(partitions=2)
+    for partition in range(2):
+        backend.send(topic, "v", partition=partition)
+    with backend.consumer(topic, topic) as first:
+        messages = {m.partition: m for m in take(first, 2)}
+        with backend.consumer(topic, topic) as second:
+            join(second)
+            wait_for(lambda: len(first.assignment) == 1, "the first gave one away")
+            ((_, gone),) = {(topic, p) for p in range(2)} - first.assignment.keys()
+            messages[gone].ack()
+            with pytest.raises(EpochSuperseded) as superseded:
+                first.commit()
+            extra = superseded.value.extra
+            assert (extra["topic"], extra["partition"]) == (topic, gone)
+            assert extra["epoch"] == messages[gone].epoch
+            (again,) = take(second, 1)
+            assert (again.partition, again.offset) == (gone, 0)
+            assert (again.epoch or 0) > extra["epoch"]
+        messages[1 - gone].ack()
+        first.commit()
+
+
+def test_a_consumer_that_joins_again_gets_what_it_has_not_acknowledged(backend: Backend) -> None:
+    topic = backend.topic()
+    backend.send(topic, "a", "b")
+    with backend.consumer(topic, topic) as consumer:
+        first, _ = take(consumer, 2)
+        first.ack()
+        consumer.commit()
+        consumer.rejoin("on purpose")
+        assert [m.value for m in take(consumer, 1)] == ["b"]
+
+
+def test_new_partitions_of_a_topic_are_consumed(backend: Backend) -> None:
+    topic = backend.topic()
+    with backend.consumer(topic, topic) as consumer:
+        join(consumer)
+        wait_for(lambda: len(consumer.assignment) == 1, "it owns the partition")
+        with backend.admin() as admin:
+            admin.alter_topic(topic, partitions=3)
+        for partition in (1, 2):
+            backend.send(topic, partition, partition=partition)
+        assert {m.value for m in take(consumer, 2)} == {1, 2}
+
+
+def test_several_topics_in_one_group(backend: Backend) -> None:
+    one, two = backend.topic(), backend.topic()
+    backend.send(one, "a")
+    backend.send(two, "b")
+    with backend.consumer([one, two], one) as consumer:
+        assert {(m.topic, m.value) for m in take(consumer, 2)} == {(one, "a"), (two, "b")}
+
+
+def test_stop_ends_a_loop_that_waits(backend: Backend) -> None:
+    topic = backend.topic()
+    with backend.consumer(topic, topic) as consumer:
+        thread, seen = in_background(consumer)
+        backend.send(topic, "a")
+        wait_for(lambda: seen, "it came")
+        consumer.stop()
+        thread.join(10)
+        assert not thread.is_alive()
+    assert committed(backend, topic) == [1]
+
+
+def test_consume_transform_produce_counts_once(backend: Backend) -> None:
+    source, target = backend.topic(), backend.topic()
+    backend.send(source, *range(5))
+    with backend.consumer(source, source) as consumer, backend.producer() as producer:
+        with suppress(RuntimeError), consumer.transform(producer, target) as tx:
+            tx.send(-1)
+            raise RuntimeError("the transform fails")
+        done = 0
+        while done < 5:
+            with consumer.transform(producer, target, max_records=2) as tx:
+                for message in tx.messages:
+                    tx.send(message.value * 10)
+            done += len(tx.messages) if tx.counted else 0
+    with backend.consumer(target, target) as consumer:
+        assert [m.value for m in take(consumer, 5)] == [0, 10, 20, 30, 40]
+        assert consumer.poll(backend.quiet_s) == []
+
+
+def test_a_topic_that_is_not_there_ends_the_consumer(backend: Backend) -> None:
+    with backend.consumer("no-such-topic", "g") as consumer, pytest.raises(UnknownTopic):
+        next(consumer)
+
+
+def test_nack_is_for_queue_groups(backend: Backend) -> None:
+    topic = backend.topic()
+    backend.send(topic, "a")
+    with backend.consumer(topic, topic) as consumer:
+        (message,) = take(consumer, 1)
+        with pytest.raises(InvalidRequest, match="queue groups"):
+            message.nack()

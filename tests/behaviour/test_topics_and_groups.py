@@ -1,0 +1,190 @@
+"""What administration can rely on: topics, positions, seeking, looking."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakequeue.errors import (
+    GroupActive,
+    InvalidName,
+    InvalidRequest,
+    OffsetOutOfRange,
+    TopicExists,
+    UnknownGroup,
+    UnknownTopic,
+)
+from tests.support.backends import Backend, join, take
+from tests.support.zookeeper import wait_for
+
+SECOND = 1_000_000
+START = 1_400_000_000 * SECOND
+
+
+def test_a_topic_is_created_once_and_altered(backend: Backend) -> None:
+    topic = backend.topic(partitions=2)
+    with backend.admin() as admin:
+        assert admin.create_topic(topic, partitions=2)[1] is False
+        with pytest.raises(TopicExists, match="partitions 2"):
+            admin.create_topic(topic, partitions=3)
+        assert admin.create_topic(topic, partitions=3, if_not_exists=True)[1] is False
+        altered = admin.alter_topic(topic, partitions=4, ttl_ms=5_000)
+        assert (altered.partitions, altered.ttl_ms, altered.version) == (4, 5_000, 1)
+        with pytest.raises(InvalidRequest, match="partitions only grow"):
+            admin.alter_topic(topic, partitions=1)
+        assert topic in [t.topic for t in admin.topics()]
+
+
+def test_names_are_checked(backend: Backend) -> None:
+    with backend.admin() as admin, pytest.raises(InvalidName):
+        admin.create_topic("no spaces")
+
+
+def test_a_topic_that_is_created_again_begins_anew(backend: Backend) -> None:
+    topic = backend.topic()
+    backend.send(topic, "old", message_id="m")
+    with backend.admin() as admin:
+        before = admin.topic(topic).topic_id
+        admin.delete_topic(topic)
+        with pytest.raises(UnknownTopic):
+            admin.topic(topic)
+        admin.create_topic(topic, partitions=1)
+        assert admin.topic(topic).topic_id != before
+    with backend.producer() as producer:
+        placed = producer.send(topic, "new", message_id="m").result(60)
+    assert (placed.offset, placed.duplicate) == (0, False)
+    with backend.consumer(topic, topic) as consumer:
+        assert [m.value for m in take(consumer, 1)] == ["new"]
+
+
+def test_a_group_tells_where_it_is(backend: Backend) -> None:
+    topic = backend.topic(partitions=2)
+    backend.send(topic, *range(4), partition=0)
+    with backend.admin() as admin:
+        with pytest.raises(UnknownGroup):
+            admin.group(topic)
+        with backend.consumer(topic, topic) as consumer:
+            take(consumer, 4)[0].ack()
+            consumer.commit()
+            described = admin.group(topic)
+            rows = {row.partition: row for row in described.partitions}
+            assert (rows[0].committed_offset, rows[0].end_offset, rows[0].lag) == (1, 4, 3)
+            assert (rows[1].committed_offset, rows[1].end_offset, rows[1].lag) == (None, 0, 0)
+            assert rows[0].owner == consumer.member_id
+            assert rows[0].epoch == consumer.assignment[topic, 0]
+            assert [m.member_id for m in described.members] == [consumer.member_id]
+        assert [g.members for g in admin.groups() if g.group == topic] == [0]
+
+
+def test_a_queue_group_tells_what_is_open(backend: Backend) -> None:
+    topic = backend.topic()
+    backend.send(topic, *range(4))
+    with backend.worker(topic, max_attempts=9) as worker, backend.admin() as admin:
+        messages = take(worker, 4)
+        messages[0].ack()
+        messages[1].nack(delay_s=60)
+        worker.commit()
+
+        def counts() -> tuple[object, ...]:
+            (row,) = admin.group(topic).partitions
+            return row.committed_offset, row.in_flight, row.parked, row.dying, row.lag
+
+        wait_for(lambda: counts() == (4, 2, 1, 0, 3), "what is open")
+        described = admin.group(topic)
+        assert described.mode == "queue"
+        assert described.options == {"max_attempts": 9, "backoff_ms": 0}
+
+
+@pytest.mark.parametrize(
+    ("to", "given", "first"),
+    [
+        ("earliest", {}, 0),
+        ("latest", {"shift": -2}, 8),
+        ("offset", {"offset": 4}, 4),
+        ("time", {"time": START + 6 * SECOND}, 6),
+        ("committed", {"shift": -1}, 4),
+    ],
+)
+def test_a_group_goes_where_it_is_sent(
+    backend: Backend, to: str, given: dict[str, int], first: int
+) -> None:
+    topic = backend.topic()
+    with backend.producer() as producer:
+        for n in range(10):
+            producer.send(topic, n, timestamp=START + n * SECOND)
+    with backend.consumer(topic, topic) as consumer:
+        for message in take(consumer, 5):
+            message.ack()
+    with backend.admin() as admin:
+        asked = admin.seek(topic, to, dry_run=True, **given)  # type: ignore[arg-type]
+        assert [(m.from_offset, m.to_offset) for m in asked.partitions] == [(5, first)]
+        assert admin.group(topic).partitions[0].committed_offset == 5
+        assert admin.seek(topic, to, **given).executed  # type: ignore[arg-type]
+    with backend.consumer(topic, topic) as consumer:
+        assert take(consumer, 1)[0].value == first
+
+
+def test_a_queue_group_that_is_sent_back_gets_everything_again(backend: Backend) -> None:
+    topic = backend.topic()
+    backend.send(topic, *range(3))
+    with backend.worker(topic) as worker:
+        old = take(worker, 3)
+        for message in old:
+            message.ack()
+    with backend.admin() as admin:
+        admin.seek(topic, "offset", offset=1)
+    with backend.worker(topic) as worker:
+        assert [(m.value, m.attempt) for m in take(worker, 2)] == [(1, 1), (2, 1)]
+
+
+def test_a_seek_makes_a_group_that_is_not_there(backend: Backend) -> None:
+    topic = backend.topic()
+    backend.send(topic, *range(3))
+    with backend.admin() as admin:
+        with pytest.raises(UnknownGroup):
+            admin.seek(topic, "latest")
+        admin.seek(topic, "latest", shift=-1, topics=[topic])
+    with backend.consumer(topic, topic) as consumer:
+        assert [m.value for m in take(consumer, 1)] == [2]
+
+
+def test_a_group_with_members_is_neither_moved_nor_deleted(backend: Backend) -> None:
+    topic = backend.topic()
+    with backend.consumer(topic, topic) as consumer, backend.admin() as admin:
+        join(consumer)
+        with pytest.raises(GroupActive) as active:
+            admin.seek(topic, "earliest")
+        assert active.value.extra["members"] == [consumer.member_id]
+        with pytest.raises(GroupActive):
+            admin.delete_group(topic)
+
+
+def test_a_deleted_group_begins_anew(backend: Backend) -> None:
+    topic = backend.topic()
+    backend.send(topic, "a")
+    with backend.consumer(topic, topic) as consumer:
+        take(consumer, 1)[0].ack()
+    with backend.admin() as admin:
+        admin.delete_group(topic)
+        with pytest.raises(UnknownGroup):
+            admin.group(topic)
+    with backend.consumer(topic, topic) as consumer:
+        assert [m.value for m in take(consumer, 1)] == ["a"]
+
+
+def test_records_can_be_looked_at_without_a_group(backend: Backend) -> None:
+    topic = backend.topic(partitions=2)
+    with backend.producer() as producer:
+        for n in range(6):
+            producer.send(topic, n, key=f"k{n % 2}", partition=0, timestamp=START + n * SECOND)
+    with backend.admin() as admin:
+        page = admin.browse(topic, 0, offset=2, max_records=2)
+        assert [r.value for r in page.records] == [2, 3]
+        assert (page.next_offset, page.end_offset, page.more) == (4, 6, True)
+        assert [r.value for r in admin.browse(topic, 0, key="k1").records] == [1, 3, 5]
+        later = admin.browse(topic, 0, time=START + 4 * SECOND)
+        assert [r.value for r in later.records] == [4, 5]
+        assert admin.record(topic, 0, 5).value == 5
+        with pytest.raises(OffsetOutOfRange):
+            admin.record(topic, 0, 6)
+        with pytest.raises(InvalidRequest, match="partitions 0 to 1, not 2"):
+            admin.browse(topic, 2)
