@@ -59,7 +59,7 @@ def _row(group: Group, held: Held, log: Log) -> PartitionState:
         dying = len(held.queue.dying)
         in_flight, parked = held.queue.open - dying, held.queue.parked
         counts = {"in_flight": in_flight, "parked": parked, "dying": dying}
-        counts["paused"] = held.queue.paused
+        counts["held_back"] = held.queue.held_back
         open_now = in_flight + parked + dying
     return PartitionState(
         topic=held.topic,

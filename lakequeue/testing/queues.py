@@ -75,7 +75,7 @@ class Queues:
         rows = self._log.of(*held.key[1:])
         keys = queue.policy.key_order
         taken = Taken()
-        while not taken.moves and queue.scan < len(rows) and queue.paused is None:
+        while not taken.moves and queue.scan < len(rows) and queue.held_back is None:
             some = rows[queue.scan : queue.scan + _LOOKED_AT]
             taken = queue.take_new(now, member, most, [row.new(keys=keys) for row in some])
         return taken
