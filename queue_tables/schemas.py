@@ -153,6 +153,8 @@ TOPICS = Table(
         Column("partitions", "int", "number of partitions"),
         Column("partitioner", "string", "crc32 or murmur2"),
         Column("retention_ms", "long", "age at which records may be removed; null: never"),
+        Column("retention_bytes", "long", "bytes in `log` beyond which the oldest go; null: any"),
+        Column("expire_unconsumed", "bool", "records may go before every live group has them"),
         Column("ttl_ms", "long", "age at which records are not delivered any more; null: never"),
         Column("dedup_window_ms", "long", "how long a message id is remembered"),
         Column("max_record_bytes", "long", "limit of one record; null: the node's"),

@@ -25,6 +25,8 @@ class Topic:
     partitions: int
     partitioner: str
     retention_ms: int | None
+    retention_bytes: int | None
+    expire_unconsumed: bool
     ttl_ms: int | None
     dedup_window_ms: int
     max_record_bytes: int | None

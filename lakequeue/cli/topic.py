@@ -34,6 +34,17 @@ Partitions = Annotated[int | None, typer.Option("-p", "--partitions", min=1)]
 Retention = Annotated[
     str | None, typer.Option(help="Age at which records may be removed: 7d, 12h; 0s: never.")
 ]
+RetentionBytes = Annotated[
+    int | None,
+    typer.Option(min=0, help="Bytes in the log beyond which the oldest may go; 0: no limit."),
+]
+ExpireUnconsumed = Annotated[
+    bool | None,
+    typer.Option(
+        "--expire-unconsumed/--keep-unconsumed",
+        help="Whether records may go that a live group has not consumed.",
+    ),
+]
 Ttl = Annotated[str | None, typer.Option(help="Age at which records are not delivered any more.")]
 DedupWindow = Annotated[str | None, typer.Option(help="How long a message id is remembered.")]
 MaxRecordBytes = Annotated[int | None, typer.Option(min=1, help="Limit of one record.")]
@@ -61,6 +72,8 @@ class _Given(TypedDict):
 
     partitions: int | None
     retention: str | None
+    retention_bytes: int | None
+    expire_unconsumed: bool | None
     ttl: str | None
     dedup_window: str | None
     max_record_bytes: int | None
@@ -73,9 +86,10 @@ class _Given(TypedDict):
     backoff_jitter: int | None
 
 
-_TAKEN_BACK: tuple[Literal["dead_letter_topic", "max_attempts"], ...] = (
+_TAKEN_BACK: tuple[Literal["dead_letter_topic", "max_attempts", "retention_bytes"], ...] = (
     "dead_letter_topic",
     "max_attempts",
+    "retention_bytes",
 )
 
 
@@ -87,6 +101,7 @@ def _settings(options: _Given) -> dict[str, Any]:
         "max_record_bytes": options["max_record_bytes"],
         "value_schema": None if (file := options["value_schema"]) is None else file.read_text(),
         "on_expired": options["on_expired"],
+        "expire_unconsumed": options["expire_unconsumed"],
         "backoff_ms": duration_ms_of(options["backoff"]),
         "backoff_max_ms": duration_ms_of(options["backoff_max"]),
         "backoff_jitter_percent": options["backoff_jitter"],
@@ -106,6 +121,8 @@ def create(
     partitions: Partitions = None,
     partitioner: Annotated[str, typer.Option(help="crc32 or murmur2 (as Kafka's).")] = "crc32",
     retention: Retention = None,
+    retention_bytes: RetentionBytes = None,
+    expire_unconsumed: ExpireUnconsumed = None,
     ttl: Ttl = None,
     dedup_window: DedupWindow = None,
     max_record_bytes: MaxRecordBytes = None,
@@ -128,6 +145,8 @@ def create(
         {
             "partitions": partitions,
             "retention": retention,
+            "retention_bytes": retention_bytes,
+            "expire_unconsumed": expire_unconsumed,
             "ttl": ttl,
             "dedup_window": dedup_window,
             "max_record_bytes": max_record_bytes,
@@ -180,6 +199,7 @@ def describe(
         "partitions": DEFAULT_PARTITIONS,
         "partitioner": "crc32",
         "on_expired": "drop",
+        "expire_unconsumed": False,
         "dedup_window_ms": DEFAULT_DEDUP_WINDOW_MS,
     }
     identity = {"topic", "topic_id", "version"}
@@ -203,6 +223,8 @@ def alter(
     topic: Name,
     partitions: Partitions = None,
     retention: Retention = None,
+    retention_bytes: RetentionBytes = None,
+    expire_unconsumed: ExpireUnconsumed = None,
     ttl: Ttl = None,
     dedup_window: DedupWindow = None,
     max_record_bytes: MaxRecordBytes = None,
@@ -222,6 +244,8 @@ def alter(
         {
             "partitions": partitions,
             "retention": retention,
+            "retention_bytes": retention_bytes,
+            "expire_unconsumed": expire_unconsumed,
             "ttl": ttl,
             "dedup_window": dedup_window,
             "max_record_bytes": max_record_bytes,

@@ -28,6 +28,8 @@ class TopicConfig(RequestShape):
     partitions: int = Field(DEFAULT_PARTITIONS, ge=1, le=MAX_PARTITIONS)
     partitioner: Partitioner = "crc32"
     retention_ms: int | None = Field(None, ge=1)
+    retention_bytes: int | None = Field(None, ge=1)
+    expire_unconsumed: bool = False
     ttl_ms: int | None = Field(None, ge=1, le=MAX_SPAN_MS)
     dedup_window_ms: int = Field(DEFAULT_DEDUP_WINDOW_MS, ge=0, le=MAX_DEDUP_WINDOW_MS)
     max_record_bytes: int | None = Field(None, ge=1)
@@ -45,6 +47,8 @@ class TopicChanges(RequestShape):
 
     partitions: int | None = Field(None, ge=1, le=MAX_PARTITIONS)
     retention_ms: int | None = Field(None, ge=1)
+    retention_bytes: int | None = Field(None, ge=1)
+    expire_unconsumed: bool | None = None
     ttl_ms: int | None = Field(None, ge=1, le=MAX_SPAN_MS)
     dedup_window_ms: int | None = Field(None, ge=0, le=MAX_DEDUP_WINDOW_MS)
     max_record_bytes: int | None = Field(None, ge=1)
@@ -70,6 +74,8 @@ class TopicDescription(AnswerShape):
     partitions: int
     partitioner: Partitioner = "crc32"
     retention_ms: int | None = None
+    retention_bytes: int | None = None
+    expire_unconsumed: bool = False
     ttl_ms: int | None = None
     dedup_window_ms: int = DEFAULT_DEDUP_WINDOW_MS
     max_record_bytes: int | None = None
