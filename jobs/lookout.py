@@ -123,9 +123,17 @@ class Lookout:
         found: dict[ShardName, list[Seen]] = {}
         for name in listed:
             shard = self._shards.get(name)
-            if shard is None:
-                shard = self._shards[name] = self._open(name)
-            self._read(name, shard)
+            try:
+                if shard is None:
+                    shard = self._shards[name] = self._open(name)
+                self._read(name, shard)
+            except (FileNotFoundError, TailLost):
+                if self._root.is_table(f"{self._kind}/{name}"):
+                    raise  # to pass over a shard that is there would tear the cut
+                # Done to its end, and removed.
+                self._root.forget_shards(self._kind)
+                self._shards.pop(name, None)
+                continue
             if shard.pending:
                 found[name] = list(shard.pending)
         return Look(found, frozenset(n for n, s in self._shards.items() if s.truncated))

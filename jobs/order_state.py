@@ -20,7 +20,7 @@ from jobs.ordering import TopicRule
 from lakequeue.errors import TailLost
 from lakequeue.records import Epoch, Offset, ShardName, Stamp, TopicId, TopicPartition
 from queue_tables.delta_log import Add, Commit
-from queue_tables.marks import offset_mark
+from queue_tables.marks import offset_mark, watermarks_in
 from queue_tables.parquet import read_data_file
 from queue_tables.root import QueueRoot
 from queue_tables.schemas import LOG
@@ -65,11 +65,7 @@ class OrderState:
 
     def watermarks(self) -> dict[ShardName, Stamp]:
         """The last stamp ordered of each shard."""
-        return {
-            ShardName(app_id[len("inbox/") :]): Stamp(version)
-            for app_id, version in self.log.txns.items()
-            if app_id.startswith("inbox/")
-        }
+        return watermarks_in(self.log.txns)
 
     def next_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Offset]:
         """The next offset of each of `partitions`."""

@@ -68,6 +68,19 @@ def commit_fenced(
         return met
 
 
+def unfinished_in(
+    txns: Mapping[str, int], watermarks: Mapping[ShardName, Stamp]
+) -> dict[ShardName, Stamp]:
+    """In the txns of `rejects`: the ends of a cut that is not passed in `log` (`watermarks`)."""
+    plan = {
+        ShardName(app_id[len(_PLAN_TXN) :]): Stamp(version)
+        for app_id, version in txns.items()
+        if app_id.startswith(_PLAN_TXN)
+    }
+    # Only the newest plan can be unfinished: older ones were passed before it was made.
+    return {shard: end for shard, end in plan.items() if end > watermarks.get(shard, 0)}
+
+
 class RejectsTable:
     """The leader's handle of `rejects`."""
 
@@ -96,14 +109,7 @@ class RejectsTable:
 
     def unfinished(self, watermarks: Mapping[ShardName, Stamp]) -> dict[ShardName, Stamp] | None:
         """The cut of a batch that has its rejects here and is not passed in `log`."""
-        plan = {
-            ShardName(app_id[len(_PLAN_TXN) :]): Stamp(version)
-            for app_id, version in self._table.txns.items()
-            if app_id.startswith(_PLAN_TXN)
-        }
-        # Only the newest plan can be unfinished: older ones were passed before it was made.
-        open_ = {shard: end for shard, end in plan.items() if end > watermarks.get(shard, 0)}
-        return open_ or None
+        return unfinished_in(self._table.txns, watermarks) or None
 
     def commit(
         self,

@@ -94,6 +94,19 @@ class Step(StrEnum):
     SEAL_COMMITTED = "seal.committed"
     """The shard is sealed: its owner, if it still lives, can append no more."""
 
+    RETENTION_PLANNED = "retention.planned"
+    """It is known what may go; nothing has changed."""
+    RETENTION_LOG_COMMITTED = "retention.log_committed"
+    """Expired files belong to `log` no more; they still exist."""
+    RETENTION_REJECTS_COMMITTED = "retention.rejects_committed"
+    """Old hours belong to `rejects` no more."""
+    RETENTION_SHARD_COMMITTED = "retention.shard_committed"
+    """Ordered (folded) hours belong to their shard no more; their files still exist."""
+    SHARD_DATA_REMOVED = "retention.shard_data_removed"
+    """The data files of a shard that is done with are gone; its log is there."""
+    SHARD_LOG_REMOVING = "retention.shard_log_removing"
+    """One more file of its log is gone."""
+
 
 @dataclass(slots=True)
 class _Armed:

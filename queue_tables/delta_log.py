@@ -125,6 +125,11 @@ class Commit:
         return next((dict(a.lakequeue) for a in self.actions if isinstance(a, CommitInfo)), {})
 
     @cached_property
+    def timestamp_ms(self) -> int:
+        """When it was made, by the clock of its maker; 0 if it does not say."""
+        return next((a.timestamp for a in self.actions if isinstance(a, CommitInfo)), 0)
+
+    @cached_property
     def metadata(self) -> Metadata | None:
         """The new metadata, if this commit changes it."""
         return next((a for a in self.actions if isinstance(a, Metadata)), None)
@@ -157,6 +162,14 @@ def checkpoint_part(name: str) -> tuple[Version, int, int] | None:
     if not match:
         return None
     return Version(int(match[1])), int(match[2] or 1), int(match[3] or 1)
+
+
+def has_table(names: Iterable[str]) -> bool:
+    """Whether a `_delta_log` of these files stands for a table: first commit, or a checkpoint.
+
+    Without either it is a table whose creation is under way, or a shard whose removal is.
+    """
+    return any(commit_version(n) == 0 or checkpoint_part(n) is not None for n in names)
 
 
 def _to_json(action: Action) -> dict[str, Any]:

@@ -113,7 +113,8 @@ class GroupStateReader:
         for _ in range(_ATTEMPTS - 1):
             with contextlib.suppress(TailLost, FileNotFoundError):
                 return self._read(group)
-            # A shard was cleaned up behind a newer fold: that fold has what is gone.
+            # A shard was cleaned up or removed behind a newer fold: that fold has what is gone.
+            self._root.forget_shards("journal")
         return self._read(group)
 
     def _read(self, group: str | None) -> GroupReading:

@@ -183,9 +183,33 @@ class LogReader:
             at = found[-1].last + 1
         return found
 
+    def parts(self, path: str) -> dict[PartitionKey, tuple[Offset, Offset]]:
+        """The partitions that have records in a file: lowest and highest offset of each.
+
+        Raises `FileNotFoundError` if the file was vacuumed.
+        """
+        found: dict[PartitionKey, tuple[Offset, Offset]] = {}
+        for key, span in self._spans_of(path):
+            first, last = found.get(key, (span.first, span.last))
+            found[key] = min(first, span.first), max(last, span.last)
+        return found
+
+    def topic_ids(self) -> set[TopicId]:
+        """Every incarnation of a topic that was ever ordered, as of the last refresh."""
+        return {
+            TopicId(app_id.split("/")[1])
+            for app_id in self._table.txns
+            if app_id.startswith("offset/")
+        }
+
     def file(self, path: str) -> Add:
         """A file of the log, as of the last refresh. Raises `KeyError`."""
         return self._table.files[path]
+
+    def files(self) -> list[Add]:
+        """Every file of the log, as of the last refresh."""
+        with self._lock:
+            return list(self._table.files.values())
 
     # -- one piece --------------------------------------------------------------------------------
 

@@ -16,6 +16,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
+from lakequeue.records import ShardName, Stamp
+
+_INBOX = "inbox/"
 NO_TOPIC = ""
 """`topic_id` of an inbox row that is no record: it carries the marks of a request without any."""
 
@@ -44,6 +47,15 @@ def consumed_mark(group: str, topic_id: str, partition: int, generation: int) ->
 def generation_mark(group: str, topic_id: str, partition: int) -> str:
     """Name of the mark that holds the newest generation of which a transform was taken."""
     return f"generation/{group}/{topic_id}/{partition}"
+
+
+def watermarks_in(txns: Mapping[str, int]) -> dict[ShardName, Stamp]:
+    """The last stamp ordered of each shard, in the txns of `log`."""
+    return {
+        ShardName(app_id[len(_INBOX) :]): Stamp(version)
+        for app_id, version in txns.items()
+        if app_id.startswith(_INBOX)
+    }
 
 
 class ReadsMarks(Protocol):

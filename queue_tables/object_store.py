@@ -121,6 +121,9 @@ class ObjectStore:
         with _translated("deleting", path), contextlib.suppress(FileNotFoundError):
             obstore.delete(self._store, path)
 
+    def remove_folder(self, path: str) -> None:
+        """Nothing to do: a folder is its files."""
+
     def make_durable(self, path: str) -> None:
         """Nothing to do: what can be seen on an object store is durable."""
 

@@ -11,6 +11,7 @@ import orjson
 
 from lakequeue.errors import CorruptTable, NewerFormat, RootUnusable
 from lakequeue.records import ShardName
+from queue_tables.delta_log import has_table
 from queue_tables.schemas import FORMAT, TABLES
 from queue_tables.store import Store, open_store
 from queue_tables.table import TableLog, create_table, verify_schema
@@ -68,13 +69,17 @@ class QueueRoot:
         """The shards that exist, sealed ones included, sorted by name."""
         names = self.store.names(kind)
         known = self._known[kind] & set(names)
-        fresh = {n for n in names if n not in known and self._is_table(f"{kind}/{n}")}
+        fresh = {n for n in names if n not in known and self.is_table(f"{kind}/{n}")}
         self._known[kind] = known | fresh
         return sorted(ShardName(n) for n in self._known[kind])
 
-    def _is_table(self, path: str) -> bool:
-        # A folder without a commit is a shard whose creation is under way, or never finished.
-        return bool(self.store.names(f"{path}/_delta_log"))
+    def forget_shards(self, kind: ShardKind) -> None:
+        """List them anew: one that was known could not be read, and may have been removed."""
+        self._known[kind] = frozenset()
+
+    def is_table(self, path: str) -> bool:
+        """Whether there is a table at `path`, relative to the root."""
+        return has_table(self.store.names(f"{path}/_delta_log"))
 
 
 def _no_queue(store: Store) -> RootUnusable:

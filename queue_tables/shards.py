@@ -231,5 +231,7 @@ def _newest_stamp(root: QueueRoot, path: str) -> int:
             if "stamp" in commit.info:
                 return int(commit.info["stamp"])
         return load_snapshot(root.store, path, keep_files=False).txns.get(STAMP_TXN, 0)
-    except FileNotFoundError:
+    except (FileNotFoundError, CorruptTable):
+        if root.is_table(path):
+            raise
         return 0  # removed while we looked: all of it is ordered

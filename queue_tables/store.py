@@ -15,6 +15,7 @@ import contextlib
 import errno
 import os
 import secrets
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
@@ -26,6 +27,9 @@ from lakequeue.errors import RootUnusable, StorageFull, StorageUnavailable
 from queue_tables.object_store import ObjectStore
 
 __all__ = ["LocalStore", "ObjectStore", "Store", "open_store"]
+
+_LEFT_AFTER_S = 3_600.0
+"""A temporary file of this age was left by a crash: making one into a commit takes milliseconds."""
 
 
 class Store(Protocol):
@@ -59,6 +63,9 @@ class Store(Protocol):
 
     def delete(self, path: str) -> None:
         """Remove a file; no error if it is gone already."""
+
+    def remove_folder(self, path: str) -> None:
+        """Remove a folder if no file is in it, but for what a crash left; else nothing happens."""
 
     def make_durable(self, path: str) -> None:
         """Make the entries of a directory durable that another process may have made."""
@@ -213,6 +220,18 @@ class LocalStore:
         """Remove a file; no error if it is gone already."""
         with _translated("deleting", path):
             (self._dir / path).unlink(missing_ok=True)
+
+    def remove_folder(self, path: str) -> None:
+        """Remove a folder if no file is in it, but for what a crash left; else nothing happens."""
+        with _translated("removing", path), contextlib.suppress(FileNotFoundError):
+            for left in (self._dir / path).glob(".*.tmp"):
+                if left.stat().st_mtime < time.time() - _LEFT_AFTER_S:
+                    left.unlink(missing_ok=True)
+            try:
+                (self._dir / path).rmdir()
+            except OSError as error:
+                if error.errno != errno.ENOTEMPTY:
+                    raise
 
     def make_durable(self, path: str) -> None:
         """Make the entries of a directory durable that another process may have made."""

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from lakequeue.errors import (
     CommitConflict,
+    CorruptTable,
     RootUnusable,
     SchemaDrift,
     StorageFull,
@@ -34,6 +35,7 @@ from queue_tables.delta_log import (
     Protocol,
     commit_path,
     encode,
+    has_table,
 )
 from queue_tables.schemas import Table
 from queue_tables.snapshot import Snapshot, load_snapshot
@@ -143,7 +145,7 @@ class TableLog:
         try:
             if version == 0 or self.store.exists(commit_path(self.path, version - 1)):
                 return
-            newest = load_snapshot(self.store, self.path, keep_files=False).version
+            newest = self._newest_version()
         except (StorageUnavailable, RootUnusable) as e:
             raise StorageUnavailable(
                 f"{self.path}: the commit landed, and could not be checked: {e.detail}",
@@ -156,6 +158,12 @@ class TableLog:
         unread = not self.store.exists(commit_path(self.path, version + 1))
         if unread:
             self.store.delete(commit_path(self.path, version))
+        if newest is None:
+            raise TailLost(
+                f"{self.path} was removed",
+                hint="a shard is removed when it is sealed and done with: open a new one",
+                stored="no" if unread else "unknown",
+            )
         self.open()
         raise TailLost(
             f"{self.path}: version {version} was committed and cleaned up long ago, the newest is"
@@ -163,6 +171,15 @@ class TableLog:
             hint="judge the table as it is now, then commit again",
             stored="no" if unread else "unknown",
         )
+
+    def _newest_version(self) -> Version | None:
+        """None: the table was removed, and what we have put is all there is."""
+        try:
+            return load_snapshot(self.store, self.path, keep_files=False).version
+        except (FileNotFoundError, CorruptTable):
+            if has_table(self.store.names(f"{self.path}/_delta_log")):
+                raise
+            return None
 
     def _put(self, version: Version, data: bytes) -> bool:
         """True: our commit is version `version`, durably. False: another's is."""

@@ -1,4 +1,4 @@
-"""`lakequeue job run`: one of the Spark jobs, in this process."""
+"""`lakequeue job run`: one of the jobs, in this process."""
 
 from __future__ import annotations
 
@@ -12,27 +12,36 @@ import typer
 
 from lakequeue.errors import MissingDependency
 
-app = typer.Typer(help="Run the Spark jobs.", no_args_is_help=True)
+app = typer.Typer(help="Run a job: ordering, folding, maintenance.", no_args_is_help=True)
 
 
 class Job(StrEnum):
-    """A job that can be run alone; `driver` is order and offsets in one Spark driver."""
+    """A job that can be run alone; `driver` is order and offsets in one Spark driver.
+
+    Maintenance jobs need no Spark.
+    """
 
     ORDER = "order"
     OFFSETS = "offsets"
     DRIVER = "driver"
+    RETENTION = "retention"
+
+    @property
+    def needs_spark(self) -> bool:
+        """Whether pyspark has to be there."""
+        return self in {Job.ORDER, Job.OFFSETS, Job.DRIVER}
 
 
 @app.callback()
 def jobs() -> None:
-    """Jobs that order records and fold group positions."""
+    """Jobs that order records, fold group positions, and keep the tables small."""
 
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def run(context: typer.Context, job: Annotated[Job, typer.Argument()]) -> None:
     """Run a job until it is stopped. Further options go to it: `lakequeue job run order --help`
     lists none of them, `lakequeue job run order -- --help` does."""
-    if importlib.util.find_spec("pyspark") is None:
+    if job.needs_spark and importlib.util.find_spec("pyspark") is None:
         raise MissingDependency(
             "pyspark is not installed", hint="pip install 'lakequeue[server,spark]'"
         )

@@ -58,6 +58,9 @@ class FaultyStore:
     def delete(self, path: str) -> None:
         self.inner.delete(path)
 
+    def remove_folder(self, path: str) -> None:
+        self.inner.remove_folder(path)
+
     def make_durable(self, path: str) -> None:
         self.inner.make_durable(path)
 

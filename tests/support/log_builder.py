@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from coordination.bells import Bell
-from lakequeue.clock import hour_of, wall_micros
+from lakequeue.clock import WallClock, hour_of, wall_micros
 from lakequeue.records import Format
 from queue_tables.delta_log import Txn
 from queue_tables.parquet import write_data_file
@@ -23,9 +23,15 @@ from tests.support.rows import rows_of
 
 
 class LogBuilder:
-    """The one committer of `log` in a test. `bell` is rung after each commit, if given."""
+    """The one committer of `log` in a test. `bell` is rung after each commit, if given.
 
-    def __init__(self, root: QueueRoot, bell: Bell | None = None) -> None:
+    `wall` is the time that records are ordered at.
+    """
+
+    def __init__(
+        self, root: QueueRoot, bell: Bell | None = None, wall: WallClock = wall_micros
+    ) -> None:
+        self.wall = wall
         self._root = root
         self._bell = bell
         self._log = TableLog(root.store, LOG.name).open()
@@ -68,7 +74,7 @@ class LogBuilder:
         **more: Sequence[Any],
     ) -> dict[int, list[int]]:
         """One commit over several partitions; `more` columns are the same in each."""
-        now = wall_micros()
+        now = self.wall()
         given: dict[int, list[int]] = {}
         tables: list[pa.Table] = []
         for partition, some in sorted(values.items()):

@@ -22,6 +22,7 @@ from jobs.narrow import narrow_rows
 from jobs.order_batch import OrderTerm
 from jobs.order_state import OrderState
 from jobs.term_file import Term
+from lakequeue.clock import WallClock, wall_micros
 from lakequeue.errors import LeadershipLost
 from lakequeue.records import Epoch
 from lakequeue.steps import Step, arm, reach
@@ -31,9 +32,16 @@ from queue_tables.root import QueueRoot
 class Orderer:
     """A leader's term, run by hand. Tests in one process use it, too."""
 
-    def __init__(self, root: QueueRoot, epoch: int, max_bytes: int = 1 << 30, ids: int = 10**6):
+    def __init__(
+        self,
+        root: QueueRoot,
+        epoch: int,
+        max_bytes: int = 1 << 30,
+        ids: int = 10**6,
+        wall: WallClock = wall_micros,
+    ) -> None:
         self.state = OrderState(root, ids)
-        self.term = OrderTerm(self.state, Epoch(epoch))
+        self.term = OrderTerm(self.state, Epoch(epoch), wall)
         self.root = root
         plan = self.term.begin()
         self.lookout = Lookout(root, "inbox", max_bytes)

@@ -1,0 +1,78 @@
+"""What the maintenance jobs share: command line, exit codes, report. None of them needs Spark.
+
+They take no lease: each of their commits is safe beside everybody else's, and beside another run of
+the same job (decision 0009).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from jobs.options import Exit
+from lakequeue.clock import Micros, wall_micros
+from lakequeue.errors import Broken, LakequeueError, RootUnusable
+from lakequeue.logs import log_to_stderr
+from lakequeue.settings import Settings
+from lakequeue.steps import arm
+from queue_tables.root import QueueRoot
+
+Report = dict[str, Any]
+Run = Callable[[QueueRoot, argparse.Namespace, Micros], Report]
+"""(root, options, now) -> what was done, or would be."""
+
+_EXITS = (Exit.STOPPED, Exit.FAILED, Exit.USAGE, Exit.UNUSABLE)
+
+
+def parser_of(prog: str, description: str) -> argparse.ArgumentParser:
+    """The options that every maintenance job has."""
+    parser = argparse.ArgumentParser(
+        prog=prog,
+        description=description,
+        epilog="exit codes: 0 done, "
+        + ", ".join(f"{code.value} {code.name.lower()}" for code in _EXITS[1:])
+        + ". Safe beside a running queue, and when started twice; killed, start it again.",
+    )
+    parser.add_argument("--root", help="root URI or directory of the queue")
+    parser.add_argument("--dry-run", action="store_true", help="say what would be done, no more")
+    parser.add_argument("--json", action="store_true", help="the report as one JSON document")
+    parser.add_argument("--log-level", help="debug, info, warning or error")
+    parser.add_argument("--crash-at", help="for fault tests: step[:count[:kill|stop]]")
+    return parser
+
+
+def main_of(parser: argparse.ArgumentParser, run: Run, argv: Sequence[str] | None) -> int:
+    """Parse, run once, print the report; an `Exit` code."""
+    args = parser.parse_args(argv)
+    names = ("root", "log_level", "crash_at")
+    given = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
+    try:
+        settings = Settings(**given)
+        arm(settings.crash_at)
+        log_to_stderr(settings.log_level)
+        report = run(QueueRoot.existing(settings.root), args, wall_micros())
+    except (Broken, RootUnusable) as error:
+        sys.stderr.write(f"{error}\n")
+        return Exit.UNUSABLE
+    except LakequeueError as error:
+        sys.stderr.write(f"{error}\n")
+        return Exit.FAILED
+    report = {"job": parser.prog, "dry_run": args.dry_run} | report
+    sys.stdout.write((json.dumps(report) if args.json else "\n".join(_lines(report))) + "\n")
+    return Exit.STOPPED
+
+
+def _lines(report: Report, indent: str = "") -> list[str]:
+    """The report for people: one `name: value` a line, nested ones indented."""
+    lines: list[str] = []
+    for name, value in report.items():
+        if isinstance(value, dict):
+            lines += [f"{indent}{name}:", *_lines(value, indent + "  ")]
+        elif isinstance(value, list):
+            lines.append(f"{indent}{name}: {', '.join(map(str, value)) or 'none'}")
+        else:
+            lines.append(f"{indent}{name}: {value}")
+    return lines

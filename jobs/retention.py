@@ -1,0 +1,54 @@
+"""Removes what has expired: `python -m jobs.retention`, or `spark-submit jobs/retention.py`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+if __package__ in {None, ""}:  # run as a file by spark-submit: find the packages beside it
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+
+from jobs.log_retention import retain_log, retain_rejects
+from jobs.maintenance import Report, main_of, parser_of
+from jobs.shard_retention import retain_shards
+from lakequeue.clock import Micros
+from queue_tables.root import QueueRoot
+
+_DAY_US = 86_400 * 1_000_000
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run once; an `Exit` code."""
+    parser = parser_of(
+        "jobs.retention",
+        "Remove what has expired: records by each topic's retention_ms and retention_bytes, "
+        "rejects by age, ordered and folded rows of shards, shards that are done with.",
+    )
+    parser.add_argument(
+        "--rejects-days", type=_days, default=7.0, help="age at which rejects go (7)"
+    )
+    return main_of(parser, retain, argv)
+
+
+def retain(root: QueueRoot, args: argparse.Namespace, now: Micros) -> Report:
+    """One run. The parts do not depend on each other; killed anywhere, the next run goes on."""
+    dry_run: bool = args.dry_run
+    return {
+        "log": retain_log(root, now, dry_run=dry_run),
+        "rejects": retain_rejects(root, now, int(args.rejects_days * _DAY_US), dry_run=dry_run),
+        "inbox": retain_shards(root, "inbox", now, dry_run=dry_run).document(),
+        "journal": retain_shards(root, "journal", now, dry_run=dry_run).document(),
+    }
+
+
+def _days(text: str) -> float:
+    days = float(text)
+    if days < 1:
+        raise argparse.ArgumentTypeError("at least 1: answers to producers are read from there")
+    return days
+
+
+if __name__ == "__main__":
+    sys.exit(main())

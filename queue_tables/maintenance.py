@@ -1,0 +1,55 @@
+"""Maintenance commits: files leave a table, or are replaced by others with the same rows.
+
+They are made beside whoever owns the table, without a lease. What makes that safe is the one rule
+of every commit: it lands right after the newest version, or meets what was committed first. The
+owner's commits add files and move `txn`s, which a maintenance commit never does, so either may go
+on from the other. Two of maintenance exclude each other by their files: a file leaves a table once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from lakequeue.errors import CommitConflict, TailLost
+from lakequeue.records import Version
+from queue_tables.delta_log import Action, Add, Remove
+from queue_tables.table import TableLog
+
+
+def rewrite_files(
+    table: TableLog,
+    removes: Sequence[Add],
+    adds: Sequence[Add],
+    info: Mapping[str, Any],
+    *,
+    data_change: bool,
+) -> Version:
+    """Take `removes` out of the table and put `adds` in, in one commit; its version.
+
+    `data_change`: False if the rows are the same. `table` has its files. Raises `CommitConflict`
+    (stored "no") if one of `removes` has left the table: the plan is stale, nothing was changed.
+    """
+    now_ms = time.time_ns() // 1_000_000
+    actions: list[Action] = [
+        *(Remove(a.path, now_ms, data_change, a.partition_values, a.size) for a in removes),
+        *(replace(add, data_change=data_change) for add in adds),
+    ]
+    while True:
+        gone = [add.path for add in removes if add.path not in table.files]
+        if gone:
+            raise CommitConflict(
+                f"{table.path}: {len(gone)} of {len(removes)} files have left the table, "
+                f"{gone[0]} among them",
+                hint="another run was faster: plan again",
+                stored="no",
+                commits=(),
+            )
+        try:
+            return table.commit(actions, info)
+        except (CommitConflict, TailLost):
+            # The owner's rows, or other files. (After an unknown outcome that had landed the
+            # files are gone, which is the answer above.)
+            continue

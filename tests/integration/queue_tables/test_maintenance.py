@@ -1,0 +1,48 @@
+"""Maintenance commits beside each other, and beside the owner of a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lakequeue.errors import CommitConflict
+from queue_tables.delta_log import Txn
+from queue_tables.maintenance import rewrite_files
+from queue_tables.root import QueueRoot
+from queue_tables.table import TableLog
+from tests.support.log_builder import LogBuilder
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> QueueRoot:
+    return QueueRoot.open(str(tmp_path))
+
+
+def two_files(root: QueueRoot) -> TableLog:
+    log = LogBuilder(root)
+    topic = log.topic("orders")
+    log.append(topic, ["a"])
+    log.append(topic, ["b"])
+    return TableLog(root.store, "log").open()
+
+
+def test_a_stale_plan_is_refused_and_changes_nothing(root: QueueRoot) -> None:
+    slow, quick = two_files(root), TableLog(root.store, "log").open()
+    first, second = quick.files.values()
+    rewrite_files(quick, [first], (), {"retention": True}, data_change=True)
+    with pytest.raises(CommitConflict, match="1 of 2 files have left the table") as refused:
+        rewrite_files(slow, [first, second], (), {"retention": True}, data_change=True)
+    assert refused.value.stored == "no"
+    newest = TableLog(root.store, "log").open()
+    assert list(newest.files) == [second.path]
+    assert newest.version == quick.version
+
+
+def test_an_append_in_between_is_gone_on_from(root: QueueRoot) -> None:
+    slow, leader = two_files(root), TableLog(root.store, "log").open()
+    (first, second) = leader.files.values()
+    leader.commit([Txn("order", 9)])
+    assert rewrite_files(slow, [first], (), {}, data_change=True) == leader.version + 1
+    newest = TableLog(root.store, "log").open()
+    assert (list(newest.files), newest.txns["order"]) == ([second.path], 9)
