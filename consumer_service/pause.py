@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from consumer_service.node import Node
+from consumer_service.pause_words import answer_of, check_pause
 from consumer_service.seek import config_in
 from coordination import leases, membership
 from coordination.pause_rules import PauseRules
 from coordination.pauses import change_pauses, who_heard
 from lakequeue.clock import boot_seconds
-from lakequeue.errors import InvalidRequest, NotReady, UnknownGroup
+from lakequeue.errors import NotReady, UnknownGroup
 from lakequeue.records import checked_name
 from lakequeue.wire import PauseAnswer, PauseRequest
 from queue_tables.group_state import read_group_state
@@ -32,12 +33,12 @@ class Pausing:
         """
         rules, change = self._change(group, request, paused=True)
         self._wait(group, change)
-        return _answer(group, rules)
+        return answer_of(group, rules)
 
     def resume(self, group: str, request: PauseRequest) -> PauseAnswer:
         """Deliver again. Errors as for `pause`."""
         rules, _ = self._change(group, request, paused=False)
-        return _answer(group, rules)
+        return answer_of(group, rules)
 
     def _change(self, group: str, request: PauseRequest, *, paused: bool) -> tuple[PauseRules, int]:
         node = self._node
@@ -55,24 +56,8 @@ class Pausing:
         return change_pauses(node.session, group, paused, request.topic, request.partitions)
 
     def _check(self, request: PauseRequest) -> None:
-        if request.topic is None:
-            if request.partitions is not None:
-                raise InvalidRequest(
-                    "partitions without a topic",
-                    hint="name the topic, or leave both out for the whole group",
-                    field="topic",
-                )
-            return
         self._node.topics.refresh()
-        topic = self._node.topics.get(request.topic)
-        for partition in request.partitions or ():
-            if not 0 <= partition < topic.partitions:
-                raise InvalidRequest(
-                    f"topic {topic.topic} has partitions 0 to {topic.partitions - 1}, "
-                    f"not {partition}",
-                    hint="give some of those, or none for all of the topic",
-                    field="partitions",
-                )
+        check_pause(request, self._node.topics.get)
 
     def _wait(self, group: str, change: int) -> None:
         """Until every owner of a partition of the group keeps to `change`."""
@@ -95,21 +80,3 @@ class Pausing:
                     retry_after_s=1.0,
                 )
             changed.wait(min(left, LOOK_EVERY_S))
-
-
-def _answer(group: str, rules: PauseRules) -> PauseAnswer:
-    return PauseAnswer.model_validate({"group": group, **described(rules)})
-
-
-def described(rules: PauseRules) -> dict[str, object]:
-    """The rules for people: what is paused as a whole, and what is not as its whole is. Pure."""
-    return {
-        "paused": rules.paused(),
-        "rules": [
-            {"topic": topic, "partition": partition, "paused": said}
-            for (topic, partition), said in sorted(
-                rules.rules.items(), key=lambda rule: (rule[0][0] or "", rule[0][1] or -1)
-            )
-            if topic is not None
-        ],
-    }

@@ -7,7 +7,7 @@ changes hands gets the next epoch at once.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,12 +19,13 @@ from consumer_service.start import latest_below
 from consumer_service.streams.cursor import Cursor
 from coordination.assignor import Assignment, Target, assign
 from coordination.group_config import GroupConfig, check_config
+from coordination.pause_rules import NOTHING_PAUSED, PauseRules
 from lakequeue.errors import GroupActive, UnknownGroup, UnknownMember
 from lakequeue.records import Partition, TopicId, checked_name
 from lakequeue.settings import ConsumerSettings
 from lakequeue.testing.log import Log
 from lakequeue.testing.topics import Topics
-from lakequeue.wire import Assigned, JoinAnswer, JoinRequest
+from lakequeue.wire import MAX_IN_FLIGHT, Assigned, JoinAnswer, JoinRequest
 from queue_tables.facts import Key
 from queue_tables.marks import consumed_mark
 from queue_tables.record_states import NOTHING, RecordStates
@@ -77,6 +78,7 @@ class Group:
     held: dict[Key, Held] = field(default_factory=dict)
     current: Assignment = field(default_factory=dict)
     version: int = 0
+    pauses: PauseRules = NOTHING_PAUSED
     waiting: set[str] = field(default_factory=set)
     """Members whose polls wait for records."""
 
@@ -86,13 +88,17 @@ class Group:
         return self.config.mode == "queue"
 
     def of(self, member: Member) -> list[Held]:
-        """What a member may take records from, rotated at each call."""
-        mine = [
+        """What a member has; in a queue group, what it shares with the others."""
+        owner = NODE if self.is_queue else member.member_id
+        return [
             held
             for held in self.held.values()
-            if held.topic in member.request.topics
-            and held.owner == (NODE if self.is_queue else member.member_id)
+            if held.topic in member.request.topics and held.owner == owner
         ]
+
+    def in_turn(self, member: Member) -> list[Held]:
+        """What a member may take records from now, rotated at each call."""
+        mine = [h for h in self.of(member) if not self.pauses.paused(h.topic, h.key.partition)]
         member.turn += 1
         turn = member.turn % len(mine) if mine else 0
         return mine[turn:] + mine[:turn]
@@ -130,11 +136,8 @@ class Groups:
         checked_name(name, "group")
         topics = [self._topics.get(topic) for topic in dict.fromkeys(request.topics)]
         check_options(request, topics, self._topics.by_name)
-        asked = GroupConfig(request.mode, request.given() if request.mode == "queue" else {})
-        group = self.by_name.get(name)
-        if group is None:
-            group = self.by_name[name] = Group(name, asked)
-        check_config(name, group.config, asked)
+        options = request.given() if request.mode == "queue" else {}
+        group = self.made(name, GroupConfig(request.mode, options))
         below = latest_below(request.from_, {t.topic_id: t.partitions for t in topics}, group.held)
         member = Member(uuid.uuid4().hex, request, host, below)
         group.members[member.member_id] = member
@@ -147,6 +150,26 @@ class Groups:
             session_timeout_ms=request.session_timeout_ms or self._settings.session_timeout_ms,
             visibility_timeout_ms=visibility_ms if group.is_queue else None,
         )
+
+    def made(self, name: str, asked: GroupConfig) -> Group:
+        """The group, which is made if there is none. Raises `InvalidName`, `GroupMismatch`."""
+        checked_name(name, "group")
+        group = self.by_name.get(name) or Group(name, asked)
+        check_config(name, group.config, asked)
+        self.by_name[name] = group
+        return group
+
+    def stand_in(self, name: str, topics: Sequence[str]) -> tuple[Group, Member]:
+        """A worker for one request of a client that has not joined, and its group."""
+        found = [self._topics.get(topic) for topic in topics]
+        group = self.made(name, GroupConfig("queue"))
+        request = JoinRequest(topics=list(topics), mode="queue", max_in_flight=MAX_IN_FLIGHT)
+        for topic in found:
+            for number in range(topic.partitions):
+                held = self.hold(group, Key(name, topic.topic_id, Partition(number)))
+                if held.owner is None:
+                    self._take(group, held, NODE)
+        return group, Member("stand-in", request, "", {})
 
     def member(self, name: str, member_id: str) -> tuple[Group, Member]:
         """An active member, and its group. Raises `UnknownMember`."""

@@ -16,6 +16,7 @@ from lakequeue.client.admin import Admin
 from lakequeue.client.consumer import AsyncConsumer, Consumer
 from lakequeue.client.consumer_base import ConsumerBase, ConsumerOptions
 from lakequeue.client.producer import AsyncProducer, Producer, ProducerOptions
+from lakequeue.client.queue import Queue
 from lakequeue.client.record import Record
 from lakequeue.errors import UnknownMember
 from lakequeue.testing.clock import Clock
@@ -24,7 +25,7 @@ from lakequeue.testing.service import Service
 from lakequeue.testing.transport import MemoryTransport
 from lakequeue.wire import TopicDescription
 
-Client = TypeVar("Client", Producer, Consumer, Admin)
+Client = TypeVar("Client", Producer, Consumer, Admin, Queue)
 
 
 class MemoryQueue:
@@ -40,7 +41,7 @@ class MemoryQueue:
         """Address of both services."""
         self._service = Service()
         self._transport = MemoryTransport(self._service)
-        self._made: WeakSet[Producer | Consumer | Admin] = WeakSet()
+        self._made: WeakSet[Producer | Consumer | Admin | Queue] = WeakSet()
         self._mounted = drive.mount((self.url, *urls), self._transport)
 
     @property
@@ -63,6 +64,10 @@ class MemoryQueue:
     def admin(self) -> Admin:
         """A `lakequeue.Admin` on this queue."""
         return self._keep(Admin(self.url, self.url))
+
+    def queue(self, name: str, **options: Any) -> Queue:
+        """A `lakequeue.Queue` on this one; created, with the options of `Queue.create`."""
+        return self._keep(Queue.create(name, self.url, self.url, **options))
 
     def async_producer(self, **options: Unpack[ProducerOptions]) -> AsyncProducer:
         """A `lakequeue.AsyncProducer` on this queue; close it yourself."""

@@ -19,6 +19,9 @@ from lakequeue.wire import (
     GroupDescription,
     MemberState,
     PartitionState,
+    PurgeAnswer,
+    Purged,
+    PurgeRequest,
     SeekAnswer,
     SeekMove,
     SeekRequest,
@@ -36,6 +39,7 @@ def describe(groups: Groups, log: Log, name: str) -> GroupDescription:
         mode="queue" if group.is_queue else "stream",
         options=options_of(group.config),
         generation=max((held.generation for held in group.held.values()), default=None),
+        paused=group.pauses.paused(),
         partitions=[_row(group, held, log) for _, held in groups.partitions(group)],
         members=[
             MemberState(
@@ -71,6 +75,7 @@ def _row(group: Group, held: Held, log: Log) -> PartitionState:
         owner=held.owner,
         node=None if held.owner is None else NODE,
         epoch=None if held.owner is None else held.epoch,
+        paused=group.pauses.paused(held.topic, held.key.partition),
         **counts,
     )
 
@@ -141,6 +146,33 @@ def _offset_at(rows: Sequence[Stored], time: int) -> int:
     """The first offset whose time is not before `time`; the end if there is none."""
     found = (i for i, row in enumerate(rows) if row.record.timestamp >= time)
     return next(found, len(rows))
+
+
+def purge(
+    topics: Topics, groups: Groups, log: Log, name: str, request: PurgeRequest
+) -> PurgeAnswer:
+    """What is there now counts as settled. `UnknownGroup`, `UnknownTopic`, `InvalidRequest`."""
+    group = groups.get(name)
+    if not group.is_queue:
+        raise InvalidRequest(
+            f"group {name!r} is a stream group", hint="seek it to latest", field="group"
+        )
+    if request.topics is None:
+        chosen = [held for _, held in groups.partitions(group)]
+    else:
+        named = [topics.get(topic) for topic in request.topics]
+        chosen = [
+            groups.hold(group, Key(name, topic.topic_id, Partition(number)))
+            for topic in named
+            for number in range(topic.partitions)
+        ]
+    answer = PurgeAnswer(partitions=[])
+    for held in sorted(chosen, key=lambda one: one.key):
+        held.generation += 1
+        held.committed = held.start = end = log.end(*held.key[1:])
+        groups.open_queue(group, held, end)
+        answer.partitions.append(Purged(topic=held.topic, partition=held.key.partition, offset=end))
+    return answer
 
 
 # -- without a group ------------------------------------------------------------------------------

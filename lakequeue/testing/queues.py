@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from consumer_service.queues.attempts import Attempt, Taken
+from consumer_service.queues.attempts import Attempt, Taken, move_of
 from consumer_service.queues.dead_records import dead_letter_of
 from consumer_service.queues.partition import QueuePartition
 from consumer_service.queues.retry_policy import DEFAULT_MAX_IN_FLIGHT
@@ -48,9 +48,14 @@ class Queues:
 
     # -- polls ------------------------------------------------------------------------------------
 
-    def poll(self, group: Group, member: Member, now: Micros, most: int) -> list[dict[str, Any]]:
-        """Up to `most` records: those that are due again in any partition first, then new ones."""
-        mine = list(_queues(group.of(member)))
+    def poll(
+        self, group: Group, member: Member, now: Micros, most: int, keep_ms: int | None = None
+    ) -> list[dict[str, Any]]:
+        """Up to `most` records: those that are due again in any partition first, then new ones.
+
+        They are kept for `keep_ms`, or as long as the group says.
+        """
+        mine = list(_queues(group.in_turn(member)))
         room = self._room(group, member, mine, now, most)
         records: list[dict[str, Any]] = []
         for look in (self._take_again, self._take_new):
@@ -59,6 +64,8 @@ class Queues:
                     taken = look(held, queue, now, member.member_id, room - len(records))
                     if not taken.moves:
                         break
+                    if keep_ms is not None:
+                        _keep_until(queue, taken.deliver, now + keep_ms * 1_000)
                     records += self._delivered(group, held, taken.deliver)
                 self._bury(group, held, queue)
         return records
@@ -218,7 +225,13 @@ def _queues(some: Iterable[Held]) -> Iterator[tuple[Held, QueuePartition]]:
     return ((held, held.queue) for held in some if held.queue is not None)
 
 
+def _keep_until(queue: QueuePartition, delivered: Iterable[Attempt], deadline: Micros) -> None:
+    for one in delivered:
+        if isinstance(begun := queue.begin(one.offset, one.attempt, 0), Attempt):
+            queue.finish_extend(begun, move_of(Kind.DELIVERED, begun)._replace(until=deadline))
+
+
 def next_due(group: Group, member: Member) -> Micros | None:
     """When something of the member's partitions becomes deliverable by time alone."""
-    times = [queue.next_due() for _, queue in _queues(group.of(member))]
+    times = [queue.next_due() for _, queue in _queues(group.in_turn(member))]
     return min((time for time in times if time is not None), default=None)

@@ -13,6 +13,10 @@ import orjson
 from pydantic import BaseModel
 
 from consumer_service.member_states import Cause
+from consumer_service.pause_words import answer_of as pause_answer_of
+from consumer_service.pause_words import check_pause
+from consumer_service.queues.retry_policy import check_retry
+from coordination.group_config import GroupConfig
 from ingest.json_body import json_request_of, parts_of
 from ingest.validation import Limits
 from lakequeue import wire
@@ -78,7 +82,12 @@ class Service:
                 ("GET", "/v1/groups", self._list_groups),
                 ("GET", f"/v1/groups/{_NAME}", self._describe),
                 ("DELETE", f"/v1/groups/{_NAME}", self._delete_group),
+                ("PUT", f"/v1/groups/{_NAME}", self._create_group),
                 ("POST", f"/v1/groups/{_NAME}/seek", self._seek),
+                ("POST", f"/v1/groups/{_NAME}/(pause|resume)", self._pause),
+                ("POST", f"/v1/groups/{_NAME}/purge", self._purge),
+                ("POST", f"/v1/groups/{_NAME}/receive", self._receive),
+                ("POST", f"/v1/groups/{_NAME}/acks", self._settle),
                 ("POST", f"/v1/groups/{_NAME}/members", self._join),
                 ("DELETE", _MEMBER, self._leave),
                 ("POST", f"{_MEMBER}/heartbeat", self._heartbeat),
@@ -216,6 +225,41 @@ class Service:
         request = valid(wire.SeekRequest, _object(call.body))
         return 200, positions.seek(self._topics, self._groups, self.log, name, request)
 
+    def _create_group(self, call: Call, name: str) -> tuple[int, Any]:
+        request = valid(wire.QueueGroupRequest, _object(call.body))
+        check_retry(request, [], self._topics.by_name)
+        group = self._groups.made(name, GroupConfig("queue", request.given()))
+        return 200, wire.QueueGroupAnswer(group=name, options=dict(group.config.options))
+
+    def _pause(self, call: Call, name: str, verb: str) -> tuple[int, Any]:
+        request = valid(wire.PauseRequest, _object(call.body))
+        check_pause(request, self._topics.get)
+        group = self._groups.get(name)
+        paused = verb == "pause"
+        group.pauses = group.pauses.changed(paused, request.topic, request.partitions)
+        return 200, pause_answer_of(name, group.pauses)
+
+    def _purge(self, call: Call, name: str) -> tuple[int, Any]:
+        request = valid(wire.PurgeRequest, _object(call.body))
+        return 200, positions.purge(self._topics, self._groups, self.log, name, request)
+
+    def _receive(self, call: Call, name: str) -> tuple[int, Any] | Later:
+        asked = valid(wire.ReceiveRequest, _object(call.body))
+        group, member = self._groups.stand_in(name, asked.topics or [name])
+        now = self.clock.micros()
+        records = self._queues.poll(group, member, now, asked.max, asked.visibility_timeout_ms)
+        left_s = asked.wait_ms / 1_000 - call.waited_s
+        if not records and left_s > 0:
+            return Later(_look_in_s(group, member, now, left_s))
+        return 200, {"records": records}
+
+    def _settle(self, call: Call, name: str) -> tuple[int, Any]:
+        """Receipts are good whoever sends them."""
+        request = valid(wire.AckRequest, _object(call.body))
+        names = {str(topic.topic_id): topic.topic for topic in self._topics.list()}
+        group = self._groups.get(name)
+        return 200, self._queues.settle(group, request, self.clock.micros(), names)
+
     def _join(self, call: Call, name: str) -> tuple[int, Any]:
         request = valid(wire.JoinRequest, _object(call.body))
         return 201, self._groups.join(name, request, call.host)
@@ -256,14 +300,12 @@ class Service:
 
     def _acks(self, call: Call, name: str, member_id: str) -> tuple[int, Any]:
         request = valid(wire.AckRequest, _object(call.body))
-        group = self._groups.by_name.get(name)
-        ids = {topic.topic: str(topic.topic_id) for topic in self._topics.list()}
-        if group is not None and group.is_queue:
-            # A receipt is good whoever sends it.
-            names = {topic_id: topic for topic, topic_id in ids.items()}
-            return 200, self._queues.settle(group, request, self.clock.micros(), names)
+        known = self._groups.by_name.get(name)
+        if known is not None and known.is_queue:
+            return self._settle(call, name)
         group, member = self._groups.member(name, member_id)
-        mine = {topic: ids[topic] for topic in member.request.topics if topic in ids}
+        topics = [self._topics.get(topic) for topic in member.request.topics]
+        mine = {topic.topic: str(topic.topic_id) for topic in topics}
         return 200, streams.ack(self.log, group, member, request, mine)
 
 

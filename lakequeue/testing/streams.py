@@ -24,7 +24,7 @@ from queue_tables.facts import Key
 def poll(log: Log, group: Group, member: Member, most: int) -> list[dict[str, Any]]:
     """The next records of the member's partitions, at most `most`."""
     records: list[dict[str, Any]] = []
-    for held in group.of(member):
+    for held in group.in_turn(member):
         first = held.cursor.delivered
         rows = log.of(*held.key[1:])[first : first + most - len(records)]
         if rows:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lakequeue.errors import (
+    AttemptSuperseded,
     GroupActive,
     InvalidName,
     InvalidRequest,
@@ -188,3 +189,35 @@ def test_records_can_be_looked_at_without_a_group(backend: Backend) -> None:
             admin.record(topic, 0, 6)
         with pytest.raises(InvalidRequest, match="partitions 0 to 1, not 2"):
             admin.browse(topic, 2)
+
+
+def test_a_paused_group_gets_nothing_until_it_is_resumed(backend: Backend) -> None:
+    topic = backend.topic(partitions=2)
+    with backend.consumer(topic, topic) as consumer, backend.admin() as admin:
+        join(consumer)
+        wait_for(lambda: len(consumer.assignment) == 2, "it owns both")
+        assert admin.pause(topic, topic, [1]).rules[0].partition == 1
+        for partition in range(2):
+            backend.send(topic, partition, partition=partition)
+        assert [m.value for m in take(consumer, 1)] == [0]
+        assert consumer.poll(backend.quiet_s) == []
+        rows = {row.partition: row.paused for row in admin.group(topic).partitions}
+        assert rows == {0: False, 1: True}
+        admin.resume(topic)
+        assert [m.value for m in take(consumer, 1)] == [1]
+        with pytest.raises(InvalidRequest, match="partitions 0 to 1, not 2"):
+            admin.pause(topic, topic, [2])
+
+
+def test_a_purged_queue_group_gets_nothing_of_before(backend: Backend) -> None:
+    topic = backend.topic()
+    with backend.worker(topic, max_poll_records=1) as worker:
+        backend.send(topic, *range(3))
+        (message,) = take(worker, 1)
+        with backend.queue(topic) as queue:
+            queue.purge()
+        message.ack()
+        with pytest.raises(AttemptSuperseded):
+            worker.commit()
+        backend.send(topic, "after")
+        wait_for(lambda: "after" in [m.value for m in worker.poll(0.1)], "what came after it")

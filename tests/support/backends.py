@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from coordination.bells import Bell
 from coordination.embedded import EmbeddedZooKeeper
-from lakequeue import Admin, AsyncConsumer, AsyncProducer, Consumer, Message, Producer
+from lakequeue import Admin, AsyncConsumer, AsyncProducer, Consumer, Message, Producer, Queue
 from lakequeue.client.consumer_base import ConsumerOptions
 from lakequeue.client.producer import ProducerOptions
 from lakequeue.testing import MemoryQueue
@@ -68,6 +68,10 @@ class Backend(ABC):
         plain: ConsumerOptions = {"mode": "queue", "backoff_ms": 0}
         return self.consumer(topic, topic, **(plain | options))
 
+    def queue(self, name: str) -> Queue:
+        """The verbs of queues on a topic and group."""
+        return Queue(name, self.ingest_url, self.consumer_url)
+
     def async_producer(self) -> AsyncProducer:
         """The asyncio twin."""
         return AsyncProducer(self.ingest_url, acks="ordered")
@@ -92,10 +96,10 @@ class InMemory(Backend):
 
     def __init__(self, queue: MemoryQueue) -> None:
         super().__init__(queue.url, queue.url)
-        self.queue = queue
+        self._memory = queue
 
     def pass_time(self, seconds: float) -> None:
-        self.queue.clock.advance(seconds)
+        self._memory.clock.advance(seconds)
 
 
 class Real(Backend):
