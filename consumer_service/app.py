@@ -23,6 +23,7 @@ from consumer_service.queues.batches import QueueDelivered
 from consumer_service.seek import Seeks
 from consumer_service.sse import event_stream
 from consumer_service.stand_ins import StandIns
+from consumer_service.status import Statuses
 from consumer_service.streams.delivery import Delivered
 from consumer_service.webhooks.posts import Webhooks
 from lakequeue import wire
@@ -31,7 +32,7 @@ from lakequeue.errors import (
     NotReady,
     SentOn,
 )
-from serving.answers import answer_errors, json_answer
+from serving.answers import answer_errors, bad_path, json_answer
 from serving.requests import json_body, query_parameters
 
 MAX_BODY_BYTES = 4 << 20
@@ -59,6 +60,10 @@ class GroupPath(BaseModel):
     group: str = Field(description="1 to 249 characters of A-Z a-z 0-9 . _ -")
 
 
+class StatusPath(GroupPath, RecordPath):
+    """One record, as a group sees it."""
+
+
 class MemberPath(GroupPath):
     """A member of a group."""
 
@@ -69,7 +74,9 @@ def create_app(node: Node) -> OpenAPI:
     """The WSGI application of a node."""
     metrics = Metrics(node)
     info = Info(title="lakequeue consumer service", version="1", description=openapi.DESCRIPTION)
-    app = OpenAPI(__name__, info=info, doc_ui=False, static_folder=None)
+    app = OpenAPI(
+        __name__, info=info, doc_ui=False, static_folder=None, validation_error_callback=bad_path
+    )
     app.url_map.strict_slashes = False
     answer_errors(app)
     groups = Groups(node)
@@ -80,6 +87,7 @@ def create_app(node: Node) -> OpenAPI:
     _pauses(app, Pausing(node))
     _queue_verbs(app, node, groups, stand_ins, metrics)
     _purge(app, Purges(node, seeks))
+    _status(app, Statuses(node))
     _webhooks(app, node.webhooks)
     _browse(app, Browse(node.topics, node.tailer, node.settings.consumer.max_poll_bytes))
     _state(app, node, metrics)
@@ -247,6 +255,22 @@ def _purge(app: OpenAPI, purges: Purges) -> None:
     @app.post("/v1/groups/<group>/purge", summary="Settle all there is", **openapi.PURGE)
     def purge(path: GroupPath) -> Response:
         return _answer(purges.purge(path.group, _body(wire.PurgeRequest)))
+
+
+def _status(app: OpenAPI, statuses: Statuses) -> None:
+    @app.get(
+        "/v1/groups/<group>/topics/<topic>/partitions/<partition>/records/<offset>",
+        summary="What became of a record in a group",
+        **openapi.STATUS,
+    )
+    def status(path: StatusPath) -> Response:
+        query = query_parameters(wire.StatusQuery)
+        found = statuses.find(
+            path.group, path.topic, path.partition, path.offset, sent_on=query.sent_on
+        )
+        if isinstance(found, str):
+            return Response(status=307, headers={"Location": found})
+        return _answer(found)
 
 
 def _webhooks(app: OpenAPI, webhooks: Webhooks) -> None:

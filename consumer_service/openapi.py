@@ -76,6 +76,8 @@ PURGE = _call({200: wire.PurgeAnswer}, 400, 404, 415, 422, 503, body=wire.PurgeR
 BROWSE = _call({200: wire.BrowseAnswer}, 404, 422, 503)
 BROWSE["openapi_extensions"] = _query(wire.BrowseQuery)
 RECORD = _call({200: None}, 404, 422, 503)
+STATUS = _call({200: wire.RecordStatus, 307: None}, 404, 422, 503)
+STATUS["openapi_extensions"] = _query(wire.StatusQuery)
 PUT_WEBHOOK = _call(
     {200: wire.WebhookDescription}, 400, 404, 409, 415, 422, 503, body=wire.WebhookRequest
 )

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import duckdb
 
-from queue_tables.arrow_tables import dataset
+from queue_tables.arrow_tables import dataset, shards_dataset
 from queue_tables.views import DUCKDB, FUNCTIONS, TABLES, VIEWS, render
 
 
@@ -31,6 +31,7 @@ def refresh(connection: duckdb.DuckDBPyConnection, root: str) -> None:
     """
     for name in TABLES:
         connection.register(_table(name), dataset(root, name))
+    connection.register(_table("journal"), shards_dataset(root, "journal"))
     for name, template in VIEWS.items():
         sql = render(template, DUCKDB, _table, str)
         connection.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS {sql}")

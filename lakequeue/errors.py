@@ -127,6 +127,13 @@ class UnknownGroup(Rejected):
     http_status = 404
 
 
+class UnknownRecord(Rejected):
+    """No such record: it is not ordered yet, removed by retention, or of another partition."""
+
+    code = "unknown_record"
+    http_status = 404
+
+
 class InvalidSetting(Rejected):
     """A setting that does not exist, or cannot have this value."""
 

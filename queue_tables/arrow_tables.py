@@ -16,7 +16,8 @@ import pyarrow.dataset as ds
 from deltalake import DeltaTable
 
 from queue_tables.delta_log import Add
-from queue_tables.root import QueueRoot
+from queue_tables.root import QueueRoot, ShardKind
+from queue_tables.schemas import TABLES
 from queue_tables.table import TableLog
 
 _BOUNDED = ("topic_id", "partition", "offset")
@@ -37,6 +38,14 @@ def dataset(uri: str, table: str) -> ds.Dataset:
         for path, add in files.items()
     ]
     return ds.FileSystemDataset(fragments, read.schema, read.format, read.filesystem)
+
+
+def shards_dataset(uri: str, kind: ShardKind) -> ds.Dataset:
+    """All shards of that kind, as they are now, as one."""
+    shards = QueueRoot.existing(uri).shards(kind)
+    if not shards:
+        return ds.dataset(TABLES[kind].arrow.empty_table())
+    return ds.dataset([dataset(uri, f"{kind}/{shard}") for shard in shards])
 
 
 def _promised(add: Add) -> ds.Expression:

@@ -9,12 +9,13 @@ import pyarrow.compute as pc
 
 from lakequeue.records import Epoch, Partition, ShardName, TopicId
 from queue_tables.facts import Fact, GroupState, Kind, States, Word, committed_of, state_of
-from queue_tables.record_rows import open_to_arrow, record_news, seen_to_arrow, states_of_columns
+from queue_tables.record_rows import record_news, states_of_columns, states_to_columns
 from queue_tables.record_states import RECORD_KINDS
 from queue_tables.schemas import GROUP_OFFSETS, JOURNAL
 
 _FACTS = pa.schema([f for f in JOURNAL.arrow if f.name not in {"hour", "stamp", "row"}])
 _FACT_COLUMNS = _FACTS.names
+_OF_RECORDS = ["seen", "open", "dead", "expired", "ends_known_from"]
 
 
 def to_arrow(facts: Iterable[Fact]) -> pa.Table:
@@ -33,7 +34,7 @@ def from_arrow(table: pa.Table, shard: ShardName) -> list[Fact]:
             **(
                 row
                 | {"kind": Kind(row["kind"]), "shard": shard}
-                | {name: row[name] or "" for name in ("member", "reason", "options")}
+                | {name: row[name] or "" for name in ("member", "reason", "dead_letter", "options")}
             )
         )
         for row in rows
@@ -67,8 +68,7 @@ def news_from_arrow(table: pa.Table, shard: ShardName) -> list[GroupState]:
 def states_to_arrow(states: Iterable[GroupState]) -> pa.Table:
     """The rows of `group_offsets`, in the order of their keys."""
     ordered = sorted(states, key=lambda state: state.key)
-    records = [state.records for state in ordered]
-    columns = {"seen": seen_to_arrow(records), "open": open_to_arrow(records)}
+    columns = states_to_columns([state.records for state in ordered])
     columns["holders"] = pa.array(
         [
             [
@@ -89,8 +89,8 @@ def states_to_arrow(states: Iterable[GroupState]) -> pa.Table:
 def states_from_arrow(table: pa.Table) -> States:
     """The states in rows of `group_offsets`."""
     states: States = {}
-    records = states_of_columns(table["seen"], table["open"])
-    rows = _micros(table.drop_columns(["seen", "open"]), "changed_at").to_pylist()
+    records = states_of_columns(table)
+    rows = _micros(table.drop_columns(_OF_RECORDS), "changed_at").to_pylist()
     for row, own in zip(rows, records, strict=True):
         holders = {h["shard"]: Word(h["epoch"], h["taken"]) for h in row["holders"] or ()}
         state = GroupState(**(row | {"holders": holders, "records": own}))

@@ -25,6 +25,7 @@ from typing import NamedTuple
 
 from lakequeue.clock import Micros
 from lakequeue.records import Epoch, Offset, Partition, ShardName, TopicId
+from queue_tables.endings import DeadRecord
 from queue_tables.record_states import (
     NEVER,
     NOTHING,
@@ -128,6 +129,7 @@ class Fact:
     key_hash: int | None = None
     expires_at: Micros | None = None
     reason: str = ""
+    dead_letter: str = ""
     options: str = ""
 
     @property
@@ -260,7 +262,14 @@ def _news_of(fact: Fact) -> GroupState:
     """What a fact of records says. Its member is a consumer, and no owner."""
     first = fact.offset or 0
     end = first + 1 if fact.end_offset is None else fact.end_offset
-    if fact.kind.value in SETTLES:
+    if fact.kind is Kind.EXPIRED:
+        records = RecordStates.expired((first, end))
+    elif fact.kind is Kind.DEAD:
+        records = RecordStates.died(
+            DeadRecord(offset, fact.attempt or 0, fact.reason, fact.dead_letter)
+            for offset in range(first, end)
+        )
+    elif fact.kind.value in SETTLES:
         records = RecordStates.settled((first, end))
     else:
         expires_at = NEVER if fact.expires_at is None else fact.expires_at

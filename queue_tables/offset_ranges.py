@@ -86,6 +86,11 @@ class OffsetSet:
         self._starts[low:high] = [start]
         self._ends[low:high] = [end]
 
+    def pop_first(self) -> int:
+        """Forget the lowest range; where it ended."""
+        del self._starts[0]
+        return self._ends.pop(0)
+
     @property
     def first_gap(self) -> int:
         """The lowest offset from 0 on that is not in the set."""

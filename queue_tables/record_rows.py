@@ -13,7 +13,16 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from queue_tables.offset_ranges import merged
+from queue_tables.endings import (
+    DEAD,
+    NO_DEAD,
+    NO_ENDINGS,
+    DeadRecord,
+    Endings,
+    join_endings,
+)
+from queue_tables.offset_ranges import NO_RANGES, Ranges, merged
+from queue_tables.offset_rows import OffsetRows
 from queue_tables.record_states import (
     NEVER,
     NO_ROWS,
@@ -27,9 +36,10 @@ from queue_tables.record_states import (
     join_records,
     states_of_rows,
 )
-from queue_tables.schemas import OPEN_RECORDS, RANGES
+from queue_tables.schemas import DEAD_RECORDS, OPEN_RECORDS, RANGES
 
 _WHERE: Final = ("group", "topic", "topic_id", "partition", "generation", "epoch", "mode")
+_OF_DEAD: Final = ("offset", "end", "attempt", "reason", "dead_letter")
 _TIMES: Final = ("until", "first_at", "expires_at")
 
 
@@ -78,7 +88,7 @@ def _numbers(rows: pa.Table) -> _Columns:
         columns[name] = pc.fill_null(rows[name], 0).to_numpy()
     ends = pc.coalesce(rows["end_offset"], pc.add(rows["offset"], 1))
     columns["end"] = ends.to_numpy()
-    for name in ("member", "reason"):
+    for name in ("member", "reason", "dead_letter"):
         columns[name] = pc.fill_null(rows[name], "").to_numpy(zero_copy_only=False)
     return columns
 
@@ -86,14 +96,31 @@ def _numbers(rows: pa.Table) -> _Columns:
 def _states(
     kinds: npt.NDArray[Any], columns: _Columns, mine: npt.NDArray[np.bool_]
 ) -> RecordStates:
-    settled = mine & np.isin(kinds, list(SETTLES))
-    ranges = np.stack((columns["offset"][settled], columns["end"][settled]), axis=1)
-    states = RecordStates(merged(ranges.astype(np.int64)), NO_ROWS)
+    settled = _ranges(columns, mine & np.isin(kinds, list(SETTLES)))
+    states = RecordStates(settled, NO_ROWS, _ends(kinds, columns, mine))
     for kind, stage in STAGE_OF.items():
         chosen = np.flatnonzero(mine & (kinds == kind))
         if len(chosen):
             states = join_records(states, states_of_rows(_expanded(columns, chosen, stage)))
     return states
+
+
+def _ranges(columns: _Columns, chosen: npt.NDArray[np.bool_]) -> Ranges:
+    ranges = np.stack((columns["offset"][chosen], columns["end"][chosen]), axis=1)
+    return merged(ranges.astype(np.int64))
+
+
+def _ends(kinds: npt.NDArray[Any], columns: _Columns, mine: npt.NDArray[np.bool_]) -> Endings:
+    expired = _ranges(columns, mine & (kinds == "expired"))
+    died = mine & (kinds == "dead")
+    dead = [
+        DeadRecord(offset, *rest)
+        for first, end, *rest in zip(*(columns[n][died].tolist() for n in _OF_DEAD), strict=True)
+        for offset in range(first, end)
+    ]
+    if not dead and not len(expired):
+        return NO_ENDINGS
+    return join_endings(Endings.died(dead), Endings.ran_out(*expired.tolist()))
 
 
 def _expanded(columns: _Columns, chosen: npt.NDArray[np.int64], stage: Stage) -> OpenRows:
@@ -109,10 +136,20 @@ def _expanded(columns: _Columns, chosen: npt.NDArray[np.int64], stage: Stage) ->
     return rows
 
 
-def seen_to_arrow(states: Sequence[RecordStates]) -> pa.Array:
-    """The column `seen`."""
-    starts = np.cumsum([0, *(len(s.seen) for s in states)])
-    ranges = np.concatenate([s.seen for s in (NOTHING, *states)])
+def states_to_columns(states: Sequence[RecordStates]) -> dict[str, pa.Array]:
+    """The columns `seen`, `open`, `dead`, `expired` and `ends_known_from`."""
+    return {
+        "seen": _ranges_to_arrow([s.seen for s in states]),
+        "open": _rows_to_arrow([s.open for s in states], NO_ROWS, OPEN_RECORDS),
+        "dead": _rows_to_arrow([s.ends.dead for s in states], NO_DEAD, DEAD_RECORDS),
+        "expired": _ranges_to_arrow([s.ends.expired for s in states]),
+        "ends_known_from": pa.array([s.ends.known_from for s in states], pa.int64()),
+    }
+
+
+def _ranges_to_arrow(sets: Sequence[Ranges]) -> pa.Array:
+    starts = np.cumsum([0, *map(len, sets)])
+    ranges = np.concatenate([NO_RANGES, *sets])
     values = pa.StructArray.from_arrays(
         [pa.array(ranges[:, 0].copy()), pa.array(ranges[:, 1].copy())],
         fields=list(RANGES.value_type),
@@ -120,40 +157,59 @@ def seen_to_arrow(states: Sequence[RecordStates]) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array(starts, pa.int32()), values, type=RANGES)
 
 
-def open_to_arrow(states: Sequence[RecordStates]) -> pa.Array:
-    """The column `open`."""
-    starts = np.cumsum([0, *(len(s.open) for s in states)])
-    rows = np.concatenate([s.open for s in (NOTHING, *states)])
+def _rows_to_arrow(sets: Sequence[OffsetRows], none: OffsetRows, kind: pa.ListType) -> pa.Array:
+    starts = np.cumsum([0, *map(len, sets)])
+    rows = np.concatenate([none, *sets])
     arrays = []
-    for field in OPEN_RECORDS.value_type:
+    for field in kind.value_type:
         column = rows[field.name]
-        if field.name in ("member", "reason"):
+        if pa.types.is_string(field.type):
             arrays.append(pa.array(column, pa.string()))
             continue
         nothing = {"first_at": 0, "expires_at": NEVER}.get(field.name)
         mask = None if nothing is None else column == nothing
         plain = pa.array(np.ascontiguousarray(column), mask=mask)
         arrays.append(plain.cast(field.type))
-    values = pa.StructArray.from_arrays(arrays, fields=list(OPEN_RECORDS.value_type))
-    return pa.ListArray.from_arrays(pa.array(starts, pa.int32()), values, type=OPEN_RECORDS)
+    values = pa.StructArray.from_arrays(arrays, fields=list(kind.value_type))
+    return pa.ListArray.from_arrays(pa.array(starts, pa.int32()), values, type=kind)
 
 
-def states_of_columns(seen: pa.ChunkedArray, open_: pa.ChunkedArray) -> list[RecordStates]:
-    """The states in the columns `seen` and `open`, one for each row."""
-    return [_state_of(ranges, records) for ranges, records in zip(seen, open_, strict=True)]
+def states_of_columns(table: pa.Table) -> list[RecordStates]:
+    """The states in the columns that `states_to_columns` makes, one for each row."""
+    columns = [table[name] for name in ("seen", "open", "dead", "expired")]
+    return [_state_of(*row) for row in zip(*columns, strict=True)]
 
 
-def _state_of(ranges: pa.ListScalar, records: pa.ListScalar) -> RecordStates:
-    if not ranges.is_valid or len(ranges.values) == 0:
+def _state_of(
+    seen: pa.ListScalar, open_: pa.ListScalar, dead: pa.ListScalar, expired: pa.ListScalar
+) -> RecordStates:
+    if _is_empty(seen):
         return NOTHING
-    pairs = [ranges.values.field(name).to_numpy() for name in ("from_offset", "to_offset")]
-    if not records.is_valid or len(records.values) == 0:
-        return RecordStates(np.stack(pairs, axis=1), NO_ROWS)
-    rows = np.empty(len(records.values), OPEN)
-    for field in OPEN_RECORDS.value_type:
-        column = records.values.field(field.name)
+    ends = NO_ENDINGS
+    if not _is_empty(dead) or not _is_empty(expired):
+        ends = Endings(_rows_of(dead, NO_DEAD, DEAD), _ranges_of(expired))
+    return RecordStates(_ranges_of(seen), _rows_of(open_, NO_ROWS, OPEN), ends)
+
+
+def _is_empty(values: pa.ListScalar) -> bool:
+    return not values.is_valid or len(values.values) == 0
+
+
+def _ranges_of(values: pa.ListScalar) -> Ranges:
+    if _is_empty(values):
+        return NO_RANGES
+    pairs = [values.values.field(name).to_numpy() for name in ("from_offset", "to_offset")]
+    return np.stack(pairs, axis=1)
+
+
+def _rows_of(values: pa.ListScalar, none: OffsetRows, kind: np.dtype[Any]) -> OffsetRows:
+    if _is_empty(values):
+        return none
+    rows = np.empty(len(values.values), kind)
+    for field in values.type.value_type:
+        column = values.values.field(field.name)
         if pa.types.is_timestamp(field.type):
             nothing = NEVER if field.name == "expires_at" else 0
             column = pc.fill_null(column.cast(pa.int64()), nothing)
         rows[field.name] = column.to_numpy(zero_copy_only=False)
-    return RecordStates(np.stack(pairs, axis=1), rows)
+    return rows

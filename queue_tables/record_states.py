@@ -7,7 +7,8 @@ or expired) for good, and only ever moves in that direction:
 
 `seen` holds the offsets that are not unseen, as ranges; `open` has a row for each of them that is
 not settled. So settled records cost nothing, wherever they lie between open ones. Joining takes
-the higher of both sides for each offset: in any order, any grouping, any number of times.
+the higher of both sides for each offset: in any order, any grouping, any number of times. `ends`
+tells of the newest settled ones which are dead or expired, for whoever asks.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from queue_tables.endings import NO_ENDINGS, DeadRecord, Endings, join_endings
 from queue_tables.offset_ranges import NO_RANGES, Ranges, inside, merged, ranges_of, union
+from queue_tables.offset_rows import OffsetRows, furthest
 
 NEVER: Final = (1 << 63) - 1
 """In `expires_at`: the record does not expire."""
@@ -63,7 +65,7 @@ OPEN: Final = np.dtype(
 )
 """A row of `open`. Times are microseconds; `first_at` is the first delivery, 0 before it;
 `key_hash` is 0 for a record without a key or a group without key order."""
-OpenRows: TypeAlias = npt.NDArray[Any]
+OpenRows: TypeAlias = OffsetRows
 NO_ROWS: OpenRows = np.empty(0, OPEN)
 
 
@@ -87,11 +89,24 @@ class RecordStates:
 
     seen: Ranges
     open: OpenRows
+    ends: Endings = NO_ENDINGS
 
     @staticmethod
     def settled(*ranges: tuple[int, int]) -> RecordStates:
         """These offsets are settled."""
         return RecordStates(ranges_of(ranges), NO_ROWS)
+
+    @staticmethod
+    def died(records: Iterable[DeadRecord]) -> RecordStates:
+        """These records are settled: dead."""
+        records = list(records)
+        seen = ranges_of((one.offset, one.offset + 1) for one in records)
+        return RecordStates(seen, NO_ROWS, Endings.died(records))
+
+    @staticmethod
+    def expired(*ranges: tuple[int, int]) -> RecordStates:
+        """These offsets are settled: expired."""
+        return RecordStates(ranges_of(ranges), NO_ROWS, Endings.ran_out(*ranges))
 
     @staticmethod
     def opened(records: Iterable[OpenRecord]) -> RecordStates:
@@ -101,8 +116,9 @@ class RecordStates:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, RecordStates):
             return NotImplemented
-        same_seen = np.array_equal(self.seen, other.seen)
-        return same_seen and self.open.tolist() == other.open.tolist()
+        if not np.array_equal(self.seen, other.seen) or self.ends != other.ends:
+            return False
+        return bool(self.open.tolist() == other.open.tolist())
 
     def __hash__(self) -> int:
         return hash((len(self.seen), len(self.open)))
@@ -127,13 +143,13 @@ def join_records(a: RecordStates, b: RecordStates) -> RecordStates:
     """The least states at or above both."""
     if a is NOTHING or b is NOTHING or a is b:
         return b if a is NOTHING else a
-    rows = _furthest(np.concatenate((_unsettled(a, b), _unsettled(b, a))))
-    return RecordStates(union(a.seen, b.seen), rows)
+    rows = furthest(np.concatenate((_unsettled(a, b), _unsettled(b, a))))
+    return RecordStates(union(a.seen, b.seen), rows, join_endings(a.ends, b.ends))
 
 
 def states_of_rows(rows: OpenRows) -> RecordStates:
     """States in which `rows` are open; rows in any order, of one offset the furthest counts."""
-    rows = _furthest(rows)
+    rows = furthest(rows)
     offsets = rows["offset"].astype(np.int64)
     return RecordStates(merged(np.stack((offsets, offsets + 1), axis=1)), rows)
 
@@ -149,29 +165,3 @@ def _unsettled(mine: RecordStates, other: RecordStates) -> OpenRows:
         at = np.minimum(at, len(other.open) - 1)
         settled &= other.open["offset"][at] != offsets
     return mine.open if not settled.any() else mine.open[~settled]
-
-
-def _furthest(rows: OpenRows) -> OpenRows:
-    """Sorted by offset; of the rows of one offset the furthest."""
-    if len(rows) <= 1:
-        return rows
-    offsets = np.ascontiguousarray(rows["offset"])
-    order = np.argsort(offsets, kind="stable")
-    offsets = offsets[order]
-    twice = np.zeros(len(rows), bool)
-    np.equal(offsets[1:], offsets[:-1], out=twice[1:])
-    rows = rows[order]
-    if not twice.any():
-        return rows
-    # Only what is there twice is compared: that is little.
-    several = twice.copy()
-    several[:-1] |= twice[1:]
-    best: dict[int, Any] = {}
-    for row in rows[several].tolist():
-        known = best.get(row[0])
-        if known is None or known < row:
-            best[row[0]] = row
-    rows = rows[~twice]
-    at = np.searchsorted(rows["offset"], np.fromiter(best, np.int64, len(best)))
-    rows[at] = np.array(list(best.values()), OPEN)
-    return rows

@@ -12,8 +12,9 @@ from typing import Literal
 import pyarrow as pa
 
 Kind = Literal[
-    "string", "int", "long", "bool", "binary", "timestamp", "headers", "holders", "ranges", "open"
-]
+    "string", "int", "long", "bool", "binary", "timestamp", "headers", "holders", "ranges", "open",
+    "dead",
+]  # fmt: skip
 
 HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
 HOLDERS = pa.list_(
@@ -44,6 +45,16 @@ OPEN_RECORDS = pa.list_(
         ]
     )
 )
+DEAD_RECORDS = pa.list_(
+    pa.struct(
+        [
+            pa.field("offset", pa.int64()),
+            pa.field("attempts", pa.int32()),
+            pa.field("reason", pa.string()),
+            pa.field("dead_letter", pa.string()),
+        ]
+    )
+)
 
 _ARROW: dict[Kind, pa.DataType] = {
     "string": pa.string(),
@@ -56,6 +67,7 @@ _ARROW: dict[Kind, pa.DataType] = {
     "holders": HOLDERS,
     "ranges": RANGES,
     "open": OPEN_RECORDS,
+    "dead": DEAD_RECORDS,
 }
 _SPARK: dict[Kind, str] = {
     "string": "STRING",
@@ -72,6 +84,7 @@ _SPARK: dict[Kind, str] = {
         "first_at: TIMESTAMP, key_hash: BIGINT, expires_at: TIMESTAMP, member: STRING, "
         "reason: STRING>>"
     ),
+    "dead": "ARRAY<STRUCT<offset: BIGINT, attempts: INT, reason: STRING, dead_letter: STRING>>",
 }
 
 
@@ -84,9 +97,14 @@ class Column:
     doc: str
 
     @property
+    def spark_type(self) -> str:
+        """Its type in Spark SQL."""
+        return _SPARK[self.kind]
+
+    @property
     def spark_ddl(self) -> str:
         """The column as Spark DDL."""
-        return f"`{self.name}` {_SPARK[self.kind]}"
+        return f"`{self.name}` {self.spark_type}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +246,8 @@ JOURNAL = Table(
         Column("first_at", "timestamp", "of records: when it was delivered first"),
         Column("key_hash", "long", "of records, with key order: what stands for the key"),
         Column("expires_at", "timestamp", "of records: not delivered from then on; null: never"),
-        Column("reason", "string", "dying: max_attempts or expired"),
+        Column("reason", "string", "dying, dead: max_attempts or expired"),
+        Column("dead_letter", "string", "dead: where it stands now, `topic/partition@offset`"),
         Column("member", "string", "member the fact is about; taken in a queue group: the node"),
         Column("mode", "string", "stream or queue"),
         Column("options", "string", "taken in a queue group: the options of the group, JSON"),
@@ -269,6 +288,18 @@ GROUP_OFFSETS = Table(
             "queue groups: of `seen`, the records that are not settled; stage 0 with a consumer "
             "until the deadline `until`, 1 parked until it is due, 2 on its way to the dead "
             "letters",
+        ),
+        Column("dead", "dead", "queue groups: of `seen`, the newest dead records, 10,000 at most"),
+        Column(
+            "expired",
+            "ranges",
+            "queue groups: of `seen`, the newest expired records, 100,000 at most",
+        ),
+        Column(
+            "ends_known_from",
+            "long",
+            "queue groups: a settled record from here on that is neither in `dead` nor in "
+            "`expired` was acked, or passed over by a seek; of those below it may be forgotten",
         ),
         Column("changed_at", "timestamp", "time of the newest fact"),
     ),

@@ -31,6 +31,8 @@ class Dialect:
     contains: Callable[[str, str], str]
     each: Callable[[str], str]
     """One row an element."""
+    within: Callable[[str, str], str]
+    """Whether a list of ranges has an offset."""
 
 
 SPARK = Dialect(
@@ -42,6 +44,7 @@ SPARK = Dialect(
     offsets=lambda e: f"{e}.offset",
     contains=lambda e, x: f"array_contains({e}, {x})",
     each=lambda e: f"explode({e})",
+    within=lambda e, x: f"exists({e}, r -> {x} >= r.from_offset AND {x} < r.to_offset)",
 )
 DUCKDB = Dialect(
     quote='"',
@@ -52,6 +55,9 @@ DUCKDB = Dialect(
     offsets=lambda e: f'list_transform({e}, lambda o: o."offset")',
     contains=lambda e, x: f"list_contains({e}, {x})",
     each=lambda e: f"unnest({e})",
+    within=lambda e, x: (
+        f"len(list_filter({e}, lambda r: {x} >= r.from_offset AND {x} < r.to_offset)) > 0"
+    ),
 )
 
 _TOPICS = """
@@ -107,6 +113,53 @@ SELECT topic AS dead_letter_topic, "partition", "offset", key, value, key_text, 
 FROM {{view:records}} WHERE {{header:{Dead.TOPIC}}} IS NOT NULL"""
 
 _RECORD_STATUS = """
+SELECT "group", topic, "partition", "offset", status,
+       CASE WHEN status = 'dead' THEN dead.attempts WHEN mode = 'queue' THEN
+            coalesce("record".attempt, CASE WHEN status = 'pending' THEN 0 END) END AS attempt,
+       CASE WHEN status = 'in_flight' THEN "record".member END AS member,
+       CASE WHEN status IN ('in_flight', 'parked') THEN "record"."until" END AS "until",
+       nullif(CASE WHEN status = 'dead' THEN dead.reason
+                   WHEN status = 'dying' THEN "record".reason END, '') AS reason,
+       CASE WHEN status = 'dead' THEN nullif(dead.dead_letter, '') END AS dead_letter,
+       message_id, ordered_at
+FROM (SELECT g."group", l.topic, l."partition", l."offset", g.mode, o."record", d.dead,
+             l.message_id, l.ordered_at,
+             CASE WHEN g.mode <> 'queue' THEN
+                       CASE WHEN l."offset" < g.committed_offset THEN 'acked' ELSE 'pending' END
+                  WHEN o."record".stage = 2 THEN 'dying'
+                  WHEN o."record"."until" <= now() THEN 'pending'
+                  WHEN o."record".stage = 1 THEN 'parked'
+                  WHEN o."record".stage = 0 THEN 'in_flight'
+                  WHEN d.dead."offset" IS NOT NULL THEN 'dead'
+                  WHEN NOT ({seen_has:l."offset"}) THEN 'pending'
+                  WHEN {expired_has:l."offset"} THEN 'expired'
+                  WHEN l."offset" >= g.ends_known_from THEN 'acked'
+                  ELSE 'settled' END AS status
+      FROM {log} l JOIN {view:topics} t ON l.topic_id = t.topic_id
+      JOIN {group_offsets} g ON g.topic_id = l.topic_id AND g."partition" = l."partition"
+      LEFT JOIN (SELECT "group", topic_id, "partition", {each:"open"} AS "record"
+                 FROM {group_offsets}) o
+      ON o."group" = g."group" AND o.topic_id = l.topic_id AND o."partition" = l."partition"
+         AND o."record"."offset" = l."offset"
+      LEFT JOIN (SELECT "group", topic_id, "partition", {each:dead} AS dead
+                 FROM {group_offsets}) d
+      ON d."group" = g."group" AND d.topic_id = l.topic_id AND d."partition" = l."partition"
+         AND d.dead."offset" = l."offset"
+      WHERE g.mode <> 'deleted')"""
+
+_WHO_ACKED_WHAT = """
+SELECT "group", topic, topic_id, "partition", generation, from_offset, to_offset, member, attempt,
+       mode, "at" AS acked_at
+FROM (SELECT *, "offset" AS from_offset, coalesce(end_offset, "offset" + 1) AS to_offset
+      FROM {journal} WHERE kind = 'acked'
+      UNION ALL
+      SELECT *, lag("offset") OVER (PARTITION BY "group", topic_id, "partition", generation
+                                    ORDER BY "offset", "at") AS from_offset,
+             "offset" AS to_offset
+      FROM {journal} WHERE kind IN ('committed', 'seek') AND mode <> 'queue')
+WHERE kind <> 'seek' AND (from_offset IS NULL OR from_offset < to_offset)"""
+
+_MESSAGE_STATUS = """
 SELECT topic, message_id, producer_id, shard, stamp, "row", 'ordered' AS status, "partition",
        "offset", ordered_at AS decided_at
 FROM {log}
@@ -124,12 +177,14 @@ VIEWS = {
     "in_flight_records": _IN_FLIGHT,
     "dead_letters": _DEAD_LETTERS,
     "record_status": _RECORD_STATUS,
+    "who_acked_what": _WHO_ACKED_WHAT,
+    "message_status": _MESSAGE_STATUS,
 }
 """Name → template, each after those it stands on."""
 FUNCTIONS = {"backlog": "group_backlog", "in_flight": "in_flight_records"}
 """Functions of a group's name, over a view that has the column `group`."""
 TABLES = ("topics", "log", "group_offsets", "rejects")
-"""The tables they stand on; shards of inbox and journal are tables of their own each."""
+"""The tables they stand on; `journal` stands for all of its shards, which are tables each."""
 
 _PLACE = re.compile(r"\{(\w+)(?::([^{}]+))?\}")
 
@@ -146,6 +201,8 @@ def render(
         "count": dialect.count,
         "each": dialect.each,
         "open_has": lambda x: dialect.contains(dialect.offsets(f"g.{quote}open{quote}"), x),
+        "seen_has": lambda x: dialect.within("g.seen", x),
+        "expired_has": lambda x: dialect.within("g.expired", x),
         "view": view,
     }
 

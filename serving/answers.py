@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 import structlog
 from flask import Flask, Response, request
+from pydantic import ValidationError
 from werkzeug.exceptions import HTTPException
 
 from lakequeue import wire
@@ -34,6 +35,16 @@ def problem_answer(error: LakequeueError) -> Response:
         # Whole seconds, as the header wants them, and never 0; the body has the exact time.
         response.headers["Retry-After"] = str(max(1, round(error.retry_after_s)))
     return response
+
+
+def bad_path(error: ValidationError) -> Response:
+    """A part of the path cannot be what stands there: an offset that is no number."""
+    first = error.errors()[0]
+    field = ".".join(str(part) for part in first["loc"])
+    said = f"{field} {str(first['input'])[:100]!r} in the path: {first['msg']}"
+    return problem_answer(
+        InvalidRequest(said, hint="see /openapi.json for the calls there are", field=field)
+    )
 
 
 def answer_errors(

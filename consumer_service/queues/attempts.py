@@ -9,9 +9,13 @@ from typing import Final, Literal, NamedTuple
 from consumer_service.queues.parked import Parked
 from queue_tables.facts import Kind
 from queue_tables.record_states import NEVER
+from queue_tables.record_status import Status
 
 MOST_MOVES: Final = 10_000
 """Changes of one partition that one poll commits: it goes on in a second look."""
+MAX_ATTEMPTS: Final = "max_attempts"
+EXPIRED: Final = "expired"
+"""Why a record dies."""
 
 
 class Standing(Enum):
@@ -56,6 +60,7 @@ class Move(NamedTuple):
     expires_at: int = NEVER
     member: str = ""
     reason: str = ""
+    dead_letter: str = ""
 
 
 class Refusal(NamedTuple):
@@ -100,3 +105,19 @@ def move_of(kind: Kind, one: Attempt) -> Move:
         one.member,
         one.reason,
     )
+
+
+def status_of_attempt(one: Attempt, now: int) -> Status:
+    """What a record is to the group while this is the newest attempt at it; `now` in µs."""
+    if one.standing is Standing.DYING:
+        return Status("dying", one.attempt, reason=one.reason)
+    if one.standing is Standing.RETURNED or one.deadline <= now:
+        return Status("pending", one.attempt)
+    return Status("in_flight", one.attempt, one.member, one.deadline)
+
+
+def status_of_parked(record: Parked, now: int) -> Status:
+    """The same, of a record that rests."""
+    if record.due <= now:
+        return Status("pending", record.attempt)
+    return Status("parked", record.attempt, until=record.due)

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import httpx2
@@ -40,6 +41,7 @@ from lakequeue.steps import Step, reach
 from lakequeue.wire import (
     MAX_DEDUP_WINDOW_MS,
     dead_letter_id,
+    place_of,
 )
 from queue_tables.facts import Kind
 from queue_tables.topic_rules import Topic
@@ -177,23 +179,32 @@ class DeadLetters:
             one.written = True
         reach(Step.DEAD_DYING)
         target = self._target_of(held)
-        self._send(target, held, some)
+        places = self._send(target, held, some)
         reach(Step.DEAD_SENT)
-        self._write(held, Kind.DEAD, some)
+        self._write(held, Kind.DEAD, some, places)
         with held.lock:
             if held.queue is not None:
                 for one in some:
-                    held.queue.finish_dead(one)
+                    held.queue.finish_dead(one, places.get(_id_of(held, one), ""))
         reach(Step.DEAD_SETTLED)
         self._on_freed(held.key.group)
         log.info("dead_letters.sent", group=held.key.group, topic=target, records=len(some))
 
-    def _write(self, held: Held, kind: Kind, some: list[Attempt]) -> None:
+    def _write(
+        self,
+        held: Held,
+        kind: Kind,
+        some: list[Attempt],
+        places: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         """Make the facts durable. Raises `NotReady` when the partition is not ours any more."""
         if not some:
             return
         moves = [
-            Move(kind, one.offset, one.attempt)
+            Move(
+                kind, one.offset, one.attempt, reason=one.reason,
+                dead_letter=places.get(_id_of(held, one), ""),
+            )
             if kind is Kind.DEAD
             else Move(
                 kind, one.offset, one.attempt, one.deadline, one.first_at, one.key_hash,
@@ -221,7 +232,8 @@ class DeadLetters:
 
     # -- the dead-letter topic --------------------------------------------------------------------
 
-    def _send(self, target: str, held: Held, some: list[Attempt]) -> None:
+    def _send(self, target: str, held: Held, some: list[Attempt]) -> dict[str, str]:
+        """See to it that the dead letters stand in `target`; where, by their ids."""
         source = self._topics.by_id(held.key.topic_id)
         topic = self._ensure_topic(target, source)
         known = self._already_there(topic, held, some)
@@ -236,6 +248,12 @@ class DeadLetters:
             lost = [r.get("reason") for r in answer["records"] if r.get("offset") is None]
             if lost:
                 raise NotReady(f"{len(lost)} dead letters were not ordered: {lost[0]}")
+            # Of one that was there already the place is that of the original.
+            known |= {
+                sent["message_id"]: place_of(target, record["partition"], record["offset"])
+                for sent, record in zip(part, answer["records"], strict=True)
+            }
+        return known
 
     def _ensure_topic(self, name: str, source: Topic | None) -> Topic:
         try:
@@ -259,13 +277,14 @@ class DeadLetters:
         row: dict[str, Any] = rows.set_column(at, "timestamp", micros).to_pylist()[0]
         return row
 
-    def _already_there(self, topic: Topic, held: Held, some: list[Attempt]) -> set[str]:
-        """Ids that stand in the topic, of those that are dying for as long as ids are kept."""
+    def _already_there(self, topic: Topic, held: Held, some: list[Attempt]) -> dict[str, str]:
+        """What stands in the topic, of those that are dying for as long as ids are kept."""
         old = wall_micros() - (topic.dedup_window_ms - WINDOW_MARGIN_MS) * 1_000
         ids = {_id_of(held, one) for one in some if one.deadline < old}
-        return {known for known in self._ids_in(topic) if known in ids} if ids else set()
+        return {known: place for known, place in self._ids_in(topic) if known in ids} if ids else {}
 
-    def _ids_in(self, topic: Topic) -> Iterator[str]:
+    def _ids_in(self, topic: Topic) -> Iterator[tuple[str, str]]:
+        """(message id, place) of everything in the topic."""
         for number in range(topic.partitions):
             where = TopicPartition(topic.topic_id, Partition(number))
             at, end = self._tailer.first(where), self._tailer.end(where)
@@ -273,7 +292,9 @@ class DeadLetters:
                 rows = self._tailer.read(where, at, 20_000, 32 << 20)
                 if rows.num_rows == 0:
                     break
-                yield from rows["message_id"].to_pylist()
+                ids, offsets = rows["message_id"].to_pylist(), rows["offset"].to_pylist()
+                for known, offset in zip(ids, offsets, strict=True):
+                    yield known, place_of(topic.topic, number, offset)
                 at = Offset(at + rows.num_rows)
 
     def _call(self, method: str, path: str, body: dict[str, Any]) -> dict[str, Any]:

@@ -106,6 +106,17 @@ class ParkedRecords:
             heapq.heappop(self._runs)
         return front
 
+    def find(self, offset: int) -> Parked | None:
+        """The record of that offset, if it is here. Looks at all: a few ms for a million."""
+        for record in self._heap:
+            if record.offset == offset:
+                return record
+        for _, _, run in self._runs:
+            found = np.flatnonzero(run.rows["offset"][run.at :] == offset)
+            if len(found):
+                return Parked(*run.rows[run.at + int(found[0])].tolist())
+        return None
+
     def drop_below(self, offset: int) -> list[Parked]:
         """Forget, and return, the records below `offset`: they do not exist any more."""
         kept = self.to_open()

@@ -18,13 +18,15 @@ so that nothing rests on a fact that did not become durable.
 from __future__ import annotations
 
 import heapq
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from random import Random
 from typing import Final
 
 from consumer_service.queues.attempts import (
+    EXPIRED,
+    MAX_ATTEMPTS,
     MOST_MOVES,
     Attempt,
     Move,
@@ -34,21 +36,21 @@ from consumer_service.queues.attempts import (
     Taken,
     attempt_of,
     move_of,
+    status_of_attempt,
+    status_of_parked,
 )
 from consumer_service.queues.key_order import KeyOrder, Waiting
+from consumer_service.queues.outcomes import Outcomes
 from consumer_service.queues.parked import Parked, ParkedRecords
 from consumer_service.queues.retry_policy import Policy, backoff_ms
 from queue_tables.facts import Kind
 from queue_tables.offset_ranges import OffsetSet
 from queue_tables.record_states import NOTHING, RecordStates, Stage
+from queue_tables.record_status import Status
 
 MAX_OPEN: Final = 10_000
 """Records in flight, dying or waiting for their key, per partition: between them lie the acked
 ranges. At this number new records are not looked at until some of these are settled."""
-REMEMBERED: Final = 10_000
-"""Receipts whose end is remembered, so that a repeated ack is answered as the first one was."""
-MAX_ATTEMPTS: Final = "max_attempts"
-EXPIRED: Final = "expired"
 
 
 class QueuePartition:
@@ -68,7 +70,7 @@ class QueuePartition:
         self._deadlines: list[tuple[int, int, int]] = []
         self._returned: list[int] = []
         self._held: Counter[str] = Counter()
-        self._ended: OrderedDict[int, tuple[int, Kind]] = OrderedDict()
+        self._outcomes = Outcomes(states.ends)
         self._load(states)
 
     def _load(self, states: RecordStates) -> None:
@@ -110,6 +112,15 @@ class QueuePartition:
     def held_by(self, member: str) -> int:
         """How many records are in flight at a member."""
         return self._held[member]
+
+    def status(self, offset: int, now: int) -> Status:
+        """What the record of that offset is to the group."""
+        if (one := self._open.get(offset)) is not None:
+            return status_of_attempt(one, now)
+        if offset not in self.seen:
+            return Status("pending", 0)
+        parked = self._parked.find(offset)
+        return self._outcomes.status(offset) if parked is None else status_of_parked(parked, now)
 
     @property
     def held_back(self) -> str | None:
@@ -280,7 +291,7 @@ class QueuePartition:
         """Take hold of an attempt to change it; `finish_…` or `cancel` must follow."""
         one = self._open.get(offset)
         if one is None:
-            return self._gone(offset, attempt)
+            return self._outcomes.refusal(offset, attempt, seen=offset in self.seen)
         if attempt < one.attempt:
             return Refusal("superseded", attempt, one.attempt)
         if attempt > one.attempt:
@@ -296,15 +307,9 @@ class QueuePartition:
         one.standing = Standing.SETTLING
         return one
 
-    def _gone(self, offset: int, attempt: int) -> Refusal:
-        ended = self._ended.get(offset)
-        if ended is not None and ended[0] >= attempt:
-            return Refusal("superseded" if ended[0] > attempt else "settled", attempt, ended[0])
-        return Refusal("settled" if offset in self.seen else "unknown", attempt, None)
-
     def was_acked(self, offset: int, attempt: int) -> bool:
         """Whether this very attempt was acked, as far as is remembered: then it is a repeat."""
-        return self._ended.get(offset) == (attempt, Kind.ACKED)
+        return self._outcomes.was_acked(offset, attempt)
 
     def cancel(self, one: Attempt, now: int) -> None:
         """The change did not become durable, or nobody knows: as before, or due at once."""
@@ -317,7 +322,7 @@ class QueuePartition:
     @staticmethod
     def ack(one: Attempt) -> Move:
         """The fact of an ack; `finish_ack` once it is durable."""
-        return Move(Kind.ACKED, one.offset, one.attempt)
+        return Move(Kind.ACKED, one.offset, one.attempt, member=one.member)
 
     def finish_ack(self, one: Attempt) -> None:
         """Settled for good."""
@@ -338,7 +343,7 @@ class QueuePartition:
         if move.kind is Kind.DYING:
             self._die(one, move.reason, move.until)
             return
-        self._remember(one, Kind.PARKED)
+        self._outcomes.ended(one, Kind.PARKED)
         self._parked.push(
             Parked(move.until, one.offset, one.attempt, one.first_at, one.key_hash, one.expires_at)
         )
@@ -357,11 +362,11 @@ class QueuePartition:
 
     # -- the end ----------------------------------------------------------------------------------
 
-    def finish_dead(self, one: Attempt) -> None:
-        """It stands in the dead-letter topic, and the fact *dead* is durable."""
+    def finish_dead(self, one: Attempt, dead_letter: str = "") -> None:
+        """It stands in the dead-letter topic (there), and the fact *dead* is durable."""
         if self.dying.pop(one.offset, None) is one:
             del self._open[one.offset]
-            self._settle(one, Kind.DEAD)
+            self._settle(one, Kind.DEAD, dead_letter)
 
     def _die(self, one: Attempt, reason: str, now: int) -> Move:
         one.standing, one.reason, one.deadline = Standing.DYING, reason, now
@@ -369,16 +374,10 @@ class QueuePartition:
         self.dying[one.offset] = one
         return move_of(Kind.DYING, one)
 
-    def _settle(self, one: Attempt, kind: Kind) -> None:
-        self._remember(one, kind)
+    def _settle(self, one: Attempt, kind: Kind, dead_letter: str = "") -> None:
+        self._outcomes.ended(one, kind, dead_letter)
         if one.key_hash:
             self._keys.free(one.key_hash)
-
-    def _remember(self, one: Attempt, kind: Kind) -> None:
-        self._ended[one.offset] = (one.attempt, kind)
-        self._ended.move_to_end(one.offset)
-        if len(self._ended) > REMEMBERED:
-            self._ended.popitem(last=False)
 
     def skip_to(self, offset: int) -> Move | None:
         """Records below `offset` do not exist any more (retention): they count as settled."""

@@ -46,6 +46,7 @@ def record_facts(base: Fact, moves: Iterable[Move]) -> list[Fact]:
             key_hash=move.key_hash or None,
             expires_at=None if move.expires_at == NEVER else move.expires_at,
             reason=move.reason,
+            dead_letter=move.dead_letter,
         )
         for move, end in runs_of(moves)
     ]

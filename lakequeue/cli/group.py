@@ -1,14 +1,15 @@
-"""`lakequeue group`: list, describe, pause, resume, seek, delete."""
+"""`lakequeue group`: list, describe, status, pause, resume, seek, delete."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 
 from lakequeue.cli.options import AsJson, ConsumerUrl, TimeoutS, admin, position_of
 from lakequeue.cli.output import note, print_json, print_table
-from lakequeue.wire import GroupDescription, PauseAnswer
+from lakequeue.wire import GroupDescription, PauseAnswer, RecordStatus, parse_place, place_of
 
 app = typer.Typer(
     help="List, describe, pause, move and delete consumer groups.", no_args_is_help=True
@@ -42,6 +43,17 @@ QUEUE_COLUMNS = (
     "NODE",
     "LEASE-EPOCH",
     "PAUSED",
+)
+
+STATUS_COLUMNS = (
+    "GROUP",
+    "RECORD",
+    "STATUS",
+    "ATTEMPT",
+    "MEMBER",
+    "UNTIL",
+    "REASON",
+    "DEAD-LETTER",
 )
 
 
@@ -170,6 +182,43 @@ def _say_pauses(answer: PauseAnswer, as_json: bool) -> None:
 
 def _word(paused: bool) -> str:
     return "paused" if paused else "delivered"
+
+
+@app.command()
+def status(
+    group: Name,
+    record: Annotated[
+        str, typer.Argument(metavar="TOPIC/PARTITION@OFFSET", help="As in orders/0@42.")
+    ],
+    service: ConsumerUrl = None,
+    timeout_s: TimeoutS = 5.0,
+    as_json: AsJson = False,
+) -> None:
+    """Show what became of a record in a group: pending, in flight, parked, acked, dead, …"""
+    topic, partition, offset = parse_place(record)
+    with admin(None, service, timeout_s) as client:
+        found = client.status(group, topic, partition, offset)
+    if as_json:
+        print_json(found.model_dump())
+        return
+    print_table(STATUS_COLUMNS, [status_row_of(found)])
+
+
+def status_row_of(found: RecordStatus) -> tuple[object, ...]:
+    """The row of `status`. Pure."""
+    until = found.deadline if found.due is None else found.due
+    at = None if until is None else datetime.fromtimestamp(until / 1_000_000, UTC)
+    letter = found.dead_letter
+    return (
+        found.group,
+        place_of(found.topic, found.partition, found.offset),
+        found.status,
+        found.attempt,
+        found.member,
+        None if at is None else at.isoformat(timespec="milliseconds"),
+        found.reason,
+        None if letter is None else place_of(letter.topic, letter.partition, letter.offset),
+    )
 
 
 @app.command()

@@ -29,6 +29,7 @@ from lakequeue.wire import (
     GroupSummary,
     PauseAnswer,
     PauseRequest,
+    RecordStatus,
     SeekAnswer,
     SeekRequest,
     SeekTo,
@@ -250,6 +251,15 @@ class Admin:
         """One record. Raises `OffsetOutOfRange`."""
         path = f"{_topic(topic)}/partitions/{partition}/records/{offset}"
         return Record(orjson.loads(self._call(self._consumer, "GET", path).body))
+
+    def status(self, group: str, topic: str, partition: int, offset: int) -> RecordStatus:
+        """What became of a record in a group: pending, in flight with whom, acked, dead, …
+
+        Raises `UnknownTopic`, `UnknownRecord`, `UnknownGroup`.
+        """
+        path = f"{_group(group)}{_topic(topic).removeprefix('/v1')}"
+        path += f"/partitions/{partition}/records/{offset}"
+        return _read(RecordStatus, self._call(self._consumer, "GET", path))
 
     # -- shared ---------------------------------------------------------------------------------
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from lakequeue.records import checked_name
 from queue_tables.root import QueueRoot
+from queue_tables.schemas import JOURNAL
 from queue_tables.views import FUNCTIONS, SPARK, VIEWS, render
 
 if TYPE_CHECKING:
@@ -15,17 +17,21 @@ if TYPE_CHECKING:
 def create_views(spark: SparkSession, root: str, schema: str) -> list[str]:
     """Create the views of the queue at `root` in `schema` (`sales` or `main.sales`); their names.
 
-    The schema is created if it is not there; views of these names are replaced. The session needs
-    Delta Lake. Raises `RootUnusable` if there is no queue, `InvalidName` for the schema.
+    The schema is created if it is not there; views of these names are replaced. `who_acked_what`
+    sees the journal shards that there are now: call this again when consumer-service nodes have
+    come. The session needs Delta Lake. Raises `RootUnusable` if there is no queue, `InvalidName`
+    for the schema.
     """
     target = ".".join(f"`{checked_name(part, 'schema')}`" for part in schema.split("."))
-    base = str(QueueRoot.existing(root).store.local_path or root).rstrip("/").replace("`", "``")
+    queue = QueueRoot.existing(root)
+    base = str(queue.store.local_path or root).rstrip("/").replace("`", "``")
+    journals = [f"{base}/journal/{shard}" for shard in queue.shards("journal")]
     spark.sql(f"CREATE SCHEMA IF NOT EXISTS {target}")
     for name, template in VIEWS.items():
         sql = render(
             template,
             SPARK,
-            lambda table: f"delta.`{base}/{table}`",
+            lambda table: _all_of(journals) if table == "journal" else f"delta.`{base}/{table}`",
             lambda view: f"{target}.`{view}`",
         )
         spark.sql(f"CREATE OR REPLACE VIEW {target}.`{name}` AS {sql}")
@@ -35,3 +41,11 @@ def create_views(spark: SparkSession, root: str, schema: str) -> list[str]:
             f"RETURN SELECT * FROM {target}.`{view}` WHERE `group` = group_name"
         )
     return [*VIEWS, *FUNCTIONS]
+
+
+def _all_of(journals: Sequence[str]) -> str:
+    """The rows of all journal shards, as a relation."""
+    if journals:
+        return f"({' UNION ALL '.join(f'SELECT * FROM delta.`{path}`' for path in journals)})"
+    columns = ", ".join(f"CAST(NULL AS {c.spark_type}) AS `{c.name}`" for c in JOURNAL.columns)
+    return f"(SELECT {columns} WHERE false)"

@@ -15,12 +15,15 @@ from pyspark.sql import SparkSession
 
 import lakequeue.duck
 import lakequeue.spark
-from lakequeue.records import Epoch, Offset, Partition, Stamp
+from lakequeue.clock import wall_micros
+from lakequeue.records import Epoch, Offset, Partition, Stamp, TopicId
 from lakequeue.wire import DeadLetterHeader as Dead
+from queue_tables import endings
 from queue_tables.arrow_tables import dataset
 from queue_tables.fact_rows import to_arrow
 from queue_tables.facts import Fact, Kind, fold
-from queue_tables.group_state import GroupOffsetsWriter
+from queue_tables.group_state import GroupOffsetsWriter, read_group_state
+from queue_tables.record_status import Status, status_in
 from queue_tables.root import QueueRoot
 from queue_tables.schemas import INBOX, TABLES
 from queue_tables.shards import ShardWriter
@@ -31,14 +34,23 @@ from tests.support.rows import rows_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
 STAMP = 1_700_000_000_000_000
+LATER = 4_100_000_000_000_000
+"""In the year 2099."""
+WORK = [
+    *(("settled", None), ("in_flight", 1), ("pending", 1), ("parked", 0), ("dead", 3)),
+    *(("expired", None), ("acked", None), ("dying", 2), ("pending", 2), ("pending", 0)),
+]
+"""Status and attempt of each record of `work` in the group `workers`."""
 
 
 @pytest.fixture
-def queue(root: QueueRoot) -> QueueRoot:
-    """Two topics and a dead-letter topic, duplicates, a gone topic, two groups."""
+def queue(root: QueueRoot, monkeypatch: pytest.MonkeyPatch) -> QueueRoot:
+    """Three topics and a dead-letter topic, duplicates, a gone topic, three groups."""
+    monkeypatch.setattr(endings, "MOST_DEAD", 1)
     topics = TopicStore(root)
     orders, gone = topics.create("orders", partitions=2)[0], topics.create("gone")[0]
     letters = topics.create("orders.dlq", partitions=1)[0]
+    work = topics.create("work", partitions=1)[0]
     values: list[tuple[str, int, bytes | None, int, str | None, list[dict[str, Any]]]] = [
         (orders.topic_id, 0, b'{"n": 1}', 2, "m1", []),
         (orders.topic_id, 0, "ä".encode(), 1, "m2", [{"key": "h", "value": b"\x00\xff"}]),
@@ -47,6 +59,7 @@ def queue(root: QueueRoot) -> QueueRoot:
         (orders.topic_id, 0, b'{"n": 1}', 2, "m1", []),
         (gone.topic_id, 0, b"lost", 1, "m4", []),
         (letters.topic_id, 0, b'{"n": 9}', 2, "m5", _dead_headers()),
+        *((work.topic_id, 0, b"w", 1, f"w{n}", []) for n in range(len(WORK))),
     ]
     columns = {
         "topic_id": [v[0] for v in values],
@@ -72,6 +85,7 @@ def queue(root: QueueRoot) -> QueueRoot:
         )
         for group, partition, offset in (("billing", 0, 1), ("billing", 1, 0), ("done", 0, 2))
     ]  # fmt: skip
+    facts += _work_facts(work.topic_id)
     journal = ShardWriter.create(root, "journal", "consumer")
     journal.append(to_arrow(facts), Stamp(STAMP))
     writer = GroupOffsetsWriter(root)
@@ -79,6 +93,26 @@ def queue(root: QueueRoot) -> QueueRoot:
     states = fold(states, facts)
     writer.commit(states, folded | {journal.name: Stamp(STAMP)})
     return root
+
+
+def _work_facts(topic_id: TopicId) -> list[Fact]:
+    def fact(kind: Kind, offset: int, attempt: int = 1, **more: Any) -> Fact:
+        return Fact(
+            kind, "workers", "work", topic_id, Partition(0), 0, Epoch(1), Offset(offset),
+            mode="queue", at=STAMP + offset, attempt=attempt, **more,
+        )  # fmt: skip
+
+    return [
+        fact(Kind.DEAD, 0, reason="max_attempts"),
+        fact(Kind.DELIVERED, 1, until=LATER, member="m", first_at=STAMP),
+        fact(Kind.DELIVERED, 2, until=STAMP, member="m", first_at=STAMP),
+        fact(Kind.PARKED, 3, 0, until=LATER),
+        fact(Kind.DEAD, 4, 3, reason="expired", dead_letter="work.dlq/0@7"),
+        fact(Kind.EXPIRED, 5, 0),
+        fact(Kind.ACKED, 6, 2, member="m"),
+        fact(Kind.DYING, 7, 2, until=STAMP, reason="max_attempts", first_at=STAMP),
+        fact(Kind.PARKED, 8, 2, until=STAMP),
+    ]
 
 
 def _dead_headers() -> list[dict[str, Any]]:
@@ -149,7 +183,7 @@ def test_every_view_answers_the_same_in_spark_and_duckdb(
             connection, f"SELECT {columns.replace('EXCEPT', 'EXCLUDE')} FROM {name}"
         )
         assert in_spark == in_duckdb, name
-        assert in_spark or name == "in_flight_records", f"{name} has rows"
+        assert in_spark, f"{name} has rows"
     for function in FUNCTIONS:
         sql = "SELECT * FROM {}{}('billing')"
         in_spark = by_spark(spark, sql.format("queue_views.", function))
@@ -158,11 +192,16 @@ def test_every_view_answers_the_same_in_spark_and_duckdb(
     def ask(sql: str) -> list[tuple[Any, ...]]:
         return [tuple(row) for row in spark.sql(sql).collect()]
 
-    assert ask("SELECT topic FROM queue_views.topics ORDER BY 1") == [("orders",), ("orders.dlq",)]
+    assert ask("SELECT topic FROM queue_views.topics ORDER BY 1") == [
+        ("orders",),
+        ("orders.dlq",),
+        ("work",),
+    ]
     assert ask("SELECT `group`, `partition`, lag FROM queue_views.lag ORDER BY 1, 2") == [
         ("billing", 0, 1),
         ("billing", 1, 2),
         ("done", 0, 0),
+        ("workers", 0, 6),
     ]
     assert ask(
         "SELECT `partition`, `offset` FROM queue_views.backlog('billing') ORDER BY 1, 2"
@@ -175,13 +214,47 @@ def test_every_view_answers_the_same_in_spark_and_duckdb(
         ("orders", 1, 5, "max_attempts")
     ]
     assert ask(
-        "SELECT status, `offset` FROM queue_views.record_status"
+        "SELECT status, `offset` FROM queue_views.message_status"
         " WHERE message_id IN ('m1', 'm4') ORDER BY 1"
     ) == [("duplicate", 0), ("ordered", 0), ("topic_gone", None)]
     payload = "SELECT CAST(value_json:n AS INT) FROM queue_views.records WHERE message_id = 'm1'"
     assert ask(payload) == [(1,)]
     in_duckdb_too = "SELECT CAST(value_json->>'n' AS INT) FROM records WHERE message_id = 'm1'"
     assert connection.sql(in_duckdb_too).fetchall() == [(1,)]
+
+
+def test_the_status_of_a_record_is_the_one_that_a_service_answers_from_the_tables(
+    spark: SparkSession, queue: QueueRoot
+) -> None:
+    lakequeue.spark.create_views(spark, queue.uri, "status_views")
+    state = next(s for k, s in read_group_state(queue).states.items() if k.group == "workers")
+    rows = spark.sql(
+        "SELECT `offset`, status, attempt, member, CAST(unix_micros(until) AS BIGINT), reason, "
+        "dead_letter FROM status_views.record_status WHERE `group` = 'workers' ORDER BY 1"
+    ).collect()
+    assert [(row[1], row[2]) for row in rows] == WORK
+    for offset, *said in rows:
+        assert Status(*said) == status_in(state, offset, wall_micros()), offset
+    assert rows[4]["dead_letter"] == "work.dlq/0@7"
+    streams = spark.sql(
+        "SELECT `group`, `partition`, `offset`, status FROM status_views.record_status "
+        "WHERE topic = 'orders' ORDER BY 1, 2, 3"
+    )
+    assert [tuple(row) for row in streams.collect()] == [
+        ("billing", 0, 0, "acked"),
+        ("billing", 0, 1, "pending"),
+        ("billing", 1, 0, "pending"),
+        ("billing", 1, 1, "pending"),
+        ("done", 0, 0, "acked"),
+        ("done", 0, 1, "acked"),
+    ]
+    acked = "SELECT from_offset, to_offset, member, attempt FROM status_views.who_acked_what"
+    assert [tuple(r) for r in spark.sql(f"{acked} WHERE `group` = 'workers'").collect()] == [
+        (6, 7, "m", 2)
+    ]
+    assert [tuple(r) for r in spark.sql(f"{acked} WHERE `group` = 'done'").collect()] == [
+        (None, 2, "m", None)
+    ]
 
 
 def test_a_filter_on_any_column_finds_its_rows_in_an_arrow_dataset(queue: QueueRoot) -> None:
@@ -202,6 +275,15 @@ def test_duckdb_shows_what_is_new_after_a_refresh(queue: QueueRoot) -> None:
     connection = lakequeue.duck.connect(queue.uri)
     TopicStore(queue).create("later")
     count = "SELECT count(*) FROM topics"
-    assert connection.sql(count).fetchall() == [(2,)]
-    lakequeue.duck.refresh(connection, queue.uri)
     assert connection.sql(count).fetchall() == [(3,)]
+    lakequeue.duck.refresh(connection, queue.uri)
+    assert connection.sql(count).fetchall() == [(4,)]
+
+
+def test_before_any_service_has_run_nobody_has_acked_anything(
+    spark: SparkSession, root: QueueRoot
+) -> None:
+    lakequeue.spark.create_views(spark, root.uri, "no_journal")
+    assert spark.sql("SELECT * FROM no_journal.who_acked_what").count() == 0
+    connection = lakequeue.duck.connect(root.uri)
+    assert connection.sql("SELECT count(*) FROM who_acked_what").fetchall() == [(0,)]

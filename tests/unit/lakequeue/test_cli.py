@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from lakequeue.cli.app import app, exit_code
 from lakequeue.cli.config import source_of
 from lakequeue.cli.consume import End, as_document, render
-from lakequeue.cli.group import rows_of
+from lakequeue.cli.group import STATUS_COLUMNS, rows_of, status_row_of
 from lakequeue.cli.options import Position, duration_ms_of, micros_of, position_of
 from lakequeue.cli.output import plain_table
 from lakequeue.cli.produce import As, at_line, line_of
@@ -23,7 +23,7 @@ from lakequeue.errors import (
     Overloaded,
     UnknownTopic,
 )
-from lakequeue.wire import GroupDescription
+from lakequeue.wire import DeadLetterPlace, GroupDescription, RecordStatus
 
 
 def message(**changes: Any) -> Message:
@@ -183,3 +183,20 @@ def test_a_refused_record_is_named_by_its_line() -> None:
     assert isinstance(named, InvalidRequest)
     assert (named.detail, named.hint) == ("line 317: no such partition", "h")
     assert at_line(UnknownTopic("topic 't' does not exist"), 317) is None
+
+
+def test_the_status_of_a_record_has_its_time_and_where_its_dead_letter_is() -> None:
+    where: dict[str, Any] = {"group": "g", "topic": "orders", "partition": 1, "offset": 7}
+    parked = RecordStatus(**where, status="parked", attempt=2, due=1_359_615_600_123_000)
+    dead = RecordStatus(
+        **where,
+        status="dead",
+        attempt=3,
+        reason="max_attempts",
+        dead_letter=DeadLetterPlace(topic="orders.dlq", partition=0, offset=9),
+    )
+    rows = [dict(zip(STATUS_COLUMNS, status_row_of(one), strict=True)) for one in (parked, dead)]
+    assert rows[0]["RECORD"] == "orders/1@7"
+    assert rows[0]["UNTIL"] == "2013-01-31T07:00:00.123+00:00"
+    assert (rows[1]["STATUS"], rows[1]["ATTEMPT"], rows[1]["REASON"]) == ("dead", 3, "max_attempts")
+    assert (rows[1]["UNTIL"], rows[1]["DEAD-LETTER"]) == (None, "orders.dlq/0@9")

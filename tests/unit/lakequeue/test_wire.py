@@ -108,3 +108,16 @@ def test_requests_refuse_unknown_fields_and_answers_allow_them() -> None:
 def test_topic_changes_tell_null_from_unset() -> None:
     changes = wire.TopicChanges.model_validate({"retention_ms": None})
     assert changes.changes() == {"retention_ms": None}
+
+
+def test_a_record_is_named_in_one_word() -> None:
+    assert wire.place_of("a.b-c", 3, 42) == "a.b-c/3@42"
+    assert wire.parse_place("a.b-c/3@42") == ("a.b-c", 3, 42)
+
+
+@pytest.mark.parametrize(
+    "bad", ["", "orders", "orders/0", "/0@1", "orders/0@", "orders/x@1", "o/0@-1"]
+)
+def test_what_names_no_record_is_refused(bad: str) -> None:
+    with pytest.raises(InvalidRequest, match=r"names no record; write topic/partition@offset"):
+        wire.parse_place(bad)

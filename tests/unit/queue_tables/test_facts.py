@@ -101,6 +101,7 @@ def queue_facts(draw: st.DrawFn) -> Fact:
         key_hash=draw(st.none() | st.integers(-1, 1)),
         expires_at=draw(st.none() | st.integers(1, 2)),
         reason=draw(st.sampled_from(["", "expired"])),
+        dead_letter=draw(st.sampled_from(["", "orders.dlq/0@1"])) if kind is Kind.DEAD else "",
         options="{}" if kind is Kind.TAKEN else "",
     )
 

@@ -16,7 +16,7 @@ from hypothesis.stateful import (
     rule,
 )
 
-from consumer_service.queues import partition
+from consumer_service.queues import attempts, partition
 from consumer_service.queues.attempts import Attempt, Move, NewRecord, Refusal, Standing
 from consumer_service.queues.partition import QueuePartition
 from consumer_service.queues.record_facts import record_facts, runs_of
@@ -24,6 +24,7 @@ from consumer_service.queues.retry_policy import Policy
 from lakequeue.records import Epoch, Partition, TopicId
 from queue_tables.facts import Fact, Key, Kind, States, fold
 from queue_tables.record_states import NEVER, NOTHING, RecordStates
+from queue_tables.record_status import ACKED, EXPIRED, Status, status_in
 
 KEY = Key("g", TopicId("t1"), Partition(0))
 MS = 1_000
@@ -48,6 +49,9 @@ class Record:
     attempt: int = 0
     until: int = 0
     member: str = ""
+    reason: str = ""
+    ended: Status | None = ACKED
+    """Once it is settled; None: retention has removed it, and nobody asks."""
     receipts: set[int] = field(default_factory=set)
     """Every attempt that was ever delivered."""
 
@@ -156,14 +160,14 @@ class QueueMachine(RuleBasedStateMachine):
             case Kind.EXPIRED:
                 assert expired
                 assert not self.policy.dead_letter_expired
-                record.state = "settled"
+                record.state, record.ended = "settled", EXPIRED
             case Kind.DYING:
-                if move.reason == partition.EXPIRED:
+                if move.reason == attempts.EXPIRED:
                     assert expired
                     assert self.policy.dead_letter_expired
                 else:
                     assert record.attempt == self.policy.max_attempts
-                record.state = "dying"
+                record.state, record.reason = "dying", move.reason
             case _:
                 pytest.fail(f"a take made {move}")
 
@@ -209,7 +213,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.queue.finish_nack(one, move)
         if record.attempt == self.policy.max_attempts:
             assert move.kind is Kind.DYING
-            record.state = "dying"
+            record.state, record.reason = "dying", move.reason
             return
         rest = move.until - self.now
         if delay_ms is not None:
@@ -240,9 +244,13 @@ class QueueMachine(RuleBasedStateMachine):
     @rule()
     def the_dead_are_buried(self) -> None:
         for one in list(self.queue.dying.values()):
-            self.commit([Move(Kind.DEAD, one.offset, one.attempt)])
-            self.queue.finish_dead(one)
-            self.log[one.offset].state = "settled"
+            letter = f"orders.dlq/0@{one.offset}"
+            move = Move(Kind.DEAD, one.offset, one.attempt, reason=one.reason, dead_letter=letter)
+            self.commit([move])
+            self.queue.finish_dead(one, letter)
+            record = self.log[one.offset]
+            record.state = "settled"
+            record.ended = Status("dead", record.attempt, reason=record.reason, dead_letter=letter)
 
     @rule()
     def another_node_takes_over(self) -> None:
@@ -262,7 +270,8 @@ class QueueMachine(RuleBasedStateMachine):
         else:
             self.commit([move])
         for record in self.log[:first]:
-            record.state = "settled"
+            if record.state != "settled":
+                record.state, record.ended = "settled", None
 
     @invariant()
     def counts_agree(self) -> None:
@@ -283,6 +292,36 @@ class QueueMachine(RuleBasedStateMachine):
         assert said == {
             r.new.offset: r.attempt for r in self.log if r.state not in {"unseen", "settled"}
         }
+
+    def status(self, record: Record) -> Status | None:
+        """As the owner knows it."""
+        if record.state == "settled":
+            return record.ended
+        if record.state == "dying":
+            return Status("dying", record.attempt, reason=record.reason)
+        if record.until > self.now and record.state == "parked":
+            return Status("parked", record.attempt, until=record.until)
+        if record.until > self.now and record.state == "out":
+            return Status("in_flight", record.attempt, record.member, record.until)
+        return Status("pending", record.attempt)
+
+    @invariant()
+    def the_status_of_each_record_is_known_to_the_owner_and_in_the_tables(self) -> None:
+        if not hasattr(self, "queue"):
+            return
+        for record in self.log:
+            offset, wanted = record.new.offset, self.status(record)
+            if wanted is None:
+                continue
+            assert self.queue.status(offset, self.now) == wanted
+            if record.state == "returned" and record.until > self.now:
+                # That its consumer is gone is known to the owner alone.
+                wanted = Status("in_flight", record.attempt, record.member, record.until)
+            assert status_in(self.states.get(KEY), offset, self.now) in (
+                wanted,
+                # Nothing is written of a group that was delivered nothing.
+                *([Status("pending")] if KEY not in self.states else []),
+            )
 
 
 QueueMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
