@@ -4,7 +4,7 @@
 
 Measures, one after the other, with nothing else of ours running: time to ready, latency at
 1,000 records/s of 1 kB over 8 partitions, CPU and memory when idle, ordering throughput with
-1,000,000 ids in the window, and drain throughput.
+1,000,000 ids in the window, drain throughput, and queue groups.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench import drain, latency, machine
+from bench import drain, latency, machine, queue_groups
 from lakequeue.client.admin import Admin
 from lakequeue.supervisor.cluster import Cluster, ClusterOptions
 
@@ -44,6 +44,7 @@ def main() -> None:
     results["ordering"] = _ordering()
     with tempfile.TemporaryDirectory() as folder:
         results["drain"] = drain.measure(Path(folder), args.drain_records)
+    results["queue_groups"] = queue_groups.measure()
     (HERE / "results.json").write_text(json.dumps(results, indent=2) + "\n")
     table = render(results)
     (HERE / "results.md").write_text(table)
@@ -83,6 +84,7 @@ def render(results: dict[str, Any]) -> str:
     """The results as a Markdown table, with the machine below it."""
     acked, end_to_end = results["latency"]["acknowledged"], results["latency"]["end_to_end"]
     ordering, drained, idle = results["ordering"], results["drain"], results["idle"]
+    queued = results["queue_groups"]
     where: machine.Machine = results["machine"]
     rows = [
         ("send → acknowledged (durable)", _latency(acked), "p99 ≤ 80 ms"),
@@ -96,6 +98,21 @@ def render(results: dict[str, Any]) -> str:
             f"draining {drained['records']:,} records to one consumer",
             f"{drained['records_per_s']:,} records/s ({drained['mb_per_s']:.0f} MB/s)",
             "–",
+        ),
+        (
+            f"queue group, {queued['workers']} workers, batches of {queue_groups.BATCH}",
+            f"{queued['records_per_s']:,} records/s delivered and acked, one node",
+            "≥ 3,000 records/s",
+        ),
+        (
+            f"nacked for {queue_groups.DELAY_MS} ms: later than that, under load",
+            f"p50 {queued['late_p50_ms']:.0f} ms, p99 {queued['late_p99_ms']:.0f} ms",
+            "p99 ≤ 250 ms",
+        ),
+        (
+            f"{queued['delayed']:,} delayed records pending",
+            f"{queued['delayed_mib']} MiB in the node that has them",
+            "≤ 300 MB",
         ),
         ("`lakequeue up` ready", f"{results['ready_s']:.0f} s", "≤ 30 s"),
         ("CPU of all services, idle", f"{idle['cpu_cores'] * 100:.0f} % of a core", "≤ 10 %"),

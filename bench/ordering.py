@@ -40,8 +40,15 @@ PARTITIONS = 8
 BATCH_BYTES = 80_000_000
 
 
-def fill(root: QueueRoot, clock: HybridClock, records: int, value_bytes: int, name: str) -> None:
-    """Append `records` to two shards, in groups."""
+def fill(
+    root: QueueRoot,
+    clock: HybridClock,
+    records: int,
+    value_bytes: int,
+    name: str,
+    deliver_at: int | None = None,
+) -> None:
+    """Append `records` to two shards, in groups; `deliver_at` in microseconds since the epoch."""
     topic_id = TopicStore(root).create("bench", partitions=PARTITIONS)[0].topic_id
     shards = [ShardWriter.create(root, "inbox", f"bench-{i}") for i in range(2)]
     values = pa.array([os.urandom(value_bytes) for _ in range(64)], pa.binary())
@@ -55,6 +62,9 @@ def fill(root: QueueRoot, clock: HybridClock, records: int, value_bytes: int, na
             "atomic": pa.repeat(False, count),
             "bytes": pa.repeat(pa.scalar(value_bytes, pa.int32()), count),
         }
+        if deliver_at is not None:
+            at = pa.scalar(deliver_at, INBOX.arrow.field("deliver_at").type)
+            given["deliver_at"] = pa.repeat(at, count)
         rows = pa.table(
             {
                 f.name: given.get(f.name, pa.nulls(count, f.type))

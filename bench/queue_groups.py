@@ -1,10 +1,11 @@
 """Queue groups: deliveries and acks a second of one node, and how late a nacked record comes.
 
-    python -m bench.queue_groups [--records 30000] [--workers 24] [--json FILE]
+    python -m bench.queue_groups [--records 60000] [--workers 48] [--delayed 1000000] [--json FILE]
 
 The log is filled by the functions of the order job; then ZooKeeper and one consumer-service node
 are started on it, without Spark. Workers are processes with threads that poll batches of 10 and
-ack them, by plain HTTP. Lateness: a worker alone, nacks with a delay, and waits.
+ack them, by plain HTTP. Lateness: a worker alone, nacks with a delay, and waits. Memory: what the
+node takes more once all of `--delayed` records, which are due tomorrow, are parked in it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http import HTTPStatus
 from http.client import HTTPConnection
 from pathlib import Path
@@ -27,6 +30,7 @@ from urllib.parse import urlsplit
 import httpx2
 import orjson
 
+from bench.machine import usage
 from bench.ordering import fill, order_all
 from coordination.embedded import EmbeddedZooKeeper
 from lakequeue.clock import HybridClock, wall_micros
@@ -36,6 +40,7 @@ BATCH = 10
 PROCESSES = 2
 DELAY_MS = 200
 NACKS = 200
+VALUE_BYTES = 1_000
 JSON = {"content-type": "application/json"}
 
 
@@ -47,6 +52,8 @@ class QueueFigures(TypedDict):
     records_per_s: int
     late_p50_ms: float
     late_p99_ms: float
+    delayed: int
+    delayed_mib: int
 
 
 def _join(http: httpx2.Client, group: str, **options: Any) -> str:
@@ -142,10 +149,11 @@ def _lateness(url: str) -> list[float]:
     return sorted(late)
 
 
-def measure(folder: Path, records: int, workers: int) -> QueueFigures:
-    """Fill, start, measure."""
+@contextmanager
+def _node(folder: Path, records: int, deliver_at: int | None = None) -> Iterator[tuple[str, int]]:
+    """URL and process id of a node on a queue with so many ordered records."""
     root = QueueRoot.open(str(folder / "queue"))
-    fill(root, HybridClock(), records, 1_000, "queue")
+    fill(root, HybridClock(), records, VALUE_BYTES, "queue", deliver_at)
     order_all(root)
     server = EmbeddedZooKeeper(folder / "zookeeper")
     server.start(60)
@@ -153,31 +161,57 @@ def measure(folder: Path, records: int, workers: int) -> QueueFigures:
     command += ["--zookeeper", server.hosts, "--port", "0", "--node", "bench", "--die-with-parent"]
     node = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=dict(os.environ))
     try:
-        url = json.loads(node.stdout.readline())["url"] if node.stdout is not None else ""
-        rate = _drain(url, records, workers)
-        late = _lateness(url)
+        yield json.loads(node.stdout.readline())["url"] if node.stdout is not None else "", node.pid
     finally:
         node.terminate()
         node.wait(60)
         server.stop()
+
+
+def _parked_mib(url: str, pid: int, records: int) -> int:
+    """MiB that the node takes more once all records are parked."""
+    before = usage(pid, 1.0)["pss_mib"]
+    parked = 0
+    with httpx2.Client(base_url=url, timeout=60) as http:
+        path = _join(http, "delayed")
+        while parked < records:
+            http.get(f"{path}/records", params={"max": BATCH, "wait_ms": 100}).raise_for_status()
+            rows = http.get("/v1/groups/delayed").raise_for_status().json()["partitions"]
+            parked = sum(row.get("parked") or 0 for row in rows)
+    return round(usage(pid, 5.0)["pss_mib"] - before)
+
+
+def measure(records: int = 60_000, workers: int = 48, delayed: int = 1_000_000) -> QueueFigures:
+    """Fill, start, measure."""
+    with tempfile.TemporaryDirectory() as folder, _node(Path(folder), records) as (url, _):
+        rate = _drain(url, records, workers)
+        late = _lateness(url)
+    tomorrow = wall_micros() + 86_400_000_000
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        _node(Path(folder), delayed, tomorrow) as (url, pid),
+    ):
+        parked_mib = _parked_mib(url, pid, delayed)
     return {
         "records": records,
         "workers": workers,
         "records_per_s": rate,
         "late_p50_ms": round(late[len(late) // 2], 1),
         "late_p99_ms": round(late[int(len(late) * 0.99)], 1),
+        "delayed": delayed,
+        "delayed_mib": parked_mib,
     }
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--records", type=int, default=30_000)
-    parser.add_argument("--workers", type=int, default=24)
+    parser.add_argument("--records", type=int, default=60_000)
+    parser.add_argument("--workers", type=int, default=48)
+    parser.add_argument("--delayed", type=int, default=1_000_000)
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        found = measure(Path(folder), args.records, args.workers)
+    found = measure(args.records, args.workers, args.delayed)
     text = json.dumps(found, indent=2)
     if args.json is not None:
         args.json.write_text(text + "\n")

@@ -161,18 +161,23 @@ class GroupCommitter(Generic[T]):
 
     def _run(self) -> None:
         while (group := self._next()) is not None:
-            # From here on a future can no longer be cancelled; those that were are dropped.
-            live = [(item, f) for item, f in group if f.set_running_or_notify_cancel()]
-            try:
-                result = self._commit([item for item, _ in live]) if live else None
-            except BaseException as e:  # noqa: BLE001 -- a waiting request must hear of any end
-                self._finish()
-                for _, future in live:
-                    future.set_exception(e)
-            else:
-                self._finish()
-                for _, future in live:
-                    future.set_result(result)
+            self._commit_group(group)
+            # What is committed must not live on until the next group comes.
+            del group
+
+    def _commit_group(self, group: list[tuple[T, Future[Any]]]) -> None:
+        # From here on a future can no longer be cancelled; those that were are dropped.
+        live = [(item, f) for item, f in group if f.set_running_or_notify_cancel()]
+        try:
+            result = self._commit([item for item, _ in live]) if live else None
+        except BaseException as e:  # noqa: BLE001 -- a waiting request must hear of any end
+            self._finish()
+            for _, future in live:
+                future.set_exception(e)
+        else:
+            self._finish()
+            for _, future in live:
+                future.set_result(result)
 
     def _next(self) -> list[tuple[T, Future[Any]]] | None:
         with self._changed:

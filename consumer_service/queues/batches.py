@@ -68,8 +68,10 @@ class Batch:
     def add(self, taken: Taken, rows: pa.Table) -> None:
         self.deliver += taken.deliver
         self.moves += taken.moves
-        self.rows.append(rows)
-        self.bytes += rows.nbytes
+        if rows.num_rows:
+            # A slice of no rows would keep all that it is a slice of.
+            self.rows.append(rows)
+            self.bytes += rows.nbytes
 
 
 def picked(rows: pa.Table, places: list[int]) -> pa.Table:

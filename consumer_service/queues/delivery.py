@@ -274,7 +274,7 @@ class QueueDelivery:
     @staticmethod
     def _hand_out(batch: Batch, delivered: QueueDelivered, *, once: bool) -> None:
         """Add the records, but for those that went to another while the commit was awaited."""
-        held, rows = batch.held, pa.concat_tables([r for r in batch.rows if r.num_rows])
+        held, rows = batch.held, pa.concat_tables(batch.rows)
         with held.lock:
             queue = held.queue
             kept = [

@@ -2,7 +2,7 @@
 
 New ones go into a small heap; when that is full it becomes a *run*, a sorted array that is only
 read from its front. The next due is the least of all fronts. A million parked records are some
-tens of arrays of 44 bytes a record.
+hundreds of arrays of 44 bytes a record.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from queue_tables.record_states import NEVER, OPEN, OpenRows, Stage
 
-HEAP_ROWS = 16_384
+HEAP_ROWS = 4_096
 """Size at which the heap becomes a run."""
 _ROW: Final = np.dtype(
     [

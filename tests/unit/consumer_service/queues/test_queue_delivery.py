@@ -15,14 +15,15 @@ from consumer_service.holding.journal import Entry
 from consumer_service.holding.partition_states import PartitionState
 from consumer_service.member_states import Liveness, MemberState
 from consumer_service.members import Member
-from consumer_service.queues.batches import QueueDelivered
+from consumer_service.queues.attempts import Taken
+from consumer_service.queues.batches import Batch, QueueDelivered
 from consumer_service.queues.delivery import QueueDelivery
 from consumer_service.queues.due_timer import DueTimer
 from consumer_service.queues.partition import QueuePartition
 from consumer_service.queues.retry_policy import Policy
 from consumer_service.queues.waiters import Waiters
 from lakequeue.errors import Overloaded, StorageUnavailable
-from lakequeue.records import Format, Partition, TopicId
+from lakequeue.records import Epoch, Format, Partition, TopicId
 from lakequeue.wire import JoinRequest
 from queue_tables.facts import Fact, Key, Kind
 
@@ -124,6 +125,13 @@ def test_what_is_due_goes_before_what_is_new_of_every_partition() -> None:
     again = world.poll().records
     assert [r["offset"] for r in again if r["attempt"] == 2] == [0, 0, 0]
     assert [r["attempt"] for r in again[:3]] == [2, 2, 2]
+
+
+def test_a_batch_without_records_keeps_none_alive() -> None:
+    world = World()
+    batch = Batch(world.held, Epoch(1))
+    batch.add(Taken(), rows(0, 4, 0).slice(0, 0))
+    assert batch.rows == []
 
 
 @pytest.mark.parametrize("how", ["refuses", "fails"])
