@@ -8,18 +8,24 @@ it; while nobody has the partition, or the owner cannot be told, what is durable
 from __future__ import annotations
 
 import threading
-from typing import Literal
 
 from consumer_service.holding.held import Held
 from consumer_service.node import Node
+from consumer_service.status_words import (
+    answer_of,
+    check_offset,
+    check_partition,
+    not_consumed,
+    stream_status,
+)
 from coordination import membership
 from lakequeue.clock import wall_micros
-from lakequeue.errors import CoordinationUnavailable, UnknownGroup, UnknownRecord
+from lakequeue.errors import CoordinationUnavailable
 from lakequeue.records import Partition, TopicPartition, checked_name
-from lakequeue.wire import DeadLetterPlace, RecordStatus, parse_place
+from lakequeue.wire import RecordStatus
 from queue_tables.facts import Key
 from queue_tables.group_state import GroupStateReader
-from queue_tables.record_status import ACKED, Status, status_in
+from queue_tables.record_status import Status, status_in
 from queue_tables.topic_rules import Topic
 
 
@@ -46,31 +52,20 @@ class Statuses:
         key = Key(group, found.topic_id, Partition(partition))
         known = self._in_memory(key, offset)
         if known is not None:
-            return _answer(key, topic, offset, known, "owner")
+            return answer_of(key, topic, offset, known, "owner")
         url = None if sent_on else self._owner(key)
         if url is not None:
             path = f"/v1/groups/{group}/topics/{topic}/partitions/{partition}/records/{offset}"
             return f"{url}{path}?sent_on=true"
-        return _answer(key, topic, offset, self._in_tables(key, found, offset), "tables")
+        return answer_of(key, topic, offset, self._in_tables(key, found, offset), "tables")
 
     def _check(self, topic: Topic, partition: int, offset: int) -> None:
         """Raise `UnknownRecord` unless the record exists."""
-        if not 0 <= partition < topic.partitions:
-            raise UnknownRecord(
-                f"topic {topic.topic} has partitions 0 to {topic.partitions - 1}, not {partition}",
-                hint="give one of those",
-            )
+        check_partition(topic, partition)
         tailer, where = self._node.tailer, TopicPartition(topic.topic_id, Partition(partition))
         tailer.catch_up()
         start, end = int(tailer.first(where)), int(tailer.end(where))
-        if not start <= offset < end:
-            raise UnknownRecord(
-                f"partition {partition} of {topic.topic} has the offsets {start} to {end - 1}, "
-                f"not {offset}",
-                hint="a record has a status once it is ordered, and for as long as it is kept",
-                first_offset=start,
-                end_offset=end,
-            )
+        check_offset(topic, partition, offset, start, end)
 
     def _in_memory(self, key: Key, offset: int) -> Status | None:
         """None if this node is not the owner, or cannot be sure of it."""
@@ -107,44 +102,11 @@ class Statuses:
             present = {}.values()
         if any(topic.topic in member.topics for member in present):
             return
-        if exists:
-            raise UnknownGroup(
-                f"group {group!r} does not consume topic {topic.topic}",
-                hint="its first member that joins with the topic begins to",
-            )
-        raise UnknownGroup(f"group {group!r} does not exist", hint="its first member creates it")
+        raise not_consumed(group, topic.topic, exists=exists)
 
 
 def status_of_held(held: Held, offset: int, now: int) -> Status:
     """What the owner knows of a record. The caller holds the partition's lock. Pure."""
     if held.queue is not None:
         return held.queue.status(offset, now)
-    if offset < held.cursor.durable:
-        return ACKED
-    if offset < held.cursor.delivered:
-        # Also while its ack is on the way: it may be refused yet.
-        return Status("in_flight", member=held.member)
-    return Status("pending")
-
-
-def _answer(
-    key: Key, topic: str, offset: int, status: Status, source: Literal["owner", "tables"]
-) -> RecordStatus:
-    place = None
-    if status.dead_letter is not None:
-        named, partition, at = parse_place(status.dead_letter)
-        place = DeadLetterPlace(topic=named, partition=partition, offset=at)
-    return RecordStatus(
-        group=key.group,
-        topic=topic,
-        partition=key.partition,
-        offset=offset,
-        status=status.status,
-        attempt=status.attempt,
-        member=status.member,
-        deadline=status.until if status.status == "in_flight" else None,
-        due=status.until if status.status == "parked" else None,
-        reason=status.reason,
-        dead_letter=place,
-        source=source,
-    )
+    return stream_status(held.cursor, held.member, offset)

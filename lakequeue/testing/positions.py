@@ -6,7 +6,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from consumer_service.seek_targets import Bounds, check_request, target_of
+from consumer_service.status_words import (
+    answer_of,
+    check_offset,
+    check_partition,
+    not_consumed,
+    stream_status,
+)
+from consumer_service.streams.cursor import Cursor
 from coordination.group_config import GroupConfig
+from lakequeue.clock import Micros
 from lakequeue.errors import InvalidRequest, OffsetOutOfRange, UnknownGroup
 from lakequeue.partitioner import partition_of
 from lakequeue.records import Partition, checked_name
@@ -22,6 +31,7 @@ from lakequeue.wire import (
     PurgeAnswer,
     Purged,
     PurgeRequest,
+    RecordStatus,
     SeekAnswer,
     SeekMove,
     SeekRequest,
@@ -78,6 +88,24 @@ def _row(group: Group, held: Held, log: Log) -> PartitionState:
         paused=group.pauses.paused(held.topic, held.key.partition),
         **counts,
     )
+
+
+def status(
+    groups: Groups, log: Log, group: Group, topic: Topic, partition: int, offset: int, now: Micros
+) -> RecordStatus:
+    """What became of a record in a group. Raises `UnknownRecord`, `UnknownGroup`."""
+    check_partition(topic, partition)
+    key = Key(group.name, topic.topic_id, Partition(partition))
+    check_offset(topic, partition, offset, 0, log.end(*key[1:]))
+    held = {held.key: held for _, held in groups.partitions(group)}.get(key)
+    if held is None:
+        raise not_consumed(group.name, topic.topic, exists=True)
+    if held.queue is not None:
+        found = held.queue.status(offset, now)
+    else:
+        cursor = Cursor(held.committed or 0) if held.owner is None else held.cursor
+        found = stream_status(cursor, held.owner or "", offset)
+    return answer_of(key, topic.topic, offset, found, "tables" if held.owner is None else "owner")
 
 
 def seek(topics: Topics, groups: Groups, log: Log, name: str, request: SeekRequest) -> SeekAnswer:

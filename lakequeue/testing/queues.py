@@ -29,6 +29,7 @@ from lakequeue.wire import (
     SettleAnswer,
     Settled,
     group_checksum,
+    place_of,
     record_to_json,
 )
 from queue_tables.facts import Key, Kind
@@ -184,10 +185,10 @@ class Queues:
         """Send what is dying to its dead-letter topic. What is refused there stays dying."""
         for one in list(queue.dying.values()):
             with contextlib.suppress(Rejected):
-                self._send(group, held, one)
-                queue.finish_dead(one)
+                queue.finish_dead(one, self._send(group, held, one))
 
-    def _send(self, group: Group, held: Held, one: Attempt) -> None:
+    def _send(self, group: Group, held: Held, one: Attempt) -> str:
+        """Where the dead letter stands now."""
         source = self._topics.by_id(held.key.topic_id)
         topic = self._dead_letters(group, held, source)
         record = self._log.of(*held.key[1:])[one.offset].record
@@ -206,7 +207,9 @@ class Queues:
         body = {"records": [dead_letter_of(row, group.name, one, held.generation)]}
         limits = self._log.limits_of(topic)
         request = json_request_of(orjson.dumps(body), topic.topic_id, limits)
-        self._log.produce([request], [topic], [0], ProduceQuery(wait="ordered"))
+        sent = self._log.produce([request], [topic], [0], ProduceQuery(wait="ordered"))
+        (record,) = sent["records"]
+        return place_of(topic.topic, record["partition"], record["offset"])
 
     def _dead_letters(self, group: Group, held: Held, source: Topic | None) -> Topic:
         name = group.config.options.get("dead_letter_topic")

@@ -31,6 +31,7 @@ from lakequeue.testing.topics import Topics, described
 from serving.shapes import valid
 
 _NAME: Final = "([^/?]+)"
+_RECORD: Final = f"/topics/{_NAME}/partitions/(-?\\d+)/records/(-?\\d+)"
 _MEMBER: Final = f"/v1/groups/{_NAME}/members/{_NAME}"
 
 
@@ -78,11 +79,12 @@ class Service:
                 ("POST", "/v1/records", self._produce_parts),
                 ("POST", f"/v1/producers/{_NAME}/epochs", self._begin_epoch),
                 ("GET", f"/v1/topics/{_NAME}/records", self._page),
-                ("GET", f"/v1/topics/{_NAME}/partitions/(\\d+)/records/(\\d+)", self._record),
+                ("GET", f"/v1{_RECORD}", self._record),
                 ("GET", "/v1/groups", self._list_groups),
                 ("GET", f"/v1/groups/{_NAME}", self._describe),
                 ("DELETE", f"/v1/groups/{_NAME}", self._delete_group),
                 ("PUT", f"/v1/groups/{_NAME}", self._create_group),
+                ("GET", f"/v1/groups/{_NAME}{_RECORD}", self._status),
                 ("POST", f"/v1/groups/{_NAME}/seek", self._seek),
                 ("POST", f"/v1/groups/{_NAME}/(pause|resume)", self._pause),
                 ("POST", f"/v1/groups/{_NAME}/purge", self._purge),
@@ -216,6 +218,14 @@ class Service:
 
     def _describe(self, _call: Call, name: str) -> tuple[int, Any]:
         return 200, positions.describe(self._groups, self.log, name)
+
+    def _status(
+        self, _call: Call, name: str, topic: str, partition: str, offset: str
+    ) -> tuple[int, Any]:
+        found = self._topics.get(topic)
+        group = self._groups.get(name)
+        where = self._groups, self.log, group, found, int(partition), int(offset)
+        return 200, positions.status(*where, self.clock.micros())
 
     def _delete_group(self, _call: Call, name: str) -> tuple[int, Any]:
         self._groups.delete(name)

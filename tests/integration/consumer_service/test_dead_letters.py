@@ -12,6 +12,7 @@ import pytest
 from coordination.embedded import EmbeddedZooKeeper
 from lakequeue import Admin, Consumer
 from lakequeue.steps import Step
+from lakequeue.wire import DeadLetterPlace
 from queue_tables.topic_rules import Topic
 from queue_tables.topics import TopicStore
 from tests.support.consumer_node import Member, NodeProcess, Queue, describe, open_queue
@@ -121,6 +122,10 @@ def test_killed_at_a_step_it_is_in_the_dead_letter_topic_once(
         heir.wait_owned(1)
         wait_for(lambda: describe(node.url, heir.group)[0]["lag"] == 0, "it is dead")
         assert heir.poll(wait_ms=50) == []
+    with Admin(consumer_urls=node.url) as admin:
+        found = admin.status(heir.group, name, 0, 0)
+        assert (found.status, found.attempt, found.reason) == ("dead", 1, "max_attempts")
+        assert found.dead_letter == DeadLetterPlace(topic=f"{name}.dlq", partition=0, offset=0)
     letters = TopicStore(queue.root).get(f"{name}.dlq")
     with Member(node.url, letters, group=f"{name}-undertaker") as undertaker:
         undertaker.poll_until(1)
