@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 import time
 from dataclasses import replace
@@ -58,9 +59,8 @@ class MemoryTransport(httpx2.BaseTransport, httpx2.AsyncBaseTransport):
                 said = self._look(request, call, began)
                 if not isinstance(said, Later):
                     return _response(said)
-                wait = asyncio.create_task(changed.wait())
-                await asyncio.wait((wait,), timeout=said.look_in_s)
-                wait.cancel()
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(changed.wait(), said.look_in_s)
         finally:
             self._service.unwatch(wake)
 

@@ -1,0 +1,31 @@
+"""Calls of the wire on the model of the services, without clients and their threads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from lakequeue.client.effects import Reply
+from lakequeue.testing.service import Call, Later, Service
+
+
+class Calls:
+    """Answers at once: what would wait is looked at, and answered empty."""
+
+    def __init__(self) -> None:
+        self.service = Service()
+
+    def __call__(self, method: str, path: str, body: Any = None, **query: Any) -> tuple[int, Any]:
+        """(status, body)."""
+        data = b"" if body is None else orjson.dumps(body)
+        said = self.service.answer(Call(method, path, {k: str(v) for k, v in query.items()}, data))
+        assert not isinstance(said, Later)
+        reply: Reply = said
+        return reply.status, reply.json()
+
+    def good(self, method: str, path: str, body: Any = None, **query: Any) -> Any:
+        """The body of a success."""
+        status, said = self(method, path, body, **query)
+        assert status < 300, said
+        return said
