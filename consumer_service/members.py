@@ -164,6 +164,10 @@ class Members:
                 )
         member.wake.set()
 
+    def drained(self, member: Member) -> bool:
+        """Whether it goes because the node does: its consumer works on, and joins elsewhere."""
+        return self._gone.get((member.group, member.member_id)) is Cause.DRAINED
+
     def removed(self, member: Member) -> None:
         """Its partitions are given back and its ephemeral node is gone."""
         with self._lock:

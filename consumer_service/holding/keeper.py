@@ -22,12 +22,14 @@ from consumer_service.holding.pauses import Pauses
 from consumer_service.holding.takeover import Start, Takeover
 from consumer_service.member_states import MemberState
 from consumer_service.members import Member, Members
+from consumer_service.queues.attempts import returned_moves
+from consumer_service.queues.owed import say_owed
 from coordination import leases, membership
 from coordination.controller import GroupAssignment, read_assignment
 from coordination.leases import Owner
 from coordination.requests import UnexpectedAnswer
 from coordination.session import Session
-from lakequeue.clock import boot_seconds
+from lakequeue.clock import boot_seconds, wall_micros
 from lakequeue.errors import LakequeueError
 from lakequeue.records import Partition, TopicId
 from queue_tables.facts import Key
@@ -150,6 +152,7 @@ class Keeper:
         self._members.expire(self._outstanding)
         if self._drop_lost():
             fresh = True
+        self._return_records()
         if not self._session.connected.is_set():
             return
         wanted = self._wanted(fresh)
@@ -161,6 +164,7 @@ class Keeper:
 
     def _drain(self) -> None:
         self._drop_lost()
+        self._return_records()
         self._give_back({})
         self._remove_members()
 
@@ -249,6 +253,7 @@ class Keeper:
     def _let_go(self, held: Held) -> bool:
         with held.lock:
             held.closed = True
+        say_owed(held, self._journal)
         if not held.settle(SETTLE_S):
             # A commit hangs. Within this node only its end makes a hand-over safe.
             return False
@@ -260,24 +265,28 @@ class Keeper:
         holding = {(held.key.group, held.member) for held in self._holdings.all()}
         for member in self._members.all():
             if member.state is MemberState.LEAVING:
-                if not member.stand_in:
-                    self._return_records(member)
                 if (member.group, member.member_id) in holding:
                     self._changed.set()
                     continue
                 membership.leave(self._session, member.group, member.member_id)
                 self._members.removed(member)
 
-    def _return_records(self, member: Member) -> None:
-        """Queue groups: what a member holds goes to others at once."""
-        returned = 0
-        for held in self._holdings.of_group(member.group):
-            with held.lock:
-                if held.queue is not None:
-                    returned += held.queue.member_gone(member.member_id)
-        if returned:
-            self._members.wake_groups({member.group})
-            log.info("member.records_returned", member=member.member_id, records=returned)
+    def _return_records(self) -> None:
+        """Queue groups: what leaving members hold goes to others at once."""
+        for member in self._members.all():
+            if member.state is not MemberState.LEAVING or member.stand_in:
+                continue
+            returned = 0
+            for held in self._holdings.of_group(member.group):
+                with held.lock:
+                    if held.queue is not None:
+                        gone = held.queue.member_gone(member.member_id)
+                        returned += len(gone)
+                        if not self._members.drained(member):
+                            held.owed += returned_moves(gone, wall_micros())
+            if returned:
+                self._members.wake_groups({member.group})
+                log.info("member.records_returned", member=member.member_id, records=returned)
 
     # -- taking -----------------------------------------------------------------------------------
 

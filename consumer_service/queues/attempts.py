@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, Literal, NamedTuple
@@ -105,6 +106,11 @@ def move_of(kind: Kind, one: Attempt) -> Move:
         one.member,
         one.reason,
     )
+
+
+def returned_moves(returned: Iterable[Attempt], now: int) -> list[Move]:
+    """Facts for a next owner: these can be delivered again from `now` on, not at their deadline."""
+    return [move_of(Kind.PARKED, one)._replace(until=now) for one in returned]
 
 
 def status_of_attempt(one: Attempt, now: int) -> Status:

@@ -272,10 +272,10 @@ class QueuePartition:
                 self._return(one)
                 one.attempt, one.deadline = one.attempt - 1, 0
 
-    def member_gone(self, member: str) -> int:
-        """A consumer is gone: what it holds goes to others at once. How many records."""
+    def member_gone(self, member: str) -> list[Attempt]:
+        """A consumer is gone: what it holds goes to others at once."""
         if not self._held[member]:
-            return 0
+            return []
         gone = [
             one
             for one in self._open.values()
@@ -283,7 +283,7 @@ class QueuePartition:
         ]
         for one in gone:
             self._return(one)
-        return len(gone)
+        return gone
 
     # -- receipts ---------------------------------------------------------------------------------
 

@@ -189,12 +189,9 @@ class Groups:
         del group.members[member_id]
         group.waiting.discard(member_id)
         self._gone[member_id] = cause
-        if group.members:
-            # With the last worker its node gives the partitions back, and the next owner waits for
-            # the deadlines.
-            for held in group.held.values():
-                if held.queue is not None:
-                    held.queue.member_gone(member_id)
+        for held in group.held.values():
+            if held.queue is not None:
+                held.queue.member_gone(member_id)
         self.share(group)
 
     def find(self, member_id: str) -> Group | None:

@@ -17,7 +17,14 @@ from hypothesis.stateful import (
 )
 
 from consumer_service.queues import attempts, partition
-from consumer_service.queues.attempts import Attempt, Move, NewRecord, Refusal, Standing
+from consumer_service.queues.attempts import (
+    Attempt,
+    Move,
+    NewRecord,
+    Refusal,
+    Standing,
+    returned_moves,
+)
 from consumer_service.queues.partition import QueuePartition
 from consumer_service.queues.record_facts import record_facts, runs_of
 from consumer_service.queues.retry_policy import Policy
@@ -228,7 +235,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.pass_deadlines()
         self.queue.take_again(self.now, "nobody", 0)  # passes the deadlines
         mine = [r for r in self.log if r.state == "out" and r.member == member]
-        assert self.queue.member_gone(member) == len(mine)
+        assert len(self.queue.member_gone(member)) == len(mine)
         for record in mine:
             record.state = "returned"
 
@@ -400,8 +407,10 @@ def test_the_next_due_time_is_the_least_of_deadlines_and_rests() -> None:
     assert queue.next_due() == 30 * MS
     assert queue.take_again(30 * MS, "a", 1).deliver[0].offset == 1
     assert queue.next_due() == 50 * MS
-    queue.member_gone("a")
+    moves = returned_moves(queue.member_gone("a"), 31 * MS)
     assert queue.next_due() == 0
+    assert {(m.kind, m.attempt, m.until) for m in moves} == {(Kind.PARKED, 1, 31 * MS)}
+    assert [m.offset for m in moves] == [0, 1]
 
 
 def test_standing_of_a_delivered_record_is_in_flight_at_its_member() -> None:
