@@ -24,7 +24,8 @@ from jobs.ordering import DUPLICATE, Ordered, TopicRule
 from lakequeue.clock import Micros, hour_of
 from lakequeue.errors import CommitConflict, LeadershipLost
 from lakequeue.records import Epoch, ShardName, Stamp, TopicId, Version
-from queue_tables.delta_log import Action, Commit, Txn
+from queue_tables.delta_log import Action, Add, Commit, Txn
+from queue_tables.maintenance import vacuumed
 from queue_tables.parquet import read_data_file, write_data_file
 from queue_tables.root import QueueRoot
 from queue_tables.schemas import REJECTS
@@ -50,7 +51,8 @@ def commit_fenced(
     Returns the foreign commits that were met. Raises `LeadershipLost` if one of them is of a
     higher epoch: then nothing was committed, and this leader can never commit again. `begins`:
     the first commit of the term. An equal epoch is then another's (the ensemble was rebuilt and
-    counts anew), and two leaders of one epoch would not stop each other.
+    counts anew), and two leaders of one epoch would not stop each other. It is also raised when
+    this leader slept so long that a vacuum may have deleted what it wrote for this commit.
     """
     met: list[Commit] = []
     while True:
@@ -64,6 +66,12 @@ def commit_fenced(
             table.commit(actions, info)
         except CommitConflict as conflict:
             met += conflict.commits
+            if vacuumed([a for a in actions if isinstance(a, Add)], conflict.commits):
+                raise LeadershipLost(
+                    f"{table.path}: a vacuum came while this leader slept, and may have deleted"
+                    " the files of this commit",
+                    hint="this process starts again as a standby",
+                ) from conflict
             continue
         return met
 

@@ -107,6 +107,21 @@ class Step(StrEnum):
     SHARD_LOG_REMOVING = "retention.shard_log_removing"
     """One more file of its log is gone."""
 
+    COMPACTION_PLANNED = "compaction.planned"
+    """It is known which files of `log` are rewritten together; nothing has changed."""
+    COMPACTION_DATA_WRITTEN = "compaction.data_written"
+    """The new files are durable, no commit names them."""
+    COMPACTION_COMMITTED = "compaction.committed"
+    """New files have taken the place of old ones, which still exist."""
+    VACUUM_FENCED = "compaction.vacuum_fenced"
+    """Whoever has written files long ago, and not committed them, can commit them no more."""
+    VACUUM_REMOVING = "compaction.vacuum_removing"
+    """One more file that no version needs is gone."""
+    UPKEEP_CHECKPOINTED = "compaction.checkpointed"
+    """A checkpoint stands for the commits of a table."""
+    UPKEEP_CLEANING = "compaction.cleaning"
+    """One more commit file that a checkpoint stands for is gone."""
+
 
 @dataclass(slots=True)
 class _Armed:

@@ -133,8 +133,12 @@ class SourceFiles:
 
 
 def _write_file(store: Store, sources: SourceFiles, plan: pa.Table, compression: str) -> Add:
-    rows = _copy(sources, plan)
-    partition = {"hour": plan.column("hour")[0].as_py()}
+    return write_log_file(store, _copy(sources, plan), plan.column("hour")[0].as_py(), compression)
+
+
+def write_log_file(store: Store, rows: pa.Table, hour: str, compression: str = CODEC) -> Add:
+    """Write rows of the log (no hour; sorted by topic, partition, offset) as one durable file."""
+    partition = {"hour": hour}
     sink = pa.BufferOutputStream()
     with pq.ParquetWriter(
         sink,

@@ -9,14 +9,19 @@ on from the other. Two of maintenance exclude each other by their files: a file 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from lakequeue.errors import CommitConflict, TailLost
 from lakequeue.records import Version
-from queue_tables.delta_log import Action, Add, Remove
+from queue_tables.delta_log import Action, Add, Commit, Remove
 from queue_tables.table import TableLog
+
+VACUUM_INFO = "vacuum"
+"""In a commit's info: files older than this (ms) that no commit names may be deleted."""
+_SKEW_MS = 600_000
+"""What the clocks of a writer and of the storage may differ by."""
 
 
 def rewrite_files(
@@ -30,7 +35,8 @@ def rewrite_files(
     """Take `removes` out of the table and put `adds` in, in one commit; its version.
 
     `data_change`: False if the rows are the same. `table` has its files. Raises `CommitConflict`
-    (stored "no") if one of `removes` has left the table: the plan is stale, nothing was changed.
+    (stored "no") if one of `removes` has left the table, or `adds` may have been vacuumed: the plan
+    is stale, nothing was changed.
     """
     now_ms = time.time_ns() // 1_000_000
     actions: list[Action] = [
@@ -49,7 +55,20 @@ def rewrite_files(
             )
         try:
             return table.commit(actions, info)
-        except (CommitConflict, TailLost):
+        except CommitConflict as conflict:
             # The owner's rows, or other files. (After an unknown outcome that had landed the
             # files are gone, which is the answer above.)
-            continue
+            if vacuumed(adds, conflict.commits):
+                raise
+        except TailLost as lost:
+            if adds:
+                raise CommitConflict(lost.detail, stored=lost.stored, commits=()) from lost
+
+
+def vacuumed(adds: Iterable[Add], met: Iterable[Commit]) -> bool:
+    """Whether files that are written and not committed may be gone, by a vacuum that was met. Pure.
+
+    A vacuum commits before it deletes, so a writer that slept with its files written meets it.
+    """
+    before = max((int(commit.info.get(VACUUM_INFO, 0)) for commit in met), default=0)
+    return any(add.modification_time <= before + _SKEW_MS for add in adds)

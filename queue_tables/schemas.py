@@ -139,6 +139,9 @@ class Table:
         return ", ".join(column.spark_ddl for column in self.columns)
 
 
+# How long a checkpoint tells of removed files: longer than vacuum's longest grace, no more, since
+# compaction removes as many as are written.
+_TOMBSTONES = (("delta.deletedFileRetentionDuration", "interval 25 hours"),)
 _HOUR = Column("hour", "string", "partition: UTC hour of the commit, `2013-01-31T07`")
 _RECORD = (
     Column("topic_id", "string", "id of the incarnation of the topic"),
@@ -217,6 +220,7 @@ LOG = Table(
     ),
     partition_by=("hour",),
     stats=("topic", "topic_id", "partition", "offset", "timestamp", "ordered_at", "stamp"),
+    properties=_TOMBSTONES,
 )
 
 JOURNAL = Table(
@@ -330,6 +334,7 @@ REJECTS = Table(
         Column("shard", "string", "inbox shard it came through"),
     ),
     partition_by=("hour",),
+    properties=_TOMBSTONES,
 )
 
 TABLES: dict[str, Table] = {

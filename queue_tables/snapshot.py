@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,6 +33,8 @@ from queue_tables.store import Store
 
 _READER_VERSION = 1
 _NOTHING = Version(-1)
+_UNREADABLE = (pa.ArrowInvalid, OSError, KeyError)
+"""What reading a half-written checkpoint raises."""
 _ADD_FIELDS = ("path", "partitionValues", "size", "modificationTime", "dataChange", "stats")
 
 
@@ -105,22 +108,42 @@ class _Moved(Exception):
     """A file that was listed is gone, or a commit is missing."""
 
 
-def _load(store: Store, table_path: str, keep_files: bool) -> Snapshot:
-    names = store.names(f"{table_path}/_delta_log")
-    commits = {v for n in names if (v := commit_version(n)) is not None}
+def checkpoint_versions(store: Store, table_path: str) -> list[Version]:
+    """Versions of the checkpoints all of whose parts are there, rising."""
+    return sorted(version for version, _ in _complete(store.names(f"{table_path}/_delta_log")))
+
+
+def is_readable_checkpoint(store: Store, table_path: str, version: Version) -> bool:
+    """Whether the checkpoint at that version can stand for the commits before it."""
+    for (found, _), names in _complete(store.names(f"{table_path}/_delta_log")).items():
+        if found == version:
+            with contextlib.suppress(*_UNREADABLE):
+                _read_checkpoint(store, table_path, version, names, keep_files=True)
+                return True
+    return False
+
+
+def _complete(names: Iterable[str]) -> dict[tuple[Version, int], list[str]]:
+    """(version, parts) → the files of each checkpoint that has all its parts."""
     parts: dict[tuple[Version, int], list[str]] = defaultdict(list)
     for name in names:
         if (found := checkpoint_part(name)) is not None:
             parts[found[0], found[2]].append(name)
-    complete = sorted(k for k, found_parts in parts.items() if len(found_parts) == k[1])
+    return {key: found for key, found in parts.items() if len(found) == key[1]}
+
+
+def _load(store: Store, table_path: str, keep_files: bool) -> Snapshot:
+    names = store.names(f"{table_path}/_delta_log")
+    commits = {v for n in names if (v := commit_version(n)) is not None}
+    complete = _complete(names)
     if not commits and not complete:
         raise FileNotFoundError(f"no Delta table at {table_path}")
 
     snapshot = Snapshot(keep_files=keep_files)
-    for key in reversed(complete):
+    for key in sorted(complete, reverse=True):
         try:
-            snapshot = _read_checkpoint(store, table_path, key[0], parts[key], keep_files)
-        except (pa.ArrowInvalid, OSError, KeyError):
+            snapshot = _read_checkpoint(store, table_path, key[0], complete[key], keep_files)
+        except _UNREADABLE:
             # A half-written checkpoint stands for nothing; an older one, or the commits, do.
             continue
         break

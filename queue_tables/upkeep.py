@@ -28,7 +28,7 @@ def checkpoint_table(root: QueueRoot, table_path: str) -> Version:
     """
     if not root.store.names(f"{table_path}/_delta_log"):
         raise FileNotFoundError(f"no Delta table at {table_path}")
-    with _translated(table_path):
+    with translated(table_path):
         table = DeltaTable(f"{root.uri}/{table_path}")
     return _checkpoint(root, table_path, table)
 
@@ -43,7 +43,7 @@ def trim_table(root: QueueRoot, table_path: str, keep_hours: int = 1) -> Version
     """
     if table_path != GROUP_OFFSETS.name:
         raise ValueError(f"{table_path} is tailed: its commits are not to be removed")
-    with _translated(table_path):
+    with translated(table_path):
         table = DeltaTable(f"{root.uri}/{table_path}")
         # Dry: delta-rs would put two commits of its own into the table, not durable ones.
         replaced = table.vacuum(
@@ -53,13 +53,14 @@ def trim_table(root: QueueRoot, table_path: str, keep_hours: int = 1) -> Version
         root.store.delete(f"{table_path}/{path}")
     # A checkpoint that is not durable must not be all that is left of the commits.
     version = _checkpoint(root, table_path, table)
-    with _translated(table_path):
+    with translated(table_path):
         table.cleanup_metadata()
     return version
 
 
 @contextmanager
-def _translated(table_path: str) -> Iterator[None]:
+def translated(table_path: str) -> Iterator[None]:
+    """delta-rs's errors as `StorageUnavailable`."""
     try:
         yield
     except (DeltaError, OSError) as error:
@@ -69,15 +70,16 @@ def _translated(table_path: str) -> Iterator[None]:
 
 
 def _checkpoint(root: QueueRoot, table_path: str, table: DeltaTable) -> Version:
-    with _translated(table_path):
+    with translated(table_path):
         table.update_incremental()
         table.create_checkpoint()
         version = Version(table.version())
-    _make_durable(root, table_path, version)
+    make_checkpoint_durable(root, table_path, version)
     return version
 
 
-def _make_durable(root: QueueRoot, table_path: str, version: Version) -> None:
+def make_checkpoint_durable(root: QueueRoot, table_path: str, version: Version) -> None:
+    """Whoever deletes what a checkpoint stands for calls this first."""
     # delta-rs fsyncs nothing. Until this is done a power cut may leave a torn checkpoint, which
     # a reader passes over as long as the commits it stands for are there.
     if root.store.local_path is None:

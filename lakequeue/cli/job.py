@@ -25,6 +25,7 @@ class Job(StrEnum):
     OFFSETS = "offsets"
     DRIVER = "driver"
     RETENTION = "retention"
+    COMPACTION = "compaction"
 
     @property
     def needs_spark(self) -> bool:

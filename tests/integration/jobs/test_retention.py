@@ -130,7 +130,8 @@ def test_old_files_leave_the_log_and_every_engine_and_reader_sees_the_same(
     table = DeltaTable(f"{root.uri}/log")
     by_delta_rs = table.to_pyarrow_table().select(["topic", "offset"]).to_pylist()
     arrow = table.to_pyarrow_dataset()
-    by_duckdb = duckdb.connect().execute('SELECT topic, "offset" FROM arrow').fetchall()
+    duck = duckdb.connect().register("log", arrow)
+    by_duckdb = duck.execute('SELECT topic, "offset" FROM log').fetchall()
     ours = sorted((r["topic"], r["offset"]) for r in rows_in(root, "log"))
     assert sorted((r["topic"], r["offset"]) for r in by_delta_rs) == ours
     assert sorted(by_duckdb) == ours

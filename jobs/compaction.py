@@ -1,0 +1,83 @@
+"""Keeps the tables quick: `python -m jobs.compaction`, or `spark-submit jobs/compaction.py`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+if __package__ in {None, ""}:  # run as a file by spark-submit: find the packages beside it
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+
+from jobs.log_compaction import Bounds, compact_log
+from jobs.maintenance import Report, main_of, parser_of
+from jobs.table_upkeep import upkeep_tables
+from lakequeue.clock import Micros
+from queue_tables.clean_up import GRACE_HOURS, MOST_GRACE_HOURS, vacuum_table
+from queue_tables.root import QueueRoot
+from queue_tables.schemas import LOG, REJECTS
+
+_DEFAULT = Bounds()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run once; an `Exit` code."""
+    parser = parser_of(
+        "jobs.compaction",
+        "Merge the small files of closed hours of `log`, delete files that no version needs any "
+        "more, checkpoint tables and delete the commits behind checkpoints.",
+    )
+    parser.add_argument(
+        "--target-mb",
+        type=_within(1, 1_024),
+        default=_DEFAULT.target_bytes >> 20,
+        help="size of merged files, MiB (%(default)s)",
+    )
+    parser.add_argument(
+        "--most-mb",
+        type=_within(1, 1 << 20),
+        default=_DEFAULT.run_bytes >> 20,
+        help="most to read in one run, MiB (%(default)s); the rest waits for the next",
+    )
+    parser.add_argument(
+        "--grace-hours",
+        type=_within(1, MOST_GRACE_HOURS),
+        default=GRACE_HOURS,
+        help="how long removed files stay for readers of earlier versions (%(default)s)",
+    )
+    return main_of(parser, compact, argv)
+
+
+def compact(root: QueueRoot, args: argparse.Namespace, now: Micros) -> Report:
+    """One run. The parts do not depend on each other; killed anywhere, the next run goes on."""
+    dry_run: bool = args.dry_run
+    target = args.target_mb << 20
+    bounds = Bounds(target, max(_DEFAULT.step_bytes, target), args.most_mb << 20)
+    compacted = compact_log(root, now, bounds, dry_run=dry_run)
+    vacuumed = {
+        name: vacuum_table(root, name, args.grace_hours, dry_run=dry_run)
+        for name in (LOG.name, REJECTS.name)
+    }
+    return {
+        "log": compacted.document(),
+        "vacuum": {
+            name: {"files_deleted": done.files, "bytes_deleted": done.bytes}
+            for name, done in vacuumed.items()
+        },
+        "commits": upkeep_tables(root, now, dry_run=dry_run),
+    }
+
+
+def _within(low: int, high: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        value = int(text)
+        if not low <= value <= high:
+            raise argparse.ArgumentTypeError(f"{low} to {high}")
+        return value
+
+    return read
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,68 @@
+"""Checkpoints of the tables that no leader looks after, and the commits behind all checkpoints.
+
+`log`, `rejects` and `group_offsets` are checkpointed by their leaders in the driver's upkeep, the
+last of them is also cleaned there. The others are nobody else's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import structlog
+
+from jobs.maintenance import Report
+from lakequeue.clock import Micros
+from lakequeue.errors import CorruptTable, StorageUnavailable
+from lakequeue.records import ShardName, Stamp, Version
+from queue_tables.clean_up import checkpoint_if_due, clean_commits
+from queue_tables.group_state import read_group_offsets
+from queue_tables.log_marks import LogMarks
+from queue_tables.marks import watermarks_in
+from queue_tables.root import QueueRoot, ShardKind
+from queue_tables.schemas import GROUP_OFFSETS, LOG, REJECTS, TOPICS
+from queue_tables.shards import shard_path
+from queue_tables.tail import find_version
+
+CHECKPOINT_EVERY = 500
+"""Commits of a shard, or of `topics`, between two checkpoints."""
+
+log = structlog.get_logger("upkeep")
+
+
+def upkeep_tables(root: QueueRoot, now: Micros, *, dry_run: bool) -> Report:
+    """Look after every table; the report."""
+    checkpoints: list[str] = []
+    deleted = 0
+    for path, below, led in _tables(root):
+        try:
+            if not led and not dry_run and checkpoint_if_due(root, path, CHECKPOINT_EVERY):
+                checkpoints.append(path)
+            deleted += clean_commits(root, path, now // 1_000, below, dry_run=dry_run)
+        except (FileNotFoundError, CorruptTable, StorageUnavailable) as error:
+            if root.is_table(path):
+                # One table that cannot be looked after must not keep the others from it.
+                log.warning("no_upkeep", table=path, why=str(error))
+    return {"checkpoints": checkpoints, "deleted": deleted}
+
+
+def _tables(root: QueueRoot) -> Iterator[tuple[str, Version | None, bool]]:
+    """(table, versions below which commits may go, whether a leader checkpoints it)."""
+    yield TOPICS.name, None, False
+    yield LOG.name, None, True
+    yield REJECTS.name, None, True
+    # First how far it is done, then the shard: what comes in between stays.
+    yield from _shards(root, "inbox", watermarks_in(LogMarks(root).read()))
+    folded = read_group_offsets(root)[1]
+    root.store.make_durable(f"{GROUP_OFFSETS.name}/_delta_log")
+    yield from _shards(root, "journal", folded)
+
+
+def _shards(
+    root: QueueRoot, kind: ShardKind, done: Mapping[ShardName, Stamp]
+) -> Iterator[tuple[str, Version | None, bool]]:
+    for shard in root.shards(kind):
+        path = shard_path(kind, shard)
+        try:
+            yield path, find_version(root.store, path, done.get(shard, Stamp(0))), False
+        except FileNotFoundError:
+            continue  # removed meanwhile
