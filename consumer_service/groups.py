@@ -129,7 +129,7 @@ class Groups:
 
         When ZooKeeper has lost it, the tables know. Raises `GroupMismatch`.
         """
-        asked = GroupConfig(request.mode, request.given() if request.mode == "queue" else {})
+        asked = GroupConfig(request.mode, request.group_options())
         kept = membership.group_config(self._node.session, group)
         if kept is None:
             states = read_group_state(self._node.root, group).states.values()
@@ -292,7 +292,7 @@ class Groups:
         return GroupDescription(
             group=group,
             mode="queue" if config is not None and config.mode == "queue" else "stream",
-            options=dict(config.options) if config is not None and config.mode == "queue" else None,
+            options=_shown(config),
             generation=max((state.generation for state in states.values()), default=None),
             paused=pauses.paused(),
             partitions=rows,
@@ -341,6 +341,12 @@ class Groups:
             lease_expires_ms=expires,
             **counts,
         )
+
+
+def _shown(config: GroupConfig | None) -> dict[str, Any] | None:
+    if config is None or not (config.options or config.mode == "queue"):
+        return None
+    return dict(config.options)
 
 
 _OPEN = ("in_flight", "parked", "dying")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from consumer_service.predicates.of_group import predicate_of
 from consumer_service.queues.retry_policy import check_retry
 from lakequeue.errors import InvalidRequest
 from lakequeue.wire import (
@@ -34,5 +35,13 @@ def check_options(
                 hint='join with mode "queue", or leave it out',
                 field=name,
             )
+        # Parsed before the group is made of it.
+        predicate_of(request.group_options())
         return
+    if request.predicate is not None:
+        raise InvalidRequest(
+            "predicate is for stream groups, and a queue group is joined",
+            hint='join with mode "stream"',
+            field="predicate",
+        )
     check_retry(request, topics, others)

@@ -61,8 +61,10 @@ class Node:
         self.segments = Segments(consumer.tail_bytes)
         self.tailer = Tailer(root, self.segments, self._wants, self._wake)
         self.takeover = Takeover(root, self.journal, self._policy_of)
-        self.delivery = Delivery(self.tailer, self.holdings, consumer.max_poll_bytes)
         self.acks = Acks(self.journal, self.holdings)
+        self.delivery = Delivery(
+            self.tailer, self.holdings, consumer.max_poll_bytes, self.acks.pass_on
+        )
         self.waiters = Waiters()
         self.timer = DueTimer(self.holdings.queues, self.waiters)
         self.dead_letters = DeadLetters(

@@ -17,9 +17,10 @@ from consumer_service.holding.held import Held
 from consumer_service.holding.partition_states import Cause, PartitionState
 from consumer_service.holding.takeover import Takeover, fact_of
 from consumer_service.node import Node
+from consumer_service.predicates.of_group import predicate_of
 from consumer_service.seek_targets import Bounds, check_request, target_of
 from coordination import leases, membership
-from coordination.group_config import GroupConfig
+from coordination.group_config import GroupConfig, check_config
 from coordination.leases import Owner
 from lakequeue.clock import wall_micros
 from lakequeue.errors import (
@@ -63,6 +64,7 @@ class Seeks:
         node = self._node
         checked_name(group, "group")
         check_request(request)
+        predicate_of({"predicate": request.predicate})
         node.topics.refresh()
         node.tailer.catch_up()
         states = read_group_state(node.root, group).states
@@ -84,7 +86,7 @@ class Seeks:
                 to_offset=target_of(request, committed, bounds, by_time),
             )
         if not request.dry_run and moves:
-            mode = self._ensure(group, states)
+            mode = self._ensure(group, states, request.predicate)
             topics = {key: topic.topic for key, topic in chosen.items()}
             with self._owned(group, topics, mode) as owned:
                 self._commit(Kind.SEEK, owned, {k: m.to_offset for k, m in moves.items()})
@@ -125,9 +127,18 @@ class Seeks:
                 self._commit(Kind.GROUP_DELETED, owned, {})
         membership.delete_group(node.session, group)
 
-    def _ensure(self, group: str, states: States) -> str:
-        """See that ZooKeeper knows the group, as it is; its mode."""
-        kept = membership.group_config(self._node.session, group) or config_in(states)
+    def _ensure(self, group: str, states: States, predicate: str | None = None) -> str:
+        """See that ZooKeeper knows the group, as it is; its mode.
+
+        `predicate` is a new group's, and any other's has to be the same. Raises `GroupMismatch`.
+        """
+        kept = membership.group_config(self._node.session, group)
+        options = {} if predicate is None else {"predicate": predicate}
+        if kept is None and all(state.deleted for state in states.values()):
+            kept = GroupConfig("stream", options)
+        kept = kept or config_in(states)
+        if options:
+            check_config(group, kept, GroupConfig("stream", options))
         membership.ensure_group(self._node.session, group, kept.mode, kept.options)
         return kept.mode
 

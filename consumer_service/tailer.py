@@ -8,7 +8,7 @@ shared segments, then the members that own its partitions are woken.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import pyarrow as pa
 import structlog
@@ -109,6 +109,29 @@ class Tailer:
         return self._reader.read_range(
             where.topic_id, where.partition, Offset(offset), max_rows, max_bytes
         )
+
+    def read_some(
+        self,
+        where: TopicPartition,
+        offset: int,
+        max_rows: int,
+        max_bytes: int,
+        may_hold: Callable[[Mapping[str, tuple[int, int]]], bool],
+    ) -> tuple[pa.Table | None, int]:
+        """As `read`, but passes over row groups that `may_hold` refuses by their statistics.
+
+        The rows, and the offset before which all is looked at or passed; None: nothing is left.
+        """
+        rows = self._segments.read(where, offset, max_rows, max_bytes)
+        if rows is None:
+            place = (where.topic_id, where.partition)
+            begin, stop = self._reader.sought(*place, Offset(offset), max_rows, may_hold)
+            if begin == stop:
+                return None, begin
+            rows = self.read(where, begin, min(max_rows, stop - begin), max_bytes)
+            if rows.num_rows == 0:
+                return None, offset
+        return rows, rows["offset"][rows.num_rows - 1].as_py() + 1
 
     def catch_up(self) -> None:
         """Read what is there now (one step of the thread; also used to see one's own writes)."""

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +24,7 @@ from lakequeue.records import Offset, Partition, TopicId, Version
 from queue_tables.delta_log import Add, Commit
 from queue_tables.log_index import LogIndex, PartitionKey, Span
 from queue_tables.root import QueueRoot
+from queue_tables.row_groups import INDEX_COLUMNS, only_key, runs, times_of
 from queue_tables.schemas import LOG
 from queue_tables.table import TableLog
 
@@ -45,7 +45,6 @@ COLUMNS = (
     "expires_at",
 )
 """What a consumer receives."""
-_INDEX_COLUMNS = ["topic_id", "partition", "offset"]
 _FOOTERS = 512
 _MOST_NEWS = 1_000
 """Commits kept for who follows the log; who only reads it never asks for them."""
@@ -166,6 +165,43 @@ class LogReader:
             if found >= 0:
                 return Offset(times.column("offset")[found].as_py())
         return self.end_offset(topic_id, partition)
+
+    def sought(
+        self,
+        topic_id: TopicId,
+        partition: Partition,
+        start: Offset,
+        max_rows: int,
+        may_hold: Callable[[Mapping[str, tuple[int, int]]], bool],
+    ) -> tuple[Offset, Offset]:
+        """The first stretch [from, to) behind `start` whose row groups may hold what is sought.
+
+        `may_hold` gets the lowest and highest `offset` and `timestamp` of the partition's rows in a
+        row group, by its statistics: what it refuses is in no stretch, and need not be decoded.
+        Empty, at the end, if there is none. Ends with the row group that makes it `max_rows`.
+        Raises as `read_range`.
+        """
+        key = PartitionKey(topic_id, partition)
+        at, end = int(start), self.end_offset(topic_id, partition)
+        begin: int | None = None
+        while at < end and (begin is None or at < begin + max_rows):
+            try:
+                span = self._locate(key, at)
+                holds = may_hold(self._bounds_of(span))
+            except FileNotFoundError:
+                # Rewritten by compaction: `read_range` looks for it anew.
+                return Offset(at if begin is None else begin), Offset(at + 1)
+            if holds and begin is None:
+                begin = at
+            if not holds and begin is not None:
+                break
+            at = span.last + 1
+        return Offset(at if begin is None else begin), Offset(at)
+
+    def _bounds_of(self, span: Span) -> dict[str, tuple[int, int]]:
+        with self._file(span.path) as file:
+            times = times_of(file.metadata.row_group(span.row_group))
+        return {"offset": (int(span.first), int(span.last))} | times
 
     def spans(
         self, topic_id: TopicId, partition: Partition, start: Offset, end: Offset
@@ -303,44 +339,13 @@ class LogReader:
     def _spans_of(self, path: str) -> Iterator[tuple[PartitionKey, Span]]:
         with self._file(path) as file:
             for row_group in range(file.metadata.num_row_groups):
-                whole = _only_key(file.metadata.row_group(row_group))
+                whole = only_key(file.metadata.row_group(row_group))
                 if whole is not None:
                     key, first, last, count = whole
                     yield key, Span(first, last, path, row_group, 0, count)
                 else:
-                    rows = file.read_row_group(row_group, _INDEX_COLUMNS)
-                    yield from _runs(rows, path, row_group)
-
-
-def _only_key(group: pq.RowGroupMetaData) -> tuple[PartitionKey, Offset, Offset, int] | None:
-    """(key, first, last, rows) of a row group that holds one partition; else `None`."""
-    bounds = {}
-    for i in range(group.num_columns):
-        column = group.column(i)
-        if column.path_in_schema in _INDEX_COLUMNS:
-            stats = column.statistics
-            if stats is None or not stats.has_min_max:
-                return None
-            bounds[column.path_in_schema] = (stats.min, stats.max)
-    topic_id, partition = bounds["topic_id"], bounds["partition"]
-    if topic_id[0] != topic_id[1] or partition[0] != partition[1]:
-        return None
-    first, last = bounds["offset"]
-    return PartitionKey(topic_id[0], partition[0]), first, last, group.num_rows
-
-
-def _runs(rows: pa.Table, path: str, row_group: int) -> Iterator[tuple[PartitionKey, Span]]:
-    """The spans of a row group in which several partitions follow each other."""
-    encoded = rows.column("topic_id").combine_chunks().dictionary_encode()
-    topics = encoded.indices.to_numpy()
-    partitions = rows.column("partition").to_numpy()
-    offsets = rows.column("offset").to_numpy()
-    changes = (topics[1:] != topics[:-1]) | (partitions[1:] != partitions[:-1])
-    edges = [0, *(np.flatnonzero(changes) + 1).tolist(), len(offsets)]
-    for start, end in pairwise(edges):
-        key = PartitionKey(encoded.dictionary[int(topics[start])].as_py(), int(partitions[start]))
-        first, last = Offset(int(offsets[start])), Offset(int(offsets[end - 1]))
-        yield key, Span(first, last, path, row_group, start, end)
+                    rows = file.read_row_group(row_group, INDEX_COLUMNS)
+                    yield from runs(rows, path, row_group)
 
 
 def _lengths(rows: pa.Table, column: str) -> npt.NDArray[np.int64]:

@@ -254,7 +254,7 @@ JOURNAL = Table(
         Column("dead_letter", "string", "dead: where it stands now, `topic/partition@offset`"),
         Column("member", "string", "member the fact is about; taken in a queue group: the node"),
         Column("mode", "string", "stream or queue"),
-        Column("options", "string", "taken in a queue group: the options of the group, JSON"),
+        Column("options", "string", "taken: the options of the group, JSON"),
         Column("at", "timestamp", "when the fact was made"),
     ),
     partition_by=("hour",),
@@ -284,7 +284,7 @@ GROUP_OFFSETS = Table(
         Column(
             "holders", "holders", "each shard's newest word on it: taken (true) or fenced (false)"
         ),
-        Column("options", "string", "queue groups: the options of the group, JSON"),
+        Column("options", "string", "the options of the group, JSON"),
         Column("seen", "ranges", "queue groups: offsets delivered, parked or settled"),
         Column(
             "open",

@@ -43,7 +43,7 @@ class Held:
     cursor: Cursor = field(default_factory=lambda: Cursor(0))
     mode: str = "stream"
     options: str = ""
-    """Queue groups: the options of the group, JSON."""
+    """The options of the group, JSON."""
     queue: QueuePartition | None = None
     """Queue groups, once owned: in place of the cursor."""
     owed: list[Move] = field(default_factory=list)
@@ -54,6 +54,8 @@ class Held:
     """While releasing: acks are refused as well, the lease is about to go."""
     paused: bool = False
     """Nothing leaves, though it is owned: somebody asked for that. Acks go on."""
+    passed_at: float = float("-inf")
+    """When its position was last made durable without an ack (seconds, boot clock)."""
     void: bool = False
     """The journal shard that it was taken in was sealed."""
     superseded_by: int = 0

@@ -19,15 +19,18 @@ from consumer_service.holding.journal import Entry, Journal
 from consumer_service.holding.takeover import fact_of
 from consumer_service.streams.cursor import Cursor
 from consumer_service.streams.wanted import Wanted, judge, superseded
-from lakequeue.clock import wall_micros
+from lakequeue.clock import boot_seconds, wall_micros
 from lakequeue.errors import (
     CoordinationUnavailable,
+    Overloaded,
     StorageUnavailable,
 )
 from lakequeue.wire import AckAnswer, Committed, RefusedAck
 from queue_tables.facts import Key, Kind
 
 COMMIT_TIMEOUT_S = 60.0
+PASS_EVERY_S = 1.0
+"""How often a partition's position is made durable without an ack."""
 
 
 class Acks:
@@ -86,6 +89,29 @@ class Acks:
         if refused:
             raise superseded(answer)
         return answer
+
+    def pass_on(self, held: Held) -> None:
+        """Make durable what a predicate has passed over, in the background, now and then.
+
+        Otherwise a group that nothing matches for long would look through it all again after a
+        restart, and show a lag that it has not.
+        """
+        now = boot_seconds()
+        with held.lock:
+            early = now < held.passed_at + PASS_EVERY_S
+            if early or held.pending or not held.accepts_acks or not held.trusted():
+                return
+            if not held.cursor.pass_over():
+                return
+            held.passed_at = now
+            position = held.cursor.accepted
+            fact = fact_of(Kind.COMMITTED, held, held.generation, position, wall_micros())
+            try:
+                entry, future = self._journal.submit([fact])
+            except Overloaded:
+                return  # the next look says it
+            held.pending += 1
+        future.add_done_callback(partial(_settle, entry, [(held, position)]))
 
     def _submit(
         self,

@@ -11,7 +11,7 @@ are remembered as gaps, so that acking around one skips nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from lakequeue.errors import InvalidRequest, OffsetOutOfRange, SkippedRecords
@@ -48,6 +48,18 @@ class Cursor:
         if position > self.delivered:
             self.gaps[self.delivered] = position
             self.delivered = position
+
+    def deliver_among(self, offsets: Sequence[int], following: int) -> None:
+        """Of what lies before `following` these offsets leave, and nobody gets the others."""
+        for first, last in _runs(offsets):
+            self.deliver(first, last + 1)
+        self.skip_to(following)
+
+    def pass_over(self) -> bool:
+        """Accept what nobody has to ack, if nothing is out; whether more is to be made durable."""
+        if not self.outstanding:
+            self._accept(self.delivered)
+        return self.accepted > self.durable
 
     def rewind(self, delivered: int) -> None:
         """Take back deliveries that nobody got: the next poll starts at `delivered` again."""
@@ -107,3 +119,16 @@ class Cursor:
         while position in self.gaps:
             position = self.gaps[position]
         return position
+
+
+def _runs(offsets: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """First and last of each run of offsets without gaps."""
+    if not offsets:
+        return
+    first = last = offsets[0]
+    for offset in offsets[1:]:
+        if offset != last + 1:
+            yield first, last
+            first = offset
+        last = offset
+    yield first, last

@@ -12,8 +12,11 @@ import pyarrow as pa
 from consumer_service.encode import records_of
 from consumer_service.holding.held import Held, Holdings
 from consumer_service.members import Member
+from consumer_service.predicates.of_group import predicate_in
+from consumer_service.predicates.terms import Condition
 from consumer_service.queues.batches import QueueDelivered
 from consumer_service.segments import prefix_within
+from consumer_service.streams.matching import look
 from consumer_service.tailer import Tailer
 from lakequeue.clock import boot_seconds
 from lakequeue.errors import OffsetOutOfRange
@@ -34,6 +37,8 @@ class Delivered:
     """(partition, epoch, delivered position before this answer)."""
     number: int = 0
     """Number of the poll, of those that say which answer they follow."""
+    more: bool = False
+    """There is more to look at, even if nothing was found."""
 
     def keep_only(self, told: Mapping[tuple[str, int], int | None]) -> None:
         """Drop what was gathered under an epoch that is over: `told` is what the answer says."""
@@ -57,10 +62,18 @@ class Delivered:
 class Delivery:
     """Serves polls; thread-safe."""
 
-    def __init__(self, tailer: Tailer, holdings: Holdings, max_poll_bytes: int) -> None:
+    def __init__(
+        self,
+        tailer: Tailer,
+        holdings: Holdings,
+        max_poll_bytes: int,
+        on_passed: Callable[[Held], None],
+    ) -> None:
         self._tailer = tailer
         self._holdings = holdings
         self._max_poll_bytes = max_poll_bytes
+        self._on_passed = on_passed
+        """Called when records were passed over that the group's predicate does not take."""
 
     def poll(
         self,
@@ -105,7 +118,8 @@ class Delivery:
             left = deadline - boot_seconds()
             if delivered.records or left <= 0:
                 return delivered
-            member.wake.wait(min(left, LOOK_EVERY_S))
+            if not delivered.more:
+                member.wake.wait(min(left, LOOK_EVERY_S))
 
     def _gather_numbered(self, member: Member, max_records: int, number: int) -> Delivered | None:
         """As `_gather`, for a numbered poll; None when a newer one has begun."""
@@ -157,8 +171,11 @@ class Delivery:
             left = max_records - len(delivered.records)
             if left <= 0 or left_bytes <= 0:
                 break
+            at = held.cursor.delivered
             rows, epoch, before = self._take(held, member, left, left_bytes)
             if rows is None:
+                # Passed over: a look at a long history is broken off, and goes on.
+                delivered.more |= held.cursor.delivered > at
                 continue
             delivered.before.append((held, epoch, before))
             delivered.records += records_of(rows, epoch)
@@ -169,27 +186,36 @@ class Delivery:
     ) -> tuple[pa.Table | None, int, int]:
         """Move the cursor over the next rows of a partition, if it may be delivered now."""
         nothing = (None, 0, 0)
-        idle = held.paused or held.cursor.delivered >= self._tailer.end(held.where)
-        if idle or not held.delivers:
+        if held.paused or not held.delivers:
             return nothing
-        with held.fetching:
-            return self._take_next(held, member, max_rows, max_bytes)
+        predicate = predicate_in(held.options)
+        if held.cursor.delivered < self._tailer.end(held.where):
+            with held.fetching:
+                taken = self._take_next(held, member, max_rows, max_bytes, predicate)
+        else:
+            taken = nothing
+        if predicate is not None:
+            self._on_passed(held)
+        return taken
 
     def _take_next(
-        self, held: Held, member: Member, max_rows: int, max_bytes: int
+        self,
+        held: Held,
+        member: Member,
+        max_rows: int,
+        max_bytes: int,
+        predicate: Condition | None,
     ) -> tuple[pa.Table | None, int, int]:
         nothing = (None, 0, 0)
         epoch, position = held.epoch, held.cursor.delivered
         try:
-            rows = self._fetch(held, position, max_rows, max_bytes)
+            rows, following = self._fetch(held, position, max_rows, max_bytes, predicate)
         except OffsetOutOfRange as expired:
             with held.lock:
                 held.cursor.skip_to(self._resume_at(held, member, position, expired))
-            return self._take_next(held, member, max_rows, max_bytes)
-        if rows.num_rows == 0:
+            return self._take_next(held, member, max_rows, max_bytes, predicate)
+        if following == position:
             return nothing
-        first = rows["offset"][0].as_py()
-        following = rows["offset"][rows.num_rows - 1].as_py() + 1
         with held.lock:
             # The last look before the records leave: still owned, by this member, in time.
             if (
@@ -202,7 +228,11 @@ class Delivery:
                 return nothing
             if not held.cursor.outstanding:
                 member.liveness.progress(boot_seconds())
-            held.cursor.deliver(first, following)
+            if predicate is None:
+                held.cursor.deliver(position, following)
+            else:
+                among = [] if rows is None else rows["offset"].to_pylist()
+                held.cursor.deliver_among(among, following)
         return rows, epoch, position
 
     def _resume_at(
@@ -221,14 +251,34 @@ class Delivery:
             )
         return first if policy == "earliest" else end
 
-    def _fetch(self, held: Held, position: int, max_rows: int, max_bytes: int) -> pa.Table:
-        """The rows at `position`: read ahead already, in memory, or from the files."""
-        rows = _from(held.rows, position)
-        if rows is None:
+    def _fetch(
+        self,
+        held: Held,
+        position: int,
+        max_rows: int,
+        max_bytes: int,
+        predicate: Condition | None,
+    ) -> tuple[pa.Table | None, int]:
+        """The rows at `position`: read ahead already, in memory, or from the files.
+
+        Also the offset to go on at. None: no row, but what lies before it is passed.
+        """
+        rows, following = _from(held.rows, position), 0
+        if rows is None and predicate is not None:
+            found = look(self._tailer, held, position, predicate)
+            rows, following = found.rows, found.passed
+        elif rows is None:
             rows = self._tailer.read(held.where, position, READ_AHEAD_ROWS, READ_AHEAD_BYTES)
+        if rows is None or rows.num_rows == 0:
+            held.rows = None
+            return None, max(position, following)
         now = prefix_within(rows, max_rows, max_bytes)
-        held.rows = rows.slice(now.num_rows) if now.num_rows < rows.num_rows else None
-        return now
+        rest = rows.slice(now.num_rows)
+        held.rows = rest if rest.num_rows else None
+        if rest.num_rows:
+            # What does not match before the next that does is passed with these.
+            following = rest["offset"][0].as_py()
+        return now, max(following, now["offset"][now.num_rows - 1].as_py() + 1)
 
 
 def _from(rows: pa.Table | None, position: int) -> pa.Table | None:

@@ -35,11 +35,12 @@ TERMINAL_FORMAT = "%t/%p@%o %k: %s\\n"
 PLAIN_FORMAT = "%s\\n"
 
 
-class _QueueOptions(TypedDict, total=False):
+class _GroupOptions(TypedDict, total=False):
     mode: Literal["stream", "queue"]
     visibility_timeout_ms: int
     max_attempts: int
     ordering: Literal["none", "key"]
+    predicate: str
 
 
 def text_of(value: Any) -> str:
@@ -111,6 +112,11 @@ class End:
         if message.offset + 1 >= self._left.get(place, sys.maxsize):
             del self._left[place]
 
+    def committed(self, place: Place, position: int) -> None:
+        """Everything before `position` is done: printed, or passed over by the group."""
+        if position >= self._left.get(place, sys.maxsize):
+            del self._left[place]
+
     def reached(self, owned: set[Place]) -> bool:
         """Nothing is left of what we own."""
         return not self._left.keys() & owned
@@ -150,6 +156,10 @@ def consume(
     ordering: Annotated[
         Literal["none", "key"] | None, typer.Option(help="Queue groups: key: each key in order.")
     ] = None,
+    where: Annotated[
+        str | None,
+        typer.Option(help="Only what this SQL is true for: \"key = 'x' AND timestamp >= '2026'\"."),
+    ] = None,
     url: Url = None,
     service: ConsumerUrl = None,
     timeout_s: Annotated[
@@ -172,18 +182,20 @@ def consume(
         raise InvalidRequest(
             "--mode queue without a group", hint="name it with -g, its workers share the records"
         )
-    options = _QueueOptions(mode=mode)
+    options = _GroupOptions(mode=mode)
     if visibility is not None:
         options["visibility_timeout_ms"] = duration_ms_of(visibility) or 0
     if max_attempts is not None:
         options["max_attempts"] = max_attempts
     if ordering is not None:
         options["ordering"] = ordering
+    if where is not None:
+        options["predicate"] = where
     name = group or f"cli-{uuid.uuid4().hex[:12]}"
     pattern = pattern or (TERMINAL_FORMAT if sys.stdout.isatty() else PLAIN_FORMAT)
     with admin(url, service, timeout_s) as client:
         if group is None:
-            _place(client, name, topic, start)
+            _place(client, name, topic, start, where)
         try:
             consumer = Consumer(
                 topic,
@@ -197,15 +209,22 @@ def consume(
             if mode == "queue":
                 _work(client, consumer, count, exit_at_end, as_json, pattern)
             else:
-                _run(client, consumer, topic, start, count, exit_at_end, as_json, pattern)
+                end_from = start if exit_at_end else None
+                _run(client, consumer, topic, end_from, count, as_json, pattern, where is not None)
         finally:
             if group is None:
                 _forget(client, name)
 
 
-def _place(client: Admin, name: str, topic: str, start: Position) -> None:
+def _place(client: Admin, name: str, topic: str, start: Position, where: str | None) -> None:
     client.seek(
-        name, start.to, offset=start.offset, time=start.time, shift=start.shift, topics=[topic]
+        name,
+        start.to,
+        offset=start.offset,
+        time=start.time,
+        shift=start.shift,
+        topics=[topic],
+        predicate=where,
     )
 
 
@@ -248,12 +267,14 @@ def _run(
     client: Admin,
     consumer: Consumer,
     topic: str,
-    start: Position,
+    end_from: Position | None,
     count: int | None,
-    exit_at_end: bool,
     as_json: bool,
     pattern: str,
+    passes: bool,
 ) -> None:
+    """`end_from`: stop at what is the end now, of a group that started there. `passes`: the group
+    passes over records, so that the last before the end may never come."""
     name = consumer.group
     signal.signal(signal.SIGTERM, lambda *_: consumer.stop())
     signal.signal(signal.SIGINT, lambda *_: consumer.stop())
@@ -263,8 +284,11 @@ def _run(
         while not consumer.stopping:
             room = 500 if count is None else min(500, count - printed)
             batch = consumer.poll(1.0 if end is None else 0.3, room)
-            if exit_at_end and end is None and consumer.member_id is not None:
-                end = _end_now(client, name, topic, start, batch)
+            if end_from is not None and end is None and consumer.member_id is not None:
+                end = _end_now(client, name, topic, end_from, batch)
+            elif passes and end is not None and not batch:
+                for state in client.group(name).partitions:
+                    end.committed((state.topic, state.partition), state.committed_offset or 0)
             for message in batch:
                 _write(message, as_json, pattern)
                 message.ack()

@@ -86,6 +86,9 @@ def describe(
     else:
         print_table(COLUMNS, rows_of(found))
     total = sum(p.lag for p in found.partitions)
+    predicate = (found.options or {}).get("predicate")
+    if predicate is not None:
+        note(f"only records WHERE {predicate}; the lag counts all that are not looked at yet")
     paused = ", paused as a whole" if found.paused else ""
     print(f"total lag {total}, members {len(found.members)}{paused}")
 

@@ -137,9 +137,13 @@ class Admin:
         shift: int = 0,
         topics: Sequence[str] | None = None,
         partition: int | None = None,
+        predicate: str | None = None,
         dry_run: bool = False,
     ) -> SeekAnswer:
-        """Move a group that has no member; raises `GroupActive` naming the owners otherwise."""
+        """Move a group that has no member; raises `GroupActive` naming the owners otherwise.
+
+        With `topics` a group that does not exist is made, with `predicate` if that is given.
+        """
         request = SeekRequest(
             to=to,
             offset=offset,
@@ -147,6 +151,7 @@ class Admin:
             shift=shift,
             topics=None if topics is None else list(topics),
             partition=partition,
+            predicate=predicate,
             dry_run=dry_run,
         )
         body = request.model_dump(exclude_none=True)

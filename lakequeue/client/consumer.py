@@ -17,6 +17,7 @@ from lakequeue.client.message import Message
 from lakequeue.client.producer import Producer
 from lakequeue.client.transform import Transform
 from lakequeue.errors import (
+    InvalidRequest,
     LakequeueError,
     MissingDependency,
 )
@@ -88,7 +89,17 @@ class Consumer(ConsumerBase):
         return self._ready(max_records)
 
     def take(self, timeout_s: float = 1.0, max_records: int = 500) -> Stretch | None:
-        """The next records of one partition; None when none came within `timeout_s`."""
+        """The next records of one partition; None when none came within `timeout_s`.
+
+        Raises `InvalidRequest` for a group with a predicate: what it passes over leaves gaps, and a
+        stretch that counts with its result must have none.
+        """
+        if self._predicate is not None:
+            raise InvalidRequest(
+                "transforms and transactions go by position, and this group has a predicate",
+                hint="filter in the transform, or use a group without a predicate",
+                field="predicate",
+            )
         self._start().wait_until(lambda: self._core.has_news, timeout_s)
         core = self._core
         with core.lock:

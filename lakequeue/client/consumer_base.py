@@ -44,6 +44,9 @@ class ConsumerOptions(TypedDict, total=False):
     mode: Literal["stream", "queue"]
     """"stream": partitions in order, a position is committed. "queue": each record to one of any
     number of workers, acked by itself; `message.nack` and `message.extend` are for this mode."""
+    predicate: str
+    """Stream groups: SQL over the records; only those for which it is true are the group's, and
+    the position passes the others. All members give the same, or none."""
     visibility_timeout_ms: int
     """Queue groups: how long a record is kept for a worker; renewed while it is held."""
     max_attempts: int
@@ -82,6 +85,7 @@ class ConsumerBase(ABC):
                 session_timeout_ms=options.get("session_timeout_ms"),
                 max_poll_interval_ms=options.get("max_poll_interval_ms"),
                 mode=options.get("mode", "stream"),
+                predicate=options.get("predicate"),
                 max_in_flight=options.get("max_in_flight"),
                 visibility_timeout_ms=options.get("visibility_timeout_ms"),
                 max_attempts=options.get("max_attempts"),
@@ -95,6 +99,7 @@ class ConsumerBase(ABC):
             raise InvalidRequest(f"the options are not valid: {e}", hint="see docs/sdk.md") from e
         self.topics = names
         self.group = checked_name(group, "group")
+        self._predicate = join.predicate
         self._headers = {HOST_HEADER.lower(): socket.gethostname()}
         queue = join.mode == "queue"
         nodes = Nodes(options.get("urls", DEFAULT_CONSUMER_URL))

@@ -136,8 +136,7 @@ class Groups:
         checked_name(name, "group")
         topics = [self._topics.get(topic) for topic in dict.fromkeys(request.topics)]
         check_options(request, topics, self._topics.by_name)
-        options = request.given() if request.mode == "queue" else {}
-        group = self.made(name, GroupConfig(request.mode, options))
+        group = self.made(name, GroupConfig(request.mode, request.group_options()))
         below = latest_below(request.from_, {t.topic_id: t.partitions for t in topics}, group.held)
         member = Member(uuid.uuid4().hex, request, host, below)
         group.members[member.member_id] = member
@@ -314,4 +313,4 @@ def refuse_if_active(group: Group) -> None:
 
 def options_of(config: GroupConfig) -> Mapping[str, Any] | None:
     """As a description tells them."""
-    return dict(config.options) if config.mode == "queue" else None
+    return dict(config.options) if config.options or config.mode == "queue" else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from consumer_service.predicates.of_group import predicate_of
 from consumer_service.seek_targets import Bounds, check_request, target_of
 from consumer_service.status_words import (
     answer_of,
@@ -14,7 +15,7 @@ from consumer_service.status_words import (
     stream_status,
 )
 from consumer_service.streams.cursor import Cursor
-from coordination.group_config import GroupConfig
+from coordination.group_config import GroupConfig, check_config
 from lakequeue.clock import Micros
 from lakequeue.errors import InvalidRequest, OffsetOutOfRange, UnknownGroup
 from lakequeue.partitioner import partition_of
@@ -115,7 +116,11 @@ def seek(topics: Topics, groups: Groups, log: Log, name: str, request: SeekReque
     known = groups.by_name.get(name)
     if known is not None:
         refuse_if_active(known)
-    group = known or Group(name, GroupConfig("stream"))
+    options = {} if request.predicate is None else {"predicate": request.predicate}
+    predicate_of(options)
+    group = known or Group(name, GroupConfig("stream", options))
+    if options:
+        check_config(name, group.config, GroupConfig("stream", options))
     chosen = _chosen(topics, groups, group, request)
     moves: list[tuple[Held, int]] = []
     answer = SeekAnswer(executed=not request.dry_run, partitions=[])

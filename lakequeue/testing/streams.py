@@ -6,6 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from consumer_service.predicates.of_group import predicate_of
+from consumer_service.predicates.single import matches
+from consumer_service.predicates.terms import Condition
 from consumer_service.streams.cursor import Cursor
 from consumer_service.streams.wanted import Wanted, judge, superseded, wanted_of
 from lakequeue.testing.groups import Group, Held, Member
@@ -24,13 +27,28 @@ from queue_tables.facts import Key
 def poll(log: Log, group: Group, member: Member, most: int) -> list[dict[str, Any]]:
     """The next records of the member's partitions, at most `most`."""
     records: list[dict[str, Any]] = []
+    predicate = predicate_of(group.config.options)
     for held in group.in_turn(member):
-        first = held.cursor.delivered
-        rows = log.of(*held.key[1:])[first : first + most - len(records)]
-        if rows:
+        first, room = held.cursor.delivered, most - len(records)
+        if predicate is not None:
+            records += _delivered(held, _take_matching(log, held, predicate, room))
+        elif rows := log.of(*held.key[1:])[first : first + room]:
             held.cursor.deliver(first, first + len(rows))
             records += _delivered(held, rows)
     return records
+
+
+def _take_matching(log: Log, held: Held, predicate: Condition, most: int) -> list[Stored]:
+    """The next records that the predicate takes; the position passes the others."""
+    rows, cursor = log.of(*held.key[1:]), held.cursor
+    found = [row for row in rows[cursor.delivered :] if matches(predicate, row.record)]
+    some = found[:most]
+    following = len(rows) if len(some) == len(found) else int(found[most].record.offset)
+    cursor.deliver_among([int(row.record.offset) for row in some], following)
+    if cursor.pass_over():
+        cursor.made_durable(cursor.accepted)
+        held.committed = cursor.durable
+    return some
 
 
 def _delivered(held: Held, rows: Iterable[Stored]) -> Iterable[dict[str, Any]]:

@@ -10,6 +10,7 @@ from lakequeue.wire.limits import (
     MAX_ATTEMPTS,
     MAX_BACKOFF_MS,
     MAX_IN_FLIGHT,
+    MAX_PREDICATE_CHARS,
     MAX_REQUEST_RECORDS,
     MAX_SPAN_MS,
     MAX_VISIBILITY_MS,
@@ -64,10 +65,18 @@ class JoinRequest(GroupOptions):
     max_poll_interval_ms: int | None = Field(None, ge=1_000)
     on_out_of_range: Literal["earliest", "latest", "error"] = "earliest"
     """What to do when the position has expired (retention)."""
+    predicate: str | None = Field(None, min_length=1, max_length=MAX_PREDICATE_CHARS)
+    """Stream groups: SQL; only records for which it is true are the group's. Kept like options."""
     max_in_flight: int | None = Field(None, ge=1, le=MAX_IN_FLIGHT)
     """Queue groups: most records that this member may hold; 1,000."""
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
+
+    def group_options(self) -> dict[str, Any]:
+        """What is kept with the group, of what was given."""
+        if self.mode == "queue":
+            return self.given()
+        return {} if self.predicate is None else {"predicate": self.predicate}
 
 
 class Assigned(AnswerShape):
@@ -271,7 +280,7 @@ class GroupDescription(AnswerShape):
     group: str
     mode: GroupMode = "stream"
     options: dict[str, Any] | None = None
-    """Queue groups: what was given when the group was made."""
+    """What was given when the group was made; null: a stream group without a predicate."""
     generation: int | None = None
     paused: bool = False
     """The group as a whole; its partitions say each for itself."""
@@ -309,6 +318,8 @@ class SeekRequest(RequestShape):
     shift: int = 0
     topics: list[str] | None = None
     partition: int | None = Field(None, ge=0)
+    predicate: str | None = Field(None, min_length=1, max_length=MAX_PREDICATE_CHARS)
+    """Of a group that is made by this; another one's must be the same."""
     dry_run: bool = False
 
 

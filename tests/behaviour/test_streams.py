@@ -7,7 +7,13 @@ from contextlib import suppress
 import pytest
 
 from lakequeue import Lost
-from lakequeue.errors import EpochSuperseded, InvalidRequest, SkippedRecords, UnknownTopic
+from lakequeue.errors import (
+    EpochSuperseded,
+    GroupMismatch,
+    InvalidRequest,
+    SkippedRecords,
+    UnknownTopic,
+)
 from tests.support.backends import Backend, in_background, join, take
 from tests.support.zookeeper import wait_for
 
@@ -192,3 +198,32 @@ def test_nack_is_for_queue_groups(backend: Backend) -> None:
         (message,) = take(consumer, 1)
         with pytest.raises(InvalidRequest, match="queue groups"):
             message.nack()
+
+
+def test_a_group_with_a_predicate_has_what_it_takes_and_passes_the_rest(backend: Backend) -> None:
+    topic = backend.topic()
+    for n in range(12):
+        backend.send(topic, {"n": n}, key=f"k{n % 2}", headers={"third": str(n % 3)})
+    where = "key = 'k0' AND headers['third'] IN ('0', '2') AND json_value(value, '$.n') < 9"
+    with backend.consumer(topic, topic, predicate=where) as consumer:
+        found = take(consumer, 4)
+        assert [m.value["n"] for m in found] == [0, 2, 6, 8]
+        with pytest.raises(SkippedRecords):
+            found[2].ack()
+        for message in found:
+            message.ack()
+        consumer.commit()
+        wait_for(lambda: not consumer.poll(0.05) and committed(backend, topic) == [12], "passed")
+    with pytest.raises(GroupMismatch), backend.consumer(topic, topic, predicate="TRUE") as other:
+        other.poll(20)
+    with (
+        pytest.raises(InvalidRequest, match="column 'colour' is not known") as refused,
+        backend.consumer(topic, f"{topic}-2", predicate="key = 'x' OR colour = 'red'") as wrong,
+    ):
+        wrong.poll(20)
+    assert refused.value.extra["position"] == 13
+    with backend.admin() as admin:
+        assert admin.group(topic).options == {"predicate": where}
+        admin.seek(topic, "earliest", predicate=where)
+        with pytest.raises(GroupMismatch):
+            admin.seek(topic, "earliest", predicate="key = 'k1'")

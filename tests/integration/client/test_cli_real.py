@@ -200,3 +200,20 @@ def test_a_group_is_paused_and_resumed_by_command(queue: Queue, node: NodeProces
     assert json.loads(said.stdout) == {"group": group, "paused": False, "rules": []}
     refused = lakequeue("group", "pause", "nobody", *at)
     assert (refused.returncode, "does not exist" in refused.stderr) == (8, True)
+
+
+def test_consume_where(queue: Queue, node: NodeProcess) -> None:
+    topic = queue.log.topic(partitions=2)
+    for n in range(20):
+        queue.log.append(topic, [str(n)], n % 2, key=str(n % 5))
+    at = ("--consumer-url", node.url)
+    looked = lakequeue("consume", topic.topic, "-e", "--where", "key = '3'", *at)
+    assert sorted(looked.stdout.split(), key=int) == ["3", "8", "13", "18"], looked.stderr
+    group = f"where-{topic.topic}"
+    where = ("--where", "key = '4' AND offset < 9")
+    read = lakequeue("consume", topic.topic, "-g", group, "-e", *where, *at)
+    assert sorted(read.stdout.split(), key=int) == ["4", "9", "14"], read.stderr
+    assert "key = '4'" in lakequeue("group", "describe", group, *at).stderr
+    wrong = lakequeue("consume", topic.topic, "-e", "--where", "key == ", *at)
+    assert (wrong.returncode, "does not parse" in wrong.stderr) == (8, True), wrong.stderr
+    assert "cli-" not in lakequeue("group", "list", "--json", *at).stdout, "no trace is left"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from consumer_service.streams.cursor import Cursor
 from lakequeue.errors import InvalidRequest, OffsetOutOfRange, SkippedRecords
@@ -102,3 +104,36 @@ def test_the_positions_keep_their_order_whatever_happens() -> None:
                     cursor.rewind(rng.randint(0, end))
             assert cursor.durable <= cursor.accepted <= cursor.delivered
             assert all(cursor.accepted < to <= cursor.delivered for to in cursor.gaps.values())
+
+
+@given(
+    st.sets(st.integers(0, 40), max_size=20),
+    st.lists(st.tuples(st.sampled_from(["poll", "lost", "ack", "pass"]), st.integers(1, 5))),
+)
+def test_what_a_predicate_passes_over_never_takes_a_record_with_it(
+    matching: set[int], steps: list[tuple[str, int]]
+) -> None:
+    """A model: every record that matches is delivered and acked, in order, and none twice."""
+    wanted, cursor = sorted(matching), Cursor(0)
+    got: list[int] = []
+    acked: list[int] = []
+    for does, size in [*steps, *[("poll", 5), ("ack", 5)] * 20, ("pass", 1)]:
+        if does in {"poll", "lost"} and cursor.delivered <= 40:
+            before = cursor.delivered
+            batch = [m for m in wanted if m >= before][:size]
+            behind = [m for m in wanted if m > batch[-1]] if batch else []
+            cursor.deliver_among(batch, behind[0] if behind else 41)
+            if does == "lost":
+                cursor.rewind(before)
+            else:
+                got += batch
+        elif does == "ack" and len(got) > len(acked):
+            some = got[len(acked) :][:size]
+            cursor.made_durable(cursor.ack(some, through=False))
+            acked += some
+        elif does == "pass" and cursor.pass_over():
+            cursor.made_durable(cursor.accepted)
+        unacked = [m for m in wanted if m not in acked]
+        assert cursor.durable <= min(unacked, default=41)
+    assert got == acked == wanted
+    assert cursor.durable == 41

@@ -34,7 +34,7 @@ def delivery(*partitions: Held) -> Delivery:
     holdings = Holdings()
     for one in partitions:
         holdings.add(one)
-    return Delivery(cast("Any", None), holdings, 1 << 20)
+    return Delivery(cast("Any", None), holdings, 1 << 20, lambda _: None)
 
 
 def test_an_error_in_one_partition_gives_back_what_others_gave(

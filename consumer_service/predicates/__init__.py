@@ -1,0 +1,1 @@
+"""Predicates of groups: which records of the history a group is about."""
