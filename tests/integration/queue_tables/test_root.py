@@ -6,12 +6,13 @@ import os
 from pathlib import Path
 
 import orjson
+import pyarrow as pa
 import pytest
 
 from lakequeue.errors import CorruptTable, NewerFormat, RootUnusable, SchemaDrift
 from queue_tables.delta_log import Metadata
 from queue_tables.root import QueueRoot
-from queue_tables.schemas import LOG, TOPICS
+from queue_tables.schemas import GROUP_OFFSETS, LOG, TOPICS
 from queue_tables.store import LocalStore
 from queue_tables.table import TableLog, delta_schema
 
@@ -53,6 +54,16 @@ def test_a_drifted_table_is_refused_by_name(tmp_path: Path) -> None:
     drifted = Metadata(log.metadata.id, delta_schema(TOPICS.arrow), LOG.partition_by)
     log.commit([drifted])
     with pytest.raises(SchemaDrift, match=r"log: columns .* differ"):
+        QueueRoot.open(str(tmp_path))
+
+
+def test_group_offsets_that_do_not_say_how_records_ended_are_refused(tmp_path: Path) -> None:
+    root = QueueRoot.open(str(tmp_path))
+    table = TableLog(root.store, GROUP_OFFSETS.name).open()
+    newer = {"dead", "expired", "ends_known_from"}
+    before = pa.schema([field for field in GROUP_OFFSETS.arrow if field.name not in newer])
+    table.commit([Metadata(table.metadata.id, delta_schema(before), GROUP_OFFSETS.partition_by)])
+    with pytest.raises(SchemaDrift, match=r"group_offsets: columns .* differ"):
         QueueRoot.open(str(tmp_path))
 
 
