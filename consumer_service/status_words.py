@@ -46,7 +46,7 @@ def not_consumed(group: str, topic: str, *, exists: bool) -> UnknownGroup:
 
 def stream_status(cursor: Cursor, member: str, offset: int) -> Status:
     """In a stream group, as the partition's owner knows it; `member` has it."""
-    if offset < cursor.durable:
+    if offset < cursor.durable or cursor.passed(offset):
         return ACKED
     if offset < cursor.delivered:
         # Also while its ack is on the way: it may be refused yet.

@@ -8,7 +8,7 @@
 | dying | on its way to the dead-letter topic |
 | dead | in the dead-letter topic |
 | expired | its time to live was over before it was delivered |
-| acked | done, or passed over: by a seek, `from=latest`, or retention |
+| acked | done, or passed over: by a seek, a purge, `from=latest`, retention, a predicate |
 | settled | acked, dead or expired: which one is not remembered any more |
 """
 

@@ -61,6 +61,10 @@ class Cursor:
             self._accept(self.delivered)
         return self.accepted > self.durable
 
+    def passed(self, offset: int) -> bool:
+        """Whether the member was led over it: nobody got it, and nobody will."""
+        return any(start <= offset < end for start, end in self.gaps.items())
+
     def rewind(self, delivered: int) -> None:
         """Take back deliveries that nobody got: the next poll starts at `delivered` again."""
         self.delivered = max(self.accepted, min(self.delivered, delivered))

@@ -57,8 +57,9 @@ class RecordStatus(AnswerShape):
     status: StatusName
     """pending: to be delivered, for the first time or again. in_flight: with a member. parked:
     rests until it is due. dying, dead: on its way to the dead-letter topic; there. expired: its
-    time to live was over before it was delivered. acked: done, or passed over by a seek,
-    `from=latest` or retention. settled: one of the last three, which is not remembered."""
+    time to live was over before it was delivered. acked: done, or passed over by a seek, a purge,
+    `from=latest`, retention or the group's predicate. settled: acked, dead or expired, and which
+    one is not remembered."""
     attempt: int | None = None
     """Queue groups: deliveries so far; 0: none. Null where it is not kept: acked, expired."""
     member: str | None = None
