@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from pathlib import Path
 
+import deltalake
+import pyarrow as pa
 import pytest
 
 from lakequeue import Lost
@@ -184,6 +187,27 @@ def test_consume_transform_produce_counts_once(backend: Backend) -> None:
     with backend.consumer(target, target) as consumer:
         assert [m.value for m in take(consumer, 5)] == [0, 10, 20, 30, 40]
         assert consumer.poll(backend.quiet_s) == []
+
+
+def test_rows_of_a_transaction_are_in_the_result_table_once(
+    backend: Backend, tmp_path: Path
+) -> None:
+    topic, table = backend.topic(), str(tmp_path / "result")
+    deltalake.DeltaTable.create(table, pa.schema([pa.field("n", pa.int64())]))
+    backend.send(topic, *range(5))
+    with suppress(RuntimeError), backend.consumer(topic, topic) as consumer:
+        with consumer.transaction(table, timeout_s=30, max_records=2) as tx:
+            tx.append(pa.table({"n": [m.value for m in tx.messages]}))
+        raise RuntimeError("the program ends before anything else")
+    done = 2
+    with backend.consumer(topic, topic) as consumer:
+        while done < 5:
+            with consumer.transaction(table, max_records=2) as tx:
+                if tx.messages:
+                    tx.append(pa.table({"n": [m.value for m in tx.messages]}))
+            done += len(tx.messages)
+    found = deltalake.DeltaTable(table).to_pyarrow_table()["n"].to_pylist()
+    assert sorted(found) == list(range(5))
 
 
 def test_a_topic_that_is_not_there_ends_the_consumer(backend: Backend) -> None:

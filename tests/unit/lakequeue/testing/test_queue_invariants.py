@@ -40,7 +40,6 @@ class Workers(RuleBasedStateMachine):
         self.call.good("PUT", "/v1/topics/t", {"partitions": 2})
         self.records: dict[tuple[int, int], Known] = {}
         self.receipts: list[tuple[tuple[int, int], int, str]] = []
-        self.workers: set[str] = set()
 
     @property
     def now(self) -> int:
@@ -68,13 +67,11 @@ class Workers(RuleBasedStateMachine):
             "max_attempts": MAX_ATTEMPTS,
         }
         member: str = self.call.good("POST", "/v1/groups/g/members", options)["member_id"]
-        self.workers.add(member)
         return member
 
     @rule(member=consumes(joined))
     def leave(self, member: str) -> None:
         self.call.good("DELETE", f"/v1/groups/g/members/{member}")
-        self.workers.discard(member)
         for known in self.records.values():
             if known.holder == member:
                 known.hidden_until = 0
