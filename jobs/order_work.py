@@ -15,6 +15,7 @@ from coordination.bells import Bell
 from jobs.checkpoints import Checkpoints
 from jobs.executor_writer import write_on_executors
 from jobs.leader import Work
+from jobs.maintenance_runs import MaintenanceRuns
 from jobs.order_batch import OrderTerm, WriteFiles
 from jobs.order_state import OrderState
 from jobs.rejects import RejectsTable
@@ -49,6 +50,7 @@ class OrderWork(Work):
         self._sealer = Sealer(root, "inbox")
         self._log_checkpoints = Checkpoints(root, LOG.name, settings.checkpoint_every)
         self._reject_checkpoints = Checkpoints(root, REJECTS.name, settings.checkpoint_every)
+        self._maintenance = MaintenanceRuns(root.uri, settings.maintenance_s)
 
     def warm(self) -> None:
         """Load the index of ids."""
@@ -114,7 +116,7 @@ class OrderWork(Work):
         return partial(write_on_executors, spark)
 
     def upkeep(self, live_nodes: set[str] | None) -> None:
-        """Checkpoints of `log` and `rejects`; seals of inbox shards whose node is gone."""
+        """Checkpoints of `log` and `rejects`, seals of shards whose node is gone, maintenance."""
         with self._lock:
             version = self._state.log.version
             watermarks = self._state.watermarks()
@@ -123,3 +125,4 @@ class OrderWork(Work):
         self._reject_checkpoints.look(rejects_version)
         if live_nodes is not None:
             self._sealer.look(live_nodes, watermarks)
+        self._maintenance.look()

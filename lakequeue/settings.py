@@ -58,6 +58,12 @@ class OrderSettings(_Slice):
     poll_s: float = Field(1.0, description="longest wait for the bell before looking anyway")
     max_index_ids: int = Field(50_000_000, description="ids the dedup index may hold")
     checkpoint_every: int = Field(500, description="commits between Delta checkpoints of `log`")
+    maintenance_s: float = Field(
+        600.0,
+        ge=0,
+        description="the order leader runs the jobs compaction and retention as often as this, as "
+        "processes of their own; 0: never, they are scheduled elsewhere",
+    )
     driver_memory: str = Field("1g", description="heap of the Spark driver")
 
 

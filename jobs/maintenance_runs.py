@@ -1,0 +1,94 @@
+"""The order leader starts the maintenance jobs now and then, each as a process of its own.
+
+Not a thread: copying hours of values would hold the interpreter while batches wait. One at a time,
+at a low priority; it dies with this process, and the next leader's run goes on where it was.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import structlog
+
+from lakequeue import parent
+from lakequeue.clock import boot_seconds
+
+log = structlog.get_logger("upkeep")
+
+JOBS = ("compaction", "retention")
+"""In this order: what compaction parts by topic, retention can let go."""
+_FOLDER = Path(__file__).parent
+_NICE = 10
+
+
+class MaintenanceRuns:
+    """Runs `jobs` one after the other, again every `interval_s` (0: never).
+
+    `root` is the queue's URI. Used by the one thread that upkeep runs in, which must live as long
+    as the runs should.
+    """
+
+    def __init__(
+        self,
+        root: str,
+        interval_s: float,
+        clock: Callable[[], float] = boot_seconds,
+        jobs: Sequence[str] = JOBS,
+    ) -> None:
+        self._root = root
+        self._interval_s = interval_s
+        self._clock = clock
+        self._jobs = tuple(jobs)
+        # Not at once: a driver that has just started has better things to do.
+        self._due_at = clock() + interval_s
+        self._left: list[str] = []
+        self._running: tuple[str, subprocess.Popen[bytes]] | None = None
+
+    def running(self) -> subprocess.Popen[bytes] | None:
+        """The process of the run under way."""
+        return None if self._running is None else self._running[1]
+
+    def look(self) -> None:
+        """See whether a run has ended, and start the next one if it is due. Never blocks."""
+        if self._interval_s <= 0 or not self._ended():
+            return
+        if not self._left and self._clock() >= self._due_at:
+            self._left = list(self._jobs)
+            self._due_at = self._clock() + self._interval_s
+        if self._left:
+            self._start(self._left.pop(0))
+
+    def _ended(self) -> bool:
+        if self._running is None:
+            return True
+        job, process = self._running
+        code = process.poll()
+        if code is None:
+            return False
+        self._running = None
+        if code:
+            # Its own words stand in this process's log; it is tried again at the next occasion.
+            log.warning("maintenance_failed", job=job, code=code)
+        else:
+            log.info("maintenance_done", job=job)
+        return True
+
+    def _start(self, job: str) -> None:
+        command = [sys.executable, str(_FOLDER / f"{job}.py"), "--root", self._root, "--json"]
+        bound = [sys.executable, "-I", parent.__file__, str(os.getpid())]
+        try:
+            # The report goes to the log as well: stdout is where the driver tells its state.
+            process = subprocess.Popen(
+                [*bound, *command], stdin=subprocess.DEVNULL, stdout=sys.stderr.fileno()
+            )
+        except OSError as error:
+            log.warning("maintenance_failed", job=job, why=str(error))
+            return
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, process.pid, _NICE)
+        self._running = job, process

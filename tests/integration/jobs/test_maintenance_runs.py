@@ -1,0 +1,89 @@
+"""The order leader starts maintenance as processes, one after the other, again and again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from jobs.maintenance_runs import JOBS, MaintenanceRuns
+from lakequeue.clock import wall_micros
+from queue_tables.root import QueueRoot
+from queue_tables.snapshot import load_snapshot
+from queue_tables.topics import TopicStore
+from tests.support.log_builder import LogBuilder
+
+
+class Clock:
+    """Seconds that pass when told to."""
+
+    now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def wait_end(runs: MaintenanceRuns) -> int:
+    """Its exit code."""
+    process = runs.running()
+    assert process is not None
+    return process.wait(60)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def test_each_job_runs_once_an_interval_one_after_the_other(root: QueueRoot, clock: Clock) -> None:
+    long_ago = wall_micros() - 9 * 3_600 * 1_000_000
+    log = LogBuilder(root, wall=lambda: long_ago)
+    topic = TopicStore(root).create("orders", partitions=1, retention_ms=6 * 3_600_000)[0]
+    log.append(topic, ["a"])
+    log.append(topic, ["b"])
+    runs = MaintenanceRuns(root.uri, 600.0, clock)
+    runs.look()
+    assert runs.running() is None, "not at once"
+    clock.now += 600
+    for _ in JOBS:
+        runs.look()
+        first = runs.running()
+        runs.look()
+        assert runs.running() is first, "one at a time"
+        assert wait_end(runs) == 0
+    runs.look()
+    assert runs.running() is None, "the next time is an interval away"
+    snapshot = load_snapshot(root.store, "log")
+    assert snapshot.files == {}
+    clock.now += 600
+    runs.look()
+    assert wait_end(runs) == 0
+
+
+def test_a_run_that_is_killed_is_followed_by_the_next(root: QueueRoot, clock: Clock) -> None:
+    runs = MaintenanceRuns(root.uri, 1.0, clock)
+    clock.now += 1
+    runs.look()
+    process = runs.running()
+    assert process is not None
+    process.kill()
+    wait_end(runs)
+    runs.look()
+    assert wait_end(runs) == 0
+
+
+def test_zero_means_never(root: QueueRoot, clock: Clock) -> None:
+    runs = MaintenanceRuns(root.uri, 0.0, clock)
+    clock.now += 10**6
+    runs.look()
+    assert runs.running() is None
+
+
+def test_a_root_that_is_gone_is_told_and_ends_nothing(tmp_path: Path, clock: Clock) -> None:
+    runs = MaintenanceRuns(str(tmp_path / "none"), 1.0, clock)
+    clock.now += 1
+    runs.look()
+    assert wait_end(runs) == 4
+    runs.look()
+    assert wait_end(runs) == 4
+    assert not (tmp_path / "none").exists()
