@@ -62,6 +62,8 @@ class Log:
         self._wall = wall
         self._stamps = HybridClock(wall)
         self._settings = IngestSettings()
+        self.count = 0
+        """Records in all topics."""
         self._marks: dict[str, int] = {}
         self._records: dict[tuple[str, int], list[Stored]] = {}
         self._ids: dict[tuple[str, str], tuple[int, int, int]] = {}
@@ -213,6 +215,7 @@ class Log:
             self._wall(),
             message_id,
         )
+        self.count += 1
         records.append(Stored(record, due[0] or 0, NEVER if due[1] is None else due[1]))
         self._marks[offset_mark(topic.topic_id, partition)] = offset + 1
         if message_id is not None:

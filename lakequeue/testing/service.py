@@ -130,6 +130,8 @@ class Service:
     def answer(self, call: Call) -> Reply | Later:
         """Do what is asked, now if that can be."""
         with self._lock:
+            before = self.log.count
+            said: tuple[int, Any] | Later | None = None
             try:
                 said = self._route(call)
             except LakequeueError as error:
@@ -137,11 +139,14 @@ class Service:
                     error.stored = error.stored or "no"
                 problem = orjson.dumps(error.to_problem())
                 return Reply(error.http_status, {"content-type": wire.PROBLEM}, problem)
+            finally:
+                # A refusal may have done a part, and a poll may have found something dead.
+                asked = call.method == "GET" or isinstance(said, Later)
+                if not asked or self.log.count != before:
+                    self.changed()
             if isinstance(said, Later):
                 return said
             status, body = said
-            if call.method != "GET":
-                self.changed()
             if isinstance(body, BaseModel):
                 body = body.model_dump()
             encoded = b"" if body is None else orjson.dumps(body)

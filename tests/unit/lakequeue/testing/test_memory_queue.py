@@ -8,8 +8,10 @@ from datetime import timedelta
 import pytest
 
 from lakequeue import Admin, Consumer, Lost, Message, Producer
+from lakequeue.client.effects import Reply
 from lakequeue.errors import InvalidRequest, UnknownMember, Unreachable
 from lakequeue.testing import MemoryQueue
+from lakequeue.testing.service import Call, Later, Service
 from lakequeue.wire import DEFAULT_CONSUMER_URL, DEFAULT_INGEST_URL
 
 
@@ -146,3 +148,41 @@ def test_records_tells_all_there_are() -> None:
 def test_what_needs_the_services_says_so() -> None:
     with MemoryQueue() as queue, pytest.raises(InvalidRequest, match="lakequeue up"):
         queue.admin().webhook("g")
+
+
+def test_whoever_waits_for_dead_letters_is_woken_by_one_that_dies_of_its_timeout() -> None:
+    with MemoryQueue() as queue:
+        queue.create_topic("orders", partitions=1)
+        queue.create_topic("orders.dlq", partitions=1)
+        with (
+            queue.consumer("orders.dlq", "undertaker") as undertaker,
+            queue.consumer("orders", "g", mode="queue", max_attempts=1, renew_for_s=0) as worker,
+        ):
+            assert undertaker.poll(0.1) == []
+            with queue.producer() as producer:
+                producer.send("orders", "a")
+            take(worker, 1)
+            queue.clock.advance(31)
+            # Less than a poll waits.
+            assert [m.value for m in undertaker.poll(2.5)] == ["a"]
+
+
+def test_who_waits_looks_when_something_has_changed_and_not_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks: list[str] = []
+    answer = Service.answer
+
+    def counted(service: Service, call: Call) -> Reply | Later:
+        looks.append(call.path)
+        return answer(service, call)
+
+    monkeypatch.setattr(Service, "answer", counted)
+    with MemoryQueue() as queue, queue.queue("jobs") as jobs:
+        queue.create_topic("orders")
+        looks.clear()
+        assert jobs.receive(wait_s=0.3) == []
+        assert looks == ["/v1/groups/jobs/receive"] * 2
+        with queue.consumer("orders", "g") as consumer:
+            assert consumer.poll(0.3) == []
+        assert 2 <= sum(path.endswith("/records") for path in looks) <= 6
