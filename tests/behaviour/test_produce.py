@@ -140,6 +140,21 @@ def test_a_record_over_the_limit_is_too_large(backend: Backend) -> None:
             producer.flush()
 
 
+def test_an_atomic_batch_over_the_limits_of_a_request_is_refused(backend: Backend) -> None:
+    topic = backend.topic()
+    with backend.producer() as producer:
+        many, big = producer.atomic(), producer.atomic()
+        for n in range(10_001):
+            many.send(topic, n)
+        for _ in range(9):
+            big.send(topic, "x" * 1_000_000)
+        with pytest.raises(TooLarge, match="10001 records or more in one request, at most 10000"):
+            many.__exit__(None, None, None)
+        with pytest.raises(TooLarge, match="an atomic request of 9000000 bytes"):
+            big.__exit__(None, None, None)
+        assert producer.send(topic, "next").result(60).offset == 0
+
+
 def test_an_unknown_topic_says_how_to_create_it(backend: Backend) -> None:
     with backend.producer() as producer:
         with pytest.raises(UnknownTopic, match="topic create no-such-topic") as unknown:
