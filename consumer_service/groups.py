@@ -66,6 +66,7 @@ class Groups:
             visibility_timeout_ms=(
                 policy_of(config.options, None).visibility_ms if config.mode == "queue" else None
             ),
+            predicate=config.options.get("predicate"),
         )
 
     def join_stand_in(self, group: str, request: JoinRequest) -> Member:

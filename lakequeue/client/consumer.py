@@ -94,14 +94,14 @@ class Consumer(ConsumerBase):
         Raises `InvalidRequest` for a group with a predicate: what it passes over leaves gaps, and a
         stretch that counts with its result must have none.
         """
-        if self._predicate is not None:
+        self._start().wait_until(lambda: self._core.has_news, timeout_s)
+        core = self._core
+        if core.predicate is not None:
             raise InvalidRequest(
                 "transforms and transactions go by position, and this group has a predicate",
                 hint="filter in the transform, or use a group without a predicate",
                 field="predicate",
             )
-        self._start().wait_until(lambda: self._core.has_news, timeout_s)
-        core = self._core
         with core.lock:
             stretch = None if core.closing else core.holding.take_stretch(max_records)
             core.expelled = False

@@ -99,7 +99,6 @@ class ConsumerBase(ABC):
             raise InvalidRequest(f"the options are not valid: {e}", hint="see docs/sdk.md") from e
         self.topics = names
         self.group = checked_name(group, "group")
-        self._predicate = join.predicate
         self._headers = {HOST_HEADER.lower(): socket.gethostname()}
         queue = join.mode == "queue"
         nodes = Nodes(options.get("urls", DEFAULT_CONSUMER_URL))

@@ -56,6 +56,8 @@ class Consuming:
     ) -> None:
         self.holding = Holding(group)
         self.member: Member | None = None
+        self.predicate = join.predicate
+        """Of the group, once it is joined: members may leave it out."""
         self.closing = False
         self.leaving = False
         self.committing = 0
@@ -166,6 +168,7 @@ class Consuming:
         )
         with self.lock:
             self.member = member
+            self.predicate = joined.predicate
             self._joined(joined.visibility_timeout_ms)
             self.holding.joined(joined.assignment_version, joined.assignment)
         self._status(f"joined {self._group_path} at {answer.node} as {member.member_id}")

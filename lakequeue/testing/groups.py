@@ -148,6 +148,7 @@ class Groups:
             assignment_version=group.version,
             session_timeout_ms=request.session_timeout_ms or self._settings.session_timeout_ms,
             visibility_timeout_ms=visibility_ms if group.is_queue else None,
+            predicate=group.config.options.get("predicate"),
         )
 
     def made(self, name: str, asked: GroupConfig) -> Group:

@@ -100,6 +100,8 @@ class JoinAnswer(AnswerShape):
     session_timeout_ms: int
     visibility_timeout_ms: int | None = None
     """Queue groups: how long a record may be kept without renewal."""
+    predicate: str | None = None
+    """Of the group: it has no other records than those for which it is true."""
 
 
 class HeartbeatAnswer(AnswerShape):

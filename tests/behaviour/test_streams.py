@@ -238,6 +238,12 @@ def test_a_group_with_a_predicate_has_what_it_takes_and_passes_the_rest(backend:
             message.ack()
         consumer.commit()
         wait_for(lambda: not consumer.poll(0.05) and committed(backend, topic) == [12], "passed")
+    backend.send(topic, {"n": 0}, key="k0", headers={"third": "0"})
+    with (
+        backend.consumer(topic, topic) as without,
+        pytest.raises(InvalidRequest, match="has a predicate"),
+    ):
+        without.take(20)
     with pytest.raises(GroupMismatch), backend.consumer(topic, topic, predicate="TRUE") as other:
         other.poll(20)
     with (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -208,3 +208,52 @@ def test_a_log_opens_from_its_checkpoint(root: QueueRoot) -> None:
     reader = LogReader(root)
     assert len(list(read_all(reader, "t1", 0, 0, 7))) == 60
     assert reader.end_offset(T2, Partition(3)) == 50
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_stretches_hold_all_that_is_sought_and_no_row_group_that_is_refused(
+    root: QueueRoot, seed: int
+) -> None:
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    builder = OrderedLog(root)
+    for _ in range(10):
+        batch = [
+            Sent(rng.choice(["t1", "t2"]), rng.choice([0, 1]), b"v")
+            for _ in range(rng.randrange(40))
+        ]
+        builder.order([*batch, Sent("t1", 0, b"v")], files=rng.randrange(1, 3))
+    reader = LogReader(root)
+    end = int(reader.end_offset(T1, P0))
+    for _ in range(20):
+        low = rng.randrange(end)
+        high = rng.randrange(low, end)
+        asked: list[tuple[int, int]] = []
+
+        def overlaps(
+            bounds: Mapping[str, tuple[int, int]],
+            asked: list[tuple[int, int]] = asked,
+            sought: tuple[int, int] = (low, high),
+        ) -> bool:
+            asked.append(bounds["offset"])
+            assert bounds["timestamp"][0] <= bounds["timestamp"][1]
+            return bounds["offset"][0] <= sought[1] and bounds["offset"][1] >= sought[0]
+
+        at, found = Offset(0), set[int]()
+        while at < end:
+            begin, stop = reader.sought(T1, P0, at, rng.randrange(1, 50), overlaps)
+            found |= set(range(begin, stop))
+            at = stop
+        assert set(range(low, high + 1)) <= found
+        refused = [span for span in asked if span[0] > high or span[1] < low]
+        assert not any(found & set(range(a, b + 1)) for a, b in refused)
+
+
+def test_what_compaction_replaced_meanwhile_is_left_to_the_read(root: QueueRoot) -> None:
+    builder = OrderedLog(root)
+    builder.order(a_batch(5))
+    reader = LogReader(root)
+    path = next(iter(TableLog(root.store, "log").open().files))
+    (Path(root.uri) / "log" / path).unlink()
+    assert reader.sought(T1, P0, Offset(0), 10, lambda _: False) == (0, 1)
+    assert reader.sought(T1, P0, Offset(9), 10, lambda _: True) == (9, 9), "nothing is left"
