@@ -91,6 +91,13 @@ class Segments:
             while self._bytes > self._max_bytes and len(self._order) > 1:
                 self._drop(self._order.popleft())
 
+    def clear(self) -> None:
+        """Hold nothing: what was held may have been erased. Readers go to the files."""
+        with self._lock:
+            self._windows.clear()
+            self._order.clear()
+            self._bytes = 0
+
     def _drop(self, oldest: _Segment) -> None:
         window = self._windows[oldest.where]
         window.segments.popleft()

@@ -21,6 +21,7 @@ from lakequeue.errors import LakequeueError
 from lakequeue.records import Offset, Partition, TopicId, TopicPartition
 from queue_tables.delta_log import Commit
 from queue_tables.log_reader import LogReader
+from queue_tables.maintenance import ERASED_INFO
 from queue_tables.parquet import read_data_file
 from queue_tables.root import QueueRoot
 from queue_tables.schemas import LOG
@@ -149,6 +150,8 @@ class Tailer:
             self._wake(set(grown))
 
     def _keep(self, commit: Commit) -> None:
+        if commit.info.get(ERASED_INFO):
+            self._segments.clear()
         if not commit.appends:
             return
         for add in commit.adds:

@@ -107,6 +107,17 @@ class Step(StrEnum):
     SHARD_LOG_REMOVING = "retention.shard_log_removing"
     """One more file of its log is gone."""
 
+    ERASE_PLANNED = "erase.planned"
+    """It is known which records are erased; nothing has changed."""
+    ERASE_INBOX_DONE = "erase.inbox_done"
+    """The inbox files they came in are deleted."""
+    ERASE_DATA_WRITTEN = "erase.data_written"
+    """Files with tombstones are durable, no commit names them."""
+    ERASE_REJECTS_COMMITTED = "erase.rejects_committed"
+    """Copies in `rejects` are tombstones."""
+    ERASE_LOG_COMMITTED = "erase.log_committed"
+    """The records and their dead letters are tombstones; old files still exist."""
+
     COMPACTION_PLANNED = "compaction.planned"
     """It is known which files of `log` are rewritten together; nothing has changed."""
     COMPACTION_DATA_WRITTEN = "compaction.data_written"

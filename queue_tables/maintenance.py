@@ -20,6 +20,8 @@ from queue_tables.table import TableLog
 
 VACUUM_INFO = "vacuum"
 """In a commit's info: files older than this (ms) that no commit names may be deleted."""
+ERASED_INFO = "erased"
+"""In a commit's info: rows became tombstones; what is held of them in memory is to be dropped."""
 _SKEW_MS = 600_000
 """What the clocks of a writer and of the storage may differ by."""
 

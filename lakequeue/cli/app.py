@@ -11,7 +11,19 @@ import sys
 
 import typer
 
-from lakequeue.cli import config, consume, dlq, doctor, group, job, produce, topic, up, webhook
+from lakequeue.cli import (
+    config,
+    consume,
+    dlq,
+    doctor,
+    erase,
+    group,
+    job,
+    produce,
+    topic,
+    up,
+    webhook,
+)
 from lakequeue.errors import Fenced, InvalidSetting, LakequeueError, Rejected, TryAgain
 
 EXIT_CODES: tuple[tuple[type[LakequeueError], int], ...] = (
@@ -37,6 +49,7 @@ app.command()(consume.consume)
 app.add_typer(group.app, name="group")
 app.add_typer(dlq.app, name="dlq")
 app.add_typer(webhook.app, name="webhook")
+app.command()(erase.erase)
 app.command()(doctor.doctor)
 app.add_typer(config.app, name="config")
 app.add_typer(job.app, name="job")

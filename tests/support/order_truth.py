@@ -50,13 +50,13 @@ class Inbox:
         return self._writer.name
 
     def commit(self, stamp: int, records: Sequence[Row]) -> None:
-        """One group. A record has topic_id, partition, value; message_id, request, atomic."""
+        """One group. Records have topic_id, partition, value; message_id, headers, request, …"""
         columns: dict[str, Sequence[Any]] = {
             "topic_id": [r["topic_id"] for r in records],
             "partition": [r.get("partition", 0) for r in records],
             "key": [r.get("key") for r in records],
             "value": [r["value"] for r in records],
-            "headers": [[{"key": "h", "value": r["value"][:3]}] for r in records],
+            "headers": [r.get("headers", [{"key": "h", "value": r["value"][:3]}]) for r in records],
             "timestamp": [stamp] * len(records),
             "message_id": [r.get("message_id") for r in records],
             "deliver_at": [r.get("deliver_at") for r in records],

@@ -1,0 +1,315 @@
+"""Erases records: their values go, a tombstone stays at each offset. For `lakequeue erase`.
+
+Copies go first, the records in `log` last, in one commit: killed anywhere, the same call finds what
+is left by the records that are still there. What is erased:
+
+| where | what happens |
+|---|---|
+| `log`, and dead letters in it | files are rewritten: key and value null, a header says so |
+| `rejects`: duplicates of them | the same |
+| inbox shards | the file they came in is dropped and deleted: its rows are ordered |
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakequeue.clock import Micros, hour_of
+from lakequeue.errors import CommitConflict
+from lakequeue.records import Format, ShardName, Stamp
+from lakequeue.steps import Step, reach
+from lakequeue.wire import DeadLetterHeader
+from queue_tables.delta_log import Add
+from queue_tables.log_marks import LogMarks
+from queue_tables.log_writer import write_log_file
+from queue_tables.maintenance import ERASED_INFO, rewrite_files
+from queue_tables.marks import watermarks_in
+from queue_tables.parquet import read_data_file, write_data_file
+from queue_tables.root import QueueRoot
+from queue_tables.schemas import HEADERS, LOG, REJECTS
+from queue_tables.shards import shard_path
+from queue_tables.table import TableLog
+from queue_tables.topic_rules import Topic
+from queue_tables.topics import TopicStore
+
+Match = Callable[[pa.Table], pa.Table]
+"""Rows with the columns of `log` (and `at`) -> those that are to be erased, in their order."""
+Place = tuple[str, int]
+"""(shard, stamp): the group commit that a row came in."""
+ERASED_HEADER = "lakequeue-erased"
+"""The one header of a tombstone; its value is the time, RFC 3339."""
+_ATTEMPTS = 5
+
+
+@dataclass(slots=True)
+class _Found:
+    """What is to be erased."""
+
+    log: dict[str, list[int]] = field(default_factory=dict)
+    """File → rows in it."""
+    rejects: dict[str, list[int]] = field(default_factory=dict)
+    places: set[Place] = field(default_factory=set)
+    offsets: set[tuple[int, int]] = field(default_factory=set)
+    """(partition, offset) of the records themselves."""
+    dead_letters: int = 0
+
+    def count(self) -> dict[str, int]:
+        return {
+            "records": len(self.offsets),
+            "dead_letters": self.dead_letters,
+            "rejects": sum(map(len, self.rejects.values())),
+        }
+
+
+def erase(
+    root: QueueRoot,
+    name: str,
+    match: Match,
+    now: Micros,
+    *,
+    dry_run: bool,
+    delete_now: bool = False,
+) -> dict[str, Any]:
+    """Erase what `match` takes of topic `name`, as far as it is ordered; the report.
+
+    `delete_now`: the replaced files are deleted at once, not after the grace of vacuum. Raises
+    `UnknownTopic`, and `CommitConflict` if other maintenance was faster again and again.
+    """
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            return _erase(root, name, match, now, dry_run, delete_now)
+        except (CommitConflict, FileNotFoundError):
+            if attempt == _ATTEMPTS:
+                raise
+    raise AssertionError("unreachable")
+
+
+def _erase(
+    root: QueueRoot, name: str, match: Match, now: Micros, dry_run: bool, delete_now: bool
+) -> dict[str, Any]:
+    topics = TopicStore(root)
+    topic = topics.get(name)
+    letters = next((t for t in topics.list() if t.topic == topic.dead_letters), None)
+    log, rejects = (TableLog(root.store, table.name).open() for table in (LOG, REJECTS))
+    found = _find(log, rejects, topic, letters, match)
+    report: dict[str, Any] = {"topic": name, "topic_id": topic.topic_id} | found.count()
+    report["offsets"] = _by_partition(found.offsets)
+    reach(Step.ERASE_PLANNED)
+    if dry_run:
+        return report
+    report["inbox_files_deleted"] = _erase_inbox(root, found.places)
+    reach(Step.ERASE_INBOX_DONE)
+    old = [f"{REJECTS.name}/{path}" for path in found.rejects]
+    _rewrite(rejects, found.rejects, now, _write_rejects)
+    reach(Step.ERASE_REJECTS_COMMITTED)
+    old += [f"{LOG.name}/{path}" for path in found.log]
+    _rewrite(log, found.log, now, _write_log)
+    reach(Step.ERASE_LOG_COMMITTED)
+    if delete_now:
+        for path in old:
+            root.store.delete(path)
+    # The proof: everything is read once more.
+    left = _find(log, rejects, topic, letters, match).count()
+    return report | {
+        "left": left,
+        "old_files": [path for path in old if root.store.exists(path)],
+    }
+
+
+# -- finding --------------------------------------------------------------------------------------
+
+
+def _find(
+    log: TableLog, rejects: TableLog, topic: Topic, letters: Topic | None, match: Match
+) -> _Found:
+    found = _Found()
+    ids: set[str] = set()
+    mine = [path for path, add in log.files.items() if _may_hold(add, topic)]
+    for path in mine:
+        hits = _hits(_rows(log, path), topic, match)
+        if hits.num_rows:
+            _note(found, found.log, path, hits)
+            pairs = zip(hits["partition"].to_pylist(), hits["offset"].to_pylist(), strict=True)
+            found.offsets |= set(pairs)
+            ids |= set(hits["message_id"].to_pylist()) - {None}
+    if letters is not None:
+        for path in [path for path, add in log.files.items() if _may_hold(add, letters)]:
+            hits = _letters(_rows(log, path), topic, letters, found.offsets, match)
+            if hits.num_rows:
+                found.dead_letters += hits.num_rows
+                _note(found, found.log, path, hits)
+    for path in rejects.files:
+        rows = _rows(rejects, path)
+        original = rows.append_column("offset", rows["original_offset"])
+        same = pc.is_in(rows["message_id"], pa.array(sorted(ids), pa.string()))
+        hits = pa.concat_tables([_hits(original, topic, match), _of(original.filter(same), topic)])
+        if hits.num_rows:
+            _note(found, found.rejects, path, hits)
+    return found
+
+
+def _rows(table: TableLog, path: str) -> pa.Table:
+    """A file with the number of each row, `at`."""
+    rows = read_data_file(table.store, table.path, path)
+    return rows.append_column("at", pa.array(range(rows.num_rows), pa.int64()))
+
+
+def _of(rows: pa.Table, topic: Topic) -> pa.Table:
+    """Those of the topic that are not erased yet."""
+    rows = rows.filter(pc.equal(rows["topic_id"], topic.topic_id))
+    return rows.filter(
+        pa.array([not _is_erased(h) for h in rows["headers"].to_pylist()], pa.bool_())
+    )
+
+
+def _is_erased(headers: list[dict[str, Any]] | None) -> bool:
+    return any(header["key"] == ERASED_HEADER for header in headers or ())
+
+
+def _hits(rows: pa.Table, topic: Topic, match: Match) -> pa.Table:
+    return match(_of(rows, topic))
+
+
+def _letters(
+    rows: pa.Table, topic: Topic, letters: Topic, offsets: set[tuple[int, int]], match: Match
+) -> pa.Table:
+    """Dead letters of erased records, and those whose record is gone and would be erased."""
+    rows = _of(rows, letters)
+    wanted: list[int] = []
+    for at, headers in enumerate(rows["headers"].to_pylist()):
+        said = {h["key"]: (h["value"] or b"").decode(errors="replace") for h in headers or ()}
+        where = [said.get(n, "") for n in (DeadLetterHeader.PARTITION, DeadLetterHeader.OFFSET)]
+        if said.get(DeadLetterHeader.TOPIC) != topic.topic or not all(map(str.isdecimal, where)):
+            continue
+        partition, offset = map(int, where)
+        if (partition, offset) in offsets or match(
+            _as_it_was(rows.slice(at, 1), topic, partition, offset)
+        ).num_rows:
+            wanted.append(at)
+    return rows.take(pa.array(wanted, pa.int64()))
+
+
+def _as_it_was(letter: pa.Table, topic: Topic, partition: int, offset: int) -> pa.Table:
+    """A dead letter under the place that the record had."""
+    said = {"topic": topic.topic, "partition": partition, "offset": offset}
+    for name, value in said.items():
+        at = letter.schema.get_field_index(name)
+        letter = letter.set_column(at, name, pa.array([value], letter.schema.field(name).type))
+    return letter
+
+
+def _note(found: _Found, files: dict[str, list[int]], path: str, hits: pa.Table) -> None:
+    files[path] = sorted({*files.get(path, ()), *hits["at"].to_pylist()})
+    found.places |= set(zip(hits["shard"].to_pylist(), hits["stamp"].to_pylist(), strict=True))
+
+
+def _may_hold(add: Add, topic: Topic) -> bool:
+    stats = orjson.loads(add.stats or "{}")
+    low, high = stats.get("minValues", {}), stats.get("maxValues", {})
+    lowest: str = low.get("topic_id", "")
+    highest: str = high.get("topic_id", topic.topic_id)
+    return lowest <= topic.topic_id <= highest
+
+
+def _by_partition(offsets: Iterable[tuple[int, int]]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = defaultdict(list)
+    for partition, offset in sorted(offsets):
+        found[str(partition)].append(offset)
+    return dict(found)
+
+
+# -- erasing --------------------------------------------------------------------------------------
+
+Write = Callable[[TableLog, pa.Table, str], Add]
+
+
+def _rewrite(table: TableLog, files: Mapping[str, list[int]], now: Micros, write: Write) -> None:
+    """New files for old in one commit, with tombstones."""
+    if not files:
+        return
+    gone = [path for path in files if path not in table.files]
+    if gone:
+        raise CommitConflict(f"{gone[0]} has left {table.path}", stored="no", commits=())
+    removes = [table.files[path] for path in files]
+    adds: list[Add] = []
+    try:
+        for old in removes:
+            rows = read_data_file(table.store, table.path, old.path)
+            rows = _with_tombstones(rows, files[old.path], now)
+            adds.append(write(table, rows, old.partition_values["hour"] or ""))
+        reach(Step.ERASE_DATA_WRITTEN)
+        rewrite_files(table, removes, adds, {ERASED_INFO: True}, data_change=True)
+    except CommitConflict:
+        for add in adds:
+            table.store.delete(f"{table.path}/{add.path}")
+        raise
+
+
+def _with_tombstones(rows: pa.Table, numbers: list[int], now: Micros) -> pa.Table:
+    erased = pc.is_in(pa.array(range(rows.num_rows), pa.int64()), pa.array(numbers, pa.int64()))
+    at = datetime.fromtimestamp(now / 1_000_000, UTC).isoformat(timespec="seconds").encode()
+    instead: dict[str, pa.Scalar] = {
+        "key": pa.scalar(None, pa.binary()),
+        "value": pa.scalar(None, pa.binary()),
+        "key_format": pa.scalar(int(Format.BYTES), pa.int32()),
+        "value_format": pa.scalar(int(Format.BYTES), pa.int32()),
+    }
+    for name, value in instead.items():
+        column = pc.if_else(erased, value, rows[name])
+        rows = rows.set_column(rows.schema.get_field_index(name), name, column)
+    tombstone = [{"key": ERASED_HEADER, "value": at}]
+    headers = [
+        tombstone if gone else kept
+        for gone, kept in zip(erased.to_pylist(), rows["headers"].to_pylist(), strict=True)
+    ]
+    where = rows.schema.get_field_index("headers")
+    return rows.set_column(where, "headers", pa.array(headers, HEADERS))
+
+
+def _write_log(table: TableLog, rows: pa.Table, hour: str) -> Add:
+    return write_log_file(table.store, rows, hour)
+
+
+def _write_rejects(table: TableLog, rows: pa.Table, hour: str) -> Add:
+    return write_data_file(table.store, table.path, rows, {"hour": hour}, REJECTS)
+
+
+def _erase_inbox(root: QueueRoot, places: set[Place]) -> int:
+    """Drop and delete the inbox files in which erased rows came; how many."""
+    done = watermarks_in(LogMarks(root).read())
+    stamps: dict[str, set[int]] = defaultdict(set)
+    for shard, stamp in places:
+        stamps[shard].add(stamp)
+    deleted = 0
+    for shard in sorted(set(root.shards("inbox")) & set(stamps)):
+        path = shard_path("inbox", shard)
+        table = TableLog(root.store, path).open()
+        hours = {hour_of(stamp) for stamp in stamps[shard]}
+        drop = [
+            add
+            for add in table.files.values()
+            if add.partition_values["hour"] in hours
+            and _is_of(table, add, stamps[shard], done.get(ShardName(shard), Stamp(0)))
+        ]
+        if drop:
+            rewrite_files(table, drop, (), {ERASED_INFO: True}, data_change=True)
+        for add in drop:
+            root.store.delete(f"{path}/{add.path}")
+        deleted += len(drop)
+    return deleted
+
+
+def _is_of(table: TableLog, add: Add, stamps: set[int], done: Stamp) -> bool:
+    """Whether an erased row is in the file, and all of it is ordered."""
+    held: set[int] = set(
+        read_data_file(table.store, table.path, add.path, ["stamp"])["stamp"].to_pylist()
+    )
+    return not held.isdisjoint(stamps) and max(held) <= done

@@ -1,0 +1,71 @@
+"""`lakequeue erase`: remove what records say, everywhere, and leave a tombstone at each offset."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from lakequeue.cli.options import AsJson
+from lakequeue.cli.output import print_json
+from lakequeue.clock import wall_micros
+from lakequeue.settings import Settings
+
+
+def erase(
+    topic: Annotated[str, typer.Argument(help="Name of the topic.")],
+    where: Annotated[
+        str,
+        typer.Option(help="Which records: a predicate, as groups have: \"key = 'alice'\"."),
+    ],
+    root: Annotated[str | None, typer.Option(help="Root folder or URI of the queue.")] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be erased, no more.")
+    ] = False,
+    delete_now: Annotated[
+        bool,
+        typer.Option(
+            "--delete-now",
+            help="Delete the replaced files at once: queries that read them now may fail.",
+        ),
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Erase key, value and headers of the records that match; their offsets stay, as tombstones.
+
+    Also in dead letters, in rejected copies and in the inbox. Without --delete-now the old files
+    go after the grace of the compaction job; the report names them.
+    """
+    # Loaded here: a machine with the SDK and CLI alone has no storage packages.
+    from consumer_service.predicates.evaluation import matching
+    from consumer_service.predicates.parsing import parse
+    from jobs.erase import erase as erase_records
+    from queue_tables.root import QueueRoot
+
+    condition = parse(where)
+    queue = QueueRoot.existing(Settings(**({"root": root} if root else {})).root)
+
+    def run(*, dry: bool) -> dict[str, Any]:
+        return erase_records(
+            queue,
+            topic,
+            lambda rows: matching(condition, rows),
+            wall_micros(),
+            dry_run=dry,
+            delete_now=delete_now,
+        )
+
+    if not dry_run and not yes:
+        found = run(dry=True)
+        typer.confirm(
+            f"Erase {found['records']} records of {topic}, {found['dead_letters']} dead letters and"
+            f" {found['rejects']} rejected copies for good?",
+            abort=True,
+        )
+    report = run(dry=dry_run)
+    if as_json:
+        print_json(report | {"where": where, "dry_run": dry_run})
+        return
+    for name, value in report.items():
+        print(f"{name}: {value}")
