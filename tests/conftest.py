@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -37,35 +36,8 @@ def java_home() -> str:
 @pytest.fixture(scope="session")
 def spark(java_home: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """One Spark session with Delta Lake for the whole run: two cores, 1 GiB, no user interface."""
-    from pyspark.sql import SparkSession
+    from tests.support.spark_session import start_spark
 
-    from jobs.jars import jar_paths
-
-    folder = tmp_path_factory.mktemp("spark")
-    # Spark's workers must run the same Python as the tests.
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    builder = SparkSession.builder.master("local[2]").appName("lakequeue-tests")
-    settings = {
-        "spark.driver.memory": "1g",
-        "spark.driver.extraClassPath": ":".join(map(str, jar_paths())),
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        "spark.local.dir": str(folder / "local"),
-        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        "spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": "1",
-        "spark.sql.adaptive.enabled": "false",
-        "spark.databricks.delta.snapshotPartitions": "1",
-        "spark.sql.streaming.noDataMicroBatches.enabled": "false",
-    }
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
+    session = start_spark(tmp_path_factory.mktemp("spark"))
     yield session
     session.stop()

@@ -1,0 +1,100 @@
+"""How far a result table goes: the mark that each of our commits carries, and what follows. Pure.
+
+The mark is JSON in the commit's `userMetadata`. `DESCRIBE HISTORY` shows it, newest first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import orjson
+
+Positions = Mapping[str, int]
+"""Next offset by `<topic_id>/<partition>`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What the table has of one group after a commit."""
+
+    group: str
+    round: int
+    """Rises by one with each of the group's commits: the version of its `txn`."""
+    run: str
+    """Who committed, and which time: never the same twice."""
+    positions: Positions
+
+    def to_json(self) -> str:
+        """As `userMetadata`; begins with `needle(group)`."""
+        fields = {"group": self.group, "round": self.round, "run": self.run}
+        return orjson.dumps({"lakequeue": fields | {"positions": dict(self.positions)}}).decode()
+
+
+def needle(group: str) -> str:
+    """What stands in the metadata of each commit of `group`, and of no other group."""
+    return orjson.dumps({"lakequeue": {"group": group}}).decode().removesuffix("}}") + ","
+
+
+class Commit(NamedTuple):
+    """A row of `DESCRIBE HISTORY`."""
+
+    version: int
+    restored_to: int | None
+    """The version that a RESTORE went back to; None: another operation."""
+    metadata: str | None
+
+
+class Found(NamedTuple):
+    """What the history says of a group."""
+
+    round: int
+    """Of its newest commit; 0: it has none."""
+    positions: Positions
+    """That the table has now, after whatever was restored."""
+
+
+def find(group: str, newest_first: Iterable[Commit]) -> Found:
+    """The newest round, and the positions of the newest commit that is not restored away."""
+    newest_round, upto = 0, None
+    for commit in newest_first:
+        mark = _parse(group, commit.metadata)
+        if mark is not None:
+            newest_round = newest_round or mark.round
+        if upto is not None and commit.version > upto:
+            continue
+        if commit.restored_to is not None:
+            upto = commit.restored_to
+        elif mark is not None:
+            return Found(newest_round, mark.positions)
+    return Found(newest_round, {})
+
+
+def _parse(group: str, metadata: str | None) -> Mark | None:
+    if metadata is None or not metadata.startswith(needle(group)):
+        return None
+    return Mark(**orjson.loads(metadata)["lakequeue"])
+
+
+class Span(NamedTuple):
+    """Offsets of one partition in a batch: the lowest, and one past the highest."""
+
+    first: int
+    end: int
+
+
+def gaps(positions: Positions, batch: Mapping[str, Span]) -> dict[str, tuple[int, int]]:
+    """Partitions of which the batch begins beyond what the table has: (table, batch)."""
+    return {
+        place: (positions[place], span.first)
+        for place, span in batch.items()
+        if place in positions and span.first > positions[place]
+    }
+
+
+def moved(positions: Positions, batch: Mapping[str, Span]) -> dict[str, int]:
+    """The positions once the batch is in the table. They never go back."""
+    return dict(positions) | {
+        place: max(span.end, positions.get(place, 0)) for place, span in batch.items()
+    }

@@ -1,0 +1,149 @@
+"""A query with `DeltaSink` is killed at every step, and started on any checkpoint: each once."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import deltalake
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+
+from lakequeue.steps import Step
+from queue_tables.root import QueueRoot
+from queue_tables.topic_rules import Topic
+from queue_tables.topics import TopicStore
+from tests.support.log_builder import LogBuilder
+from tests.support.spark_sink_process import run_sink, sink_of
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(400)]
+PARTITIONS = 2
+
+
+class World:
+    """A queue, and a table that a query fills."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.root = QueueRoot.open(str(folder / "queue"))
+        self.log = LogBuilder(self.root)
+        self.topic: Topic = self.log.topic("orders", partitions=PARTITIONS)
+        self.table, self.checkpoint = folder / "table", folder / "checkpoint"
+        self.sent = 0
+
+    def send(self, count: int) -> None:
+        for _ in range(count):
+            self.log.append(self.topic, [f"v{self.sent}"], partition=self.sent % PARTITIONS)
+            self.sent += 1
+
+    def run(self, spark: SparkSession) -> None:
+        """Run the query to its end, in this process."""
+        run_sink(spark, self.root.uri, str(self.table), str(self.checkpoint))
+
+    def killed(self, step: str) -> None:
+        """Run it in a process of its own that dies at a step."""
+        work = self.folder / "work"
+        work.mkdir()
+        command = [
+            *(sys.executable, "-m", "tests.support.spark_sink_process"),
+            *("--root", self.root.uri, "--table", str(self.table)),
+            *("--checkpoint", str(self.checkpoint), "--work", str(work), "--crash-at", step),
+        ]
+        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=200)
+        assert done.returncode == -signal.SIGKILL, done.stderr[-4_000:]
+
+    def written(self) -> list[str]:
+        table = deltalake.DeltaTable(str(self.table)).to_pyarrow_table()
+        return sorted(table.column("value").to_pylist(), key=lambda value: int(value[1:]))
+
+    def all_once(self) -> bool:
+        return self.written() == [f"v{n}" for n in range(self.sent)]
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def same(_world: World, _before: Path) -> None:
+    """The checkpoint that was there."""
+
+
+def empty(world: World, _before: Path) -> None:
+    shutil.rmtree(world.checkpoint)
+
+
+def old(world: World, before: Path) -> None:
+    shutil.rmtree(world.checkpoint)
+    shutil.copytree(before, world.checkpoint)
+
+
+@pytest.mark.parametrize(
+    ("step", "checkpoint"),
+    [
+        (Step.EFFECT_TAKEN, same),
+        (Step.EFFECT_COMMITTED, same),
+        (Step.EFFECT_COMMITTED, empty),
+        (Step.EFFECT_COMMITTED, old),
+    ],
+)
+def test_killed_at_a_step_and_started_on_any_checkpoint_each_record_is_there_once(
+    spark: SparkSession, world: World, step: Step, checkpoint: Callable[[World, Path], None]
+) -> None:
+    world.send(2)
+    world.run(spark)
+    before = world.folder / "before"
+    shutil.copytree(world.checkpoint, before)
+    world.send(4)
+    world.killed(f"{step.value}:2")
+    checkpoint(world, before)
+    world.send(1)
+    world.run(spark)
+    assert world.written() == [f"v{n}" for n in range(world.sent)]
+
+
+def test_of_two_queries_of_a_group_one_writes_and_the_other_goes_on_when_started_again(
+    spark: SparkSession, world: World
+) -> None:
+    world.send(4)
+    late = sink_of(world.root.uri, str(world.table))
+    run_sink(spark, world.root.uri, str(world.table), str(world.checkpoint), late)
+    world.send(2)
+    # It has not seen this, as one that was frozen has not.
+    run_sink(spark, world.root.uri, str(world.table), str(world.folder / "other"))
+    world.send(2)
+    with pytest.raises(StreamingQueryException, match="another query of group report"):
+        run_sink(spark, world.root.uri, str(world.table), str(world.checkpoint), late)
+    run_sink(spark, world.root.uri, str(world.table), str(world.checkpoint), late)
+    assert world.written() == [f"v{n}" for n in range(world.sent)]
+
+
+def test_a_table_that_was_restored_is_behind_and_says_so(spark: SparkSession, world: World) -> None:
+    world.send(4)
+    world.run(spark)
+    world.send(2)
+    world.run(spark)
+    spark.sql(f"RESTORE TABLE delta.`{world.table}` TO VERSION AS OF 1")
+    world.send(2)
+    with pytest.raises(StreamingQueryException, match="up to offset 2, and the batch begins at 3"):
+        world.run(spark)
+    shutil.rmtree(world.checkpoint)
+    world.run(spark)
+    assert world.written() == [f"v{n}" for n in range(world.sent)]
+
+
+def test_a_topic_that_was_created_again_begins_anew(spark: SparkSession, world: World) -> None:
+    world.send(4)
+    world.run(spark)
+    topics = TopicStore(world.root)
+    topics.delete("orders")
+    world.topic = topics.create("orders", partitions=PARTITIONS)[0]
+    shutil.rmtree(world.checkpoint)
+    world.send(2)
+    world.run(spark)
+    assert world.written() == [f"v{n}" for n in range(world.sent)]

@@ -1,0 +1,56 @@
+"""Which positions a result table has, by its history."""
+
+from __future__ import annotations
+
+from lakequeue.spark.result_marks import Commit, Found, Mark, Span, find, gaps, moved, needle
+
+
+def commit(version: int, group: str, number: int, **positions: int) -> Commit:
+    places = {f"t/{name[1:]}": end for name, end in positions.items()}
+    return Commit(version, None, Mark(group, number, f"run{version}", places).to_json())
+
+
+def newest_first(*commits: Commit) -> list[Commit]:
+    return sorted(commits, reverse=True)
+
+
+def test_the_newest_commit_of_the_group_counts() -> None:
+    history = newest_first(
+        commit(1, "a", 1, p0=5),
+        commit(2, "a", 2, p0=7, p1=3),
+        commit(3, "ab", 9, p0=100),
+        Commit(4, None, None),
+        Commit(5, None, '{"somebody": "else"}'),
+    )
+    assert find("a", history) == Found(2, {"t/0": 7, "t/1": 3})
+    assert find("b", history) == Found(0, {})
+
+
+def test_what_was_restored_away_does_not_count_and_its_round_is_not_used_again() -> None:
+    history = newest_first(
+        commit(1, "a", 1, p0=5),
+        commit(2, "a", 2, p0=7),
+        commit(3, "a", 3, p0=9),
+        Commit(4, 2, None),
+        Commit(5, None, None),
+    )
+    assert find("a", history) == Found(3, {"t/0": 7})
+    before_all = [Commit(6, 0, None), *history]
+    assert find("a", before_all) == Found(3, {})
+    again = [commit(7, "a", 4, p0=6), *before_all]
+    assert find("a", again) == Found(4, {"t/0": 6})
+
+
+def test_a_group_is_found_by_the_beginning_of_its_metadata() -> None:
+    text = Mark("a", 1, "run", {"t/0": 1}).to_json()
+    assert text.startswith(needle("a"))
+    assert not text.startswith(needle("ab"))
+    assert not Mark("ab", 1, "run", {}).to_json().startswith(needle("a"))
+
+
+def test_a_gap_is_told_with_both_offsets_and_a_new_partition_is_none() -> None:
+    positions = {"t/0": 7, "t/1": 3}
+    batch = {"t/0": Span(9, 12), "t/1": Span(0, 5), "t/2": Span(40, 41)}
+    assert gaps(positions, batch) == {"t/0": (7, 9)}
+    assert moved(positions, batch) == {"t/0": 12, "t/1": 5, "t/2": 41}
+    assert moved(positions, {"t/0": Span(0, 2)}) == positions
