@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -61,8 +62,11 @@ class Journal:
     refuses: Exception | None = None
     fails: Exception | None = None
     facts: list[Fact] = field(default_factory=list)
+    meanwhile: Callable[[], object] = lambda: None
+    """Happens while the commit is awaited."""
 
     def submit(self, facts: list[Fact]) -> tuple[Entry, Future[object]]:
+        self.meanwhile()
         if self.refuses is not None:
             raise self.refuses
         future: Future[object] = Future()
@@ -132,6 +136,35 @@ def test_a_batch_without_records_keeps_none_alive() -> None:
     batch = Batch(world.held, Epoch(1))
     batch.add(Taken(), rows(0, 4, 0).slice(0, 0))
     assert batch.rows == []
+
+
+def test_what_is_being_committed_when_a_pause_is_heard_does_not_leave_and_its_attempt_counts() -> (
+    None
+):
+    world = World()
+    world.journal.meanwhile = lambda: setattr(world.held, "paused", True)
+    assert world.attempts() == []
+    assert world.attempts() == [], "nor later"
+    world.held.paused = False
+    world.journal.meanwhile = lambda: None
+    assert world.attempts() == [(n, 2) for n in range(4)]
+
+
+def test_at_most_once_what_is_committed_as_done_leaves_though_a_pause_is_heard() -> None:
+    world = World()
+    world.member.request.delivery = "at_most_once"
+    world.journal.meanwhile = lambda: setattr(world.held, "paused", True)
+    assert world.attempts() == FIRST, "else it would be lost"
+
+
+def test_a_poll_may_say_how_long_its_records_are_kept() -> None:
+    world = World()
+    world.member.visibility_ms = 60_000_000
+    records = world.poll().records
+    (fact,) = [f for f in world.journal.facts if f.kind is Kind.DELIVERED]
+    assert {r["deadline"] for r in records} == {fact.until}
+    due = world.queue.next_due()
+    assert due == fact.until, "and no sooner: the group's 30 s are nothing to it"
 
 
 @pytest.mark.parametrize("how", ["refuses", "fails"])
