@@ -53,22 +53,29 @@ class _Box(NamedTuple):
     """The highest."""
 
 
-def retain_log(root: QueueRoot, now: Micros, *, dry_run: bool) -> dict[str, Any]:
-    """Remove the expired files of `log` in one commit; the report. Plans anew if it was stale."""
+def retain_log(
+    root: QueueRoot, now: Micros, *, dry_run: bool, forgotten_before: Micros | None = None
+) -> dict[str, Any]:
+    """Remove the expired files of `log` in one commit; the report. Plans anew if it was stale.
+
+    `forgotten_before`: groups that nothing was heard of since then hold nothing.
+    """
     for _ in range(_ATTEMPTS - 1):
         try:
-            return _retain_log(root, now, dry_run)
+            return _retain_log(root, now, dry_run, forgotten_before)
         except (CommitConflict, FileNotFoundError):
             continue  # another run of maintenance was faster
-    return _retain_log(root, now, dry_run)
+    return _retain_log(root, now, dry_run, forgotten_before)
 
 
-def _retain_log(root: QueueRoot, now: Micros, dry_run: bool) -> dict[str, Any]:
+def _retain_log(
+    root: QueueRoot, now: Micros, dry_run: bool, forgotten_before: Micros | None
+) -> dict[str, Any]:
     table = TableLog(root.store, LOG.name).open()
     reader = LogReader(root, ("offset",))
     # Read after `log`: every topic that has records there is known, or is gone.
     topics = {topic.topic_id: topic for topic in TopicStore(root).list()}
-    plan = _plan(root, reader, topics, now)
+    plan = _plan(root, reader, topics, now, forgotten_before)
     reach(Step.RETENTION_PLANNED)
     report = _report(plan, topics) | {"version": int(table.version)}
     if plan.drop and not dry_run:
@@ -83,9 +90,15 @@ def _retain_log(root: QueueRoot, now: Micros, dry_run: bool) -> dict[str, Any]:
     return report
 
 
-def _plan(root: QueueRoot, reader: LogReader, topics: Mapping[TopicId, Topic], now: Micros) -> Plan:
+def _plan(
+    root: QueueRoot,
+    reader: LogReader,
+    topics: Mapping[TopicId, Topic],
+    now: Micros,
+    forgotten_before: Micros | None,
+) -> Plan:
     closed_before = hour_of(now - CLOSED_AFTER_US)
-    limits = _limits(root, topics, now) | {
+    limits = _limits(root, topics, now, forgotten_before) | {
         topic_id: Limits(before=now - GONE_KEPT_US)
         for topic_id in reader.topic_ids() - topics.keys()
     }
@@ -104,14 +117,21 @@ def _plan(root: QueueRoot, reader: LogReader, topics: Mapping[TopicId, Topic], n
     return plan_retention(files, limits, _firsts(reader, keys), newer)
 
 
-def _limits(root: QueueRoot, topics: Mapping[TopicId, Topic], now: Micros) -> dict[TopicId, Limits]:
+def _limits(
+    root: QueueRoot,
+    topics: Mapping[TopicId, Topic],
+    now: Micros,
+    forgotten_before: Micros | None,
+) -> dict[TopicId, Limits]:
     """Of the topics that have any."""
     limited = [t for t in topics.values() if t.retention_ms or t.retention_bytes]
     if not limited:
         return {}
     oldest = min(oldest_unordered(root), now - LATE_US)
     needed = needs(
-        read_group_state(root).states.values(), {t.topic_id: t.partitions for t in limited}
+        read_group_state(root).states.values(),
+        {t.topic_id: t.partitions for t in limited},
+        forgotten_before,
     )
     return {
         t.topic_id: Limits(

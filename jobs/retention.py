@@ -29,14 +29,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--rejects-days", type=_days, default=7.0, help="age at which rejects go (7)"
     )
+    parser.add_argument(
+        "--forget-groups-days",
+        type=_days,
+        help="groups of which nothing was heard for this long keep nothing (never)",
+    )
     return main_of(parser, retain, argv)
 
 
 def retain(root: QueueRoot, args: argparse.Namespace, now: Micros) -> Report:
     """One run. The parts do not depend on each other; killed anywhere, the next run goes on."""
     dry_run: bool = args.dry_run
+    days: float | None = args.forget_groups_days
+    forgotten_before = None if days is None else now - int(days * _DAY_US)
     return {
-        "log": retain_log(root, now, dry_run=dry_run),
+        "log": retain_log(root, now, dry_run=dry_run, forgotten_before=forgotten_before),
         "rejects": retain_rejects(root, now, int(args.rejects_days * _DAY_US), dry_run=dry_run),
         "inbox": retain_shards(root, "inbox", now, dry_run=dry_run).document(),
         "journal": retain_shards(root, "journal", now, dry_run=dry_run).document(),
@@ -46,7 +53,7 @@ def retain(root: QueueRoot, args: argparse.Namespace, now: Micros) -> Report:
 def _days(text: str) -> float:
     days = float(text)
     if days < 1:
-        raise argparse.ArgumentTypeError("at least 1: answers to producers are read from there")
+        raise argparse.ArgumentTypeError("at least 1")
     return days
 
 

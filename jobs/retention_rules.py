@@ -90,18 +90,25 @@ class Plan:
 
 
 def needs(
-    states: Iterable[GroupState], partitions: Mapping[TopicId, int]
+    states: Iterable[GroupState],
+    partitions: Mapping[TopicId, int],
+    forgotten_before: Micros | None = None,
 ) -> dict[TopicId, dict[Partition, Need]]:
     """What live groups need of each topic (`partitions`: how many it has).
 
     A group that has a state in one partition of a topic consumes them all: one that nobody of it
-    has taken yet is needed from its beginning.
+    has taken yet is needed from its beginning. A group of which nothing was heard since
+    `forgotten_before` is not live.
     """
+    everything = list(states)
+    heard: dict[str, Micros] = defaultdict(int)
+    for state in everything:
+        heard[state.group] = max(heard[state.group], state.changed_at)
     found: dict[TopicId, dict[str, dict[Partition, Offset]]] = defaultdict(
         lambda: defaultdict(dict)
     )
-    for state in states:
-        if not state.deleted:
+    for state in everything:
+        if not state.deleted and heard[state.group] >= (forgotten_before or 0):
             found[state.topic_id][state.group][state.partition] = state.needed_from
     lowest: dict[TopicId, dict[Partition, Need]] = {}
     for topic_id, groups in found.items():

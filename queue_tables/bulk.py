@@ -134,8 +134,10 @@ def _settle_others(root: QueueRoot, writer: str, own: TableLog) -> dict[str, Tab
         try:
             seal_shard(root, "inbox", shard)
             found[path] = TableLog(root.store, path, keep_files=False).open()
-        except FileNotFoundError:
-            continue  # removed while we looked
+        except (FileNotFoundError, CorruptTable):
+            if root.is_table(path):
+                raise
+            root.forget_shards("inbox")  # it is being removed, or was
     return found
 
 

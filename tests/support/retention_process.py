@@ -16,10 +16,17 @@ from queue_tables.root import QueueRoot
 
 
 def run_retention(
-    root: QueueRoot, now: int, *, dry_run: bool = False, rejects_days: float = 7.0
+    root: QueueRoot,
+    now: int,
+    *,
+    dry_run: bool = False,
+    rejects_days: float = 7.0,
+    forget_groups_days: float | None = None,
 ) -> dict[str, Any]:
     """One run in this process."""
-    args = argparse.Namespace(dry_run=dry_run, rejects_days=rejects_days)
+    args = argparse.Namespace(
+        dry_run=dry_run, rejects_days=rejects_days, forget_groups_days=forget_groups_days
+    )
     return retain(root, args, now)
 
 

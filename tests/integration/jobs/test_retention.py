@@ -73,7 +73,9 @@ def fill(log: LogBuilder, time: Time, topic: Topic, hours: int = 4, per_hour: in
         log.append(topic, [f"{n}-{i}" for i in range(per_hour)])
 
 
-def committed(root: QueueRoot, topic: Topic, group: str, offset: int | None) -> ShardWriter:
+def committed(
+    root: QueueRoot, topic: Topic, group: str, offset: int | None, at: int = NOW
+) -> ShardWriter:
     """A fact in a journal: the group's position, or (None) that it has taken the partition."""
     writer = ShardWriter.create(root, "journal", "c")
     kind = Kind.TAKEN if offset is None else Kind.COMMITTED
@@ -86,6 +88,7 @@ def committed(root: QueueRoot, topic: Topic, group: str, offset: int | None) -> 
         0,
         Epoch(1),
         None if offset is None else Offset(offset),
+        at=at,
     )
     writer.append(to_arrow([fact]), Stamp(NOW))
     return writer
@@ -166,6 +169,19 @@ def test_what_a_live_group_has_not_consumed_stays_until_it_has(
     assert run_retention(root, NOW)["log"]["files_removed"] == 2
     assert first(root, topic) == 9
     assert writer.name in read_group_state(root).shards
+
+
+def test_a_group_that_nothing_was_heard_of_for_long_holds_nothing_if_so_asked(
+    root: QueueRoot, log: LogBuilder, time: Time
+) -> None:
+    topic = a_topic(root)
+    fill(log, time, topic, hours=5)
+    committed(root, topic, "forgotten", 0, at=NOW - 40 * 24 * HOUR)
+    assert run_retention(root, NOW)["log"]["files_removed"] == 0
+    assert run_retention(root, NOW, forget_groups_days=41)["log"]["files_removed"] == 0
+    committed(root, topic, "live", 3)
+    assert run_retention(root, NOW, forget_groups_days=30)["log"]["files_removed"] == 1
+    assert first(root, topic) == 3
 
 
 def test_records_of_a_deleted_topic_go(root: QueueRoot, log: LogBuilder, time: Time) -> None:

@@ -150,6 +150,12 @@ def test_a_group_needs_every_partition_of_a_topic_that_it_consumes() -> None:
     assert needs([], {A: 3}) == {}
 
 
+def test_a_group_is_live_while_anything_was_heard_of_it_lately() -> None:
+    old, new = (dataclasses.replace(state("x", n, 5), changed_at=100 + n) for n in (0, 1))
+    assert needs([old, new], {A: 2}, 101)[A][Partition(0)] == Need(Offset(5), "x")
+    assert needs([old, new], {A: 2}, 102) == {}
+
+
 KEYS = ["a0", "a1", "b0"]
 
 
