@@ -42,6 +42,7 @@ from lakequeue.wire import (
 )
 from queue_tables.facts import GroupState, Key
 from queue_tables.group_state import read_group_state
+from queue_tables.offset_ranges import count_from
 from queue_tables.record_states import Stage
 
 LEAVE_WAIT_S = 2.0
@@ -328,6 +329,9 @@ class Groups:
             expires = held.trusted_for_ms()
         counts = {} if state is None or state.mode != "queue" else _counts(state, held)
         still_open = sum(n for n in (counts.get(c) for c in _OPEN) if isinstance(n, int))
+        beyond = max(start, committed or 0)
+        # With key order some records beyond the position have been seen: they are open, or done.
+        seen = 0 if state is None else count_from(state.records.seen, beyond)
         return PartitionRow(
             topic=topic,
             topic_id=key.topic_id,
@@ -335,7 +339,7 @@ class Groups:
             committed_offset=committed,
             start_offset=start,
             end_offset=end,
-            lag=max(0, end - max(start, committed or 0)) + still_open,
+            lag=max(0, end - beyond - seen) + still_open,
             owner=None if lease is None else lease.owner.member,
             node=None if lease is None else lease.owner.node,
             epoch=None if lease is None else lease.epoch,

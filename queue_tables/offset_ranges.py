@@ -53,6 +53,11 @@ def inside(ranges: Ranges, offsets: Offsets) -> npt.NDArray[np.bool_]:
     return found
 
 
+def count_from(ranges: Iterable[tuple[int, int]], start: int) -> int:
+    """How many offsets of a set are not below `start`."""
+    return sum(max(0, int(end) - max(int(first), start)) for first, end in ranges)
+
+
 class OffsetSet:
     """A set of offsets that grows."""
 

@@ -33,6 +33,8 @@ class Dialect:
     """One row an element."""
     within: Callable[[str, str], str]
     """Whether a list of ranges has an offset."""
+    count_from: Callable[[str, str], str]
+    """How many offsets of a list of ranges are not below an offset."""
 
 
 SPARK = Dialect(
@@ -44,7 +46,11 @@ SPARK = Dialect(
     offsets=lambda e: f"{e}.offset",
     contains=lambda e, x: f"array_contains({e}, {x})",
     each=lambda e: f"explode({e})",
-    within=lambda e, x: f"exists({e}, r -> {x} >= r.from_offset AND {x} < r.to_offset)",
+    count_from=lambda e, x: (
+        f"coalesce(aggregate({e}, 0L, (n, span) -> "
+        f"n + greatest(span.to_offset - greatest(span.from_offset, {x}), 0)), 0)"
+    ),
+    within=lambda e, x: f"exists({e}, span -> {x} >= span.from_offset AND {x} < span.to_offset)",
 )
 DUCKDB = Dialect(
     quote='"',
@@ -55,8 +61,12 @@ DUCKDB = Dialect(
     offsets=lambda e: f'list_transform({e}, lambda o: o."offset")',
     contains=lambda e, x: f"list_contains({e}, {x})",
     each=lambda e: f"unnest({e})",
+    count_from=lambda e, x: (
+        f"CAST(coalesce(list_sum(list_transform({e}, lambda span: "
+        f"greatest(span.to_offset - greatest(span.from_offset, {x}), 0))), 0) AS BIGINT)"
+    ),
     within=lambda e, x: (
-        f"len(list_filter({e}, lambda r: {x} >= r.from_offset AND {x} < r.to_offset)) > 0"
+        f"len(list_filter({e}, lambda span: {x} >= span.from_offset AND {x} < span.to_offset)) > 0"
     ),
 )
 
@@ -79,7 +89,8 @@ FROM {log} l JOIN {view:topics} t ON l.topic_id = t.topic_id"""
 _LAG = """
 SELECT g."group", g.topic, g."partition", g.mode, g.committed_offset,
        greatest(coalesce(e.end_offset, 0), coalesce(g.committed_offset, 0)) AS end_offset,
-       greatest(coalesce(e.end_offset, 0) - coalesce(g.committed_offset, e.first_offset, 0), 0)
+       greatest(coalesce(e.end_offset, 0) - coalesce(g.committed_offset, e.first_offset, 0)
+                - {seen_from:coalesce(g.committed_offset, e.first_offset, 0)}, 0)
        + {count:g."open"} AS lag,
        g.member, g.epoch, g.changed_at
 FROM {group_offsets} g JOIN {view:topics} t ON g.topic_id = t.topic_id
@@ -94,8 +105,9 @@ SELECT g."group", r.topic, r."partition", r."offset", r.key, r.value, r.key_text
        r.headers, r."timestamp", r.message_id, r.deliver_at, r.expires_at, r.ordered_at
 FROM {view:records} r JOIN {group_offsets} g
 ON g.topic_id = r.topic_id AND g."partition" = r."partition"
-WHERE g.mode <> 'deleted' AND (r."offset" >= coalesce(g.committed_offset, 0)
-      OR {open_has:r."offset"})"""
+WHERE g.mode <> 'deleted' AND CASE WHEN g.mode = 'queue'
+      THEN {open_has:r."offset"} OR NOT ({seen_has:r."offset"})
+      ELSE r."offset" >= coalesce(g.committed_offset, 0) END"""
 
 _IN_FLIGHT = """
 SELECT "group", topic, "partition", record."offset" AS "offset", record.attempt AS attempt,
@@ -202,6 +214,7 @@ def render(
         "each": dialect.each,
         "open_has": lambda x: dialect.contains(dialect.offsets(f"g.{quote}open{quote}"), x),
         "seen_has": lambda x: dialect.within("g.seen", x),
+        "seen_from": lambda x: dialect.count_from("g.seen", x),
         "expired_has": lambda x: dialect.within("g.expired", x),
         "view": view,
     }

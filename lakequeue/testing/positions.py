@@ -39,6 +39,7 @@ from lakequeue.wire import (
     record_to_json,
 )
 from queue_tables.facts import Key
+from queue_tables.offset_ranges import count_from
 from queue_tables.topic_rules import Topic
 
 
@@ -67,10 +68,11 @@ def describe(groups: Groups, log: Log, name: str) -> GroupDescription:
 
 def _row(group: Group, held: Held, log: Log) -> PartitionState:
     end = log.end(*held.key[1:])
-    committed, open_now = held.committed, 0
+    committed, open_now, seen = held.committed, 0, 0
     counts: dict[str, Any] = {}
     if held.queue is not None:
         committed = max(held.queue.seen.first_gap, held.committed or 0) or held.committed
+        seen = count_from(held.queue.seen, committed or 0)
         dying = len(held.queue.dying)
         in_flight, parked = held.queue.open - dying, held.queue.parked
         counts = {"in_flight": in_flight, "parked": parked, "dying": dying}
@@ -82,7 +84,7 @@ def _row(group: Group, held: Held, log: Log) -> PartitionState:
         partition=held.key.partition,
         committed_offset=committed,
         end_offset=end,
-        lag=max(0, end - (committed or 0)) + open_now,
+        lag=max(0, end - (committed or 0) - seen) + open_now,
         owner=held.owner,
         node=None if held.owner is None else NODE,
         epoch=None if held.owner is None else held.epoch,

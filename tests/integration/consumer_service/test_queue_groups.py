@@ -146,6 +146,7 @@ def test_a_key_waits_for_its_record_and_other_keys_go_on(queue: Queue, node: Nod
         first = one.poll_until(2)
         assert offsets(first) == [0, 2]
         assert two.poll(wait_ms=100) == []
+        assert describe(node.url, one.group)[0]["lag"] == 5, "each record counts once"
         assert one.ack(first[:1]).status_code == 200
         assert offsets(two.poll_until(1)) == [1]
         assert one.post(nacks=[{"receipt": first[1]["receipt"], "delay_ms": 0}]).status_code == 200

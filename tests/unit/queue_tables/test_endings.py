@@ -15,7 +15,7 @@ from queue_tables import endings
 from queue_tables.endings import DeadRecord, Endings, join_endings, last_offsets
 from queue_tables.fact_rows import news_from_arrow, states_from_arrow, states_to_arrow, to_arrow
 from queue_tables.facts import Fact, Key, Kind, fold, fold_news
-from queue_tables.offset_ranges import NO_RANGES, ranges_of
+from queue_tables.offset_ranges import NO_RANGES, count_from, ranges_of
 
 KEY = Key("g", TopicId("t1"), Partition(0))
 SHARD = ShardName("a-1")
@@ -98,6 +98,13 @@ def test_of_a_set_the_highest_offsets_are_left(pairs: list[tuple[int, int]], mos
     left = last_offsets(ranges, most)
     assert [o for start, end in left.tolist() for o in range(start, end)] == offsets[-most:]
     assert (left[:, 0] < left[:, 1]).all()
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30))), st.integers(0, 30))
+def test_offsets_from_one_on_are_counted(pairs: list[tuple[int, int]], start: int) -> None:
+    ranges = ranges_of(pairs)
+    offsets = [o for first, end in ranges.tolist() for o in range(first, end)]
+    assert count_from(ranges, start) == sum(offset >= start for offset in offsets)
 
 
 def test_a_dead_record_is_found_by_its_offset() -> None:
