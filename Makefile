@@ -5,7 +5,7 @@ VENV := .venv/bin
 ROOT ?= lakequeue-data
 PYTEST ?= $(VENV)/python -m pytest
 
-.PHONY: help setup up demo test check fast lint types contracts docs docs-check unit services bench lock clean jars
+.PHONY: help setup up demo test check fast lint types contracts docs docs-check unit services bench notebooks lock clean jars
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,6 +54,9 @@ services: setup jars ## the tests with real services: integration, faults, end t
 
 bench: setup ## measure; writes bench/results.md and bench/results.json
 	@$(VENV)/python -m bench
+
+notebooks: setup jars ## run the notebooks on a queue of their own; writes docs/notebooks/
+	@$(VENV)/python -m tests.support.notebook docs/notebooks
 
 lock: setup ## compile the lock files anew from pyproject.toml and requirements-*.in
 	@cd . && for name in build java; do $(VENV)/uv pip compile --quiet --universal --python-version 3.11 \

@@ -20,10 +20,10 @@ from lakequeue.java import find_java
 from queue_tables.root import QueueRoot
 from queue_tables.snapshot import load_snapshot
 from tests.support.kafka import source_jars
+from tests.support.notebook import CELL
 from tests.support.zookeeper import wait_for
 
 NOTEBOOK = Path(__file__).parent / "notebooks" / "kafka.py"
-_CELL = "# COMMAND ----------"
 
 
 def notebook(source: str, server: tuple[str, str]) -> list[str]:
@@ -35,7 +35,7 @@ def notebook(source: str, server: tuple[str, str]) -> list[str]:
     ):
         assert text.count(line) == 1
         text = text.replace(line, changed)
-    return text.split(_CELL)
+    return text.split(CELL)
 
 
 def run(

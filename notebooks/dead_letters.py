@@ -1,0 +1,95 @@
+# Databricks notebook source
+# MAGIC %md
+# MAGIC # Dead letters: find out why, mend, send back
+# MAGIC Workers of a queue group give up on a record after `max_attempts`; it goes to `<topic>.dlq`. Here
+# MAGIC some payments fail, are looked at in SQL, and are sent back, each exactly once.
+
+# COMMAND ----------
+
+ROOT = "lakequeue-data"
+INGEST = "http://127.0.0.1:8080"
+CONSUMER = "http://127.0.0.1:8081"
+
+# COMMAND ----------
+
+from lakequeue import Admin, Consumer, Producer
+
+admin = Admin(INGEST, CONSUMER)
+admin.create_topic("payments", partitions=2)
+with Producer(INGEST, acks="ordered") as producer:
+    for n in range(20):
+        currency = "XXX" if n % 5 == 0 else "EUR"
+        producer.send("payments", {"id": n, "currency": currency}, headers={"currency": currency})
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## A worker that does not know one currency
+
+# COMMAND ----------
+
+
+def work(known, until):
+    """Pay what can be paid; stop when `until` says so."""
+    paid = []
+    with Consumer(
+        "payments", group="pay", urls=CONSUMER, mode="queue", max_attempts=2, backoff_ms=100
+    ) as consumer:
+        while not until(paid):
+            for message in consumer.poll(1.0):
+                if message.value["currency"] in known:
+                    paid.append(message.value["id"])
+                    message.ack()
+                else:
+                    message.nack()
+    return sorted(paid)
+
+
+def dead():
+    """How many records of the dead-letter topic are ordered."""
+    topics = {topic.topic for topic in admin.topics()}
+    if "payments.dlq" not in topics:
+        return 0
+    frame = spark.read.format("lakequeue").option("root", ROOT).option("subscribe", "payments.dlq")
+    return frame.load().count()
+
+
+paid = work({"EUR"}, lambda so_far: len(so_far) == 16 and dead() == 4)
+assert len(paid) == 16
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Why did they die?
+
+# COMMAND ----------
+
+import lakequeue.spark
+
+lakequeue.spark.create_views(spark, ROOT, "desk")
+display(
+    spark.sql(
+        """
+        SELECT topic, from_partition, from_offset, attempts, reason, value_text
+        FROM desk.dead_letters WHERE dead_letter_topic = 'payments.dlq' ORDER BY value_text
+        """
+    )
+)
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Send them back
+# MAGIC All of them, or those that a predicate wants; exactly once each, however often this is run or
+# MAGIC stopped on the way.
+
+# COMMAND ----------
+
+done = admin.redrive("payments.dlq")
+print(done)
+
+# COMMAND ----------
+
+late = work({"EUR", "XXX"}, lambda so_far: len(so_far) == 4)
+print(late)
+assert late == [0, 5, 10, 15]

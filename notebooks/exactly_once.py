@@ -1,0 +1,78 @@
+# Databricks notebook source
+# MAGIC %md
+# MAGIC # Exactly once into a Delta table
+# MAGIC A stream counts clicks into a table. Its checkpoint is then lost; nothing is counted twice, since
+# MAGIC the table itself says how far it goes.
+
+# COMMAND ----------
+
+ROOT = "lakequeue-data"
+INGEST = "http://127.0.0.1:8080"
+CONSUMER = "http://127.0.0.1:8081"
+
+# COMMAND ----------
+
+import tempfile
+
+from lakequeue import Admin, Producer
+
+folder = tempfile.mkdtemp()
+Admin(INGEST, CONSUMER).create_topic("clicks", partitions=2)
+
+
+def click(count):
+    """Send some clicks, and wait until they have their offsets."""
+    with Producer(INGEST, acks="ordered") as producer:
+        for n in range(count):
+            producer.send("clicks", {"page": f"/{n % 3}"})
+
+
+click(30)
+
+# COMMAND ----------
+
+import lakequeue.spark
+from lakequeue.spark import DeltaSink
+
+
+def per_page(records):
+    """Rows to append, of one micro-batch."""
+    page = "get_json_object(cast(value AS string), '$.page') AS page"
+    return records.selectExpr(page).groupBy("page").count()
+
+
+def run(checkpoint):
+    """Take in what there is."""
+    stream = (
+        spark.readStream.format("lakequeue")
+        .option("root", ROOT)
+        .option("subscribe", "clicks")
+        .option("startingOffsets", "earliest")
+        .option("maxOffsetsPerTrigger", 20)
+        .load()
+    )
+    sink = DeltaSink(ROOT, f"{folder}/pages", group="pages", transform=per_page)
+    query = (
+        stream.writeStream.foreachBatch(sink)
+        .option("checkpointLocation", f"{folder}/{checkpoint}")
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+
+
+run("checkpoint")
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## The checkpoint is lost
+# MAGIC A new one begins at the earliest record.
+
+# COMMAND ----------
+
+click(15)
+run("another-checkpoint")
+pages = spark.read.format("delta").load(f"{folder}/pages").groupBy("page").sum("count")
+display(pages.orderBy("page"))
+assert [row["sum(count)"] for row in pages.collect()] == [15, 15, 15]

@@ -1,0 +1,85 @@
+# Databricks notebook source
+# MAGIC %md
+# MAGIC # Quick start
+# MAGIC Send records, consume them in a group, and query the same records as a table while the queue runs.
+# MAGIC The services are those of `lakequeue up`; the three lines below say where they are.
+
+# COMMAND ----------
+
+ROOT = "lakequeue-data"
+INGEST = "http://127.0.0.1:8080"
+CONSUMER = "http://127.0.0.1:8081"
+
+# COMMAND ----------
+
+from lakequeue import Admin, Consumer, Producer
+
+admin = Admin(INGEST, CONSUMER)
+admin.create_topic("orders", partitions=2)
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Send
+# MAGIC `acks="ordered"` waits until the records have their offsets.
+
+# COMMAND ----------
+
+with Producer(INGEST, acks="ordered") as producer:
+    sent = [
+        producer.send("orders", {"id": n, "total": 10 * n}, key=f"customer-{n % 5}")
+        for n in range(12)
+    ]
+    placed = [handle.result(timeout=60) for handle in sent]
+rows = [(record.partition, record.offset) for record in placed]
+display(spark.createDataFrame(rows, "partition int, offset long"))
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Consume
+# MAGIC A group reads each partition in order; `ack` commits its position.
+
+# COMMAND ----------
+
+totals = {}
+with Consumer("orders", group="billing", urls=CONSUMER) as consumer:
+    for message in consumer:
+        totals[message.key] = totals.get(message.key, 0) + message.value["total"]
+        message.ack()
+        if sum(totals.values()) == 660:
+            break
+display(spark.createDataFrame(sorted(totals.items()), "customer string, total int"))
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Query
+# MAGIC The queue is Delta tables. `create_views` gives them names and types.
+
+# COMMAND ----------
+
+import lakequeue.spark
+
+lakequeue.spark.create_views(spark, ROOT, "sales")
+display(
+    spark.sql(
+        """
+        SELECT key_text AS customer, count(*) AS orders
+        FROM sales.records WHERE topic = 'orders' GROUP BY key_text ORDER BY key_text
+        """
+    )
+)
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Read with Spark
+# MAGIC The same options and columns as `format("kafka")`.
+
+# COMMAND ----------
+
+orders = spark.read.format("lakequeue").option("root", ROOT).option("subscribe", "orders").load()
+texts = orders.selectExpr("partition", "offset", "cast(value AS string) value")
+display(texts.orderBy("partition", "offset"))
+assert orders.count() == 12

@@ -1,0 +1,25 @@
+"""The notebooks run from top to end on a real queue; what they claim they assert themselves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from lakequeue.supervisor.cluster import Cluster
+from tests.support.notebook import NOTEBOOKS, at, run
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
+PAGES = Path(__file__).parents[2] / "docs" / "notebooks"
+
+
+@pytest.mark.parametrize("path", sorted(NOTEBOOKS.glob("*.py")), ids=lambda path: path.stem)
+def test_a_notebook_runs_and_its_page_shows_this_source(
+    path: Path, spark: SparkSession, cluster: Cluster
+) -> None:
+    page = run(path, spark, at(cluster))
+    cells = [part for part in page.split("```") if part.startswith("python\n")]
+    written = (PAGES / f"{path.stem}.md").read_text()
+    assert cells
+    assert [cell for cell in cells if cell not in written] == [], "run `make notebooks`"
