@@ -1,4 +1,4 @@
-"""Ordered and folded hours leave their shards; shards that are done with go as a whole."""
+"""Ordered and folded files leave their shards; shards that are done with go as a whole."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from jobs.shard_rules import ShardFacts, done_before, hour_end, removable
+from jobs.shard_rules import ShardFacts, done_files, removable
 from lakequeue.clock import Micros
 from lakequeue.errors import CommitConflict, CorruptTable, TailLost
 from lakequeue.records import ShardName, Stamp
@@ -26,7 +26,9 @@ from queue_tables.table import TableLog
 from queue_tables.tail import Tail, find_version
 
 MARGIN_US = 3_600 * 1_000_000
-"""Rows stay this long after their hour, and a shard after its last commit."""
+"""A shard stays this long after its last commit."""
+ROW_MARGIN_US: dict[ShardKind, Micros] = {"inbox": 600 * 1_000_000, "journal": MARGIN_US}
+"""Rows that are done stay this long after they were written: what reads them has long done so."""
 BULK_MARGIN_US = 24 * MARGIN_US
 """Tasks of a bulk writer may still write files for a run whose shard was sealed."""
 
@@ -71,7 +73,9 @@ def retain_shards(root: QueueRoot, kind: ShardKind, now: Micros, *, dry_run: boo
         if not dry_run:
             remove_shard(root, kind, shard)
     for one, table in found.values():
-        old = _old_files(table, done_before(one, now, MARGIN_US))
+        old = done_files(
+            table.files.values(), _pending(root, table, one.done), now, ROW_MARGIN_US[kind]
+        )
         report.count(old)
         if old and not dry_run:
             _drop(root, table, old)
@@ -109,9 +113,10 @@ def _named(root: QueueRoot, states: States, folded: Mapping[ShardName, Stamp]) -
     return named
 
 
-def _old_files(table: TableLog, before: Micros) -> list[Add]:
-    files = table.files.values()
-    return [add for add in files if hour_end(add.partition_values["hour"] or "") <= before]
+def _pending(root: QueueRoot, table: TableLog, done: Stamp) -> set[str]:
+    """Files that came in commits above `done`."""
+    tail = Tail(root.store, table.path, find_version(root.store, table.path, done))
+    return {add.path for commit in tail.poll() for add in commit.adds}
 
 
 def _read_all(

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 
 from lakequeue.clock import Micros
 from lakequeue.records import ShardName, Stamp
+from queue_tables.delta_log import Add
 from queue_tables.shards import node_of
 
 
@@ -64,10 +65,12 @@ def removable(
     ]
 
 
-def done_before(shard: ShardFacts, now: Micros, margin_us: int) -> Micros:
-    """Files of this shard whose hour ends by then are done with."""
-    limit = now - margin_us
-    return limit if shard.all_done else min(limit, int(shard.done))
+def done_files(
+    files: Iterable[Add], pending: Collection[str], now: Micros, margin_us: int
+) -> list[Add]:
+    """Of a shard's files those that can go: nothing of them waits (`pending` paths), and old."""
+    limit_ms = (now - margin_us) // 1_000
+    return [add for add in files if add.path not in pending and add.modification_time <= limit_ms]
 
 
 def hour_end(hour: str) -> Micros:

@@ -101,7 +101,7 @@ class Step(StrEnum):
     RETENTION_REJECTS_COMMITTED = "retention.rejects_committed"
     """Old hours belong to `rejects` no more."""
     RETENTION_SHARD_COMMITTED = "retention.shard_committed"
-    """Ordered (folded) hours belong to their shard no more; their files still exist."""
+    """Ordered (folded) files belong to their shard no more; they still exist."""
     SHARD_DATA_REMOVED = "retention.shard_data_removed"
     """The data files of a shard that is done with are gone; its log is there."""
     SHARD_LOG_REMOVING = "retention.shard_log_removing"

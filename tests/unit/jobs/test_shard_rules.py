@@ -6,9 +6,10 @@ import dataclasses
 
 import pytest
 
-from jobs.shard_rules import ShardFacts, done_before, hour_end, removable
+from jobs.shard_rules import ShardFacts, done_files, hour_end, removable
 from lakequeue.clock import hour_of
 from lakequeue.records import ShardName, Stamp
+from queue_tables.delta_log import Add
 
 HOUR = 3_600 * 1_000_000
 NOW = 1_700_000_000_000_000
@@ -51,9 +52,11 @@ def test_a_bulk_writer_keeps_the_shard_with_its_newest_batch() -> None:
 
 
 def test_age_delays_and_what_is_not_done_is_kept_however_old() -> None:
-    assert done_before(DONE, NOW, HOUR) == NOW - HOUR
-    waiting = dataclasses.replace(DONE, newest=Stamp(NOW - 9 * HOUR), done=Stamp(NOW - 10 * HOUR))
-    assert done_before(waiting, NOW, HOUR) == NOW - 10 * HOUR
+    old, young, waiting = (
+        Add(path, 1, modification_time=at // 1_000)
+        for path, at in [("old", NOW - HOUR), ("young", NOW - HOUR + 1_000), ("waiting", 0)]
+    )
+    assert done_files([old, young, waiting], {"waiting"}, NOW, HOUR) == [old]
 
 
 def test_an_hour_ends_where_the_next_begins() -> None:
