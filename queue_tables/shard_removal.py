@@ -1,9 +1,10 @@
 """Removes shards that are sealed and done with to their end, and what is left of half removals.
 
 The order makes every moment harmless. Data files first: nobody reads them any more. Then the
-commits from old to new but the newest, and the checkpoints: from some point on the folder stands
-for no table and is not listed. The newest commit last: an owner that sleeps, and does not know of
-the seal, meets it there, or finds the commit before its own gone, and either way does not append.
+checkpoints, then the commits from old to new: as soon as one is missing that no checkpoint stands
+for, the folder stands for no table and is not listed. The newest commit last: an owner that sleeps,
+and does not know of the seal, meets it there, or finds the commit before its own gone, and either
+way does not append.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def remove_shard(root: QueueRoot, kind: ShardKind, shard: ShardName) -> None:
     names = store.names(f"{path}/{_LOG}")
     commits = [name for name in names if commit_version(name) is not None]
     others = [name for name in names if commit_version(name) is None]
-    for name in (*commits[:-1], *others, *commits[-1:]):
+    for name in (*others, *commits):
         store.delete(f"{path}/{_LOG}/{name}")
         reach(Step.SHARD_LOG_REMOVING)
     store.remove_folder(f"{path}/{_LOG}")

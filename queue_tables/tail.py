@@ -6,22 +6,35 @@ each exactly once; what a commit means (new rows, compaction, a fence) is the ca
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from lakequeue.clock import boot_seconds
 from lakequeue.errors import CorruptTable, TailLost
 from lakequeue.records import Stamp, Version
 from queue_tables.delta_log import Commit, commit_path, commit_version, parse
 from queue_tables.store import Store
 
 _LOOK_BACK_EVERY = 32
+_LOOK_BACK_AFTER_S = 60.0
+"""Far below the hour that commits are kept for their followers."""
 
 
 class Tail:
     """Reads what follows `start` (-1: everything). Not thread-safe."""
 
-    def __init__(self, store: Store, table_path: str, start: Version) -> None:
+    def __init__(
+        self,
+        store: Store,
+        table_path: str,
+        start: Version,
+        clock: Callable[[], float] = boot_seconds,
+    ) -> None:
         self._store = store
         self._table_path = table_path
         self._version = start
+        self._clock = clock
         self._empty_polls = 0
+        self._looked_at = 0.0
 
     @property
     def version(self) -> Version:
@@ -65,10 +78,14 @@ class Tail:
     def _look_back(self) -> None:
         # "Nothing new" and "the next ones were cleaned up" look alike. Clean-up goes from old to
         # new and never takes the newest, so as long as the commit before is there, nothing is
-        # lost. Looked at on the first empty poll and then on some: a busy tail never needs it.
+        # lost. Looked at on the first empty poll and then on some: a busy tail never needs it. And
+        # whenever the last look is long ago: who polls once an hour takes each answer for whole.
         self._empty_polls += 1
-        if self._empty_polls % _LOOK_BACK_EVERY != 1:
+        now = self._clock()
+        recent = now - self._looked_at < _LOOK_BACK_AFTER_S
+        if recent and self._empty_polls % _LOOK_BACK_EVERY != 1:
             return
+        self._looked_at = now
         if self._version >= 0 and self._store.exists(commit_path(self._table_path, self._version)):
             return
         if self._store.exists(commit_path(self._table_path, self._version + 1)):

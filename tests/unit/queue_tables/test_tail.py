@@ -79,6 +79,19 @@ def test_a_tail_that_fell_behind_while_it_ran_notices() -> None:
         poll_until_noticed()
 
 
+def test_a_tail_that_is_polled_once_an_hour_notices_at_once() -> None:
+    store, now = table_of(2), 1_000.0
+    tail = Tail(store, "t", Version(1), clock=lambda: now)
+    assert tail.poll() == tail.poll() == []
+    now += 3_600
+    for version in range(2, 6):
+        put_commit(store, version)
+    for version in range(5):
+        store.delete(commit_path("t", version))
+    with pytest.raises(TailLost):
+        tail.poll()
+
+
 def test_a_tail_of_no_table_is_lost() -> None:
     with pytest.raises(TailLost):
         Tail(ObjectStore.in_memory(), "t", Version(-1)).poll()
