@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from lakequeue.errors import CommitConflict, LeadershipLost, TailLost
 from lakequeue.records import Epoch, ShardName, Stamp, Version
 from lakequeue.steps import Step, reach
-from queue_tables.delta_log import Add, Commit, Remove, Txn
+from queue_tables.delta_log import Add, Commit, Remove, Txn, commit_path
 from queue_tables.fact_rows import news_from_arrow, states_from_arrow, states_to_arrow
 from queue_tables.facts import Fence, GroupState, Key, States, fold_news
 from queue_tables.parquet import read_data_file, write_data_file
@@ -118,6 +118,7 @@ class GroupStateReader:
         return self._read(group)
 
     def _read(self, group: str | None) -> GroupReading:
+        before = set(self._root.shards("journal"))
         try:
             self._table.refresh()
         except TailLost:
@@ -125,6 +126,9 @@ class GroupStateReader:
         self._table.make_durable()
         states, folded = _folded(self._table, group)
         shards = self._root.shards("journal")
+        if gone := before.difference(shards):
+            # Folded to its end, but perhaps by a fold that came after ours.
+            raise TailLost(f"journal shard {min(gone)} was removed meanwhile", hint="read again")
         news = [self._journal(shard, folded.get(shard), group) for shard in shards]
         fences = [fence for one in news for fence in one.fences]
         return GroupReading(
@@ -141,7 +145,12 @@ class GroupStateReader:
 
     def _journal(self, shard: ShardName, folded: Stamp | None, group: str | None) -> JournalNews:
         store, path = self._root.store, shard_path("journal", shard)
-        start = Version(-1) if folded is None else find_version(store, path, folded)
+        start = Version(-1)
+        if folded is not None:
+            start = find_version(store, path, folded)
+            if start > 0 and not store.exists(commit_path(path, start)):
+                # All that is left is above our fold: what was cleaned up is in a newer one.
+                raise TailLost(f"{path}: facts behind {folded} were cleaned up", hint="read again")
         tail = Tail(store, path, start)
         commits = tail.poll()
         # Whoever acts on a version makes it durable first.

@@ -9,6 +9,7 @@ import pytest
 
 from lakequeue.errors import LeadershipLost
 from lakequeue.records import Epoch, Offset, Partition, ShardName, Stamp, TopicId, Version
+from queue_tables.clean_up import clean_commits
 from queue_tables.fact_rows import to_arrow
 from queue_tables.facts import Fact, Key, Kind, States, fold_news
 from queue_tables.group_state import (
@@ -19,6 +20,7 @@ from queue_tables.group_state import (
     read_group_state,
 )
 from queue_tables.root import QueueRoot
+from queue_tables.shard_removal import remove_shard
 from queue_tables.shards import ShardWriter, fence_shard, seal_shard
 from queue_tables.table import TableLog
 from queue_tables.tail import Tail
@@ -139,6 +141,41 @@ def test_folded_shards_may_be_cleaned_up_behind_a_checkpoint(root: QueueRoot) ->
         root.store.delete(f"{journal.writer.path}/_delta_log/{n:020d}.json")
     journal.say(Kind.COMMITTED, 9)
     assert reader.read().states[KEY].committed_offset == 9
+
+
+@pytest.mark.parametrize("gone", ["commits", "shard"])
+def test_a_reading_that_is_overtaken_by_a_fold_and_maintenance_reads_again(
+    root: QueueRoot, monkeypatch: pytest.MonkeyPatch, gone: str
+) -> None:
+    journal, newer = Journal(root), Journal(root, "d")
+    writer = GroupOffsetsWriter(root)
+    states, _ = writer.begin(Epoch(1))
+    journal.say(Kind.COMMITTED, 1)
+    newer.say(Kind.TAKEN)
+    states = fold_all(root, writer, states)
+    journal.say(Kind.COMMITTED, 5)
+    journal.say(Kind.COMMITTED, 7, group="h")
+    reader = GroupStateReader(root)
+    durable = TableLog.make_durable
+
+    def overtaken(table: TableLog) -> None:
+        """The first time, between the reader's look at the folded states and at the shards."""
+        durable(table)
+        if table.path != "group_offsets":
+            return
+        monkeypatch.undo()
+        fold_all(root, writer, states)
+        if gone == "shard":
+            seal_shard(root, "journal", journal.name)
+            remove_shard(root, "journal", journal.name)
+        else:
+            path, now_ms = journal.writer.path, 1 << 62
+            newest = checkpoint_table(root, path)
+            assert clean_commits(root, path, now_ms, newest) == newest
+
+    monkeypatch.setattr(TableLog, "make_durable", overtaken)
+    assert reader.read().states[KEY].committed_offset == 5
+    assert reader.read().states[KEY].committed_offset == 5
 
 
 def test_a_superseded_leader_commits_no_more(root: QueueRoot) -> None:
