@@ -12,6 +12,7 @@ if __package__ in {None, ""}:  # run as a file by spark-submit: find the package
 
 from jobs.log_compaction import Bounds, compact_log
 from jobs.maintenance import Report, main_of, parser_of
+from jobs.rejects_compaction import compact_rejects
 from jobs.table_upkeep import upkeep_tables
 from lakequeue.clock import Micros
 from queue_tables.clean_up import GRACE_HOURS, MOST_GRACE_HOURS, vacuum_table
@@ -25,8 +26,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run once; an `Exit` code."""
     parser = parser_of(
         "jobs.compaction",
-        "Merge the small files of closed hours of `log`, delete files that no version needs any "
-        "more, checkpoint tables and delete the commits behind checkpoints.",
+        "Merge the small files of closed hours of `log` and `rejects`, delete files that no "
+        "version needs any more, checkpoint tables and delete the commits behind checkpoints.",
     )
     parser.add_argument(
         "--target-mb",
@@ -55,12 +56,14 @@ def compact(root: QueueRoot, args: argparse.Namespace, now: Micros) -> Report:
     target = args.target_mb << 20
     bounds = Bounds(target, max(_DEFAULT.step_bytes, target), args.most_mb << 20)
     compacted = compact_log(root, now, bounds, dry_run=dry_run)
+    rejects = compact_rejects(root, now, bounds, dry_run=dry_run)
     vacuumed = {
         name: vacuum_table(root, name, args.grace_hours, dry_run=dry_run)
         for name in (LOG.name, REJECTS.name)
     }
     return {
         "log": compacted.document(),
+        "rejects": rejects.document(),
         "vacuum": {
             name: {"files_deleted": done.files, "bytes_deleted": done.bytes}
             for name, done in vacuumed.items()

@@ -249,6 +249,26 @@ def test_runs_at_once_leave_the_log_as_one_would(root: QueueRoot, time: Time) ->
     assert len(load_snapshot(root.store, "log").files) == 2
 
 
+def test_rejects_of_a_closed_hour_become_one_file_and_stay_the_same(
+    root: QueueRoot, time: Time
+) -> None:
+    topic = TopicStore(root).create("orders", partitions=1)[0]
+    inbox, orderer = Inbox(root, "n"), Orderer(root, 1, wall=time)
+    record = {"topic_id": topic.topic_id, "value": b"v", "message_id": "m"}
+    for _ in range(5):
+        inbox.commit(time(), [record])
+        orderer.drain()
+    before = sorted(map(str, rows_in(root, "rejects")))
+    assert len(before) == 4
+    report = run_compaction(root, NOW)["rejects"]
+    assert (report["files_before"], report["files_after"], report["commits"]) == (4, 1, 1)
+    assert len(load_snapshot(root.store, "rejects").files) == 1
+    assert sorted(map(str, rows_in(root, "rejects"))) == before
+    inbox.commit(time(), [record])
+    assert orderer.drain() == [{"rows": 1, "ordered": 0, "duplicates": 1}]
+    assert run_compaction(root, NOW, dry_run=True)["rejects"]["files_before"] == 2
+
+
 # -- vacuum ---------------------------------------------------------------------------------------
 
 
