@@ -14,13 +14,14 @@ from pydantic import BaseModel, Field
 from werkzeug.exceptions import HTTPException
 
 from ingest import openapi
-from ingest.bodies import media_type, query_of, request_of
+from ingest.bodies import BINARY_EVENT, media_type, query_of, request_of
+from ingest.cloud_events import attributes_of
 from ingest.decompression import decompress, too_large_body
 from ingest.json_body import parts_of
 from ingest.metrics import Metrics
 from ingest.node import IngestNode
 from ingest.producers import begin_epoch
-from ingest.validation import Limits, refuse_value_schema
+from ingest.validation import Limits
 from lakequeue import wire
 from lakequeue.errors import LakequeueError, MalformedBody, UnsupportedMediaType
 from lakequeue.steps import Step, reach
@@ -80,14 +81,12 @@ def _topics(app: OpenAPI, node: IngestNode) -> None:
     @app.put("/v1/topics/<topic>", summary="Create a topic", **openapi.CREATE)
     def put_topic(path: TopicPath) -> Response:
         config = _config()
-        refuse_value_schema(config.get("value_schema"))
         topic, created = node.topics.create(path.topic, **config)
         return json_answer(_described(topic), 201 if created else 200)
 
     @app.patch("/v1/topics/<topic>", summary="Alter a topic", **openapi.ALTER)
     def patch_topic(path: TopicPath) -> Response:
         changes = _config()
-        refuse_value_schema(changes.get("value_schema"))
         return json_answer(_described(node.topics.alter(path.topic, **changes)))
 
     @app.delete("/v1/topics/<topic>", summary="Delete a topic", **openapi.DELETE)
@@ -103,13 +102,15 @@ def _records(app: OpenAPI, node: IngestNode, metrics: Metrics) -> None:
     def produce(path: TopicPath) -> Response:
         started = time.perf_counter()
         try:
-            kind = media_type(request.headers.get("Content-Type", ""))
+            event = attributes_of(request.headers.items())
+            content_type = request.headers.get("Content-Type", "")
+            kind = BINARY_EVENT if event is not None else media_type(content_type)
             query, envelope = query_of(request.args, kind)
             topic = node.topic(path.topic)
-            refuse_value_schema(topic.value_schema)
             with node.budget.lease() as lease:
                 body = _body(settings.max_request_bytes, lease.grow)
-                parsed = request_of(body, kind, envelope, topic.topic_id, node.limits_of(topic))
+                limits = node.limits_of(topic)
+                parsed = request_of(body, kind, envelope, topic.topic_id, limits, event)
                 del body
                 count, size = len(parsed.rows), parsed.rows.total_bytes
                 lease.shrink_to(size)
@@ -129,7 +130,6 @@ def _many_topics(app: OpenAPI, node: IngestNode, metrics: Metrics) -> None:
 
     def limits_of(name: str) -> tuple[str, Limits]:
         topic = node.topic(name)
-        refuse_value_schema(topic.value_schema)
         return topic.topic_id, node.limits_of(topic)
 
     @app.post("/v1/records", summary="Produce records to several topics", **openapi.PRODUCE_MANY)

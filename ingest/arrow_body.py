@@ -19,6 +19,7 @@ from ingest.validation import (
     at_record,
     check_message_id,
     check_partition,
+    check_values,
     header_bytes,
     too_large,
     too_many,
@@ -80,6 +81,7 @@ def columns_of_arrow(
     else:
         rows.message_ids = ids
     rows.timestamps = [NO_TIMESTAMP if t is None else t for t in times]
+    check_values(rows, limits.value_schema)
     return rows
 
 

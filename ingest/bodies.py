@@ -1,7 +1,7 @@
 """Produce bodies of every media type to one validated request. Pure.
 
-JSON carries records and envelope in one object; NDJSON and Arrow carry records alone, and the
-envelope comes as query parameters.
+JSON carries records and envelope in one object; the others carry records alone, and the envelope
+comes as query parameters.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any, Final
 import orjson
 from pydantic import ValidationError
 
+from ingest import cloud_events
 from ingest.arrow_body import columns_of_arrow
 from ingest.json_body import (
     Loads,
@@ -38,19 +39,22 @@ MEDIA_TYPES: Final = {
     "application/ndjson": "ndjson",
     "application/jsonl": "ndjson",
     wire.ARROW_STREAM: "arrow",
+    cloud_events.ONE: "event",
+    cloud_events.BATCH: "events",
 }
+BINARY_EVENT: Final = "binary event"
 _QUERY = frozenset(wire.ProduceQuery.model_fields)
 _ENVELOPE = frozenset(wire.ProduceEnvelope.model_fields)
 
 
 def media_type(content_type: str) -> str:
-    """ "json", "ndjson" or "arrow". Raises `UnsupportedMediaType`."""
+    """A value of `MEDIA_TYPES`. Raises `UnsupportedMediaType`."""
     plain = content_type.partition(";")[0].strip().lower()
     kind = MEDIA_TYPES.get(plain)
     if kind is None:
         raise UnsupportedMediaType(
             f"Content-Type {content_type[:100]!r} is not supported",
-            hint=f"{wire.JSON}, {wire.NDJSON} or {wire.ARROW_STREAM}",
+            hint=f"{wire.JSON}, {wire.NDJSON}, {wire.ARROW_STREAM} or {cloud_events.ONE}",
             stored="no",
         )
     return kind
@@ -81,9 +85,14 @@ def query_of(args: Mapping[str, str], kind: str) -> tuple[wire.ProduceQuery, dic
 
 
 def request_of(
-    body: bytes, kind: str, query: Mapping[str, str], topic_id: str, limits: Limits
+    body: bytes,
+    kind: str,
+    query: Mapping[str, str],
+    topic_id: str,
+    limits: Limits,
+    attributes: Mapping[str, str] | None = None,
 ) -> Request:
-    """Parse and check a whole request.
+    """Parse and check a whole request; `attributes` of an event in binary mode.
 
     Raises `MalformedBody` (it cannot be parsed), `InvalidRequest`, `TooLarge`; all name what is
     wrong, and with `record` where it is wrong.
@@ -91,12 +100,18 @@ def request_of(
     if kind == "json":
         return json_request_of(body, topic_id, limits)
     envelope = envelope_of(dict(query), strict=False)
-    if kind == "ndjson":
-        rows = exactly(
-            lambda loads: checked_columns(_lines(body, loads, limits), envelope, limits, loads)
-        )
-    else:
+    if kind == "arrow":
         rows = columns_of_arrow(body, limits, envelope.producer_id, envelope.sequence)
+        return request_from(topic_id, envelope, rows)
+
+    def records(loads: Loads) -> list[Any]:
+        if attributes is not None:
+            return [cloud_events.record_of_binary(attributes, body, loads)]
+        if kind == "ndjson":
+            return _lines(body, loads, limits)
+        return cloud_events.records_of_events(body, loads, limits, batch=kind == "events")
+
+    rows = exactly(lambda loads: checked_columns(records(loads), envelope, limits, loads))
     return request_from(topic_id, envelope, rows)
 
 

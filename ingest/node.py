@@ -32,6 +32,7 @@ from queue_tables.root import QueueRoot
 from queue_tables.shards import highest_stamp
 from queue_tables.topic_rules import Topic
 from queue_tables.topics import TopicStore
+from queue_tables.value_schema import value_schema_of
 
 _TOPICS_FRESH_S = 1.0
 _MAX_SKEW_S = 5.0
@@ -110,6 +111,7 @@ class IngestNode:
             partitioner=topic.partitioner,
             max_record_bytes=min(most, topic.max_record_bytes or most),
             max_records=self.settings.max_request_records,
+            value_schema=value_schema_of(topic.value_schema),
         )
 
     def now(self) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
+from ingest import cloud_events
 from lakequeue import wire
 
 DESCRIPTION = (
@@ -128,6 +129,8 @@ PRODUCE: dict[str, Any] = {
             "content": {
                 wire.JSON: {"schema": _schema(ProduceIn)},
                 wire.NDJSON: _BYTES,
+                cloud_events.ONE: _BYTES,
+                cloud_events.BATCH: _BYTES,
                 wire.ARROW_STREAM: _BYTES,
             },
         },

@@ -21,6 +21,7 @@ from lakequeue import wire
 from lakequeue.errors import InvalidRequest, LakequeueError, TooLarge
 from lakequeue.partitioner import PARTITIONERS
 from lakequeue.records import Format
+from queue_tables.value_schema import ValueSchema
 
 _FIELDS = wire.RECORD_FIELDS
 _MISSING: Any = object()
@@ -46,6 +47,7 @@ class Limits:
     partitioner: str
     max_record_bytes: int
     max_records: int
+    value_schema: ValueSchema | None = None
 
 
 def columns_of(  # noqa: C901 -- one pass over all records: calls would cost more than checks
@@ -147,7 +149,21 @@ def columns_of(  # noqa: C901 -- one pass over all records: calls would cost mor
         raise InvalidRequest(
             "the request has no records", hint="send at least one", field="records", stored="no"
         )
+    check_values(rows, limits.value_schema, numbers)
     return rows
+
+
+def check_values(
+    rows: Rows, schema: ValueSchema | None, numbers: Sequence[int] | None = None
+) -> None:
+    """Raise `InvalidRequest` for the first record whose value does not satisfy the schema."""
+    if schema is None:
+        return
+    for i, (value, fmt) in enumerate(zip(rows.values, rows.value_formats, strict=True)):
+        try:
+            schema.check(value, fmt)
+        except LakequeueError as e:
+            raise at_record(e, i if numbers is None else numbers[i]) from None
 
 
 # -- one rule each ------------------------------------------------------------------------------
@@ -257,14 +273,3 @@ def _shown(given: Any) -> str:
     """A value as it may stand in a message: short."""
     text = repr(given)
     return text if len(text) <= 100 else text[:97] + "…"
-
-
-def refuse_value_schema(given: Any) -> None:
-    """Raise `InvalidRequest`: a schema that is not checked must not be set."""
-    if given is not None:
-        raise InvalidRequest(
-            "value_schema is not supported by this release",
-            hint="leave it out: values are taken as they are",
-            field="value_schema",
-            stored="no",
-        )

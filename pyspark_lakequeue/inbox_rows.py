@@ -15,6 +15,7 @@ from lakequeue.partitioner import partition_of
 from lakequeue.records import Format
 from lakequeue.wire import MAX_MESSAGE_ID_CHARS, MAX_RECORD_BYTES
 from queue_tables.schemas import HEADERS, INBOX
+from queue_tables.value_schema import value_schema_of
 
 STICKY_BYTES = 16 << 10
 """Records without a key stay on one partition for so many bytes, then take the next."""
@@ -32,6 +33,7 @@ class Target:
     partitioner: str
     ttl_ms: int | None
     max_record_bytes: int | None
+    value_schema: str | None = None
 
 
 @dataclass(slots=True)
@@ -65,6 +67,7 @@ class Shaper:
         headers = _headers(given.get("headers"), count)
         sizes = _lengths(key) + _lengths(value) + _header_bytes(headers)
         self._check_sizes(sizes, codes, targets, names)
+        _check_values(value, value_format, codes, targets, names)
         timestamp = _or_else(given.get("timestamp"), pa.scalar(self.arrival, _TIME), count)
         columns = {
             "topic_id": pa.array([t.topic_id for t in targets], pa.string()).take(topics.indices),
@@ -172,6 +175,27 @@ class Shaper:
 
     def _expiry(self, target: Target) -> int | None:
         return None if target.ttl_ms is None else self.arrival + target.ttl_ms * 1_000
+
+
+def _check_values(
+    value: pa.Array,
+    value_format: int,
+    codes: npt.NDArray[np.int64],
+    targets: list[Target],
+    names: list[str],
+) -> None:
+    for code, target in enumerate(targets):
+        schema = value_schema_of(target.value_schema)
+        if schema is None:
+            continue
+        for at in np.flatnonzero(codes == code).tolist():
+            fault = schema.fault(value[at].as_py(), value_format)
+            if fault is not None:
+                raise InvalidRequest(
+                    f"a value for topic {names[code]!r} does not satisfy its schema: {fault}",
+                    hint="filter such rows out before the write",
+                    field="value",
+                )
 
 
 def _content(given: pa.Array | None, count: int) -> tuple[pa.Array, int]:

@@ -184,7 +184,14 @@ def _targets(options: SinkOptions) -> dict[str, Target]:
     store = TopicStore(QueueRoot.existing(options.root))
     topics = store.list() if options.topic is None else [store.get(options.topic)]
     return {
-        t.topic: Target(str(t.topic_id), t.partitions, t.partitioner, t.ttl_ms, t.max_record_bytes)
+        t.topic: Target(
+            str(t.topic_id),
+            t.partitions,
+            t.partitioner,
+            t.ttl_ms,
+            t.max_record_bytes,
+            t.value_schema,
+        )
         for t in topics
     }
 

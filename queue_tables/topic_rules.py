@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -13,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 from lakequeue.errors import InvalidRequest, TopicExists, UnknownTopic
 from lakequeue.records import TopicId, checked_name
 from lakequeue.wire import TopicChanges, TopicConfig
+from queue_tables.value_schema import value_schema_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,12 +174,4 @@ def _check_together(topic: str, full: Mapping[str, Any]) -> None:
         )
     if full["dead_letter_topic"] is not None:
         checked_name(full["dead_letter_topic"], "dead_letter_topic")
-    if full["value_schema"] is not None:
-        try:
-            json.loads(full["value_schema"])
-        except ValueError as error:
-            raise InvalidRequest(
-                f"topic {topic!r}: value_schema is no JSON: {error}",
-                hint="give a JSON Schema as text",
-                field="value_schema",
-            ) from error
+    value_schema_of(full["value_schema"])

@@ -140,6 +140,16 @@ def test_a_record_over_the_limit_is_too_large(backend: Backend) -> None:
             producer.flush()
 
 
+def test_a_value_that_does_not_satisfy_the_schema_of_its_topic_is_refused(backend: Backend) -> None:
+    topic = backend.topic(value_schema='{"type": "object", "required": ["id"]}')
+    with backend.producer() as producer:
+        with pytest.raises(InvalidRequest, match='"id" is a required property'):
+            producer.send(topic, {"name": "x"}).result(60)
+        assert producer.send(topic, {"id": 1}).result(60).offset == 0
+        with pytest.raises(InvalidRequest):
+            producer.flush()
+
+
 def test_an_atomic_batch_over_the_limits_of_a_request_is_refused(backend: Backend) -> None:
     topic = backend.topic()
     with backend.producer() as producer:

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pytest
 import zstandard
 
+from ingest import cloud_events
 from lakequeue import wire
 from tests.support.ingest_service import IngestService, inbox_rows
 
@@ -70,7 +71,8 @@ def test_life_of_a_topic(service: IngestService) -> None:
         (b'{"partitions": 0}', 422),
         (b'{"partitions": "4"}', 422),
         (b'{"partitons": 4}', 422),
-        (b'{"value_schema": "{}"}', 422),
+        (b'{"value_schema": "{"}', 422),
+        (b'{"value_schema": "{\\"$ref\\": \\"http://127.0.0.1:1/x\\"}"}', 422),
         (b'{"partitioner": "fnv"}', 422),
     ],
 )
@@ -117,6 +119,52 @@ def test_what_is_sent_stands_in_the_inbox(service: IngestService) -> None:
         assert row["atomic"]
         assert row["request"] == one["request"]
         assert row["row"] == one["row"] + i
+
+
+def test_cloud_events_are_taken_in_every_mode(service: IngestService) -> None:
+    path = "/v1/topics/orders/records"
+    event = {"specversion": "1.0", "source": "/tills", "type": "sold", "partitionkey": "k"}
+
+    def batch(*ids: str) -> bytes:
+        return json.dumps([event | {"id": i, "data": {"of": i}} for i in ids]).encode()
+
+    structured = {"content-type": "application/cloudevents+json"}
+    one = json.dumps(event | {"id": "ce-1", "data": {"of": "ce-1"}}).encode()
+    many = {"content-type": "application/cloudevents-batch+json; charset=utf-8"}
+    plain = {f"ce-{name}": value for name, value in event.items()} | {"ce-id": "ce-4"}
+    plain["content-type"] = "application/json"
+    for body, headers in (
+        (one, structured),
+        (batch("ce-2", "ce-3"), many),
+        (b'{"of":"ce-4"}', plain),
+    ):
+        answer = service.http.post(path, content=body, headers=headers)
+        assert answer.status_code == 200, answer.text
+    for number in range(1, 5):
+        (row,) = rows_with(service, f"/tills#ce-{number}")
+        assert (row["key"], row["value"]) == (b"k", b'{"of":"ce-%d"}' % number)
+        assert {"key": "ce_type", "value": b"sold"} in row["headers"]
+    bad = service.http.post(path, content=b"{}", headers=structured)
+    assert assert_problem(bad, 422, "invalid_request")["field"] == "specversion"
+
+
+def test_values_satisfy_the_schema_of_their_topic(service: IngestService) -> None:
+    schema = '{"type": "object", "required": ["id"]}'
+    made = service.http.put("/v1/topics/checked", json={"value_schema": schema})
+    assert (made.status_code, made.json()["value_schema"]) == (201, schema)
+    path = "/v1/topics/checked/records"
+    good = {"records": [{"value": {"id": 1}, "message_id": "fits"}, {"value": None}]}
+    assert service.http.post(path, json=good).status_code == 200
+    bad = {"records": [{"value": {"id": 1}, "message_id": "with-a-bad-one"}, {"value": {}}]}
+    problem = assert_problem(service.http.post(path, json=bad), 422, "invalid_request")
+    assert (problem["record"], problem["field"]) == (1, "value")
+    assert "required property" in problem["detail"]
+    assert len(rows_with(service, "fits")) == 1
+    assert rows_with(service, "with-a-bad-one") == []
+    several = {"records": [{"topic": "checked", "value": 5}]}
+    assert_problem(service.http.post("/v1/records", json=several), 422, "invalid_request")
+    assert service.http.patch("/v1/topics/checked", json={"value_schema": None}).status_code == 200
+    assert service.http.post(path, json=bad).status_code == 200
 
 
 def test_stamps_rise_and_a_carried_one_is_passed(service: IngestService) -> None:
@@ -270,7 +318,8 @@ def test_openapi(service: IngestService) -> None:
     assert document["openapi"].startswith("3.1")
     produce = document["paths"]["/v1/topics/{topic}/records"]["post"]
     assert {"wait", "timeout_ms", "topic"} <= {p["name"] for p in produce["parameters"]}
-    assert set(produce["requestBody"]["content"]) == {wire.JSON, wire.NDJSON, wire.ARROW_STREAM}
+    kinds = {wire.JSON, wire.NDJSON, wire.ARROW_STREAM, cloud_events.ONE, cloud_events.BATCH}
+    assert set(produce["requestBody"]["content"]) == kinds
     text = json.dumps(document)
     schemas = document["components"]["schemas"]
     for name in {part.split('"')[0] for part in text.split("#/components/schemas/")[1:]}:

@@ -162,7 +162,9 @@ def test_media_types() -> None:
     assert media_type("application/json; charset=utf-8") == "json"
     assert media_type("Application/X-NDJSON") == "ndjson"
     assert media_type("application/vnd.apache.arrow.stream") == "arrow"
-    for other in ("", "text/plain", "application/cloudevents+json"):
+    assert media_type("application/cloudevents+json; charset=utf-8") == "event"
+    assert media_type("application/cloudevents-batch+json") == "events"
+    for other in ("", "text/plain", "application/cloudevents+avro"):
         with pytest.raises(UnsupportedMediaType):
             media_type(other)
 

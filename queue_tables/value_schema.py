@@ -1,0 +1,87 @@
+"""A topic's `value_schema`: JSON Schema that the values of new records must satisfy. Pure."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import orjson
+
+from lakequeue.errors import InvalidRequest, MissingDependency
+from lakequeue.records import Format
+
+_SHOWN_CHARS = 300
+_HINT = "`lakequeue topic describe` shows the schema"
+
+
+class ValueSchema:
+    """Compiled; thread-safe.
+
+    JSON values are judged as they are. Text counts as a JSON string, or as the JSON that it holds
+    (Spark sends JSON as text): one of them has to satisfy the schema. Bytes never do. A record
+    without a value is a tombstone, and is not judged.
+    """
+
+    def __init__(self, text: str) -> None:
+        """Raises `InvalidRequest` if it is no JSON Schema, or refers to another document."""
+        try:
+            import jsonschema_rs
+        except ModuleNotFoundError as e:
+            raise MissingDependency(
+                "topics with a value_schema need jsonschema-rs", hint="pip install jsonschema-rs"
+            ) from e
+        try:
+            self._validator = jsonschema_rs.validator_for(orjson.loads(text), retriever=_refuse)
+        except (ValueError, jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError) as e:
+            raise InvalidRequest(
+                f"value_schema is no JSON Schema: {_short(e)}",
+                hint="give a JSON Schema that stands by itself, as text",
+                field="value_schema",
+            ) from e
+
+    def fault(self, value: bytes | None, fmt: int) -> str | None:
+        """What is wrong with a value in its stored form; None: nothing."""
+        if value is None:
+            return None
+        if fmt == Format.BYTES:
+            return "it is bytes, and the schema is of JSON"
+        if fmt == Format.JSON:
+            return self._first(orjson.loads(value))
+        fault = self._first(value.decode())
+        if fault is not None:
+            try:
+                held = orjson.loads(value)
+            except orjson.JSONDecodeError:
+                return fault
+            return self._first(held)
+        return None
+
+    def check(self, value: bytes | None, fmt: int) -> None:
+        """Raise `InvalidRequest` with what is wrong, and where."""
+        fault = self.fault(value, fmt)
+        if fault is not None:
+            raise InvalidRequest(
+                f"the value does not satisfy the topic's schema: {fault}", hint=_HINT, field="value"
+            )
+
+    def _first(self, value: Any) -> str | None:
+        for error in self._validator.iter_errors(value):
+            place = "/".join(map(str, error.instance_path))
+            return f"{_short(error.message)}" + (f" (at {place[:100]})" if place else "")
+        return None
+
+
+@lru_cache(256)
+def value_schema_of(text: str | None) -> ValueSchema | None:
+    """The schema of a topic, compiled once; None if it has none. Raises `InvalidRequest`."""
+    return None if text is None else ValueSchema(text)
+
+
+def _refuse(uri: str) -> Any:
+    # A schema must not make a node fetch what somebody names.
+    raise ValueError(f"it refers to {uri}")
+
+
+def _short(error: object) -> str:
+    lines = str(error).splitlines() or [repr(error)]
+    return lines[0] if len(lines[0]) <= _SHOWN_CHARS else lines[0][:_SHOWN_CHARS] + "…"
