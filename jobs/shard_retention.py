@@ -73,9 +73,11 @@ def retain_shards(root: QueueRoot, kind: ShardKind, now: Micros, *, dry_run: boo
         if not dry_run:
             remove_shard(root, kind, shard)
     for one, table in found.values():
-        old = done_files(
-            table.files.values(), _pending(root, table, one.done), now, ROW_MARGIN_US[kind]
-        )
+        try:
+            pending = _pending(root, table, one.done)
+        except (FileNotFoundError, TailLost):
+            continue  # another run cleans it up, or removes it: next time
+        old = done_files(table.files.values(), pending, now, ROW_MARGIN_US[kind])
         report.count(old)
         if old and not dry_run:
             _drop(root, table, old)

@@ -64,5 +64,6 @@ def _shards(
         path = shard_path(kind, shard)
         try:
             yield path, find_version(root.store, path, done.get(shard, Stamp(0))), False
-        except FileNotFoundError:
-            continue  # removed meanwhile
+        except (FileNotFoundError, CorruptTable, StorageUnavailable) as error:
+            if root.is_table(path):
+                log.warning("no_upkeep", table=path, why=str(error))

@@ -15,7 +15,7 @@ from typing import Any
 
 from lakequeue.errors import CommitConflict, TailLost
 from lakequeue.records import Version
-from queue_tables.delta_log import Action, Add, Commit, Remove
+from queue_tables.delta_log import Action, Add, Commit, Remove, has_table
 from queue_tables.table import TableLog
 
 VACUUM_INFO = "vacuum"
@@ -37,8 +37,8 @@ def rewrite_files(
     """Take `removes` out of the table and put `adds` in, in one commit; its version.
 
     `data_change`: False if the rows are the same. `table` has its files. Raises `CommitConflict`
-    (stored "no") if one of `removes` has left the table, or `adds` may have been vacuumed: the plan
-    is stale, nothing was changed.
+    (stored "no") if one of `removes` has left the table, `adds` may have been vacuumed, or there is
+    no table any more: the plan is stale, nothing was changed.
     """
     now_ms = time.time_ns() // 1_000_000
     actions: list[Action] = [
@@ -63,7 +63,8 @@ def rewrite_files(
             if vacuumed(adds, conflict.commits):
                 raise
         except TailLost as lost:
-            if adds:
+            # A shard may be removed whole meanwhile: then there is nothing to go on from.
+            if adds or not has_table(table.store.names(f"{table.path}/_delta_log")):
                 raise CommitConflict(lost.detail, stored=lost.stored, commits=()) from lost
 
 

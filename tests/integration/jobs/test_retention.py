@@ -13,6 +13,7 @@ import duckdb
 import pytest
 from deltalake import DeltaTable
 
+from jobs import shard_retention
 from jobs.order_state import ORDER_TXN, order_number
 from jobs.rejects import commit_fenced
 from lakequeue.clock import hour_of, wall_micros
@@ -25,6 +26,7 @@ from queue_tables.group_state import read_group_state
 from queue_tables.log_reader import LogReader
 from queue_tables.maintenance import rewrite_files
 from queue_tables.root import QueueRoot, ShardKind
+from queue_tables.shard_removal import remove_shard
 from queue_tables.shards import ShardWriter, seal_shard
 from queue_tables.table import TableLog
 from queue_tables.tail import Tail
@@ -329,6 +331,24 @@ def test_a_gone_nodes_shard_is_removed_and_an_owner_that_wakes_up_loses_nothing(
     old.drain()
     assert [row["value"] for row in rows_in(root, "log")] == [b"1", b"2"]
     assert Orderer(root, 2).drain() == []
+
+
+def test_a_shard_that_another_run_removes_under_way_is_passed_over(
+    root: QueueRoot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner = ShardWriter.create(root, "inbox", "n")
+    owner.append(inbox_rows([b"1"]), Stamp(NOW))
+    Orderer(root, 1).drain()
+    seal_shard(root, "inbox", owner.name)
+
+    def quicker(*_: Any) -> list[ShardName]:
+        remove_shard(root, "inbox", owner.name)
+        return []
+
+    monkeypatch.setattr(shard_retention, "removable", quicker)
+    report = run_retention(root, wall_micros() + HOUR)["inbox"]
+    assert (report["files_removed"], report["shards_removed"]) == (0, [])
+    assert root.shards("inbox") == []
 
 
 def test_a_shard_that_is_not_ordered_to_its_end_stays_however_old(root: QueueRoot) -> None:

@@ -7,11 +7,15 @@ from pathlib import Path
 import pytest
 
 from lakequeue.errors import CommitConflict
+from lakequeue.records import Stamp
 from queue_tables.delta_log import Txn
 from queue_tables.maintenance import rewrite_files
 from queue_tables.root import QueueRoot
+from queue_tables.shard_removal import remove_shard
+from queue_tables.shards import ShardWriter, seal_shard
 from queue_tables.table import TableLog
 from tests.support.log_builder import LogBuilder
+from tests.support.rows import inbox_rows
 
 
 @pytest.fixture
@@ -46,3 +50,15 @@ def test_an_append_in_between_is_gone_on_from(root: QueueRoot) -> None:
     assert rewrite_files(slow, [first], (), {}, data_change=True) == leader.version + 1
     newest = TableLog(root.store, "log").open()
     assert (list(newest.files), newest.txns["order"]) == ([second.path], 9)
+
+
+def test_a_shard_that_another_run_has_removed_is_a_stale_plan(root: QueueRoot) -> None:
+    owner = ShardWriter.create(root, "inbox", "n")
+    owner.append(inbox_rows([b"1"]), Stamp(1))
+    seal_shard(root, "inbox", owner.name)
+    slow = TableLog(root.store, owner.path).open()
+    remove_shard(root, "inbox", owner.name)
+    with pytest.raises(CommitConflict, match="removed"):
+        rewrite_files(slow, list(slow.files.values()), (), {}, data_change=True)
+    assert root.shards("inbox") == []
+    assert root.store.names(f"{owner.path}/_delta_log") == []
