@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 
 from lakequeue.clock import Micros
 from lakequeue.records import ShardName, Stamp
+from queue_tables.bulk import is_asked_again
 from queue_tables.delta_log import Add
 from queue_tables.shards import node_of
 
@@ -46,12 +47,12 @@ def removable(
     """The shards that can go as a whole: sealed, done to the end, and quiet for the margin.
 
     `held`: those that states still name. Of a bulk writer the shard with the newest batch stays:
-    it is all that the writer remembers.
+    it is all that the writer remembers, unless it writes but once.
     """
     memory: dict[str, tuple[int, ShardName]] = {}
     everything = list(shards)
     for shard in everything:
-        if shard.batch is not None:
+        if shard.batch is not None and is_asked_again(shard.name):
             writer = node_of(shard.name)
             memory[writer] = max(memory.get(writer, (-1, ShardName(""))), (shard.batch, shard.name))
     kept = {name for _, name in memory.values()} | set(held)

@@ -24,7 +24,7 @@ from lakequeue.errors import Broken, InvalidRequest, NotReady, TooLarge
 from lakequeue.records import Stamp
 from lakequeue.steps import Step, reach
 from pyspark_lakequeue.sink_options import SinkOptions, check_columns
-from queue_tables.bulk import BulkFile, commit_bulk, discard, seal_run, shard_of
+from queue_tables.bulk import ONCE, BulkFile, commit_bulk, discard, seal_run, shard_of
 from queue_tables.root import QueueRoot
 from queue_tables.topics import TopicStore
 
@@ -127,7 +127,7 @@ class BatchWriter(_Writer, DataSourceArrowWriter):
         super().__init__(options, schema, overwrite)
         run = uuid.uuid4().hex
         if options.txn is None:
-            self._batch = Batch(f"spark-{run}", "0", 0)
+            self._batch = Batch(f"spark-{run}", ONCE, 0)
         else:
             app, version = options.txn
             name = sha256(app.encode()).hexdigest()[:32]

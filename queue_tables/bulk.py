@@ -37,6 +37,8 @@ BATCH_TXN = "batch"
 """Number of the newest batch of the writer that is in the shard."""
 QUIET_S = 86_400
 """A query may run once an hour: its shard stays its own for a day."""
+ONCE = "0"
+"""The run of a writer that has but one: nobody will ask what it remembers."""
 _NONE = -1
 _ATTEMPTS = 10
 
@@ -105,6 +107,11 @@ def discard(root: QueueRoot, files: Sequence[BulkFile]) -> None:
     """Delete files that no commit names."""
     for file in files:
         root.store.delete(f"{shard_path('inbox', file.shard)}/{file.add.path}")
+
+
+def is_asked_again(shard: ShardName) -> bool:
+    """Whether another run of the writer may come, and go by the newest batch in its shards."""
+    return _run_of(shard) != ONCE
 
 
 def _run_of(shard: ShardName) -> str:

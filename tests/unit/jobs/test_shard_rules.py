@@ -9,6 +9,7 @@ import pytest
 from jobs.shard_rules import ShardFacts, done_files, hour_end, removable
 from lakequeue.clock import hour_of
 from lakequeue.records import ShardName, Stamp
+from queue_tables.bulk import ONCE, shard_of
 from queue_tables.delta_log import Add
 
 HOUR = 3_600 * 1_000_000
@@ -49,6 +50,16 @@ def test_a_bulk_writer_keeps_the_shard_with_its_newest_batch() -> None:
     )
     assert gone(first, second, other) == ["w-2"]
     assert gone(dataclasses.replace(first, changed_at=NOW - 2 * HOUR), second) == []
+
+
+def test_a_bulk_writer_that_writes_once_keeps_nothing() -> None:
+    name = shard_of("spark-5e5e", ONCE)
+    for shard in (name, ShardName(f"{name}x1")):
+        old = dataclasses.replace(DONE, name=shard, batch=0, changed_at=NOW - 25 * HOUR)
+        assert gone(old) == [shard]
+        assert gone(dataclasses.replace(old, changed_at=NOW - 2 * HOUR)) == []
+    query = dataclasses.replace(old, name=shard_of("spark-5e5e", "0a0b"))
+    assert gone(query) == []
 
 
 def test_age_delays_and_what_is_not_done_is_kept_however_old() -> None:
