@@ -17,9 +17,10 @@ _HINT = "`lakequeue topic describe` shows the schema"
 class ValueSchema:
     """Compiled; thread-safe.
 
-    JSON values are judged as they are. Text counts as a JSON string, or as the JSON that it holds
-    (Spark sends JSON as text): one of them has to satisfy the schema. Bytes never do. A record
-    without a value is a tombstone, and is not judged.
+    JSON values are judged as they are. Text that holds a JSON object or array is judged as that
+    (Spark sends JSON as text); other text as a string or as the JSON that it holds: one of them has
+    to satisfy the schema. Bytes never do. A record without a value is a tombstone, and is not
+    judged.
     """
 
     def __init__(self, text: str) -> None:
@@ -48,13 +49,13 @@ class ValueSchema:
         if fmt == Format.JSON:
             return self._first(orjson.loads(value))
         fault = self._first(value.decode())
-        if fault is not None:
-            try:
-                held = orjson.loads(value)
-            except orjson.JSONDecodeError:
-                return fault
-            return self._first(held)
-        return None
+        try:
+            held = orjson.loads(value)
+        except orjson.JSONDecodeError:
+            return fault
+        if fault is None and not isinstance(held, dict | list):
+            return None
+        return self._first(held)
 
     def check(self, value: bytes | None, fmt: int) -> None:
         """Raise `InvalidRequest` with what is wrong, and where."""

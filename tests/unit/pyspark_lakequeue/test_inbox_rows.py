@@ -116,3 +116,13 @@ def test_what_is_too_large_is_refused() -> None:
 def test_no_rows_are_no_rows() -> None:
     assert shaper().shape(frame(value=[], key=[])).num_rows == 0
     assert shaper(None).shape(frame(value=[], topic=[])).num_rows == 0
+
+
+def test_values_satisfy_the_schema_of_their_topic_and_of_no_other() -> None:
+    checked = Target("id-checked", 1, "crc32", None, None, '{"required": ["id"]}')
+    both = Shaper({"orders": ORDERS, "checked": checked}, None, ARRIVAL, None)
+    good = pa.table({"topic": ["checked", "orders", "checked"], "value": ['{"id":1}', "{}", None]})
+    assert both.shape(good).num_rows == 3
+    bad = pa.table({"topic": ["orders", "checked"], "value": ["{}", "{}"]})
+    with pytest.raises(InvalidRequest, match="topic 'checked' does not satisfy its schema"):
+        both.shape(bad)

@@ -36,6 +36,13 @@ def test_a_value_is_judged_by_what_it_holds(
     assert fault is None or (found is not None and fault in found)
 
 
+def test_text_that_holds_an_object_is_judged_as_one_also_where_any_string_would_do() -> None:
+    schema = ValueSchema('{"required": ["id"]}')
+    assert schema.fault(b"{}", Format.TEXT) is not None
+    assert schema.fault(b'{"id": 1}', Format.TEXT) is None
+    assert schema.fault(b"plain", Format.TEXT) is None
+
+
 def test_text_may_satisfy_as_a_string() -> None:
     schema = ValueSchema('{"type": "string", "maxLength": 3}')
     assert schema.fault(b"123", Format.TEXT) is None
