@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field
 
 from consumer_service import openapi
 from consumer_service.browse import Browse
-from consumer_service.groups import Groups
+from consumer_service.groups import IDLE_WAIT_S, Groups
 from consumer_service.metrics import Metrics
 from consumer_service.node import Node
 from consumer_service.pause import Pausing
@@ -36,8 +36,6 @@ from serving.answers import answer_errors, bad_path, json_answer
 from serving.requests import json_body, query_parameters
 
 MAX_BODY_BYTES = 4 << 20
-IDLE_WAIT_S = 1.0
-"""A worker whose node has no partition waits so long for one before it is sent on."""
 Shape = TypeVar("Shape", bound=BaseModel)
 
 

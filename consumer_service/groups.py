@@ -46,6 +46,8 @@ from queue_tables.offset_ranges import count_from
 from queue_tables.record_states import Stage
 
 LEAVE_WAIT_S = 2.0
+IDLE_WAIT_S = 1.0
+"""A worker whose node has no partition waits so long for one before it is sent on."""
 
 
 class Groups:

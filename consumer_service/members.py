@@ -23,6 +23,7 @@ from lakequeue.wire import JoinRequest
 
 if TYPE_CHECKING:
     from consumer_service.queues.batches import QueueDelivered
+    from consumer_service.queues.sent_events import SentEvents
     from consumer_service.streams.delivery import Delivered
 
 log = structlog.get_logger()
@@ -44,6 +45,10 @@ class Polls:
     """Number of the newest poll; an older one that is still parked delivers nothing any more."""
     answered: list[tuple[int, Delivered | QueueDelivered]] = field(default_factory=list)
     """Answers with records that no later poll has confirmed, in order, with their numbers."""
+    streams: int = 0
+    """Number of the newest stream of events; an older one delivers nothing any more."""
+    sent: SentEvents | None = None
+    """Queue groups: what left in events."""
 
     def begin(self, after: int) -> int:
         """Number of a new poll that follows the answer `after`. Call with `lock` held."""

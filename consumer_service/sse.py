@@ -1,8 +1,9 @@
 """Records as server-sent events: what polls deliver, as one endless answer.
 
 Each record is an event `record` whose id is its receipt. A client that reconnects sends the last
-one it got as `Last-Event-ID`: delivery goes on behind it in its partition, and in the others
-behind what is acked, so that what was lost with the connection comes again.
+one it got as `Last-Event-ID`, and what was lost with the connection comes again. Stream groups:
+delivery goes on behind that record in its partition, and in the others behind what is acked. Queue
+groups: the records of later events are given back, so that any worker may get them.
 """
 
 from __future__ import annotations
@@ -12,11 +13,14 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from consumer_service.groups import Groups
+from consumer_service.groups import IDLE_WAIT_S, Groups
 from consumer_service.members import Member
 from consumer_service.node import Node
 from consumer_service.queues.batches import QueueDelivered
+from consumer_service.queues.retry_policy import DEFAULT_MAX_IN_FLIGHT
+from consumer_service.queues.sent_events import START, SentEvents
 from consumer_service.streams.delivery import Delivered
+from lakequeue.errors import LakequeueError, SentOn, UnknownMember
 from lakequeue.wire import parse_receipt
 
 if TYPE_CHECKING:
@@ -25,6 +29,8 @@ if TYPE_CHECKING:
 BATCH = 500
 KEEP_ALIVE_S = 10.0
 """Silence is broken by a comment, so that proxies and clients see that the stream lives."""
+_NOTHING_LOST = 1 << 62
+"""What a stream's polls follow: the connection says what was lost, not the next poll."""
 
 
 def event_stream(
@@ -35,40 +41,116 @@ def event_stream(
     gone: Callable[[], bool],
     metrics: Metrics,
 ) -> Iterator[bytes]:
-    """The body of the answer; ends when the client hangs up or the member goes."""
-    if last and member.request.mode == "stream":
-        resume_behind(node, member, last)
-    yield b"retry: 1000\n\n"
-    while member.active and not gone():
-        delivered: Delivered | QueueDelivered
+    """The body of the answer; ends when the client hangs up, the member goes or a newer one begins.
+
+    Raises `InvalidRequest` for a damaged `last`: here, and not when the body has begun.
+    """
+    number = _begin(node, member, last)
+
+    def over() -> bool:
+        return gone() or member.polls.streams != number
+
+    def body() -> Iterator[bytes]:
+        # The id makes a client tell us, when it reconnects, that it has got nothing at all.
+        yield b"retry: 1000\n\n" if last else b"id: %b\nretry: 1000\n\n" % START.encode()
+        while member.active and not over():
+            idle = member.request.mode == "queue" and groups.has_nothing(member)
+            delivered = _poll(node, member, IDLE_WAIT_S if idle else KEEP_ALIVE_S, over)
+            if not _leaves(node, member, delivered, number, gone):
+                break
+            if not delivered.records:
+                if idle:
+                    try:
+                        groups.send_on(member)
+                    except SentOn as e:
+                        yield _end(e)
+                        return
+                yield b": alive\n\n"
+                continue
+            once = member.request.delivery == "at_most_once"
+            if once and isinstance(delivered, Delivered):
+                groups.commit_delivered(member, delivered)
+            metrics.delivered(member.group, len(delivered.records))
+            yield b"".join(
+                b"id: %b\nevent: record\ndata: %b\n\n"
+                % (record["receipt"].encode(), orjson.dumps(record))
+                for record in delivered.records
+            )
+        yield b"event: end\ndata: {}\n\n" if member.active else _end(_gone_from(member))
+
+    return body()
+
+
+def _poll(
+    node: Node, member: Member, wait_s: float, over: Callable[[], bool]
+) -> Delivered | QueueDelivered:
+    if member.request.mode == "queue":
+        return node.queue_delivery.poll(member, BATCH, wait_s, over, _NOTHING_LOST)
+    return node.delivery.poll(member, BATCH, wait_s, over, _NOTHING_LOST)
+
+
+def _leaves(
+    node: Node,
+    member: Member,
+    delivered: Delivered | QueueDelivered,
+    number: int,
+    gone: Callable[[], bool],
+) -> bool:
+    """Whether this may be written: remember it then; else it is delivered again."""
+    if gone():
+        node.delivery.take_back(member, delivered)
+        return False
+    with member.polls.lock:
+        if member.polls.streams != number:
+            # The newer stream has taken it back.
+            return False
+        member.polls.answered.clear()
+        if isinstance(delivered, QueueDelivered) and member.polls.sent is not None:
+            member.polls.sent.add(delivered)
+    return True
+
+
+def _begin(node: Node, member: Member, last: str | None) -> int:
+    """Number of a new stream of the member; what was lost with the ones before is taken back."""
+    if last and last != START:
+        parse_receipt(last)
+    polls = member.polls
+    with polls.lock:
+        # An older stream may sit on a dead connection, and must take nothing any more.
+        polls.streams += 1
+        polls.begin(-1)
         if member.request.mode == "queue":
-            delivered = node.queue_delivery.poll(member, BATCH, KEEP_ALIVE_S, gone)
-        else:
-            delivered = node.delivery.poll(member, BATCH, KEEP_ALIVE_S, gone)
-        if gone():
-            delivered.take_back()
-            return
-        if not delivered.records:
-            yield b": alive\n\n"
-            continue
-        once = member.request.delivery == "at_most_once"
-        if once and isinstance(delivered, Delivered):
-            groups.commit_delivered(member, delivered)
-        metrics.delivered(member.group, len(delivered.records))
-        yield b"".join(
-            b"id: %b\nevent: record\ndata: %b\n\n"
-            % (record["receipt"].encode(), orjson.dumps(record))
-            for record in delivered.records
-        )
-    yield b"event: end\ndata: {}\n\n"
+            most = member.request.max_in_flight or DEFAULT_MAX_IN_FLIGHT
+            polls.sent = polls.sent or SentEvents(most)
+            polls.sent.begin(last or None).take_back()
+        elif last:
+            _rewind(node, member, last)
+        number = polls.streams
+    member.wake.set()
+    return number
 
 
-def resume_behind(node: Node, member: Member, last: str) -> None:
-    """Take back what was delivered after `last`. Raises `InvalidRequest` for a damaged receipt."""
-    topic_id, partition, offset, epoch, _ = parse_receipt(last)
+def _rewind(node: Node, member: Member, last: str) -> None:
+    """Take back what was delivered after `last`, in other partitions what is not acked."""
+    arrived = None if last == START else parse_receipt(last)
     for held in node.holdings.of_member(member.group, member.member_id):
         with held.fetching, held.lock:
-            same = (held.key.topic_id, held.key.partition, held.epoch)
-            known = same == (topic_id, partition, epoch)
-            held.cursor.rewind(offset + 1 if known else held.cursor.accepted)
+            after = held.cursor.accepted
+            if arrived is not None:
+                topic_id, partition, offset, epoch, _ = arrived
+                key = held.key
+                if (key.topic_id, key.partition, held.epoch) == (topic_id, partition, epoch):
+                    after = offset + 1
+            held.cursor.rewind(after)
             held.rows = None
+
+
+def _gone_from(member: Member) -> LakequeueError:
+    return UnknownMember(
+        f"member {member.member_id} has left group {member.group}", hint="join the group again"
+    )
+
+
+def _end(error: LakequeueError) -> bytes:
+    """The last event: why, and for `sent_on` where to join."""
+    return b"event: end\ndata: %b\n\n" % orjson.dumps(error.to_problem())
