@@ -4,9 +4,25 @@ from __future__ import annotations
 
 from ingest.rows import NO_PARTITION, NO_TIMESTAMP, Request, Rows
 from ingest.timing import due_of
+from ingest.validation import Limits
 from lakequeue.clock import Micros
 from lakequeue.errors import ClockSkew, TooLarge
 from lakequeue.partitioner import StickyRoundRobin
+from lakequeue.settings import IngestSettings
+from queue_tables.topic_rules import Topic
+from queue_tables.value_schema import value_schema_of
+
+
+def limits_of(topic: Topic, settings: IngestSettings) -> Limits:
+    """What a request to a topic may hold, at a node with these settings."""
+    most = settings.max_record_bytes
+    return Limits(
+        partitions=topic.partitions,
+        partitioner=topic.partitioner,
+        max_record_bytes=min(most, topic.max_record_bytes or most),
+        max_records=settings.max_request_records,
+        value_schema=value_schema_of(topic.value_schema),
+    )
 
 
 def check_whole(

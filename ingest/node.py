@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from ingest.answers import answer_of
 from ingest.appender import Appender, Committed, Submission
-from ingest.arrival import check_whole, fill_in, spread
+from ingest.arrival import check_whole, fill_in, limits_of, spread
 from ingest.budget import Budget
 from ingest.expectations import Expectations, Outcome, Ticket
 from ingest.order_tail import OrderTail
@@ -32,7 +32,6 @@ from queue_tables.root import QueueRoot
 from queue_tables.shards import highest_stamp
 from queue_tables.topic_rules import Topic
 from queue_tables.topics import TopicStore
-from queue_tables.value_schema import value_schema_of
 
 _TOPICS_FRESH_S = 1.0
 _MAX_SKEW_S = 5.0
@@ -105,14 +104,7 @@ class IngestNode:
 
     def limits_of(self, topic: Topic) -> Limits:
         """What a request to this topic may hold."""
-        most = self.settings.max_record_bytes
-        return Limits(
-            partitions=topic.partitions,
-            partitioner=topic.partitioner,
-            max_record_bytes=min(most, topic.max_record_bytes or most),
-            max_records=self.settings.max_request_records,
-            value_schema=value_schema_of(topic.value_schema),
-        )
+        return limits_of(topic, self.settings)
 
     def now(self) -> int:
         """The wall clock, microseconds since 1970 UTC."""

@@ -14,7 +14,7 @@ import numpy as np
 from consumer_service.queues.attempts import NewRecord
 from consumer_service.queues.key_order import key_hash
 from ingest.answers import answer_of
-from ingest.arrival import check_whole, fill_in, spread
+from ingest.arrival import check_whole, fill_in, limits_of, spread
 from ingest.expectations import Outcome
 from ingest.rows import Request, no_record
 from ingest.validation import Limits
@@ -34,7 +34,6 @@ from lakequeue.wire import ProduceQuery
 from queue_tables.marks import NO_TOPIC, offset_mark, producer_mark, sequence_mark
 from queue_tables.record_states import NEVER
 from queue_tables.topic_rules import Topic
-from queue_tables.value_schema import value_schema_of
 
 _REASONS = ("", PRODUCER_FENCED, CONSUMED_OVERLAP)
 _FENCED, _OVERLAP = 1, 2
@@ -86,15 +85,8 @@ class Log:
         return len(self.of(topic_id, partition))
 
     def limits_of(self, topic: Topic) -> Limits:
-        """What a request to this topic may hold. Raises `InvalidRequest`."""
-        most = self._settings.max_record_bytes
-        return Limits(
-            partitions=topic.partitions,
-            partitioner=topic.partitioner,
-            max_record_bytes=min(most, topic.max_record_bytes or most),
-            max_records=self._settings.max_request_records,
-            value_schema=value_schema_of(topic.value_schema),
-        )
+        """What a request to this topic may hold."""
+        return limits_of(topic, self._settings)
 
     # -- producing --------------------------------------------------------------------------------
 
