@@ -124,7 +124,7 @@ def _own_shard(root: QueueRoot, writer: str, run: str) -> TableLog:
     number = 0
     while True:
         path = shard_path("inbox", f"{first}x{number}" if number else first)
-        create_table(root.store, path, INBOX, {QUIET: str(QUIET_S)})
+        create_table(root.store, path, INBOX, {**dict(INBOX.properties), QUIET: str(QUIET_S)})
         table = TableLog(root.store, path, keep_files=False).open()
         if not table.configuration.get(SEALED):
             return table

@@ -142,6 +142,8 @@ class Table:
 # How long a checkpoint tells of removed files: longer than vacuum's longest grace, no more, since
 # compaction removes as many as are written.
 _TOMBSTONES = (("delta.deletedFileRetentionDuration", "interval 25 hours"),)
+# Files that leave a shard are deleted at once: no checkpoint needs to tell of them for long.
+_SHARD_TOMBSTONES = (("delta.deletedFileRetentionDuration", "interval 1 hours"),)
 _HOUR = Column("hour", "string", "partition: UTC hour of the commit, `2013-01-31T07`")
 _RECORD = (
     Column("topic_id", "string", "id of the incarnation of the topic"),
@@ -204,6 +206,7 @@ INBOX = Table(
     ),
     partition_by=("hour",),
     sharded=True,
+    properties=_SHARD_TOMBSTONES,
 )
 
 LOG = Table(
@@ -259,6 +262,7 @@ JOURNAL = Table(
     ),
     partition_by=("hour",),
     sharded=True,
+    properties=_SHARD_TOMBSTONES,
 )
 
 GROUP_OFFSETS = Table(

@@ -81,7 +81,9 @@ class ShardWriter:
             boot = f"{time.time_ns() // 1_000:x}{secrets.token_hex(2)}"
             name = ShardName(f"{node}-{boot}")
             path = shard_path(kind, name)
-            properties = {} if quiet_s is None else {QUIET: str(quiet_s)}
+            properties = dict(TABLES[kind].properties)
+            if quiet_s is not None:
+                properties[QUIET] = str(quiet_s)
             if create_table(root.store, path, TABLES[kind], properties):
                 return cls(TableLog(root.store, path, keep_files=False).open(), kind, name)
 

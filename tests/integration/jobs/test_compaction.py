@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
@@ -22,7 +23,7 @@ from lakequeue.clock import hour_of, wall_micros
 from lakequeue.errors import CommitConflict, LeadershipLost
 from lakequeue.records import Epoch, Offset, Partition, Stamp, TopicId
 from queue_tables.clean_up import clean_commits, vacuum_table
-from queue_tables.delta_log import Txn
+from queue_tables.delta_log import Remove, Txn
 from queue_tables.fact_rows import to_arrow
 from queue_tables.facts import Fact, Kind
 from queue_tables.group_state import read_group_state
@@ -383,6 +384,20 @@ def test_commits_of_a_shard_stay_while_they_are_not_ordered(root: QueueRoot, tim
     inbox.commit(time.now + 6, [{"topic_id": topic.topic_id, "value": b"6"}])
     Orderer(root, 2, wall=time).drain()
     assert [row["value"] for row in rows_in(root, "log")] == [b"%d" % n for n in range(7)]
+
+
+def test_a_shards_checkpoint_does_not_tell_of_old_removals_for_ever(root: QueueRoot) -> None:
+    """Its files are deleted when they leave it; a busy shard would carry millions of them."""
+    inbox = ShardWriter.create(root, "inbox", "n")
+    inbox.append(inbox_rows([b"a"]), Stamp(THEN))
+    table = TableLog(root.store, inbox.path).open()
+    long_ago = int((clock.time() - 7_200) * 1_000)
+    (old,) = table.files.values()
+    table.commit([Remove(old.path, long_ago, True, old.partition_values, old.size)])
+    version = checkpoint_table(root, inbox.path)
+    name = f"{inbox.path}/_delta_log/{version:020d}.checkpoint.parquet"
+    removes = pq.read_table(Path(root.uri, name), columns=["remove"])["remove"]
+    assert removes.null_count == len(removes)
 
 
 def position(offset: int) -> Fact:
