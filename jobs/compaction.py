@@ -54,7 +54,12 @@ def compact(root: QueueRoot, args: argparse.Namespace, now: Micros) -> Report:
     """One run. The parts do not depend on each other; killed anywhere, the next run goes on."""
     dry_run: bool = args.dry_run
     target = args.target_mb << 20
-    bounds = Bounds(target, max(_DEFAULT.step_bytes, target), args.most_mb << 20)
+    bounds = Bounds(
+        target,
+        max(_DEFAULT.step_bytes, target),
+        args.most_mb << 20,
+        max(_DEFAULT.held_bytes, 4 * target),
+    )
     compacted = compact_log(root, now, bounds, dry_run=dry_run)
     rejects = compact_rejects(root, now, bounds, dry_run=dry_run)
     vacuumed = {

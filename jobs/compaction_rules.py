@@ -73,6 +73,24 @@ def plan_groups(
                 yield from _packed(run, target_bytes, at_least=2)
 
 
+def held_at_once(
+    group: Sequence[HourFile], decoded: Sequence[int], most_bytes: int
+) -> Iterator[list[HourFile]]:
+    """The group in parts of at most `most_bytes` in memory (`decoded`: of each file), or one file.
+
+    Values of one pattern compress a hundredfold: the size of a file does not tell what it holds.
+    """
+    part: list[HourFile] = []
+    size = 0
+    for file, more in zip(group, decoded, strict=True):
+        if part and size + more > most_bytes:
+            yield part
+            part, size = [], 0
+        part.append(file)
+        size += more
+    yield part
+
+
 def _small_runs(files: Sequence[HourFile], below: int) -> Iterator[list[HourFile]]:
     """Neighbours that are all small."""
     run: list[HourFile] = []

@@ -13,7 +13,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import structlog
 
-from jobs.compaction_rules import HourFile, Output, Parts, cuts, outputs_of, plan_groups, worth_it
+from jobs.compaction_rules import (
+    HourFile,
+    Output,
+    Parts,
+    cuts,
+    held_at_once,
+    outputs_of,
+    plan_groups,
+    worth_it,
+)
 from jobs.log_retention import CLOSED_AFTER_US
 from lakequeue.clock import Micros, hour_of
 from lakequeue.errors import CommitConflict, CorruptTable
@@ -32,12 +41,14 @@ log = structlog.get_logger("compaction")
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How large files become, and how much one run reads (bytes, as compressed)."""
+    """How large files become, and how much is read (bytes, as compressed but for one)."""
 
     target_bytes: int = 64 << 20
     step_bytes: int = 128 << 20
-    """Of one commit: held in memory, decoded."""
+    """Of one commit."""
     run_bytes: int = 2 << 30
+    held_bytes: int = 256 << 20
+    """Of one commit, decoded: held in memory, four times over."""
 
 
 @dataclass(slots=True)
@@ -89,7 +100,9 @@ def _groups(reader: LogReader, now: Micros, bounds: Bounds) -> Iterator[list[Hou
     closed_before = hour_of(now - CLOSED_AFTER_US)
     files = [_hour_file(add) for add in reader.files()]
     closed = [file for file in files if file.hour < closed_before]
-    return plan_groups(closed, bounds.target_bytes, bounds.step_bytes)
+    for group in plan_groups(closed, bounds.target_bytes, bounds.step_bytes):
+        decoded = [reader.decoded_bytes(file.path) for file in group]
+        yield from held_at_once(group, decoded, bounds.held_bytes)
 
 
 def _hour_file(add: Add) -> HourFile:

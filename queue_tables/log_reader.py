@@ -230,6 +230,15 @@ class LogReader:
             found[key] = min(first, span.first), max(last, span.last)
         return found
 
+    def decoded_bytes(self, path: str) -> int:
+        """About what the rows of a file are in memory, by its footer.
+
+        Raises `FileNotFoundError` if the file was vacuumed.
+        """
+        with self._file(path) as file:
+            footer = file.metadata
+            return sum(footer.row_group(n).total_byte_size for n in range(footer.num_row_groups))
+
     def topic_ids(self) -> set[TopicId]:
         """Every incarnation of a topic that was ever ordered, as of the last refresh."""
         return {

@@ -158,6 +158,20 @@ def test_a_run_is_bounded_and_the_next_one_goes_on(
     assert everything(root) == before
 
 
+def test_files_that_are_large_only_in_memory_are_joined_as_far_as_they_fit(
+    root: QueueRoot, log: LogBuilder
+) -> None:
+    """A hundred of these would be one small file, and gigabytes while it is written."""
+    topic = TopicStore(root).create("orders", partitions=1)[0]
+    for n in range(6):
+        log.append(topic, [b"%d" % n * 1_000_000])
+    before = everything(root)
+    assert all(add.size < 100_000 for add in LogReader(root).files())
+    report = compact_log(root, NOW, Bounds(held_bytes=2_500_000), dry_run=False)
+    assert (report.files_before, report.files_after) == (6, 3)
+    assert everything(root) == before
+
+
 def test_topics_that_are_apart_expire_by_their_own_rules(root: QueueRoot, time: Time) -> None:
     """Before, a file that both topics share stays for the one that keeps everything."""
     first, second = two_topics(root, time)

@@ -8,7 +8,16 @@ from collections.abc import Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.compaction_rules import HourFile, Output, Parts, cuts, outputs_of, plan_groups, worth_it
+from jobs.compaction_rules import (
+    HourFile,
+    Output,
+    Parts,
+    cuts,
+    held_at_once,
+    outputs_of,
+    plan_groups,
+    worth_it,
+)
 from lakequeue.records import Offset
 from queue_tables.log_index import PartitionKey
 
@@ -46,6 +55,17 @@ def test_files_of_several_topics_come_first_and_are_parted_even_alone() -> None:
     assert groups(a_file(1, 900, "ab")) == [["f1"]]
     assert groups(a_file(1, 10), a_file(2, 200, "ab"), a_file(3, 10), a_file(4, 100, "ac")) == [
         ["f2"],
+        ["f4"],
+    ]
+
+
+def test_a_group_is_rewritten_in_parts_that_fit_into_memory() -> None:
+    group = [a_file(n, 1) for n in range(5)]
+    parted = held_at_once(group, [30, 60, 20, 900, 10], 100)
+    assert [[file.path for file in part] for part in parted] == [
+        ["f0", "f1"],
+        ["f2"],
+        ["f3"],
         ["f4"],
     ]
 
