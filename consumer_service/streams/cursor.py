@@ -116,7 +116,8 @@ class Cursor:
     def _accept(self, accepted: int) -> int:
         self.accepted = accepted
         self.delivered = max(self.delivered, accepted)
-        self.gaps = {a: b for a, b in self.gaps.items() if b > accepted}
+        # A position may lie within a gap: the rest of it is passed over from there.
+        self.gaps = {max(a, accepted): b for a, b in self.gaps.items() if b > accepted}
         return accepted
 
     def _over_gaps(self, position: int) -> int:

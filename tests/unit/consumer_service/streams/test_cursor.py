@@ -82,6 +82,16 @@ def test_delivery_never_steps_back() -> None:
         delivered(0, 5).deliver(2, 6)
 
 
+def test_a_position_within_a_gap_leaves_the_rest_of_it_to_nobody() -> None:
+    cursor = Cursor(0)
+    cursor.deliver_among([3, 10], 20)
+    assert cursor.commit_to(6, end=20) == 6, "between the two that matched"
+    assert cursor.ack([10], through=False) == 11, "nothing before it was delivered and not acked"
+    assert not cursor.outstanding
+    assert cursor.pass_over()
+    assert cursor.accepted == 20
+
+
 def test_the_positions_keep_their_order_whatever_happens() -> None:
     seed = random.randrange(1 << 30)
     print(f"seed {seed}")
