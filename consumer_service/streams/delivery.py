@@ -50,6 +50,16 @@ class Delivered:
         if over:
             self.records = [r for r in self.records if (r["topic"], r["partition"]) not in over]
 
+    def leave_paused(self) -> None:
+        """Drop what was paused while other partitions were looked through."""
+        over: set[tuple[str, int]] = set()
+        for held, epoch, position in [one for one in self.before if one[0].paused]:
+            Delivered(before=[(held, epoch, position)]).take_back()
+            self.before.remove((held, epoch, position))
+            over.add((held.topic, int(held.key.partition)))
+        if over:
+            self.records = [r for r in self.records if (r["topic"], r["partition"]) not in over]
+
     def take_back(self) -> None:
         """Nobody got the answer: deliver the same again."""
         for held, epoch, position in self.before:
@@ -161,6 +171,8 @@ class Delivery:
             # The caller gets the error, and not what the partitions before it gave.
             delivered.take_back()
             raise
+        # A look at a long history takes a while, and a pause may have answered meanwhile.
+        delivered.leave_paused()
         return delivered
 
     def _fill(

@@ -60,6 +60,35 @@ def test_an_error_in_one_partition_gives_back_what_others_gave(
     assert [p.cursor.delivered for p in parts] == [0, 0]
 
 
+def test_what_is_paused_while_other_partitions_are_looked_through_stays(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    parts = [held(0), held(1)]
+    made = delivery(*parts)
+    calls: list[Held] = []
+
+    def take(one: Held, *_: object) -> tuple[Any, int, int]:
+        calls.append(one)
+        one.cursor.deliver(0, 5)
+        if len(calls) == 2:
+            calls[0].paused = True
+        return SimpleNamespace(nbytes=1, partition=int(one.key.partition)), 0, 0
+
+    def records(rows: Any, _epoch: int) -> list[dict[str, Any]]:
+        return [{"topic": "orders", "partition": rows.partition}] * 5
+
+    monkeypatch.setattr(made, "_take", take)
+    monkeypatch.setattr("consumer_service.streams.delivery.records_of", records)
+    one = member()
+    answer = made.poll(one, 100, 0, lambda: False, 0)
+    paused, other = calls
+    assert [r["partition"] for r in answer.records] == [int(other.key.partition)] * 5
+    assert (paused.cursor.delivered, other.cursor.delivered) == (0, 5)
+    ((_, unconfirmed),) = one.polls.answered
+    assert isinstance(unconfirmed, Delivered)
+    assert [place[0] for place in unconfirmed.before] == [other]
+
+
 def test_a_client_that_hung_up_takes_nothing_back_behind_its_next_poll() -> None:
     part, one = held(0, delivered=5), member()
     made = delivery(part)
