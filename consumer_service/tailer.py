@@ -121,7 +121,8 @@ class Tailer:
     ) -> tuple[pa.Table | None, int]:
         """As `read`, but passes over row groups that `may_hold` refuses by their statistics.
 
-        The rows, and the offset before which all is looked at or passed; None: nothing is left.
+        The rows, and the offset before which all is looked at or passed. None: nothing up to
+        there, which is the end unless many row groups were passed over.
         """
         rows = self._segments.read(where, offset, max_rows, max_bytes)
         if rows is None:

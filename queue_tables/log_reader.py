@@ -48,6 +48,8 @@ COLUMNS = (
 _FOOTERS = 512
 _MOST_NEWS = 1_000
 """Commits kept for who follows the log; who only reads it never asks for them."""
+_MOST_SOUGHT = 64
+"""Row groups whose statistics one call looks at: on object storage each may cost a request."""
 _Decode = Callable[[str, int], pa.Table]
 
 
@@ -178,13 +180,15 @@ class LogReader:
 
         `may_hold` gets the lowest and highest `offset` and `timestamp` of the partition's rows in a
         row group, by its statistics: what it refuses is in no stretch, and need not be decoded.
-        Empty, at the end, if there is none. Ends with the row group that makes it `max_rows`.
-        Raises as `read_range`.
+        Ends with the row group that makes it `max_rows`. Empty if there is none, at the end or
+        where enough was looked at: call again from there. Raises as `read_range`.
         """
         key = PartitionKey(topic_id, partition)
         at, end = int(start), self.end_offset(topic_id, partition)
         begin: int | None = None
-        while at < end and (begin is None or at < begin + max_rows):
+        for _ in range(_MOST_SOUGHT):
+            if at >= end or (begin is not None and at >= begin + max_rows):
+                break
             try:
                 span = self._locate(key, at)
                 holds = may_hold(self._bounds_of(span))

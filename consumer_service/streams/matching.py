@@ -44,12 +44,11 @@ def look(tailer: Tailer, held: Held, position: int, predicate: Condition) -> Fou
     deadline = boot_seconds() + LOOK_S
     at, end = position, tailer.end(held.where)
     while at < end:
+        before = at
         rows, at = tailer.read_some(held.where, at, READ_ROWS, READ_BYTES, may_hold)
-        if rows is None:
-            break
-        found = matching(predicate, rows)
-        if found.num_rows:
+        found = None if rows is None else matching(predicate, rows)
+        if found is not None and found.num_rows:
             return Found(found, at)
-        if boot_seconds() > deadline:
+        if at == before or boot_seconds() > deadline:
             break
     return Found(None, at)

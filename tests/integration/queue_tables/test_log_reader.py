@@ -249,6 +249,23 @@ def test_stretches_hold_all_that_is_sought_and_no_row_group_that_is_refused(
         assert not any(found & set(range(a, b + 1)) for a, b in refused)
 
 
+def test_a_long_stretch_that_is_refused_is_passed_over_in_steps(root: QueueRoot) -> None:
+    builder = OrderedLog(root)
+    for _ in range(70):
+        builder.order([Sent("t1", 0, b"v")])
+    reader = LogReader(root)
+    asked: list[int] = []
+
+    def refuse(bounds: Mapping[str, tuple[int, int]]) -> bool:
+        asked.append(bounds["offset"][0])
+        return False
+
+    begin, at = reader.sought(T1, P0, Offset(0), 10, refuse)
+    assert begin == at == len(asked) < 70, "whoever waits is heard in between"
+    assert reader.sought(T1, P0, at, 10, refuse) == (70, 70)
+    assert asked == list(range(70))
+
+
 def test_what_compaction_replaced_meanwhile_is_left_to_the_read(root: QueueRoot) -> None:
     builder = OrderedLog(root)
     builder.order(a_batch(5))
