@@ -148,13 +148,15 @@ class Groups:
     def has_nothing(self, member: Member) -> bool:
         """Queue groups: the controller has counted our members, and given us nothing for this one.
 
-        As far as is known here: asked at each poll, so ZooKeeper is not.
+        As far as is known here: asked at each poll, so ZooKeeper is not. Topics that nobody has
+        are not counted yet: this member may be the first that asks for them.
         """
         given = self._node.keeper.assignment(member.group)
-        mine = None if given is None else given.members.get(self._node.name)
-        if mine is None:
+        if given is None or (mine := given.members.get(self._node.name)) is None:
             return False
-        return not any(target.topic in member.request.topics for target in mine)
+        topics = set(member.request.topics)
+        counted = any(t.topic in topics for targets in given.members.values() for t in targets)
+        return counted and not any(target.topic in topics for target in mine)
 
     def send_on(self, member: Member) -> None:
         """Queue groups: raise `SentOn` if this node has no work for the member, another has."""

@@ -31,13 +31,14 @@ class StandIns:
         self._node = node
         self._groups = groups
         self._lock = threading.Lock()
-        self._idle: defaultdict[str, list[str]] = defaultdict(list)
-        """Group → ids of members that nobody has borrowed; some may be gone by now."""
+        self._idle: defaultdict[tuple[str, frozenset[str]], list[str]] = defaultdict(list)
+        """Group, topics → ids of members that nobody has borrowed; some may be gone by now."""
 
     @contextmanager
     def borrowed(self, group: str, topics: Sequence[str]) -> Iterator[Member]:
         """A member of the group for one request. Errors are those of a join."""
-        member = self._known(group, topics)
+        kind = group, frozenset(topics)
+        member = self._known(kind)
         if member is None:
             request = JoinRequest(topics=list(topics), mode="queue", max_in_flight=MAX_IN_FLIGHT)
             member = self._groups.join_stand_in(group, request)
@@ -46,37 +47,36 @@ class StandIns:
         finally:
             member.visibility_ms = None
             with self._lock:
-                self._idle[group].append(member.member_id)
+                self._idle[kind].append(member.member_id)
 
-    def _known(self, group: str, topics: Sequence[str]) -> Member | None:
+    def _known(self, kind: tuple[str, frozenset[str]]) -> Member | None:
         while True:
             with self._lock:
-                idle = self._idle.get(group)
+                idle = self._idle.get(kind)
                 if not idle:
-                    self._idle.pop(group, None)
+                    self._idle.pop(kind, None)
                     return None
                 name = idle.pop()
-            member = self._node.members.find(group, name)
-            if member is None:
-                continue
-            if set(member.request.topics) == set(topics):
+            member = self._node.members.find(kind[0], name)
+            if member is not None:
                 return member
-            # It was for other topics of the group: silence ends it.
 
     def wait_for_partitions(self, member: Member) -> None:
         """A member that has just joined would find nothing, whatever there is."""
         deadline = boot_seconds() + FIRST_S
         while (left := deadline - boot_seconds()) > 0:
             member.wake.clear()
-            mine = self._node.holdings.of_group(member.group)
-            if any(held.delivers for held in mine) or self._groups.has_nothing(member):
+            held = self._node.holdings.of_group(member.group)
+            mine = [one for one in held if one.topic in member.request.topics]
+            if any(one.delivers for one in mine) or self._groups.has_nothing(member):
                 return
             member.wake.wait(min(left, LOOK_EVERY_S))
 
     def dismiss(self, group: str) -> None:
         """Let those of the group go that nobody has borrowed: they are not its members."""
         with self._lock:
-            names = self._idle.pop(group, [])
+            kinds = [kind for kind in self._idle if kind[0] == group]
+            names = [name for kind in kinds for name in self._idle.pop(kind)]
         present = [self._node.members.find(group, name) for name in names]
         leaving = [member for member in present if member is not None]
         for member in leaving:

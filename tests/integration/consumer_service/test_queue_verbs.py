@@ -100,6 +100,21 @@ def test_receives_at_once_share_and_each_waiting_one_is_woken(
     assert sorted(offsets(found)) == [0, 1, 2, 3]
 
 
+def test_receives_for_other_topics_of_a_group_find_theirs_at_once_and_share_members(
+    queue: Queue, node: NodeProcess
+) -> None:
+    topics = [queue.log.topic(), queue.log.topic()]
+    group = topics[0].topic
+    for topic in topics:
+        queue.log.append(topic, [str(n) for n in range(3)])
+    for n in range(3):
+        for topic in topics:
+            (record,) = receive(node.url, group, topics=[topic.topic])
+            assert (record["topic"], record["offset"]) == (topic.topic, n)
+    assert len(httpx2.get(f"{node.url}/v1/groups/{group}").json()["members"]) == 2
+    assert httpx2.delete(f"{node.url}/v1/groups/{group}", timeout=30).status_code == 204
+
+
 def test_a_node_without_partitions_sends_a_receive_on(queue: Queue, start_node: Start) -> None:
     a, b = start_node(queue, "has"), start_node(queue, "has-not")
     topic = queue.log.topic()
