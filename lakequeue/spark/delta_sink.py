@@ -18,7 +18,17 @@ from pyspark.sql import functions as sf
 
 from lakequeue.errors import ConsumedElsewhere, InvalidRequest, ResultBehind, UnknownTopic
 from lakequeue.records import checked_name
-from lakequeue.spark.result_marks import Commit, Found, Mark, Span, find, gaps, moved, needle
+from lakequeue.spark.result_marks import (
+    Commit,
+    Found,
+    Mark,
+    Span,
+    find,
+    gaps,
+    moved,
+    needle,
+    restored_to,
+)
 from lakequeue.steps import Step, reach
 from queue_tables.root import QueueRoot
 from queue_tables.topics import TopicStore
@@ -38,6 +48,8 @@ _NO_TABLE = frozenset(
     }
 )
 """What is no table: the first write makes one, or says why it cannot."""
+_NEWEST = 20
+"""Commits among which the group's own newest one stands, mostly."""
 
 
 class DeltaSink:
@@ -85,9 +97,11 @@ class DeltaSink:
             )
         # Read once, for the positions and for the rows.
         batch = batch.persist()
-        known, self._known = self._known, None
+        spark, known, self._known = batch.sparkSession, self._known, None
         try:
-            self._known = self._write(batch, known or self._look(batch.sparkSession))
+            if known is None or self._restored(spark):
+                known = self._look(spark)
+            self._known = self._write(batch, known)
         finally:
             batch.unpersist()
 
@@ -170,7 +184,7 @@ class DeltaSink:
             (
                 Commit(
                     row["version"],
-                    int(row["operationParameters"]["version"])
+                    restored_to(row["operationParameters"])
                     if row["operation"] == "RESTORE"
                     else None,
                     row["userMetadata"],
@@ -179,9 +193,16 @@ class DeltaSink:
             ),
         )
 
+    def _restored(self, spark: SparkSession) -> bool:
+        """Whether the table may have been restored since the group's newest commit."""
+        ours = sf.col("userMetadata").startswith(needle(self._group))
+        newest = self._history(spark, _NEWEST).where(ours | (sf.col("operation") == "RESTORE"))
+        row = newest.orderBy(sf.desc("version")).select("operation").head()
+        return row is None or row["operation"] == "RESTORE"
+
     def _stands(self, spark: SparkSession, mark: Mark) -> bool:
         ours = sf.col("userMetadata") == mark.to_json()
-        newest = self._history(spark, 20).where(ours)
+        newest = self._history(spark, _NEWEST).where(ours)
         # Further down if others have written since.
         return bool(newest.head(1) or self._history(spark, None).where(ours).head(1))
 

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import orjson
+
+from lakequeue.errors import InvalidRequest
 
 Positions = Mapping[str, int]
 """Next offset by `<topic_id>/<partition>`."""
@@ -42,8 +44,18 @@ class Commit(NamedTuple):
 
     version: int
     restored_to: int | None
-    """The version that a RESTORE went back to; None: another operation."""
+    """The version that a RESTORE went back to, or `UNTOLD`; None: another operation."""
     metadata: str | None
+
+
+UNTOLD: Final = -1
+"""A RESTORE to a time: the history tells that, in whatever zone, and not the version."""
+
+
+def restored_to(parameters: Mapping[str, str | None]) -> int:
+    """The version, of the `operationParameters` of a RESTORE."""
+    version = parameters.get("version")
+    return UNTOLD if version is None else int(version)
 
 
 class Found(NamedTuple):
@@ -56,7 +68,10 @@ class Found(NamedTuple):
 
 
 def find(group: str, newest_first: Iterable[Commit]) -> Found:
-    """The newest round, and the positions of the newest commit that is not restored away."""
+    """The newest round, and the positions of the newest commit that is not restored away.
+
+    Raises `InvalidRequest` if that cannot be told, after a RESTORE to a time.
+    """
     newest_round, upto = 0, None
     for commit in newest_first:
         mark = _parse(group, commit.metadata)
@@ -64,6 +79,13 @@ def find(group: str, newest_first: Iterable[Commit]) -> Found:
             newest_round = newest_round or mark.round
         if upto is not None and commit.version > upto:
             continue
+        if commit.restored_to == UNTOLD:
+            raise InvalidRequest(
+                f"version {commit.version} restored the result table to a time, and to which "
+                "version is not told",
+                hint="DESCRIBE HISTORY shows which was the newest then: restore it again, to that "
+                "version (TO VERSION AS OF), and start again",
+            )
         if commit.restored_to is not None:
             upto = commit.restored_to
         elif mark is not None:

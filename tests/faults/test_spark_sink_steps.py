@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import deltalake
@@ -135,6 +136,30 @@ def test_a_table_that_was_restored_is_behind_and_says_so(spark: SparkSession, wo
     shutil.rmtree(world.checkpoint)
     world.run(spark)
     assert world.written() == [f"v{n}" for n in range(world.sent)]
+
+
+def test_a_query_that_runs_on_notices_that_its_table_was_restored(
+    spark: SparkSession, world: World
+) -> None:
+    sink = sink_of(world.root.uri, str(world.table))
+
+    def run() -> None:
+        run_sink(spark, world.root.uri, str(world.table), str(world.checkpoint), sink)
+
+    world.send(4)
+    run()
+    then = deltalake.DeltaTable(str(world.table)).history(1)[0]
+    world.send(2)
+    run()
+    at = datetime.fromtimestamp(then["timestamp"] / 1_000, UTC).isoformat(sep=" ")
+    spark.sql(f"RESTORE TABLE delta.`{world.table}` TO TIMESTAMP AS OF '{at}'")
+    world.send(2)
+    with pytest.raises(StreamingQueryException, match="restored the result table to a time"):
+        run()
+    spark.sql(f"RESTORE TABLE delta.`{world.table}` TO VERSION AS OF {then['version']}")
+    with pytest.raises(StreamingQueryException, match="up to offset 2, and the batch begins at 3"):
+        run()
+    assert world.written() == ["v0", "v1", "v2", "v3"]
 
 
 def test_a_topic_that_was_created_again_begins_anew(spark: SparkSession, world: World) -> None:

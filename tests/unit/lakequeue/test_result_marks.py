@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
-from lakequeue.spark.result_marks import Commit, Found, Mark, Span, find, gaps, moved, needle
+import pytest
+
+from lakequeue.errors import InvalidRequest
+from lakequeue.spark.result_marks import (
+    UNTOLD,
+    Commit,
+    Found,
+    Mark,
+    Span,
+    find,
+    gaps,
+    moved,
+    needle,
+    restored_to,
+)
 
 
 def commit(version: int, group: str, number: int, **positions: int) -> Commit:
@@ -39,6 +53,23 @@ def test_what_was_restored_away_does_not_count_and_its_round_is_not_used_again()
     assert find("a", before_all) == Found(3, {})
     again = [commit(7, "a", 4, p0=6), *before_all]
     assert find("a", again) == Found(4, {"t/0": 6})
+
+
+def test_a_restore_to_a_time_is_refused_until_one_to_a_version_follows() -> None:
+    history = newest_first(
+        commit(1, "a", 1, p0=5), commit(2, "a", 2, p0=7), Commit(3, UNTOLD, None)
+    )
+    with pytest.raises(InvalidRequest, match="version 3 restored the result table to a time"):
+        find("a", history)
+    assert find("a", [commit(4, "a", 3, p0=6), *history]) == Found(3, {"t/0": 6})
+    assert find("a", [Commit(4, 1, None), *history]) == Found(2, {"t/0": 5})
+
+
+def test_both_writers_of_delta_tables_tell_the_version_or_do_not() -> None:
+    assert restored_to({"version": "7", "timestamp": None}) == 7
+    assert restored_to({"version": None, "timestamp": "2026-01-31"}) == UNTOLD
+    assert restored_to({"timestamp": "2026-01-31"}) == UNTOLD
+    assert restored_to({"datetime": "1769817600000"}) == UNTOLD
 
 
 def test_a_group_is_found_by_the_beginning_of_its_metadata() -> None:
