@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 import time
 
 import httpx2
 import orjson
 
 from consumer_service.webhooks.target import Target, Verdict, addresses_of, judge
+from consumer_service.webhooks.watched import Line
 from lakequeue.client.message import Message
 from lakequeue.wire.webhooks import sign
 
@@ -25,9 +27,11 @@ class Endpoint:
         self._key = key
         self._timeout_s = timeout_s
         self._allow_private = allow_private
-        self._http = httpx2.Client(
-            follow_redirects=False, trust_env=False, timeout=httpx2.Timeout(timeout_s)
-        )
+        # For all of them: reading the certificates takes longer than a request.
+        self._trust = httpx2.create_ssl_context(trust_env=False)
+        self._lock = threading.Lock()
+        self._idle: list[Line] = []
+        self._lines: list[Line] = []
 
     def post(self, group: str, message: Message) -> Verdict:
         """Post one record; what that came to. Does not raise."""
@@ -44,23 +48,44 @@ class Endpoint:
             return Verdict(False, f"{type(e).__name__}: {e}")
 
     def _send(self, url: str, body: bytes, headers: dict[str, str]) -> Verdict:
-        deadline = time.monotonic() + self._timeout_s
-        with self._http.stream(
+        line = self._line()
+        try:
+            with line.watched():
+                verdict = self._ask(line, url, body, headers)
+        except Exception:
+            if not line.late:
+                raise
+        finally:
+            with self._lock:
+                self._idle.append(line)
+        # What was cut off can look like an answer that has come to its end.
+        late = Verdict(False, f"no whole answer within {self._timeout_s:g} s")
+        return late if line.late else verdict
+
+    def _ask(self, line: Line, url: str, body: bytes, headers: dict[str, str]) -> Verdict:
+        with line.http.stream(
             "POST",
             url,
             content=body,
             headers=headers,
-            extensions={"sni_hostname": self._target.host},
+            extensions={"sni_hostname": self._target.host, "trace": line.trace},
         ) as answer:
             size = 0
             for piece in answer.iter_raw():
                 size += len(piece)
                 if size > _MAX_ANSWER_BYTES:
                     return Verdict(False, f"answered more than {_MAX_ANSWER_BYTES} bytes")
-                if time.monotonic() > deadline:
-                    return Verdict(False, f"no whole answer within {self._timeout_s:g} s")
             return judge(answer.status_code, answer.headers.get("retry-after"))
+
+    def _line(self) -> Line:
+        """One that nobody uses; the last one used is the likeliest to be connected."""
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+            self._lines.append(line := Line(self._timeout_s, self._trust))
+        return line
 
     def close(self) -> None:
         """Close the connections."""
-        self._http.close()
+        for line in self._lines:
+            line.http.close()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import select
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -11,8 +14,11 @@ from typing import Any
 import httpx2
 import pytest
 
+from consumer_service.webhooks.endpoint import Endpoint as Poster
+from consumer_service.webhooks.target import Verdict, target_of
 from coordination.embedded import EmbeddedZooKeeper
 from lakequeue.client.admin import Admin
+from lakequeue.client.message import Message
 from lakequeue.errors import GroupMismatch, InvalidRequest, UnknownTopic, UnknownWebhook
 from lakequeue.wire.webhooks import verify
 from tests.support.consumer_node import Member, NodeProcess, Queue, describe, open_queue
@@ -132,6 +138,87 @@ def test_a_hanging_endpoint_holds_up_no_other(queue: Queue, hooked: NodeProcess)
         settled(hooked.url, "slow", 5)
         admin.delete_webhook("slow")
         admin.delete_webhook("quick")
+
+
+def drips(handler: BaseHTTPRequestHandler, before: bytes, drop: bytes) -> float:
+    """Send a little now and then until the other side hangs up; how long it held on, in s."""
+    begun = time.monotonic()
+    handler.close_connection = True
+    handler.wfile.write(before)
+    hung_up = False
+    while not hung_up and time.monotonic() - begun < 30:
+        # Readable: the other side has ended. Else it is time for the next drop.
+        hung_up = bool(select.select([handler.connection], [], [], 0.1)[0])
+        try:
+            handler.wfile.write(drop)
+        except OSError:
+            hung_up = True
+    return time.monotonic() - begun
+
+
+@pytest.mark.parametrize(
+    ("before", "drop"),
+    [(b"HTTP/1.1 200 OK\r\nx-slow: ", b"a"), (b"HTTP/1.1 200 OK\r\n\r\n", b"b")],
+    ids=["headers", "body"],
+)
+def test_an_endpoint_that_drips_is_cut_off_at_its_timeout_and_holds_up_nobody(
+    queue: Queue, hooked: NodeProcess, before: bytes, drop: bytes
+) -> None:
+    topic = queue.log.topic()
+    group = f"dripped-{topic.topic}"
+    held: list[float] = []
+
+    def first_drips(post: Post, handler: BaseHTTPRequestHandler) -> None:
+        if post.record["offset"] == 0 and post.record["attempt"] <= 2:
+            held.append(drips(handler, before, drop))
+        else:
+            status(200)(post, handler)
+
+    with (
+        Endpoint(first_drips) as slow,
+        Endpoint(status(200)) as quick,
+        Admin(consumer_urls=hooked.url) as admin,
+    ):
+        # One at a time: the second record comes only when the first one's slot is free.
+        options: dict[str, Any] = {"concurrency": 1, "timeout_ms": 1_000, **FAST}
+        admin.set_webhook(group, slow.url, [topic.topic], **options)
+        admin.set_webhook(f"{group}-quick", quick.url, [topic.topic])
+        queue.log.append(topic, ["a", "b", "c"])
+        settled(hooked.url, f"{group}-quick", 3)
+        settled(hooked.url, group, 3)
+        assert [p.record["attempt"] for p in slow.posts if p.record["offset"] == 0] == [1, 2, 3]
+        assert len(held) == 2
+        assert all(0.9 < seconds < 5 for seconds in held), held
+        admin.delete_webhook(group)
+        admin.delete_webhook(f"{group}-quick")
+
+
+def test_a_handshake_that_drips_is_cut_off_too() -> None:
+    hung_up = threading.Event()
+
+    def serve(listener: socket.socket) -> None:
+        link, _ = listener.accept()
+        with link, contextlib.suppress(OSError):
+            # A TLS record of 16 kB that never comes to its end.
+            link.sendall(b"\x16\x03\x03\x40\x00\x02")
+            until = time.monotonic() + 30
+            while time.monotonic() < until and not hung_up.wait(0.1):
+                link.sendall(b"\0")
+        hung_up.set()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        serving = threading.Thread(target=serve, args=(listener,))
+        serving.start()
+        url = f"https://127.0.0.1:{listener.getsockname()[1]}/"
+        poster = Poster(target_of(url), b"key", 1.0, allow_private=True)
+        raw = {"topic": "t", "partition": 0, "offset": 0, "timestamp": 0, "message_id": "m"}
+        begun = time.monotonic()
+        verdict = poster.post("g", Message(raw | {"receipt": "r"}, None, 1, None, lambda *_: None))
+        assert time.monotonic() - begun < 1.9
+        assert verdict == Verdict(False, "no whole answer within 1 s")
+        poster.close()
+        assert hung_up.wait(5)
+        serving.join(5)
 
 
 def test_when_its_node_is_killed_another_posts(own_queue: Queue, start_node: Start) -> None:
