@@ -24,10 +24,12 @@ from lakequeue.cli import (
     up,
     webhook,
 )
+from lakequeue.cli.options import WrongUsage
 from lakequeue.errors import Fenced, InvalidSetting, LakequeueError, Rejected, TryAgain
 
 EXIT_CODES: tuple[tuple[type[LakequeueError], int], ...] = (
     (InvalidSetting, 2),
+    (WrongUsage, 2),
     (Rejected, 8),
     (TryAgain, 9),
     (Fenced, 10),

@@ -18,6 +18,7 @@ from lakequeue.cli.options import (
     ConsumerUrl,
     Position,
     Url,
+    WrongUsage,
     admin,
     consumer_url,
     duration_ms_of,
@@ -40,6 +41,7 @@ class _GroupOptions(TypedDict, total=False):
     visibility_timeout_ms: int
     max_attempts: int
     ordering: Literal["none", "key"]
+    max_in_flight: int
     predicate: str
 
 
@@ -156,6 +158,10 @@ def consume(
     ordering: Annotated[
         Literal["none", "key"] | None, typer.Option(help="Queue groups: key: each key in order.")
     ] = None,
+    max_in_flight: Annotated[
+        int | None,
+        typer.Option(min=1, help="Queue groups: most records kept for us at once."),
+    ] = None,
     where: Annotated[
         str | None,
         typer.Option(help="Only what this SQL is true for: \"key = 'x' AND timestamp >= '2026'\"."),
@@ -179,18 +185,18 @@ def consume(
             hint=f"lakequeue group seek {group} --to {offset} --execute, then consume",
         )
     if mode == "queue" and group is None:
-        raise InvalidRequest(
+        raise WrongUsage(
             "--mode queue without a group", hint="name it with -g, its workers share the records"
         )
+    given: dict[str, Any] = {
+        "visibility_timeout_ms": duration_ms_of(visibility),
+        "max_attempts": max_attempts,
+        "ordering": ordering,
+        "max_in_flight": max_in_flight,
+        "predicate": where,
+    }
     options = _GroupOptions(mode=mode)
-    if visibility is not None:
-        options["visibility_timeout_ms"] = duration_ms_of(visibility) or 0
-    if max_attempts is not None:
-        options["max_attempts"] = max_attempts
-    if ordering is not None:
-        options["ordering"] = ordering
-    if where is not None:
-        options["predicate"] = where
+    options.update({name: value for name, value in given.items() if value is not None})  # type: ignore[typeddict-item] # of the names above
     name = group or f"cli-{uuid.uuid4().hex[:12]}"
     pattern = pattern or (TERMINAL_FORMAT if sys.stdout.isatty() else PLAIN_FORMAT)
     with admin(url, service, timeout_s) as client:

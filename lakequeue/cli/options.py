@@ -27,6 +27,12 @@ TimeoutS = Annotated[
 ]
 
 
+class WrongUsage(InvalidRequest):
+    """An option or argument that cannot be read: nothing was asked of any service."""
+
+    code = "wrong_usage"
+
+
 def ingest_url(given: str | None) -> str:
     """What `--url` says, else where the settings have the ingest service."""
     ingest = Settings().ingest
@@ -54,17 +60,17 @@ class Position(NamedTuple):
 
 
 def header_of(text: str) -> tuple[str, str]:
-    """Name and value of `name=value`. Pure. Raises `InvalidRequest`."""
+    """Name and value of `name=value`. Pure. Raises `WrongUsage`."""
     name, found, value = text.partition("=")
     if not found:
-        raise InvalidRequest(f"header {text!r} is not valid", hint="-H name=value")
+        raise WrongUsage(f"header {text!r} is not valid", hint="-H name=value")
     return name, value
 
 
 def position_of(text: str, *, relative_to: SeekTo) -> Position:
     """earliest, latest, an offset, -N or +N (from `relative_to`), @TIME. Pure.
 
-    Raises `InvalidRequest`.
+    Raises `WrongUsage`.
     """
     if text == "earliest":
         return Position("earliest")
@@ -76,7 +82,7 @@ def position_of(text: str, *, relative_to: SeekTo) -> Position:
         return Position("offset", offset=int(text))
     if text.startswith("@") or "T" in text:
         return Position("time", time=micros_of(text.removeprefix("@")))
-    raise InvalidRequest(
+    raise WrongUsage(
         f"position {text!r} is not valid",
         hint="earliest, latest, an offset, -10, or @2013-01-31T07:00:00Z",
     )
@@ -85,14 +91,14 @@ def position_of(text: str, *, relative_to: SeekTo) -> Position:
 def micros_of(text: str) -> int:
     """Microseconds since 1970 of RFC 3339 (local time without an offset) or milliseconds. Pure.
 
-    Raises `InvalidRequest`.
+    Raises `WrongUsage`.
     """
     if text.isascii() and text.isdigit():
         return int(text) * 1000
     try:
         return to_micros(datetime.fromisoformat(text).astimezone())
     except ValueError as e:
-        raise InvalidRequest(
+        raise WrongUsage(
             f"time {text!r} is not valid",
             hint="2013-01-31T07:00:00Z, or whole milliseconds since 1970",
         ) from e
@@ -104,11 +110,11 @@ _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 def duration_ms_of(text: str | None) -> int | None:
     """Milliseconds of `500ms`, `30s`, `10m`, `12h`, `7d`; None stays None. Pure.
 
-    Raises `InvalidRequest`.
+    Raises `WrongUsage`.
     """
     if text is None:
         return None
     match = re.fullmatch(r"(\d+)\s*(ms|s|m|h|d)", text)
     if match is None:
-        raise InvalidRequest(f"duration {text!r} is not valid", hint="500ms, 30s, 10m, 12h or 7d")
+        raise WrongUsage(f"duration {text!r} is not valid", hint="500ms, 30s, 10m, 12h or 7d")
     return int(match[1]) * _UNITS_MS[match[2]]

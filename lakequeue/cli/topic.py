@@ -13,6 +13,7 @@ from lakequeue.cli.options import (
     ConsumerUrl,
     TimeoutS,
     Url,
+    WrongUsage,
     admin,
     duration_ms_of,
     position_of,
@@ -305,7 +306,7 @@ def browse(
     """Look at records of a partition, without a group."""
     at = position_of(offset, relative_to="latest")
     if at.to not in {"earliest", "offset", "time"}:
-        raise InvalidRequest(f"-o {offset} is not valid here", hint="earliest, an offset, or @TIME")
+        raise WrongUsage(f"-o {offset} is not valid here", hint="earliest, an offset, or @TIME")
     found: list[Record] = []
     with admin(None, service, timeout_s) as client:
         page = client.browse(

@@ -17,7 +17,7 @@ import pytest
 from lakequeue import Admin
 from lakequeue.cli.app import main
 from tests.integration.client.conftest import IngestProcess
-from tests.support.consumer_node import NodeProcess, Queue
+from tests.support.consumer_node import Member, NodeProcess, Queue
 
 HERE = Path(__file__).parents[3]
 
@@ -217,3 +217,64 @@ def test_consume_where(queue: Queue, node: NodeProcess) -> None:
     wrong = lakequeue("consume", topic.topic, "-e", "--where", "key == ", *at)
     assert (wrong.returncode, "does not parse" in wrong.stderr) == (8, True), wrong.stderr
     assert "cli-" not in lakequeue("group", "list", "--json", *at).stdout, "no trace is left"
+
+
+def test_a_worker_of_a_queue_group_and_what_describe_says_of_it(
+    queue: Queue, node: NodeProcess
+) -> None:
+    topic = queue.log.topic()
+    queue.log.append(topic, ["a0", "a1"], key="a")
+    queue.log.append(topic, ["b0", "b1"], key="b")
+    group, at = f"mailer-{topic.topic}", ("--consumer-url", node.url)
+    work = ("consume", topic.topic, "-g", group, "--mode", "queue", *at)
+    options = ("--visibility", "90s", "--max-attempts", "5", "--ordering", "key")
+    one = lakequeue(*work, *options, "--max-in-flight", "1", "-n", "1", "--json")
+    assert one.returncode == 0, one.stderr
+    assert [json.loads(line)["value"] for line in one.stdout.splitlines()] == ["a0"]
+
+    def counts() -> list[str]:
+        head, row, _ = lakequeue("group", "describe", group, *at).stdout.splitlines()
+        said = dict(zip(head.split(), row.split(), strict=True))
+        return [said[name] for name in ("LAG", "IN-FLIGHT", "PARKED", "DYING")]
+
+    described = json.loads(lakequeue("group", "describe", group, "--json", *at).stdout)
+    assert described["options"] == {
+        "visibility_timeout_ms": 90_000,
+        "max_attempts": 5,
+        "ordering": "key",
+    }
+    # What it had fetched ahead is given back when it leaves: parked, and due.
+    assert counts()[:2] == ["3", "0"]
+    with Member(node.url, topic, group, options={"mode": "queue"}) as member:
+        held = member.poll_until(2)
+        assert sorted(r["value"] for r in held) == ["a1", "b0"], "of each key one at a time"
+        assert counts() == ["3", "2", "0", "0"]
+        rests, dies = held
+        parked = [{"receipt": rests["receipt"], "delay_ms": 600_000}]
+        assert member.post(nacks=parked).status_code == 200
+        assert counts() == ["3", "1", "1", "0"]
+        while dies["attempt"] < 5:
+            assert member.post(nacks=[{"receipt": dies["receipt"], "delay_ms": 0}]).is_success
+            (dies,) = member.poll_until(1)
+        # No ingest node takes dead letters here, so it stays on its way.
+        assert member.post(nacks=[{"receipt": dies["receipt"]}]).status_code == 200
+        assert counts() == ["3", "0", "1", "1"]
+        member.leave()
+    differs = lakequeue(*work, "--max-attempts", "4", "-e")
+    assert (differs.returncode, "max_attempts" in differs.stderr) == (8, True), differs.stderr
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ("-o", "soon"),
+        ("-o", "@yesterday"),
+        ("-g", "g", "--mode", "queue", "--visibility", "soon"),
+        ("-g", "g", "--mode", "queue", "--max-in-flight", "0"),
+        ("--mode", "queue"),
+    ],
+)
+def test_options_that_cannot_be_read_are_wrong_usage(wrong: tuple[str, ...]) -> None:
+    done = lakequeue("consume", "orders", *wrong, "--consumer-url", "http://127.0.0.1:1")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "rror" in done.stderr

@@ -65,6 +65,7 @@ def test_bad_positions_say_what_is_possible(bad: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         position_of(bad, relative_to="latest")
     assert caught.value.hint
+    assert exit_code(caught.value) == 2, "wrong usage"
 
 
 def test_times_and_durations() -> None:
