@@ -22,7 +22,7 @@ from jobs.batch import Batch
 from jobs.order_state import ORDER_TXN, order_epoch, order_number
 from jobs.ordering import DUPLICATE, Ordered, TopicRule
 from lakequeue.clock import Micros, hour_of
-from lakequeue.errors import CommitConflict, LeadershipLost
+from lakequeue.errors import CommitConflict, LeadershipLost, TailLost
 from lakequeue.records import Epoch, ShardName, Stamp, TopicId, Version
 from queue_tables.delta_log import Action, Add, Commit, Txn
 from queue_tables.maintenance import vacuumed
@@ -52,7 +52,8 @@ def commit_fenced(
     higher epoch: then nothing was committed, and this leader can never commit again. `begins`:
     the first commit of the term. An equal epoch is then another's (the ensemble was rebuilt and
     counts anew), and two leaders of one epoch would not stop each other. It is also raised when
-    this leader slept so long that a vacuum may have deleted what it wrote for this commit.
+    this leader slept so long that a vacuum may have deleted what it wrote for this commit, or that
+    commits it has not seen are gone.
     """
     met: list[Commit] = []
     while True:
@@ -73,6 +74,13 @@ def commit_fenced(
                     hint="this process starts again as a standby",
                 ) from conflict
             continue
+        except TailLost as lost:
+            raise LeadershipLost(
+                f"{table.path}: commits that this leader has not seen were cleaned up:"
+                f" {lost.detail}",
+                hint="this process starts again as a standby",
+                stored=lost.stored,
+            ) from lost
         return met
 
 

@@ -337,6 +337,22 @@ def test_a_leader_that_slept_with_its_files_written_does_not_commit_what_was_vac
     assert fresh.path in load_snapshot(root.store, "log").files
 
 
+def test_a_leader_that_was_idle_while_maintenance_went_on_and_was_cleaned_up_resigns(
+    root: QueueRoot, time: Time
+) -> None:
+    topic, _ = two_topics(root, time, batches=1)
+    leader = TableLog(root.store, "log", keep_files=False).open()
+    for _ in range(3):
+        TableLog(root.store, "log").open().commit([], {"vacuum": 1})
+    checkpoint_table(root, "log")
+    assert clean_commits(root, "log", later_ms()) > 0
+    txns = TableLog(root.store, "log").open().txns
+    with pytest.raises(LeadershipLost, match="cleaned up"):
+        commit_fenced(leader, [Txn(ORDER_TXN, order_number(1, 99))], {}, Epoch(1))
+    assert TableLog(root.store, "log").open().txns == txns
+    assert len(read(LogReader(root), topic)) == 1
+
+
 # -- commits --------------------------------------------------------------------------------------
 
 
