@@ -231,11 +231,16 @@ class Groups:
 
     def hold(self, group: Group, key: Key) -> Held:
         """The partition in the group, which may be new to it."""
+        held = group.held[key] = self.look_at(group, key)
+        return held
+
+    def look_at(self, group: Group, key: Key) -> Held:
+        """The same, and one that is new to the group stays so."""
         held = group.held.get(key)
         if held is None:
             topic = self._topics.by_id(key.topic_id)
             name = "" if topic is None else topic.topic
-            held = group.held[key] = Held(key, name, *self._before.get(key, (0, 0)))
+            held = Held(key, name, *self._before.get(key, (0, 0)))
         return held
 
     def _take(self, group: Group, held: Held, owner: str) -> None:

@@ -144,6 +144,7 @@ def seek(topics: Topics, groups: Groups, log: Log, name: str, request: SeekReque
     if not request.dry_run:
         groups.by_name[name] = group
         for held, to_offset in moves:
+            group.held[held.key] = held
             held.generation += 1
             held.committed = to_offset
             if group.is_queue:
@@ -163,7 +164,7 @@ def _chosen(topics: Topics, groups: Groups, group: Group, request: SeekRequest) 
                 hint="name topics, to create the group at a position",
             )
     chosen = [
-        groups.hold(group, Key(group.name, topic.topic_id, Partition(number)))
+        groups.look_at(group, Key(group.name, topic.topic_id, Partition(number)))
         for topic in some
         for number in range(topic.partitions)
         if request.partition in {None, number}

@@ -57,6 +57,21 @@ def test_a_topic_that_is_created_again_begins_anew(backend: Backend) -> None:
         assert [m.value for m in take(consumer, 1)] == ["new"]
 
 
+def test_a_seek_that_is_only_tried_leaves_the_group_new_to_the_topic(backend: Backend) -> None:
+    first, other = backend.topic(), backend.topic()
+    backend.send(other, "before")
+    with backend.consumer(first, first) as consumer:
+        join(consumer)
+    with backend.admin() as admin:
+        tried = admin.seek(first, "earliest", topics=[other], dry_run=True)
+        assert [(move.from_offset, move.to_offset) for move in tried.partitions] == [(None, 0)]
+    with backend.consumer(other, first, from_="latest") as consumer:
+        join(consumer)
+        wait_for(lambda: consumer.assignment.get((other, 0)) is not None, "it owns the partition")
+        backend.send(other, "after")
+        assert [m.value for m in take(consumer, 1)] == ["after"]
+
+
 def test_a_group_tells_where_it_is(backend: Backend) -> None:
     topic = backend.topic(partitions=2)
     backend.send(topic, *range(4), partition=0)
