@@ -36,6 +36,9 @@ from consumer_service.predicates.terms import (
 from lakequeue.errors import InvalidRequest
 
 DEEPEST: Final = 50
+LONGEST_SOUGHT: Final = 100
+"""Characters of a piece with _ that LIKE seeks anywhere: each is tried at every place of a value,
+and a node that seeks for seconds does nothing else."""
 NAMES: Final = [*COLUMNS, "headers['name']", "json_value(value, '$.path')"]
 _OPS: Final[dict[type[exp.Expr], tuple[Op, Op]]] = {
     exp.EQ: (Op.EQ, Op.EQ),
@@ -183,6 +186,11 @@ class _Reader:
         field, pattern = self._field(node.this), self._literal(node.expression)
         if field.kind in {Kind.NUMBER, Kind.TIME} or not isinstance(pattern, str):
             raise self._refusal(node, "LIKE is for text, with a pattern in quotes")
+        between = pattern.split("%")[1:-1]
+        if any("_" in piece and len(piece) > LONGEST_SOUGHT for piece in between):
+            raise self._refusal(
+                node, f"between two % a piece with _ has {LONGEST_SOUGHT} characters at most"
+            )
         return Like(field, pattern)
 
     # -- fields -----------------------------------------------------------------------------------

@@ -195,7 +195,8 @@ def is_in(value: Any, literals: frozenset[Literal]) -> Truth:
 def like(value: Any, pattern: str) -> Truth:
     """None with null and with what is no text. Bytes that are no UTF-8 are characters of their own.
 
-    Each piece between two % is sought once, from the left: no pattern takes long.
+    Each piece between two % is sought once, from the left: with the parser's bound on pieces no
+    pattern takes long.
     """
     if isinstance(value, bytes):
         value = value.decode("utf-8", "surrogateescape")

@@ -349,6 +349,7 @@ def test_files_are_passed_over_by_their_bounds(text: str, found: bool) -> None:
         ("timestamp > 'yesterday'", "no time", 0),
         ("key = NULL", "IS NULL", None),
         ("offset LIKE '1%'", "LIKE is for text", 0),
+        (f"key LIKE '%{'_' * 100}b%'", "has 100 characters at most", 0),
         ("json_value(value, 'a') = 1", "is not one such as", 0),
         ("json_value(value, '$..a') = 1", "is not one such as", 0),
         ("json_value(topic, '$.a') = 1", "'topic' is not known here", 11),
@@ -386,3 +387,9 @@ def truth_of_like(value: str, pattern: str) -> bool:
     row = {"key": value.encode()}
     rows = pa.table({"key": pa.array([row["key"]], pa.binary())})
     return bool(matching(Like(Column("key"), pattern), rows).num_rows == 1)
+
+
+def test_long_like_patterns_are_allowed_where_they_are_sought_at_one_place_or_fast() -> None:
+    anchored, plain = "_" * 500, "a" * 500
+    for pattern in (f"{anchored}%", f"%{anchored}", anchored, f"%{plain}%", f"%{'_' * 100}%"):
+        assert isinstance(parse(f"key LIKE '{pattern}'"), Like)
