@@ -45,6 +45,21 @@ class QueueConsuming(Consuming):
         self.holding = QueueHolding(group, now, renew_for_s)
         self._planned = float("inf")
         """When the wait of `keep` ends by itself."""
+        self._fetching = False
+
+    def fetch(self) -> Script[None]:
+        """As `Consuming.fetch`."""
+        self._fetching = True
+        try:
+            yield from super().fetch()
+        finally:
+            self._fetching = False
+            self._ring()
+
+    @property
+    def _hands_out_no_more(self) -> bool:
+        """Stopped, and no poll is parked: it could bring more, and what we give back once again."""
+        return self.closing and not self._fetching
 
     def settle(self, does: Does, message: Message, ms: int | None) -> None:
         """Queue what the application says of a record."""
@@ -66,6 +81,8 @@ class QueueConsuming(Consuming):
 
     def _acks_due(self) -> bool:
         with self.lock:
+            if self._hands_out_no_more:
+                self.holding.give_back()
             self.holding.renew()
         return super()._acks_due()
 
@@ -79,6 +96,8 @@ class QueueConsuming(Consuming):
         return work_in
 
     def _keep_has_work(self, member: Member | None, with_acks: bool) -> bool:
+        if member is not None and self._hands_out_no_more and self.holding.ready:
+            return True
         with self.lock:
             renewal_in = self.holding.next_renewal_in()
         # Records that came meanwhile may have to be renewed before the wait ends.

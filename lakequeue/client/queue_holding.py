@@ -89,6 +89,13 @@ class QueueHolding:
         self.assignment = {}
         return []
 
+    def give_back(self) -> None:
+        """Nothing more is handed out: others get what was fetched ahead, at once."""
+        while self._ready:
+            message = self._ready.popleft()
+            self._held.pop(message.receipt, None)
+            self._sayings.append(Saying("nack", message, 0, 0, self._now()))
+
     # -- delivery -------------------------------------------------------------------------------
 
     def received(self, records: Iterable[dict[str, Any]], settle: Any) -> None:

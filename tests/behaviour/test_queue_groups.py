@@ -307,3 +307,27 @@ def test_options_that_do_not_fit_are_refused(backend: Backend) -> None:
         pytest.raises(InvalidRequest, match="in a circle"),
     ):
         next(worker)
+
+
+def test_a_worker_that_is_stopped_keeps_what_it_handed_out_and_nothing_else(
+    backend: Backend,
+) -> None:
+    topic = backend.topic()
+    backend.send(topic, "a", "b", "c")
+    with (
+        backend.worker(topic, visibility_timeout_ms=600_000) as stopped,
+        backend.worker(topic) as other,
+    ):
+        (mine,) = take(stopped, 1)
+        wait_for(lambda: stopped._core.holding.ready == 2, "two are fetched ahead")
+        stopped.stop()
+        backend.send(topic, "d")
+        rest = take(other, 3)
+        assert attempts(rest)[:2] == [(1, 2), (2, 2)]
+        assert {m.value for m in rest} == {"b", "c", "d"}
+        mine.ack()
+        stopped.commit()
+        for message in rest:
+            message.ack()
+        other.commit()
+        wait_for(lambda: lag(backend, topic) == 0, "all is settled")

@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 
 import orjson
+import pytest
 
 from lakequeue.client.calls import Nodes
 from lakequeue.client.consuming import Consuming
 from lakequeue.client.effects import Http, Reply, Wait
 from lakequeue.client.membership import ConsumeOptions, Member
+from lakequeue.client.queue_consuming import QueueConsuming
 from lakequeue.errors import Broken
 from lakequeue.wire import Assigned, JoinRequest
 
@@ -82,6 +84,39 @@ def test_a_heartbeat_that_a_poll_has_overtaken_drops_no_records() -> None:
     stale = {"assignment": [owned | {"epoch": None}], "assignment_version": 1}
     beat.send(Reply(200, {}, orjson.dumps(stale)))
     assert core.holding.ready == 1, "the service counts it as delivered"
+
+
+def test_what_a_parked_poll_brings_after_a_stop_is_given_back() -> None:
+    core = QueueConsuming(
+        Nodes("http://a"),
+        "mailer",
+        JoinRequest(topics=["orders"], mode="queue"),
+        ConsumeOptions(),
+        lambda: 100.0,
+        lambda: None,
+        None,
+        None,
+        60.0,
+    )
+    parked = core.fetch()
+    assert isinstance(next(parked), Http), "the join"
+    joined = {"member_id": "m", "session_timeout_ms": 6000, "assignment": []}
+    assert isinstance(parked.send(Reply(201, {}, orjson.dumps(joined))), Http), "the poll"
+    keep = core.keep()
+    asleep = next(keep)
+    assert isinstance(asleep, Wait)
+    core.stop()
+    assert not asleep.until(), "nothing is held"
+    raw = {"topic": "orders", "partition": 0, "offset": 0, "receipt": "r", "attempt": 1}
+    body = {"records": [raw], "poll": 1, "assignment": [], "assignment_version": 1}
+    with pytest.raises(StopIteration):
+        parked.send(Reply(200, {}, orjson.dumps(body)))
+    assert asleep.until()
+    sent = keep.send(True)
+    assert isinstance(sent, Http)
+    said = orjson.loads(sent.request.body or b"")
+    assert said["nacks"] == [{"receipt": "r", "delay_ms": 0}]
+    assert (core.holding.ready, core.holding.next_renewal_in()) == (0, None)
 
 
 def test_an_unreadable_answer_ends_consuming_loudly() -> None:
