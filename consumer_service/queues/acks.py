@@ -214,6 +214,8 @@ class QueueAcks:
                         self._timer.expect(move.until)
                     else:
                         held.queue.finish_extend(one, move)
+                        # Its consumer was thought to be gone, and is not: no next owner hears so.
+                        held.owed = [m for m in held.owed if m.offset != one.offset]
                         self._timer.expect(move.until)
                 if held.queue.next_due() == 0:
                     self._waiters.news(held.key.group)

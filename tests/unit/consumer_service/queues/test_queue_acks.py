@@ -12,7 +12,7 @@ from consumer_service.holding.held import Held, Holdings
 from consumer_service.holding.journal import Entry
 from consumer_service.holding.partition_states import PartitionState
 from consumer_service.queues.acks import QueueAcks
-from consumer_service.queues.attempts import NewRecord
+from consumer_service.queues.attempts import NewRecord, returned_moves
 from consumer_service.queues.due_timer import DueTimer
 from consumer_service.queues.partition import QueuePartition
 from consumer_service.queues.retry_policy import Policy
@@ -20,7 +20,7 @@ from consumer_service.queues.waiters import Waiters
 from lakequeue.clock import wall_micros
 from lakequeue.errors import Overloaded
 from lakequeue.records import Partition, TopicId
-from lakequeue.wire import AckRequest, QueueReceipt, group_checksum
+from lakequeue.wire import AckRequest, Extend, QueueReceipt, group_checksum
 from queue_tables.facts import Fact, Key
 
 
@@ -63,3 +63,23 @@ def test_an_error_of_one_partition_says_nothing_of_anothers(
     with pytest.raises(Overloaded) as refused:
         QueueAcks(*parts).settle("g", AckRequest(acks=receipts), {})
     assert refused.value.stored == stored
+
+
+def test_what_is_extended_after_its_consumer_seemed_gone_is_not_told_to_be_free() -> None:
+    def submit(facts: list[Fact]) -> tuple[Entry, Future[object]]:
+        future: Future[object] = Future()
+        future.set_result(None)
+        return Entry(facts), future
+
+    held, holdings, waiters = partition(0), Holdings(), Waiters()
+    holdings.add(held)
+    assert held.queue is not None
+    held.queue.take_new(wall_micros(), "m", 1, [NewRecord(1)])
+    held.owed = returned_moves(held.queue.member_gone("m"), wall_micros())
+    timer = DueTimer(holdings.queues, waiters)
+    parts: Any = (SimpleNamespace(submit=submit), holdings, waiters, timer, None, lambda: None)
+    receipt = str(QueueReceipt("t", 0, 0, 0, 1, group_checksum("g")))
+    extend = [Extend(receipt=receipt, visibility_timeout_ms=60_000)]
+    (settled,) = QueueAcks(*parts).settle("g", AckRequest(extend=extend), {}).settled
+    assert settled.deadline is not None
+    assert [move.offset for move in held.owed] == [1], "the next owner keeps to the deadline of 0"
