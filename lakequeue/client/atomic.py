@@ -10,18 +10,15 @@ from typing import TYPE_CHECKING, Any, Self
 from lakequeue.client.outbox import Delivered, HeadersIn, Outgoing, timing_of
 
 if TYPE_CHECKING:
-    from lakequeue.client.producer import Producer
+    from lakequeue.client.producer import AsyncProducer, Producer
 
 
-class Atomic:
-    """Collects records in a `with` block; its end sends them and waits until they are ordered.
+class Collected:
+    """Records to be sent in one request. Those without a `message_id` get one of this batch, the
+    same for every retry of it."""
 
-    If the block raises, nothing is sent. Within a partition nothing comes between them. Records
-    without a `message_id` get one of this batch, the same for every retry of it.
-    """
-
-    def __init__(self, producer: Producer) -> None:
-        self._producer = producer
+    def __init__(self, producer: Producer | AsyncProducer) -> None:
+        self._prepare = producer.prepare
         self._name = uuid.uuid4().hex
         self.records: list[Outgoing] = []
         self.delivered: list[Delivered] = []
@@ -45,10 +42,19 @@ class Atomic:
         timing = timing_of(delay_s, deliver_at, ttl_s)
         message_id = message_id or f"{self._name}:{len(self.records)}"
         self.records.append(
-            self._producer.prepare(
-                topic, value, key, headers, partition, timestamp, message_id, timing
-            )
+            self._prepare(topic, value, key, headers, partition, timestamp, message_id, timing)
         )
+
+
+class Atomic(Collected):
+    """Collects records in a `with` block; its end sends them and waits until they are ordered.
+
+    If the block raises, nothing is sent. Within a partition nothing comes between them.
+    """
+
+    def __init__(self, producer: Producer) -> None:
+        super().__init__(producer)
+        self._producer = producer
 
     def __enter__(self) -> Self:
         return self
@@ -61,3 +67,23 @@ class Atomic:
     ) -> None:
         if error is None and self.records:
             self.delivered = self._producer.produce_whole(self.records)
+
+
+class AsyncAtomic(Collected):
+    """The same in an `async with` block; `send` does not wait."""
+
+    def __init__(self, producer: AsyncProducer) -> None:
+        super().__init__(producer)
+        self._producer = producer
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        if error is None and self.records:
+            self.delivered = await self._producer.produce_whole(self.records)

@@ -14,10 +14,9 @@ from lakequeue.client import drive, drive_async
 from lakequeue.client.consumer_base import ConsumerBase, ConsumerOptions
 from lakequeue.client.holding import Stretch
 from lakequeue.client.message import Message
-from lakequeue.client.producer import Producer
-from lakequeue.client.transform import Transform
+from lakequeue.client.producer import AsyncProducer, Producer
+from lakequeue.client.transform import AsyncTransform, Transform
 from lakequeue.errors import (
-    InvalidRequest,
     LakequeueError,
     MissingDependency,
 )
@@ -95,20 +94,7 @@ class Consumer(ConsumerBase):
         stretch that counts with its result must have none.
         """
         self._start().wait_until(lambda: self._core.has_news, timeout_s)
-        core = self._core
-        if core.predicate is not None:
-            raise InvalidRequest(
-                "transforms and transactions go by position, and this group has a predicate",
-                hint="filter in the transform, or use a group without a predicate",
-                field="predicate",
-            )
-        with core.lock:
-            stretch = None if core.closing else core.holding.take_stretch(max_records)
-            core.expelled = False
-        if stretch is None and core.error is not None and not core.closing:
-            raise core.error
-        self._ring()
-        return stretch
+        return self._taken(max_records)
 
     def transform(
         self,
@@ -251,6 +237,30 @@ class AsyncConsumer(ConsumerBase):
         """Up to `max_records` records; empty when none came within `timeout_s`, or at the end."""
         await self._start().wait_until(lambda: self._core.has_news, timeout_s)
         return self._ready(max_records)
+
+    async def take(self, timeout_s: float = 1.0, max_records: int = 500) -> Stretch | None:
+        """As `Consumer.take`."""
+        await self._start().wait_until(lambda: self._core.has_news, timeout_s)
+        return self._taken(max_records)
+
+    def transform(
+        self,
+        producer: AsyncProducer,
+        to: str | None = None,
+        *,
+        timeout_s: float = 1.0,
+        max_records: int = 500,
+    ) -> AsyncTransform:
+        """As `Consumer.transform`: `async with consumer.transform(producer, "out") as tx`."""
+        return AsyncTransform(self, producer, to, timeout_s, max_records)
+
+    async def rejoin(self, reason: str) -> None:
+        """As `Consumer.rejoin`."""
+        if not self._tasks or self._closed:
+            return
+        self._core.holding.lose_all(reason)
+        await drive_async.run(self._core.leave(), self._http, self._bell)
+        self._ring()
 
     async def commit(self, timeout_s: float = 30.0) -> None:
         """As `Consumer.commit`."""

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from lakequeue.client.calls import Nodes
 from lakequeue.client.consuming import Consuming, OnLost, OnStatus
+from lakequeue.client.holding import Stretch
 from lakequeue.client.membership import ConsumeOptions
 from lakequeue.client.message import Message
 from lakequeue.client.queue_consuming import QueueConsuming
@@ -148,6 +149,22 @@ class ConsumerBase(ABC):
             if not self._core.holding.ready:
                 break
         return messages
+
+    def _taken(self, most: int) -> Stretch | None:
+        core = self._core
+        if core.predicate is not None:
+            raise InvalidRequest(
+                "transforms and transactions go by position, and this group has a predicate",
+                hint="filter in the transform, or use a group without a predicate",
+                field="predicate",
+            )
+        with core.lock:
+            stretch = None if core.closing else core.holding.take_stretch(most)
+            core.expelled = False
+        if stretch is None and core.error is not None and not core.closing:
+            raise core.error
+        self._ring()
+        return stretch
 
     def _raise_refusal(self, settled: bool) -> None:
         with self._core.lock:

@@ -15,7 +15,8 @@ from lakequeue.client import drive
 from lakequeue.client.admin import Admin
 from lakequeue.client.consumer import AsyncConsumer, Consumer
 from lakequeue.client.consumer_base import ConsumerBase, ConsumerOptions
-from lakequeue.client.producer import AsyncProducer, Producer, ProducerOptions
+from lakequeue.client.producer import AsyncProducer, Producer
+from lakequeue.client.producer_base import ProducerOptions
 from lakequeue.client.queue import Queue
 from lakequeue.client.record import Record
 from lakequeue.errors import UnknownMember

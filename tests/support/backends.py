@@ -16,7 +16,7 @@ from coordination.bells import Bell
 from coordination.embedded import EmbeddedZooKeeper
 from lakequeue import Admin, AsyncConsumer, AsyncProducer, Consumer, Message, Producer, Queue
 from lakequeue.client.consumer_base import ConsumerOptions
-from lakequeue.client.producer import ProducerOptions
+from lakequeue.client.producer_base import ProducerOptions
 from lakequeue.testing import MemoryQueue
 from tests.support.consumer_node import NodeProcess, open_queue
 from tests.support.ingest_service import IngestService
