@@ -18,10 +18,9 @@ from consumer_service.holding.held import Held, Holdings
 from consumer_service.holding.journal import Journal
 from consumer_service.holding.takeover import fact_of
 from consumer_service.members import Member
-from consumer_service.queues.attempts import Attempt, Move
+from consumer_service.queues.attempts import Move
 from consumer_service.queues.batches import Batch, QueueDelivered, picked
 from consumer_service.queues.due_timer import DueTimer
-from consumer_service.queues.partition import QueuePartition
 from consumer_service.queues.record_facts import record_facts
 from consumer_service.queues.retry_policy import DEFAULT_MAX_IN_FLIGHT
 from consumer_service.queues.taking import skip_expired, take_again, take_new
@@ -236,6 +235,10 @@ class QueueDelivery:
                 return False
             batch.entry, batch.future = self._journal.submit(facts)
             held.pending += 1
+            if once and held.queue is not None:
+                # They may be done by now: if their consumer goes meanwhile, no other gets them.
+                for one in batch.deliver:
+                    held.queue.begin(one.offset, one.attempt, 0)
         batch.future.add_done_callback(partial(_settle, batch, once))
         for move in moves:
             if move.kind in {Kind.DELIVERED, Kind.PARKED}:
@@ -312,10 +315,13 @@ def _settle(batch: Batch, once: bool, future: Future[object]) -> None:
             held.superseded_by = entry.refused.get(held.key, held.superseded_by)
         if held.queue is not None and held.epoch == batch.epoch:
             if future.exception() is not None:
+                for one in batch.deliver if once else ():
+                    held.queue.cancel(one, 0)
                 held.queue.never_left(batch.deliver)
                 held.owed += _owed_of(batch)
             elif once:
-                _ack_all(held.queue, batch.deliver)
+                for one in batch.deliver:
+                    held.queue.finish_ack(one)
             for move in batch.moves:
                 if move.kind is Kind.DYING and move.offset in held.queue.dying:
                     held.queue.dying[move.offset].written = future.exception() is None
@@ -325,12 +331,6 @@ def _settle(batch: Batch, once: bool, future: Future[object]) -> None:
 def _owed_of(batch: Batch) -> list[Move]:
     """What the tables must hear all the same: nobody asks for it again, as a consumer does."""
     return [move for move in batch.moves if move.kind is not Kind.DELIVERED]
-
-
-def _ack_all(queue: QueuePartition, delivered: list[Attempt]) -> None:
-    for one in delivered:
-        if isinstance(begun := queue.begin(one.offset, one.attempt, 0), Attempt):
-            queue.finish_ack(begun)
 
 
 def _is_due(held: Held) -> bool:

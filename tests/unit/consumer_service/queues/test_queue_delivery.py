@@ -157,6 +157,39 @@ def test_at_most_once_what_is_committed_as_done_leaves_though_a_pause_is_heard()
     assert world.attempts() == FIRST, "else it would be lost"
 
 
+@pytest.mark.parametrize("fails", [False, True])
+def test_at_most_once_nobody_else_gets_what_is_being_committed_as_done(
+    fails: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World()
+    world.member.request.delivery = "at_most_once"
+    other: list[tuple[int, int]] = []
+
+    class Awaited(Future[object]):
+        def result(self, timeout: float | None = None) -> object:
+            if not self.done():
+                # While it is awaited the consumer leaves, and another one polls.
+                world.queue.member_gone("m")
+                monkeypatch.undo()
+                other.extend(world.attempts())
+                if fails:
+                    self.set_exception(Overloaded("busy"))
+                else:
+                    self.set_result(None)
+            return super().result(timeout)
+
+    monkeypatch.setattr(world.journal, "submit", lambda facts: (Entry(facts), Awaited()))
+    if fails:
+        with pytest.raises(Overloaded):
+            world.poll()
+        assert world.attempts() == FIRST
+    else:
+        assert world.attempts() == FIRST
+        assert world.queue.open == 0
+        assert world.attempts() == []
+    assert other == []
+
+
 def test_a_poll_may_say_how_long_its_records_are_kept() -> None:
     world = World()
     world.member.visibility_ms = 60_000_000
