@@ -48,17 +48,19 @@ def event_stream(
     number = _begin(node, member, last)
 
     def over() -> bool:
-        return gone() or member.polls.streams != number
+        return gone() or not member.active or member.polls.streams != number
 
     def body() -> Iterator[bytes]:
         # The id makes a client tell us, when it reconnects, that it has got nothing at all.
         yield b"retry: 1000\n\n" if last else b"id: %b\nretry: 1000\n\n" % START.encode()
-        while member.active and not over():
+        while not over():
             idle = member.request.mode == "queue" and groups.has_nothing(member)
             delivered = _poll(node, member, IDLE_WAIT_S if idle else KEEP_ALIVE_S, over)
             if not _leaves(node, member, delivered, number, gone):
                 break
             if not delivered.records:
+                if over():
+                    break
                 if idle:
                     try:
                         groups.send_on(member)
