@@ -11,7 +11,7 @@ if __package__ in {None, ""}:  # run as a file by spark-submit: find the package
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from jobs.log_compaction import Bounds, compact_log
-from jobs.maintenance import Report, main_of, parser_of
+from jobs.maintenance import Report, main_of, parser_of, run_parts
 from jobs.rejects_compaction import compact_rejects
 from jobs.table_upkeep import upkeep_tables
 from lakequeue.clock import Micros
@@ -60,21 +60,22 @@ def compact(root: QueueRoot, args: argparse.Namespace, now: Micros) -> Report:
         args.most_mb << 20,
         max(_DEFAULT.held_bytes, 4 * target),
     )
-    compacted = compact_log(root, now, bounds, dry_run=dry_run)
-    rejects = compact_rejects(root, now, bounds, dry_run=dry_run)
-    vacuumed = {
-        name: vacuum_table(root, name, args.grace_hours, dry_run=dry_run)
-        for name in (LOG.name, REJECTS.name)
-    }
-    return {
-        "log": compacted.document(),
-        "rejects": rejects.document(),
-        "vacuum": {
-            name: {"files_deleted": done.files, "bytes_deleted": done.bytes}
-            for name, done in vacuumed.items()
-        },
-        "commits": upkeep_tables(root, now, dry_run=dry_run),
-    }
+
+    def vacuum() -> Report:
+        report: Report = {}
+        for name in (LOG.name, REJECTS.name):
+            done = vacuum_table(root, name, args.grace_hours, dry_run=dry_run)
+            report[name] = {"files_deleted": done.files, "bytes_deleted": done.bytes}
+        return report
+
+    return run_parts(
+        {
+            "log": lambda: compact_log(root, now, bounds, dry_run=dry_run).document(),
+            "rejects": lambda: compact_rejects(root, now, bounds, dry_run=dry_run).document(),
+            "vacuum": vacuum,
+            "commits": lambda: upkeep_tables(root, now, dry_run=dry_run),
+        }
+    )
 
 
 def _within(low: int, high: int) -> Callable[[str], int]:

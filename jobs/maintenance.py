@@ -9,8 +9,10 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+import structlog
 
 from jobs.options import Exit
 from lakequeue.clock import Micros, wall_micros
@@ -20,10 +22,13 @@ from lakequeue.settings import Settings
 from lakequeue.steps import arm
 from queue_tables.root import QueueRoot
 
+log = structlog.get_logger("maintenance")
+
 Report = dict[str, Any]
 Run = Callable[[QueueRoot, argparse.Namespace, Micros], Report]
 """(root, options, now) -> what was done, or would be."""
 
+_FAILED = "failed"
 _EXITS = (Exit.STOPPED, Exit.FAILED, Exit.USAGE, Exit.UNUSABLE)
 
 
@@ -44,6 +49,18 @@ def parser_of(prog: str, description: str) -> argparse.ArgumentParser:
     return parser
 
 
+def run_parts(parts: Mapping[str, Callable[[], Any]]) -> Report:
+    """The report of each part; what is wrong with one table keeps nobody from the others."""
+    report: Report = {}
+    for name, run in parts.items():
+        try:
+            report[name] = run()
+        except Exception as error:
+            log.exception("part_failed", part=name)
+            report[name] = {_FAILED: str(error) or repr(error)}
+    return report
+
+
 def main_of(parser: argparse.ArgumentParser, run: Run, argv: Sequence[str] | None) -> int:
     """Parse, run once, print the report; an `Exit` code."""
     args = parser.parse_args(argv)
@@ -62,7 +79,8 @@ def main_of(parser: argparse.ArgumentParser, run: Run, argv: Sequence[str] | Non
         return Exit.FAILED
     report = {"job": parser.prog, "dry_run": args.dry_run} | report
     sys.stdout.write((json.dumps(report) if args.json else "\n".join(_lines(report))) + "\n")
-    return Exit.STOPPED
+    failed = any(isinstance(part, dict) and _FAILED in part for part in report.values())
+    return Exit.FAILED if failed else Exit.STOPPED
 
 
 def _lines(report: Report, indent: str = "") -> list[str]:

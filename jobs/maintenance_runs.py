@@ -24,6 +24,9 @@ JOBS = ("compaction", "retention")
 """In this order: what compaction parts by topic, retention can let go."""
 _FOLDER = Path(__file__).parent
 _NICE = 10
+LONGEST_S = 3_600.0
+"""A run that takes longer hangs, and would end maintenance for as long as this leader lives. It is
+killed, which every step of it can bear."""
 
 
 class MaintenanceRuns:
@@ -48,6 +51,7 @@ class MaintenanceRuns:
         self._due_at = clock() + interval_s
         self._left: list[str] = []
         self._running: tuple[str, subprocess.Popen[bytes]] | None = None
+        self._began = 0.0
 
     def running(self) -> subprocess.Popen[bytes] | None:
         """The process of the run under way."""
@@ -69,6 +73,9 @@ class MaintenanceRuns:
         job, process = self._running
         code = process.poll()
         if code is None:
+            if self._clock() - self._began > LONGEST_S:
+                log.warning("maintenance_hangs", job=job, seconds=LONGEST_S)
+                process.kill()
             return False
         self._running = None
         if code:
@@ -91,4 +98,4 @@ class MaintenanceRuns:
             return
         with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, process.pid, _NICE)
-        self._running = job, process
+        self._running, self._began = (job, process), self._clock()

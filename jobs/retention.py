@@ -11,7 +11,7 @@ if __package__ in {None, ""}:  # run as a file by spark-submit: find the package
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from jobs.log_retention import retain_log, retain_rejects
-from jobs.maintenance import Report, main_of, parser_of
+from jobs.maintenance import Report, main_of, parser_of, run_parts
 from jobs.shard_retention import retain_shards
 from lakequeue.clock import Micros
 from queue_tables.root import QueueRoot
@@ -42,12 +42,17 @@ def retain(root: QueueRoot, args: argparse.Namespace, now: Micros) -> Report:
     dry_run: bool = args.dry_run
     days: float | None = args.forget_groups_days
     forgotten_before = None if days is None else now - int(days * _DAY_US)
-    return {
-        "log": retain_log(root, now, dry_run=dry_run, forgotten_before=forgotten_before),
-        "rejects": retain_rejects(root, now, int(args.rejects_days * _DAY_US), dry_run=dry_run),
-        "inbox": retain_shards(root, "inbox", now, dry_run=dry_run).document(),
-        "journal": retain_shards(root, "journal", now, dry_run=dry_run).document(),
-    }
+    rejects_us = int(args.rejects_days * _DAY_US)
+    return run_parts(
+        {
+            "log": lambda: retain_log(
+                root, now, dry_run=dry_run, forgotten_before=forgotten_before
+            ),
+            "rejects": lambda: retain_rejects(root, now, rejects_us, dry_run=dry_run),
+            "inbox": lambda: retain_shards(root, "inbox", now, dry_run=dry_run).document(),
+            "journal": lambda: retain_shards(root, "journal", now, dry_run=dry_run).document(),
+        }
+    )
 
 
 def _days(text: str) -> float:

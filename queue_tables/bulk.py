@@ -71,6 +71,9 @@ def commit_bulk(
     stamps are not above those of the batches before; `CommitConflict` if another run goes on
     sealing this one's shards; storage errors with `stored`: committing the batch again is safe.
     """
+    if not files:
+        # Its stamp would be 0, and say of the shard that all of it is ordered.
+        raise ValueError("a batch without files is not committed")
     for _ in range(_ATTEMPTS):
         own = _own_shard(root, writer, run)
         found = {own.path: own, **_settle_others(root, writer, own)}

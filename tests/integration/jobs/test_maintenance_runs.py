@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
 
-from jobs.maintenance_runs import JOBS, MaintenanceRuns
+from jobs.maintenance_runs import JOBS, LONGEST_S, MaintenanceRuns
 from lakequeue.clock import wall_micros
 from queue_tables.root import QueueRoot
 from queue_tables.snapshot import load_snapshot
@@ -68,6 +69,20 @@ def test_a_run_that_is_killed_is_followed_by_the_next(root: QueueRoot, clock: Cl
     assert process is not None
     process.kill()
     wait_end(runs)
+    runs.look()
+    assert wait_end(runs) == 0
+
+
+def test_a_run_that_hangs_is_killed_and_followed_by_the_next(root: QueueRoot, clock: Clock) -> None:
+    runs = MaintenanceRuns(root.uri, 1.0, clock)
+    clock.now += 1
+    runs.look()
+    process = runs.running()
+    assert process is not None
+    process.send_signal(signal.SIGSTOP)
+    clock.now += LONGEST_S + 1
+    runs.look()
+    assert wait_end(runs) == -signal.SIGKILL
     runs.look()
     assert wait_end(runs) == 0
 
