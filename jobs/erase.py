@@ -27,6 +27,7 @@ from lakequeue.errors import CommitConflict
 from lakequeue.records import Format, ShardName, Stamp
 from lakequeue.steps import Step, reach
 from lakequeue.wire import DeadLetterHeader
+from queue_tables.clean_up import delete_removed
 from queue_tables.delta_log import Add
 from queue_tables.log_marks import LogMarks
 from queue_tables.log_writer import write_log_file
@@ -106,6 +107,9 @@ def _erase(
     if dry_run:
         return report
     report["inbox_files_deleted"] = _erase_inbox(root, found.places)
+    for shard in root.shards("inbox"):
+        # What a run of retention left behind when it was killed may hold copies as well.
+        delete_removed(root, shard_path("inbox", shard))
     reach(Step.ERASE_INBOX_DONE)
     old = [f"{REJECTS.name}/{path}" for path in found.rejects]
     _rewrite(rejects, found.rejects, now, _write_rejects)

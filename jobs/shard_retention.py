@@ -12,6 +12,7 @@ from lakequeue.errors import CommitConflict, CorruptTable, TailLost
 from lakequeue.records import ShardName, Stamp
 from lakequeue.steps import Step, reach
 from queue_tables.bulk import BATCH_TXN
+from queue_tables.clean_up import delete_removed
 from queue_tables.delta_log import Add, commit_path, parse
 from queue_tables.facts import Key, States
 from queue_tables.group_state import journal_news, read_group_offsets
@@ -79,8 +80,10 @@ def retain_shards(root: QueueRoot, kind: ShardKind, now: Micros, *, dry_run: boo
             continue  # another run cleans it up, or removes it: next time
         old = done_files(table.files.values(), pending, now, ROW_MARGIN_US[kind])
         report.count(old)
-        if old and not dry_run:
-            _drop(root, table, old)
+        if not dry_run:
+            if old:
+                _drop(root, table, old)
+            delete_removed(root, table.path)
     if not dry_run:
         report.removed += end_removals(root, kind)
     return report
@@ -157,7 +160,7 @@ def _read(
 def _drop(root: QueueRoot, table: TableLog, old: list[Add]) -> None:
     """Take files out of the table, and delete them: nobody reads ordered rows of an inbox.
 
-    If we die between the two they stay until the whole shard goes.
+    If we die between the two the next run deletes them (`delete_removed`).
     """
     try:
         rewrite_files(table, old, (), {"retention": True}, data_change=True)

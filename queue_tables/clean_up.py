@@ -73,6 +73,22 @@ def vacuum_table(root: QueueRoot, table_path: str, grace_hours: int, *, dry_run:
     return Cleaned(count, size)
 
 
+def delete_removed(root: QueueRoot, table_path: str) -> int:
+    """Delete what commits have taken out of a table and somebody died before deleting; how many.
+
+    For tables that nobody reads at an earlier version. Files that no commit has named stay: their
+    writer may be about to.
+    """
+    with translated(table_path):
+        removed = DeltaTable(f"{root.uri}/{table_path}").vacuum(
+            retention_hours=0, dry_run=True, enforce_retention_duration=False
+        )
+    left = _existing(root, table_path, removed)
+    for path in left:
+        root.store.delete(f"{table_path}/{path}")
+    return len(left)
+
+
 def _existing(root: QueueRoot, table_path: str, paths: Iterable[str]) -> list[str]:
     """Those of `paths` that are there; one listing a folder."""
     folders: dict[str, list[str]] = defaultdict(list)

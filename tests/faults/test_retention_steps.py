@@ -18,6 +18,7 @@ from queue_tables.group_state import read_group_state
 from queue_tables.log_reader import LogReader
 from queue_tables.root import QueueRoot
 from queue_tables.shards import ShardWriter, fence_shard, highest_stamp, seal_shard, shard_path
+from queue_tables.table import TableLog
 from queue_tables.topic_rules import Topic
 from queue_tables.topics import TopicStore
 from queue_tables.upkeep import checkpoint_table
@@ -101,6 +102,11 @@ def test_killed_at_a_step_every_reader_goes_on_and_the_next_run_ends_it(
         "late",
         "live",
     ]
+    for shard in root.shards("inbox"):
+        table = TableLog(root.store, shard_path("inbox", shard)).open()
+        folder = Path(root.uri, table.path)
+        kept = {str(file.relative_to(folder)) for file in folder.rglob("*.parquet")}
+        assert {path for path in kept if not path.startswith("_")} == table.files.keys()
     again = run_retention(root, NOW)
     assert again["log"]["files_removed"] == again["inbox"]["files_removed"] == 0
     assert again["inbox"]["shards_removed"] == again["journal"]["shards_removed"] == []
