@@ -48,11 +48,8 @@ class LakequeueError(Exception):
             "hint": self.hint,
             "retryable": self.retryable,
         }
-        if self.stored is not None:
-            body["stored"] = self.stored
-        if self.retry_after_s is not None:
-            body["retry_after_s"] = self.retry_after_s
-        return body | self.extra
+        said = {"stored": self.stored, "retry_after_s": self.retry_after_s}
+        return body | {k: v for k, v in said.items() if v is not None} | self.extra
 
 
 class Rejected(LakequeueError):
@@ -394,14 +391,10 @@ def _tree(cls: type[LakequeueError]) -> dict[str, type[LakequeueError]]:
 
 def from_problem(body: dict[str, Any], status: int) -> LakequeueError:
     """Rebuild the error that the other side raised from its problem+json `body`."""
-    known = {"type", "title", "status", "code", "detail", "hint", "retryable", "stored"}
     fallback = TryAgain if status >= 500 or status == 429 else Rejected
     cls = _tree(LakequeueError).get(str(body.get("code")), fallback)
-    extra = {k: v for k, v in body.items() if k not in known and k != "retry_after_s"}
-    return cls(
-        str(body.get("detail") or f"HTTP {status}"),
-        hint=str(body.get("hint") or ""),
-        stored=body.get("stored"),
-        retry_after_s=body.get("retry_after_s"),
-        **extra,
-    )
+    # The other names are those of the constructor: stored, retry_after_s, and what is extra.
+    known = {"type", "title", "status", "code", "detail", "hint", "retryable"}
+    given = {k: v for k, v in body.items() if k not in known}
+    detail = str(body.get("detail") or f"HTTP {status}")
+    return cls(detail, hint=str(body.get("hint") or ""), **given)

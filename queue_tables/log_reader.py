@@ -10,7 +10,6 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +20,7 @@ import pyarrow.parquet as pq
 from lakequeue.clock import Micros
 from lakequeue.errors import CorruptTable, OffsetOutOfRange, TailLost
 from lakequeue.records import Offset, Partition, TopicId, Version
+from queue_tables.decoded import Pieces
 from queue_tables.delta_log import Add, Commit
 from queue_tables.log_index import LogIndex, PartitionKey, Span
 from queue_tables.root import QueueRoot
@@ -50,7 +50,6 @@ _MOST_NEWS = 1_000
 """Commits kept for who follows the log; who only reads it never asks for them."""
 _MOST_SOUGHT = 64
 """Row groups whose statistics one call looks at: on object storage each may cost a request."""
-_Decode = Callable[[str, int], pa.Table]
 
 
 class LogReader:
@@ -68,7 +67,7 @@ class LogReader:
         self._store = root.store
         self._columns = list(dict.fromkeys([*columns, "offset"]))
         self._lock = threading.RLock()
-        self._pieces = _Pieces(cache_bytes)
+        self._pieces = Pieces(cache_bytes)
         self._footers: OrderedDict[str, pq.FileMetaData] = OrderedDict()
         self._table = TableLog(root.store, LOG.name)
         self._index = LogIndex()
@@ -366,44 +365,3 @@ def _lengths(rows: pa.Table, column: str) -> npt.NDArray[np.int64]:
         return np.zeros(rows.num_rows, dtype=np.int64)
     lengths = pc.fill_null(pc.binary_length(rows.column(column)), 0)
     return np.asarray(lengths.to_numpy()).astype(np.int64)
-
-
-class _Pieces:
-    """Decoded row groups, the last used kept; each is decoded by one of those who want it."""
-
-    def __init__(self, most_bytes: int) -> None:
-        self._most = most_bytes
-        self._lock = threading.Lock()
-        self._held: OrderedDict[tuple[str, int], Future[pa.Table]] = OrderedDict()
-        self._bytes = 0
-
-    def get(self, path: str, row_group: int, decode: _Decode) -> pa.Table:
-        place = (path, row_group)
-        with self._lock:
-            piece = self._held.get(place)
-            mine = piece is None
-            if piece is None:
-                piece = self._held[place] = Future()
-            self._held.move_to_end(place)
-        if mine:
-            try:
-                table = decode(path, row_group)
-            except BaseException as error:
-                with self._lock:
-                    del self._held[place]
-                piece.set_exception(error)
-                raise
-            piece.set_result(table)
-            self._trim(table.nbytes)
-        return piece.result()
-
-    def _trim(self, more: int) -> None:
-        with self._lock:
-            self._bytes += more
-            for place in list(self._held):
-                if self._bytes <= self._most or len(self._held) == 1:
-                    break
-                oldest = self._held[place]
-                if oldest.done():
-                    self._bytes -= oldest.result().nbytes
-                    del self._held[place]

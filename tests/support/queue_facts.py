@@ -1,0 +1,21 @@
+"""Moves of one queue partition as facts of a group, and what they fold to."""
+
+from __future__ import annotations
+
+from consumer_service.queues.attempts import Move
+from consumer_service.queues.record_facts import record_facts
+from lakequeue.records import Epoch, Partition, TopicId
+from queue_tables.facts import Fact, Key, Kind, States
+from queue_tables.record_states import NOTHING, RecordStates
+
+KEY = Key("g", TopicId("t1"), Partition(0))
+MS = 1_000
+BASE = Fact(Kind.TAKEN, "g", "orders", KEY.topic_id, KEY.partition, 0, Epoch(1), mode="queue")
+
+
+def facts_of(moves: list[Move]) -> list[Fact]:
+    return record_facts(BASE, moves)
+
+
+def states_of(states: States) -> RecordStates:
+    return states[KEY].records if KEY in states else NOTHING
