@@ -78,16 +78,21 @@ def addresses_of(target: Target, *, allow_private: bool) -> list[str]:
 
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 _COMPATIBLE = ipaddress.ip_network("::/96")
+_NEVER = tuple(
+    map(ipaddress.ip_network, ("2002::/16", "2001::/23", "64:ff9b:1::/48", "192.0.0.0/24"))
+)
+"""6to4 and Teredo, which are given up, and addresses for local protocols: Python's own list of what
+is global has some of them in one patch release and not in the next."""
 
 
 def is_public(address: str) -> bool:
     """Whether an address is one of the public internet; so must be one that it wraps. Pure."""
     ip = ipaddress.ip_address(address.partition("%")[0])
-    if not ip.is_global or ip.is_multicast:
+    if not ip.is_global or ip.is_multicast or any(ip in network for network in _NEVER):
         return False
     if isinstance(ip, ipaddress.IPv4Address):
         return True
-    inner = [ip.ipv4_mapped, ip.sixtofour, *(ip.teredo or ())]
+    inner = [ip.ipv4_mapped]
     if ip in _NAT64 or ip in _COMPATIBLE:
         inner.append(ipaddress.IPv4Address(int(ip) & 0xFFFF_FFFF))
     return not ip.is_site_local and all(v4.is_global for v4 in inner if v4 is not None)
