@@ -15,7 +15,7 @@ from functools import partial
 import orjson
 
 from consumer_service.holding.held import Held
-from consumer_service.holding.journal import Entry
+from consumer_service.holding.journal import Entry, wait_committed
 from consumer_service.holding.takeover import fact_of
 from consumer_service.node import Node
 from consumer_service.queues.partition import QueuePartition
@@ -33,7 +33,6 @@ from queue_tables.group_state import read_group_state
 from queue_tables.record_states import RecordStates
 from queue_tables.topic_rules import Topic
 
-COMMIT_TIMEOUT_S = 60.0
 PATIENCE_S = 15.0
 """How long partitions that change hands are waited for."""
 AGAIN_S = 0.2
@@ -168,7 +167,8 @@ class Purges:
                 held.pending += 1
                 moved: Future[bool] = Future()
             future.add_done_callback(partial(_finish, held, held.epoch, entry, int(end), moved))
-            if not moved.result(COMMIT_TIMEOUT_S) or not held.trusted():
+            done = wait_committed(moved, "it may be purged or not; purge again")
+            if not done or not held.trusted():
                 return None
         self._node.waiters.news(key.group)
         return _purged(held.topic, key, end)

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 import orjson
 
 from consumer_service.holding.held import Held
+from consumer_service.holding.journal import wait_committed
 from consumer_service.holding.partition_states import Cause, PartitionState
 from consumer_service.holding.takeover import Takeover, fact_of
 from consumer_service.node import Node
@@ -38,7 +39,6 @@ from queue_tables.topic_rules import Topic
 
 LEASE_WAIT_S = 3.0
 """How long a member that has just left may take to give its partitions back."""
-COMMIT_TIMEOUT_S = 60.0
 
 
 def config_in(states: States) -> GroupConfig:
@@ -232,7 +232,7 @@ class Seeks:
             fact_of(kind, held, held.generation + 1, offsets.get(held.key), at) for held in owned
         ]
         entry, future = self._node.journal.submit(facts)
-        future.result(COMMIT_TIMEOUT_S)
+        wait_committed(future, "describe the group to see whether it has moved")
         if entry.refused:
             raise EpochSuperseded(
                 f"{len(entry.refused)} of {len(owned)} partitions were taken by another meanwhile",

@@ -13,11 +13,12 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import structlog
 
 from lakequeue.clock import HybridClock
-from lakequeue.errors import CommitConflict, ShardSealed
+from lakequeue.errors import CommitConflict, ShardSealed, StorageUnavailable, Stored
 from lakequeue.records import ShardName
 from queue_tables.delta_log import Commit
 from queue_tables.fact_rows import to_arrow
@@ -28,10 +29,29 @@ from queue_tables.shards import ShardWriter, highest_stamp
 
 log = structlog.get_logger()
 
+T = TypeVar("T")
+
 FACT_BYTES = 200
 """What one fact is counted as, against the bound of the group committer."""
 MAX_GROUP_BYTES = 1 << 20
 MAX_PENDING_BYTES = 8 << 20
+
+
+COMMIT_TIMEOUT_S = 60.0
+"""A commit that takes longer hangs: whoever waits for it is told so."""
+
+
+def wait_committed(future: Future[T], hint: str, stored: Stored | None = "unknown") -> T:
+    """What a submission came to. Raises what it failed with, `StorageUnavailable` if it hangs."""
+    try:
+        return future.result(COMMIT_TIMEOUT_S)
+    except TimeoutError:
+        raise StorageUnavailable(
+            f"the journal did not commit within {COMMIT_TIMEOUT_S:g} s",
+            hint=hint,
+            stored=stored,
+            retry_after_s=1.0,
+        ) from None
 
 
 @dataclass(slots=True)

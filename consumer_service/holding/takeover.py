@@ -8,20 +8,19 @@ earlier holder's shard, one commit of all facts *taken*.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass
 
 import structlog
 
 from consumer_service.holding.held import Held
-from consumer_service.holding.journal import Journal
+from consumer_service.holding.journal import Journal, wait_committed
 from consumer_service.holding.partition_states import Cause, PartitionState
 from consumer_service.queues.partition import QueuePartition
 from consumer_service.queues.retry_policy import Policy
 from consumer_service.streams.cursor import Cursor
 from coordination.leases import retake
 from lakequeue.clock import wall_micros
-from lakequeue.errors import NotReady, StorageUnavailable
+from lakequeue.errors import NotReady
 from lakequeue.records import Epoch, Offset, Partition, ShardName, TopicId
 from lakequeue.steps import Step, reach
 from queue_tables.facts import QUEUE, Fact, GroupState, Key, Kind
@@ -34,7 +33,6 @@ from queue_tables.shards import Fence, fence_shard
 
 log = structlog.get_logger()
 
-COMMIT_TIMEOUT_S = 60.0
 Start = Callable[[Held], int | None]
 """Where a partition without a position starts: an offset to make durable, or None for earliest."""
 
@@ -184,14 +182,7 @@ class Takeover:
 
     def _commit(self, facts: list[Fact]) -> dict[Key, int]:
         entry, future = self._journal.submit(facts)
-        try:
-            future.result(COMMIT_TIMEOUT_S)
-        except FutureTimeout:
-            raise StorageUnavailable(
-                f"the journal did not commit in {COMMIT_TIMEOUT_S:g} s",
-                hint="is the storage slow or away? it is tried again",
-                stored="unknown",
-            ) from None
+        wait_committed(future, "is the storage slow or away? it is tried again")
         return entry.refused
 
     def _fence(self, batch: list[Held]) -> dict[Key, GroupState]:

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
 
 from consumer_service.holding.held import Held, Holdings
-from consumer_service.holding.journal import Entry, Journal
+from consumer_service.holding.journal import Entry, Journal, wait_committed
 from consumer_service.holding.takeover import fact_of
 from consumer_service.queues.attempts import Attempt, Move
 from consumer_service.queues.due_timer import DueTimer
@@ -27,7 +26,6 @@ from lakequeue.errors import (
     CoordinationUnavailable,
     LakequeueError,
     NotReady,
-    StorageUnavailable,
 )
 from lakequeue.records import Partition, TopicId
 from lakequeue.steps import Step, reach
@@ -39,7 +37,6 @@ from lakequeue.wire import (
 )
 from queue_tables.facts import Key, Kind
 
-COMMIT_TIMEOUT_S = 60.0
 NodeOf = Callable[[Key], str | None]
 """Base URL of the node that has a partition; None while nobody has it."""
 
@@ -227,15 +224,7 @@ class QueueAcks:
         for change in changes:
             if change.future is None:
                 continue
-            try:
-                change.future.result(COMMIT_TIMEOUT_S)
-            except FutureTimeout:
-                raise StorageUnavailable(
-                    f"the journal did not commit within {COMMIT_TIMEOUT_S:g} s",
-                    hint="it may be stored or not; send it again",
-                    stored="unknown",
-                    retry_after_s=1.0,
-                ) from None
+            wait_committed(change.future, "it may be stored or not; send it again")
         reach(Step.QUEUE_SETTLED)
         ours = [c for c in changes if c.entry is not None and c.held.key not in c.entry.refused]
         if not all(change.held.trusted() for change in ours):

@@ -20,7 +20,7 @@ import pyarrow as pa
 import structlog
 
 from consumer_service.holding.held import Held
-from consumer_service.holding.journal import Journal
+from consumer_service.holding.journal import Journal, wait_committed
 from consumer_service.holding.takeover import fact_of
 from consumer_service.queues.attempts import Attempt, Move
 from consumer_service.queues.dead_records import dead_letter_of
@@ -52,7 +52,6 @@ log = structlog.get_logger()
 BATCH = 100
 RETRY_S = 1.0
 SLOW_LOOK_S = 5.0
-COMMIT_TIMEOUT_S = 60.0
 ORDER_TIMEOUT_MS = 30_000
 SEND_BYTES = 4 << 20
 """Of one request: ingest nodes take 16 MiB as they come, and a record may have 1 MiB."""
@@ -226,7 +225,7 @@ class DeadLetters:
                 held.settled.notify_all()
 
         future.add_done_callback(settle)
-        future.result(COMMIT_TIMEOUT_S)
+        wait_committed(future, "is the storage slow or away? it is tried again")
         if held.key in entry.refused:
             raise NotReady(f"partition {held.key.partition} of {held.topic} was taken over")
 

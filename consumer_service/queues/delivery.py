@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeout
 from functools import partial
 
 import pyarrow as pa
 
 from consumer_service.encode import queue_records_of
 from consumer_service.holding.held import Held, Holdings
-from consumer_service.holding.journal import Journal
+from consumer_service.holding.journal import Journal, wait_committed
 from consumer_service.holding.takeover import fact_of
 from consumer_service.members import Member
 from consumer_service.queues.attempts import Move
@@ -27,11 +26,10 @@ from consumer_service.queues.taking import skip_expired, take_again, take_new
 from consumer_service.queues.waiters import Waiters
 from consumer_service.tailer import Tailer
 from lakequeue.clock import boot_seconds, wall_micros
-from lakequeue.errors import OffsetOutOfRange, StorageUnavailable
+from lakequeue.errors import OffsetOutOfRange
 from lakequeue.steps import Step, reach
 from queue_tables.facts import Kind
 
-COMMIT_TIMEOUT_S = 60.0
 LOOK_EVERY_S = 1.0
 """A waiting poll looks this often whether its client is still there."""
 
@@ -253,14 +251,7 @@ class QueueDelivery:
         for batch in batches:
             if batch.future is None:
                 continue
-            try:
-                batch.future.result(COMMIT_TIMEOUT_S)
-            except FutureTimeout:
-                raise StorageUnavailable(
-                    f"the journal did not commit within {COMMIT_TIMEOUT_S:g} s",
-                    hint="nothing was delivered; poll again",
-                    retry_after_s=1.0,
-                ) from None
+            wait_committed(batch.future, "nothing was delivered; poll again", stored=None)
         if any(batch.deliver for batch in batches):
             reach(Step.QUEUE_DELIVERED)
         for batch in batches:

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from consumer_service.holding.held import Held, Holdings
-from consumer_service.holding.journal import Entry, Journal
+from consumer_service.holding.journal import Entry, Journal, wait_committed
 from consumer_service.holding.takeover import fact_of
 from consumer_service.streams.cursor import Cursor
 from consumer_service.streams.wanted import Wanted, judge, superseded
@@ -23,12 +23,10 @@ from lakequeue.clock import boot_seconds, wall_micros
 from lakequeue.errors import (
     CoordinationUnavailable,
     Overloaded,
-    StorageUnavailable,
 )
 from lakequeue.wire import AckAnswer, Committed, RefusedAck
 from queue_tables.facts import Key, Kind
 
-COMMIT_TIMEOUT_S = 60.0
 PASS_EVERY_S = 1.0
 """How often a partition's position is made durable without an ack."""
 
@@ -149,15 +147,7 @@ class Acks:
         # Settled by the committer, not here: a caller that gave up waiting must not let a
         # hand-over go on while its facts are still on their way.
         future.add_done_callback(partial(_settle, entry, moving))
-        try:
-            future.result(COMMIT_TIMEOUT_S)
-        except TimeoutError as e:
-            raise StorageUnavailable(
-                f"the journal did not commit within {COMMIT_TIMEOUT_S:g} s",
-                hint="the position may be committed or not; ack again",
-                stored="unknown",
-                retry_after_s=1.0,
-            ) from e
+        wait_committed(future, "the position may be committed or not; ack again")
         return positions, entry
 
     def _check_trust(self, mine: dict[Key, Held]) -> None:
