@@ -175,9 +175,10 @@ def test_a_worker_of_a_node_without_a_partition_is_sent_on(
 ) -> None:
     topic = queue.log.topic()
     idle = start_node(queue, "idle")
-    with worker(node, topic) as first, worker(idle, topic) as second:
+    with worker(node, topic) as first:
+        # One after the other: the node of whoever is there first keeps the partition.
         first.wait_owned(1)
-        with listening(second) as events:
+        with worker(idle, topic) as second, listening(second) as events:
             event, data = events.next()
             while event == "comment":
                 event, data = events.next()
