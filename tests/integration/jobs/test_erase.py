@@ -134,7 +134,7 @@ def test_a_copy_that_comes_later_is_a_duplicate_of_the_tombstone(
     run_erase(root, "orders", "key = 'alice'", delete_now=True)
     late = Inbox(root, "late")
     copy = {"topic_id": topic.topic_id, "key": b"alice", "value": SECRET, "message_id": "m0"}
-    late.commit(wall_micros(), [copy])
+    late.commit(NOW + 1_000_000, [copy])
     assert Orderer(root, 2).drain() == [{"rows": 1, "ordered": 0, "duplicates": 1}]
     again = run_erase(root, "orders", "key = 'alice'", delete_now=True)
     assert (again["records"], again["rejects"]) == (0, 1)
