@@ -225,6 +225,8 @@ class QueueAcks:
             if change.future is None:
                 continue
             wait_committed(change.future, "it may be stored or not; send it again")
+            # It holds its callback, and that the change: a circle, which would stay for long.
+            change.future = None
         reach(Step.QUEUE_SETTLED)
         ours = [c for c in changes if c.entry is not None and c.held.key not in c.entry.refused]
         if not all(change.held.trusted() for change in ours):

@@ -252,6 +252,8 @@ class QueueDelivery:
             if batch.future is None:
                 continue
             wait_committed(batch.future, "nothing was delivered; poll again", stored=None)
+            # It holds its callback, and that the batch: a circle, which would stay for long.
+            batch.future = None
         if any(batch.deliver for batch in batches):
             reach(Step.QUEUE_DELIVERED)
         for batch in batches:
