@@ -7,93 +7,43 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import pytest
 from deltalake import DeltaTable
 
-from jobs import shard_retention
 from jobs.order_state import ORDER_TXN, order_number
 from jobs.rejects import commit_fenced
-from lakequeue.clock import hour_of, wall_micros
-from lakequeue.errors import OffsetOutOfRange, ShardSealed
-from lakequeue.records import Epoch, Offset, Partition, ShardName, Stamp, TopicId
+from lakequeue.clock import hour_of
+from lakequeue.errors import OffsetOutOfRange
+from lakequeue.records import Epoch, Offset, Partition, TopicId
 from queue_tables.delta_log import Add, Txn
-from queue_tables.fact_rows import to_arrow
-from queue_tables.facts import Fact, Kind
 from queue_tables.group_state import read_group_state
 from queue_tables.log_reader import LogReader
 from queue_tables.maintenance import rewrite_files
-from queue_tables.root import QueueRoot, ShardKind
-from queue_tables.shard_removal import remove_shard
-from queue_tables.shards import ShardWriter, seal_shard
+from queue_tables.root import QueueRoot
 from queue_tables.table import TableLog
 from queue_tables.tail import Tail
 from queue_tables.topic_rules import Topic
 from queue_tables.topics import TopicStore
-from tests.support.fold_process import Folder
 from tests.support.log_builder import LogBuilder
+from tests.support.maintained import NOW, a_topic, committed
 from tests.support.order_process import Orderer
 from tests.support.order_truth import Inbox, judge, rows_in
 from tests.support.retention_process import run_retention
-from tests.support.rows import inbox_rows
-
-HOUR = 3_600 * 1_000_000
-NOW = wall_micros()
-DAY_MS = 86_400_000
-
-
-class Time:
-    """The wall clock of a test."""
-
-    now = NOW - 48 * HOUR
-
-    def __call__(self) -> int:
-        self.now += 1
-        return self.now
+from tests.support.wall import HOUR, Wall
 
 
 @pytest.fixture
-def time() -> Time:
-    return Time()
+def time() -> Wall:
+    return Wall(NOW - 48 * HOUR)
 
 
-@pytest.fixture
-def log(root: QueueRoot, time: Time) -> LogBuilder:
-    return LogBuilder(root, wall=time)
-
-
-def a_topic(root: QueueRoot, name: str = "orders", **config: Any) -> Topic:
-    return TopicStore(root).create(name, **({"partitions": 1, "retention_ms": DAY_MS} | config))[0]
-
-
-def fill(log: LogBuilder, time: Time, topic: Topic, hours: int = 4, per_hour: int = 3) -> None:
+def fill(log: LogBuilder, time: Wall, topic: Topic, hours: int = 4, per_hour: int = 3) -> None:
     """`hours` hours of records, each 11 h after the one before, the last one is now."""
     for n in range(hours):
         time.now = NOW - (hours - 1 - n) * 11 * HOUR
         log.append(topic, [f"{n}-{i}" for i in range(per_hour)])
-
-
-def committed(
-    root: QueueRoot, topic: Topic, group: str, offset: int | None, at: int = NOW
-) -> ShardWriter:
-    """A fact in a journal: the group's position, or (None) that it has taken the partition."""
-    writer = ShardWriter.create(root, "journal", "c")
-    kind = Kind.TAKEN if offset is None else Kind.COMMITTED
-    fact = Fact(
-        kind,
-        group,
-        topic.topic,
-        topic.topic_id,
-        Partition(0),
-        0,
-        Epoch(1),
-        None if offset is None else Offset(offset),
-        at=at,
-    )
-    writer.append(to_arrow([fact]), Stamp(NOW))
-    return writer
 
 
 def first(root: QueueRoot, topic: Topic) -> int:
@@ -101,7 +51,7 @@ def first(root: QueueRoot, topic: Topic) -> int:
 
 
 def test_old_files_leave_the_log_and_every_engine_and_reader_sees_the_same(
-    root: QueueRoot, log: LogBuilder, time: Time
+    root: QueueRoot, log: LogBuilder, time: Wall
 ) -> None:
     topic, other = a_topic(root), a_topic(root, "kept", retention_ms=None)
     fill(log, time, topic)
@@ -146,7 +96,7 @@ def test_old_files_leave_the_log_and_every_engine_and_reader_sees_the_same(
 
 
 def test_size_removes_the_oldest_of_closed_hours(
-    root: QueueRoot, log: LogBuilder, time: Time
+    root: QueueRoot, log: LogBuilder, time: Wall
 ) -> None:
     topic = a_topic(root, retention_ms=None, retention_bytes=1)
     fill(log, time, topic)
@@ -155,7 +105,7 @@ def test_size_removes_the_oldest_of_closed_hours(
 
 
 def test_what_a_live_group_has_not_consumed_stays_until_it_has(
-    root: QueueRoot, log: LogBuilder, time: Time
+    root: QueueRoot, log: LogBuilder, time: Wall
 ) -> None:
     topic = a_topic(root)
     fill(log, time, topic, hours=6)
@@ -174,7 +124,7 @@ def test_what_a_live_group_has_not_consumed_stays_until_it_has(
 
 
 def test_a_group_that_nothing_was_heard_of_for_long_holds_nothing_if_so_asked(
-    root: QueueRoot, log: LogBuilder, time: Time
+    root: QueueRoot, log: LogBuilder, time: Wall
 ) -> None:
     topic = a_topic(root)
     fill(log, time, topic, hours=5)
@@ -186,7 +136,7 @@ def test_a_group_that_nothing_was_heard_of_for_long_holds_nothing_if_so_asked(
     assert first(root, topic) == 3
 
 
-def test_records_of_a_deleted_topic_go(root: QueueRoot, log: LogBuilder, time: Time) -> None:
+def test_records_of_a_deleted_topic_go(root: QueueRoot, log: LogBuilder, time: Wall) -> None:
     topic = a_topic(root, retention_ms=None)
     time.now = NOW - 3 * HOUR
     log.append(topic, ["a"])
@@ -199,7 +149,7 @@ def test_records_of_a_deleted_topic_go(root: QueueRoot, log: LogBuilder, time: T
 
 
 def test_a_copy_that_waits_to_be_ordered_still_finds_its_original(
-    root: QueueRoot, time: Time
+    root: QueueRoot, time: Wall
 ) -> None:
     """Dedup goes by stamps: an old row that is not ordered keeps the ids of its window."""
     topic = a_topic(root, dedup_window_ms=3_600_000)
@@ -216,7 +166,7 @@ def test_a_copy_that_waits_to_be_ordered_still_finds_its_original(
 
 
 def test_a_leader_that_commits_all_the_time_and_retention_lose_nothing(
-    root: QueueRoot, log: LogBuilder, time: Time
+    root: QueueRoot, log: LogBuilder, time: Wall
 ) -> None:
     """Appends and removals land one after the other, at versions of their own."""
     topic = a_topic(root)
@@ -261,7 +211,7 @@ def test_a_leader_that_commits_all_the_time_and_retention_lose_nothing(
     assert newest.version >= before + len(old)
 
 
-def test_old_rejects_go_unless_a_batch_is_half_done(root: QueueRoot, time: Time) -> None:
+def test_old_rejects_go_unless_a_batch_is_half_done(root: QueueRoot, time: Wall) -> None:
     topic = a_topic(root, retention_ms=None)
     record = {"topic_id": topic.topic_id, "value": b"v", "message_id": "m"}
     inbox = Inbox(root, "a")
@@ -284,103 +234,6 @@ def test_old_rejects_go_unless_a_batch_is_half_done(root: QueueRoot, time: Time)
 # -- shards ---------------------------------------------------------------------------------------
 
 
-def inbox_files(root: QueueRoot, kind: ShardKind, shard: ShardName) -> list[str]:
-    return sorted(p.name for p in Path(root.uri, kind, shard).glob("hour=*/*.parquet"))
-
-
-def test_ordered_rows_leave_a_live_inbox_shard_and_its_owner_goes_on(root: QueueRoot) -> None:
-    topic = a_topic(root, retention_ms=None)
-    inbox = Inbox(root, "n")
-    inbox.commit(NOW, [{"topic_id": topic.topic_id, "value": b"0"}])
-    inbox.commit(NOW + 1, [{"topic_id": topic.topic_id, "value": b"1"}])
-    Orderer(root, 1).drain()
-    inbox.commit(NOW + 2, [{"topic_id": topic.topic_id, "value": b"2"}])
-    later = wall_micros() + HOUR
-    assert run_retention(root, wall_micros())["inbox"]["files_removed"] == 0, "too young"
-    report = run_retention(root, later)["inbox"]
-    assert (report["files_removed"], report["shards_removed"]) == (2, [])
-    assert len(inbox_files(root, "inbox", inbox.name)) == 1
-    inbox.commit(NOW + 3, [{"topic_id": topic.topic_id, "value": b"3"}])
-    Orderer(root, 2).drain()
-    run_retention(root, later)
-    assert inbox_files(root, "inbox", inbox.name) == []
-    assert [row["value"] for row in rows_in(root, "log")] == [b"0", b"1", b"2", b"3"]
-
-
-def test_a_gone_nodes_shard_is_removed_and_an_owner_that_wakes_up_loses_nothing(
-    root: QueueRoot,
-) -> None:
-    topic = a_topic(root, retention_ms=None)
-    owner = ShardWriter.create(root, "inbox", "n")
-    owner.append(inbox_rows([b"1"], topic.topic_id), Stamp(NOW))
-    old = Orderer(root, 1)
-    old.drain()
-    later = wall_micros() + 2 * HOUR
-    assert run_retention(root, later)["inbox"]["shards_removed"] == []
-    seal_shard(root, "inbox", owner.name)
-    assert run_retention(root, later)["inbox"]["shards_removed"] == [owner.name]
-    assert root.shards("inbox") == []
-    assert not Path(root.uri, owner.path).exists()
-    with pytest.raises(ShardSealed, match="removed") as refused:
-        owner.append(inbox_rows([b"2"], topic.topic_id), Stamp(NOW + 1))
-    assert refused.value.stored == "no"
-    assert old.drain() == []
-    assert root.shards("inbox") == []
-    again = ShardWriter.create(root, "inbox", "n")
-    again.append(inbox_rows([b"2"], topic.topic_id), Stamp(NOW + 2))
-    old.drain()
-    assert [row["value"] for row in rows_in(root, "log")] == [b"1", b"2"]
-    assert Orderer(root, 2).drain() == []
-
-
-def test_a_shard_that_another_run_removes_under_way_is_passed_over(
-    root: QueueRoot, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    owner = ShardWriter.create(root, "inbox", "n")
-    owner.append(inbox_rows([b"1"]), Stamp(NOW))
-    Orderer(root, 1).drain()
-    seal_shard(root, "inbox", owner.name)
-
-    def quicker(*_: Any) -> list[ShardName]:
-        remove_shard(root, "inbox", owner.name)
-        return []
-
-    monkeypatch.setattr(shard_retention, "removable", quicker)
-    report = run_retention(root, wall_micros() + HOUR)["inbox"]
-    assert (report["files_removed"], report["shards_removed"]) == (0, [])
-    assert root.shards("inbox") == []
-
-
-def test_a_shard_that_is_not_ordered_to_its_end_stays_however_old(root: QueueRoot) -> None:
-    owner = ShardWriter.create(root, "inbox", "n")
-    owner.append(inbox_rows([b"1"]), Stamp(NOW - 9_000 * HOUR))
-    seal_shard(root, "inbox", owner.name)
-    report = run_retention(root, NOW + 9_000 * HOUR)["inbox"]
-    assert (report["files_removed"], report["shards_removed"]) == (0, [])
-    assert len(rows_in(root, owner.path)) == 1
-
-
-def test_a_journal_shard_goes_when_it_is_folded_and_no_state_names_it(root: QueueRoot) -> None:
-    topic = a_topic(root, retention_ms=None)
-    taken = committed(root, topic, "g", None)
-    position = committed(root, topic, "g", 7)
-    for writer in (taken, position):
-        seal_shard(root, "journal", writer.name)
-    later = wall_micros() + 2 * HOUR
-    assert run_retention(root, later)["journal"]["shards_removed"] == []
-    folder = Folder(root, 1)
-    folder.drain()
-    before = read_group_state(root).states
-    report = run_retention(root, later)["journal"]
-    assert report["shards_removed"] == [position.name], "a taker would fence the other"
-    folder.work.upkeep(set())
-    committed(root, topic, "g", 8)
-    folder.drain()
-    assert run_retention(root, later)["journal"]["shards_removed"] == [taken.name]
-    (state,) = read_group_state(root).states.values()
-    assert (state.committed_offset, state.epoch) == (8, before[state.key].epoch)
-
-
 def test_the_order_of_the_hours_is_that_of_the_folders() -> None:
     assert hour_of(NOW - HOUR) < hour_of(NOW)
 
@@ -390,7 +243,7 @@ def test_the_order_of_the_hours_is_that_of_the_folders() -> None:
 
 @pytest.mark.parametrize("start", [["-m", "jobs.retention"], ["jobs/retention.py"]])
 def test_the_job_reports_in_json_and_has_exit_codes(
-    root: QueueRoot, log: LogBuilder, time: Time, start: list[str], tmp_path: Path
+    root: QueueRoot, log: LogBuilder, time: Wall, start: list[str], tmp_path: Path
 ) -> None:
     topic = a_topic(root)
     fill(log, time, topic)
@@ -415,7 +268,7 @@ def test_the_job_reports_in_json_and_has_exit_codes(
     assert "exit codes" in job("--help").stdout
 
 
-def test_records_ordered_beside_retention_are_all_there_once(root: QueueRoot, time: Time) -> None:
+def test_records_ordered_beside_retention_are_all_there_once(root: QueueRoot, time: Wall) -> None:
     topic = a_topic(root)
     inbox = Inbox(root, "n")
     time.now = NOW - 40 * HOUR
