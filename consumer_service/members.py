@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import structlog
 
@@ -104,6 +104,13 @@ class Member:
         return self.state is MemberState.ACTIVE
 
 
+class Present(NamedTuple):
+    """The members of a node at one instant, apart from those that join."""
+
+    active: list[Member]
+    leaving: list[Member]
+
+
 class Members:
     """All members of the node. Thread-safe."""
 
@@ -184,6 +191,15 @@ class Members:
         """A snapshot, of every state."""
         with self._lock:
             return list(self._members.values())
+
+    def by_state(self) -> Present:
+        """Who is active and who leaves, at one instant."""
+        with self._lock:
+            members = list(self._members.values())
+            return Present(
+                [member for member in members if member.active],
+                [member for member in members if member.state is MemberState.LEAVING],
+            )
 
     def expire(self, outstanding: Callable[[Member], bool]) -> list[Member]:
         """The members that have to go now, moved to leaving."""

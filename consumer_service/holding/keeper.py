@@ -20,7 +20,6 @@ from consumer_service.holding.journal import Journal
 from consumer_service.holding.partition_states import Cause, PartitionState
 from consumer_service.holding.pauses import Pauses
 from consumer_service.holding.takeover import Start, Takeover
-from consumer_service.member_states import MemberState
 from consumer_service.members import Member, Members
 from consumer_service.queues.attempts import returned_moves
 from consumer_service.queues.owed import say_owed
@@ -152,21 +151,23 @@ class Keeper:
         self._members.expire(self._outstanding)
         if self._drop_lost():
             fresh = True
-        self._return_records()
+        present = self._members.by_state()
+        self._return_records(present.leaving)
         if not self._session.connected.is_set():
             return
-        wanted = self._wanted(fresh)
-        if self._give_back(wanted):
+        wanted = self._wanted(present.active, fresh)
+        if self._give_back(wanted, present.active):
             fresh = True
-        self._remove_members()
+        self._remove_members(present.leaving)
         if fresh:
             self._take(wanted)
 
     def _drain(self) -> None:
         self._drop_lost()
-        self._return_records()
-        self._give_back({})
-        self._remove_members()
+        present = self._members.by_state()
+        self._return_records(present.leaving)
+        self._give_back({}, present.active)
+        self._remove_members(present.leaving)
 
     def _outstanding(self, member: Member) -> bool:
         mine = self._holdings.of_member(member.group, member.member_id)
@@ -195,14 +196,13 @@ class Keeper:
         self._holdings.remove(gone)
         return bool(gone)
 
-    def _wanted(self, fresh: bool) -> dict[Key, _Wanted]:
-        """What is assigned to the active members of this node, or to it in queue groups."""
-        active: dict[str, list[Member]] = {}
-        for member in self._members.all():
-            if member.active:
-                active.setdefault(member.group, []).append(member)
+    def _wanted(self, active: list[Member], fresh: bool) -> dict[Key, _Wanted]:
+        """What is assigned to these members, or to this node in queue groups."""
+        groups: dict[str, list[Member]] = {}
+        for member in active:
+            groups.setdefault(member.group, []).append(member)
         wanted: dict[Key, _Wanted] = {}
-        for group, present in active.items():
+        for group, present in groups.items():
             before = self._assignments.get(group)
             now = before
             if now is None or fresh:
@@ -216,15 +216,15 @@ class Keeper:
                     wanted[key] = _Wanted(target.topic, holder, mode, member.options)
                 if before is None or before.version != now.version:
                     member.wake.set()
-        for group in self._assignments.keys() - active.keys():
+        for group in self._assignments.keys() - groups.keys():
             del self._assignments[group]
         return wanted
 
     # -- giving back ------------------------------------------------------------------------------
 
-    def _give_back(self, wanted: dict[Key, _Wanted]) -> bool:
+    def _give_back(self, wanted: dict[Key, _Wanted], present: list[Member]) -> bool:
         """Let go of what moved away; whether anything is gone now."""
-        active = {m.member_id for m in self._members.all() if m.active}
+        active = {member.member_id for member in present}
         now = boot_seconds()
         gone: list[Held] = []
         for held in self._holdings.all():
@@ -261,20 +261,19 @@ class Keeper:
             leases.release(held.lease)
         return True
 
-    def _remove_members(self) -> None:
+    def _remove_members(self, leaving: list[Member]) -> None:
         holding = {(held.key.group, held.member) for held in self._holdings.all()}
-        for member in self._members.all():
-            if member.state is MemberState.LEAVING:
-                if (member.group, member.member_id) in holding:
-                    self._changed.set()
-                    continue
-                membership.leave(self._session, member.group, member.member_id)
-                self._members.removed(member)
+        for member in leaving:
+            if (member.group, member.member_id) in holding:
+                self._changed.set()
+                continue
+            membership.leave(self._session, member.group, member.member_id)
+            self._members.removed(member)
 
-    def _return_records(self) -> None:
+    def _return_records(self, leaving: list[Member]) -> None:
         """Queue groups: what leaving members hold goes to others at once."""
-        for member in self._members.all():
-            if member.state is not MemberState.LEAVING or member.stand_in:
+        for member in leaving:
+            if member.stand_in:
                 continue
             returned = 0
             for held in self._holdings.of_group(member.group):

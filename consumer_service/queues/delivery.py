@@ -227,7 +227,8 @@ class QueueDelivery:
         base = fact_of(Kind.TAKEN, held, held.generation, None, wall_micros())
         facts = record_facts(base, moves)
         with held.lock:
-            idle = held.paused or not held.delivers
+            # Whoever leaves has had his records returned under this lock: none may follow.
+            idle = held.paused or not held.delivers or not member.active
             if idle or held.epoch != batch.epoch or not held.trusted():
                 # Mostly the partition goes away, and this state with it; but trust can come back.
                 return False

@@ -26,6 +26,7 @@ from lakequeue.cli import (
 )
 from lakequeue.cli.options import WrongUsage
 from lakequeue.errors import Fenced, InvalidSetting, LakequeueError, Rejected, TryAgain
+from lakequeue.logs import log_to_stderr
 
 EXIT_CODES: tuple[tuple[type[LakequeueError], int], ...] = (
     (InvalidSetting, 2),
@@ -64,6 +65,8 @@ def exit_code(error: LakequeueError) -> int:
 
 def main() -> None:
     """Run the command; every error is one or two lines, never a traceback."""
+    # Standard output is for what was asked: a script reads it.
+    log_to_stderr("warning")
     try:
         app()
     except LakequeueError as error:

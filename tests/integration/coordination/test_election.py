@@ -26,7 +26,9 @@ import sys
 from pathlib import Path
 from coordination.election import Election
 from coordination.session import Session
+from lakequeue.logs import log_to_stderr
 from lakequeue.settings import CoordinationSettings
+log_to_stderr("info")  # standard output is for the answers
 hosts, queue_id, remember_in = sys.argv[1:]
 settings = CoordinationSettings(session_timeout_s=4.0, lease_margin_s=0.5)
 session = Session(hosts, queue_id, "child", settings, Path(remember_in))

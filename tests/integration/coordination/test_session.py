@@ -25,7 +25,9 @@ import sys
 from pathlib import Path
 from coordination.registry import register
 from coordination.session import Session
+from lakequeue.logs import log_to_stderr
 from lakequeue.settings import CoordinationSettings
+log_to_stderr("info")  # standard output is for the answers
 hosts, queue_id, node, timeout_s, remember_in = sys.argv[1:]
 settings = CoordinationSettings(session_timeout_s=float(timeout_s), lease_margin_s=0.3)
 session = Session(hosts, queue_id, node, settings, Path(remember_in))

@@ -84,6 +84,8 @@ class World:
     def __init__(self, expired: int = 0, max_attempts: int = 2) -> None:
         self.trusted = True
         self.fails_to_read = False
+        self.meanwhile: Callable[[], object] = lambda: None
+        """Happens while records are read."""
         lease = SimpleNamespace(epoch=1, trusted=lambda: self.trusted)
         key = Key("g", TopicId("t"), Partition(0))
         self.held = Held(key, "orders", "n", PartitionState.OWNED, cast("Any", lease), mode="queue")
@@ -100,6 +102,7 @@ class World:
         self.delivery = QueueDelivery(*parts)
 
     def read(self, _where: object, offset: int, most: int, _bytes: int) -> pa.Table:
+        self.meanwhile()
         if self.fails_to_read:
             raise StorageUnavailable("away")
         return rows(offset, min(4, offset + most), self.expired)
@@ -198,6 +201,20 @@ def test_a_poll_may_say_how_long_its_records_are_kept() -> None:
     assert {r["deadline"] for r in records} == {fact.until}
     due = world.queue.next_due()
     assert due == fact.until, "and no sooner: the group's 30 s are nothing to it"
+
+
+def test_who_leaves_while_he_polls_gets_nothing_that_would_rest_with_him() -> None:
+    world = World()
+
+    def leave() -> None:
+        world.member.state = MemberState.LEAVING
+        world.queue.member_gone("m")
+
+    world.meanwhile = leave
+    assert world.attempts() == []
+    world.meanwhile = lambda: None
+    world.member.state = MemberState.ACTIVE
+    assert world.attempts() == FIRST
 
 
 @pytest.mark.parametrize("how", ["refuses", "fails"])

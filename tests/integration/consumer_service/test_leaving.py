@@ -1,0 +1,72 @@
+"""Whoever leaves while the node looks: what he held goes on all the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from consumer_service.groups import Groups
+from consumer_service.members import Member
+from consumer_service.node import Node
+from consumer_service.server import make_node
+from coordination.controller import read_assignment
+from lakequeue.settings import Settings
+from lakequeue.wire import JoinRequest
+from tests.support.consumer_node import Queue
+from tests.support.zookeeper import FAST, wait_for
+
+pytestmark = pytest.mark.zookeeper
+
+
+@pytest.fixture
+def own_node(own_queue: Queue) -> Iterator[Node]:
+    """A node in this process, so that a test can be in the middle of one of its looks."""
+    settings = Settings(
+        root=own_queue.root.uri, zookeeper=own_queue.zookeeper.hosts, coordination=FAST
+    )
+    node = make_node(settings, "here")
+    node.start("http://127.0.0.1:1")
+    yield node
+    node.drain()
+
+
+def join(node: Node, topic: str, **options: Any) -> Member:
+    request = JoinRequest(topics=[topic], mode="queue", session_timeout_ms=120_000, **options)
+    answer = Groups(node).join("workers", request, "test")
+    return node.members.get("workers", answer.member_id)
+
+
+def take(node: Node, member: Member, count: int) -> list[tuple[int, int]]:
+    """Offsets and attempts of `count` records."""
+    got: list[tuple[int, int]] = []
+
+    def more() -> bool:
+        polled = node.queue_delivery.poll(member, 10, 0.5, lambda: False)
+        got.extend((r["offset"], r["attempt"]) for r in polled.records)
+        return len(got) >= count
+
+    wait_for(more, f"{count} records")
+    return got
+
+
+def test_who_leaves_in_the_middle_of_a_look_has_his_records_returned(
+    own_queue: Queue, own_node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = own_queue.log.topic()
+    own_queue.log.append(topic, ["a", "b"])
+    first = join(own_node, topic.topic, visibility_timeout_ms=600_000)
+    assert take(own_node, first, 2) == [(0, 1), (1, 1)]
+
+    def leave_meanwhile(*args: Any) -> Any:
+        # The look has counted its members; this one goes before the look ends.
+        if first.active:
+            Groups(own_node).let_go(first)
+        return read_assignment(*args)
+
+    monkeypatch.setattr("consumer_service.holding.keeper.read_assignment", leave_meanwhile)
+    own_node.keeper.look()
+    assert first.gone.wait(30)
+    second = join(own_node, topic.topic)
+    assert take(own_node, second, 2) == [(0, 2), (1, 2)]
