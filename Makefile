@@ -50,7 +50,7 @@ unit: setup ## unit tests: no Spark, no ZooKeeper, no network
 	@$(PYTEST) tests/unit tests/behaviour -m "not zookeeper" -q
 
 services: setup jars ## the tests with real services: integration, faults, end to end
-	@$(PYTEST) tests --ignore=tests/unit
+	@$(VENV)/python -m tools.run_services tests --ignore=tests/unit
 
 bench: setup ## measure; writes bench/results.md and bench/results.json
 	@$(VENV)/python -m bench
