@@ -4,8 +4,8 @@
 
 Tests with real services race real clocks: a machine that stops for seconds at the wrong instant
 fails a test of a program without fault. Whoever only starts again whatever is red gets used to red;
-so this starts again at once, says which tests were unstable, last, and is green only if each of them
-has passed then. More than `MOST` failures are no coincidence, and end it.
+so this starts again at once, says which tests were unstable, last, and is green only if each of
+them has passed then. More than `MOST` failures are no coincidence, and end it.
 Decision record 0014 has the reasons.
 """
 
