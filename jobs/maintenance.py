@@ -15,6 +15,7 @@ from typing import Any
 import structlog
 
 from jobs.options import Exit
+from lakequeue.arguments import WrongUsage
 from lakequeue.clock import Micros, wall_micros
 from lakequeue.errors import Broken, LakequeueError, RootUnusable
 from lakequeue.logs import log_to_stderr
@@ -32,8 +33,8 @@ _FAILED = "failed"
 _EXITS = (Exit.STOPPED, Exit.FAILED, Exit.USAGE, Exit.UNUSABLE)
 
 
-def parser_of(prog: str, description: str) -> argparse.ArgumentParser:
-    """The options that every maintenance job has."""
+def parser_of(prog: str, description: str, *, root: bool = True) -> argparse.ArgumentParser:
+    """The options that every maintenance job has; without `root` it goes to the services alone."""
     parser = argparse.ArgumentParser(
         prog=prog,
         description=description,
@@ -41,7 +42,8 @@ def parser_of(prog: str, description: str) -> argparse.ArgumentParser:
         + ", ".join(f"{code.value} {code.name.lower()}" for code in _EXITS[1:])
         + ". Safe beside a running queue, and when started twice; killed, start it again.",
     )
-    parser.add_argument("--root", help="root URI or directory of the queue")
+    if root:
+        parser.add_argument("--root", help="root URI or directory of the queue")
     parser.add_argument("--dry-run", action="store_true", help="say what would be done, no more")
     parser.add_argument("--json", action="store_true", help="the report as one JSON document")
     parser.add_argument("--log-level", help="debug, info, warning or error")
@@ -62,25 +64,48 @@ def run_parts(parts: Mapping[str, Callable[[], Any]]) -> Report:
 
 
 def main_of(parser: argparse.ArgumentParser, run: Run, argv: Sequence[str] | None) -> int:
+    """Parse, run once on the root, print the report; an `Exit` code."""
+
+    def on_root(settings: Settings, args: argparse.Namespace, now: Micros) -> Report:
+        return run(QueueRoot.existing(settings.root), args, now)
+
+    return run_job(parser, on_root, argv)
+
+
+def run_job(
+    parser: argparse.ArgumentParser,
+    run: Callable[[Settings, argparse.Namespace, Micros], Report],
+    argv: Sequence[str] | None,
+) -> int:
     """Parse, run once, print the report; an `Exit` code."""
     args = parser.parse_args(argv)
     names = ("root", "log_level", "crash_at")
-    given = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
+    given = {n: value for n in names if (value := getattr(args, n, None)) is not None}
     try:
         settings = Settings(**given)
         arm(settings.crash_at)
         log_to_stderr(settings.log_level)
-        report = run(QueueRoot.existing(settings.root), args, wall_micros())
+        report = run(settings, args, wall_micros())
     except (Broken, RootUnusable) as error:
         sys.stderr.write(f"{error}\n")
         return Exit.UNUSABLE
+    except WrongUsage as error:
+        sys.stderr.write(f"{error}\n")
+        return Exit.USAGE
     except LakequeueError as error:
         sys.stderr.write(f"{error}\n")
         return Exit.FAILED
     report = {"job": parser.prog, "dry_run": args.dry_run} | report
     sys.stdout.write((json.dumps(report) if args.json else "\n".join(_lines(report))) + "\n")
-    failed = any(isinstance(part, dict) and _FAILED in part for part in report.values())
+    failed = any(_has_failed(part) for part in report.values())
     return Exit.FAILED if failed else Exit.STOPPED
+
+
+def _has_failed(part: Any) -> bool:
+    """Whether it, or a part of it, says so. (A topic may be called that, and then is no text.)"""
+    if not isinstance(part, dict):
+        return False
+    return isinstance(part.get(_FAILED), str) or any(_has_failed(p) for p in part.values())
 
 
 def _lines(report: Report, indent: str = "") -> list[str]:

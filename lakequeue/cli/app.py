@@ -11,6 +11,7 @@ import sys
 
 import typer
 
+from lakequeue.arguments import WrongUsage
 from lakequeue.cli import (
     config,
     consume,
@@ -24,7 +25,6 @@ from lakequeue.cli import (
     up,
     webhook,
 )
-from lakequeue.cli.options import WrongUsage
 from lakequeue.errors import Fenced, InvalidSetting, LakequeueError, Rejected, TryAgain
 from lakequeue.logs import log_to_stderr
 

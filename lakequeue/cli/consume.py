@@ -13,15 +13,14 @@ from typing import Annotated, Any, Literal, TypedDict
 import orjson
 import typer
 
+from lakequeue.arguments import WrongUsage, duration_ms_of
 from lakequeue.cli.options import (
     AsJson,
     ConsumerUrl,
     Position,
     Url,
-    WrongUsage,
     admin,
     consumer_url,
-    duration_ms_of,
     position_of,
 )
 from lakequeue.cli.output import note

@@ -6,15 +6,8 @@ from typing import Annotated
 
 import typer
 
-from lakequeue.cli.options import (
-    AsJson,
-    ConsumerUrl,
-    Url,
-    consumer_url,
-    header_of,
-    ingest_url,
-    micros_of,
-)
+from lakequeue.arguments import header_of, micros_of
+from lakequeue.cli.options import AsJson, ConsumerUrl, Url, consumer_url, ingest_url
 from lakequeue.cli.output import note, print_json
 from lakequeue.client.redrive import Redriven, Wanted
 from lakequeue.client.redrive import redrive as run

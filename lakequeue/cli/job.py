@@ -26,6 +26,7 @@ class Job(StrEnum):
     DRIVER = "driver"
     RETENTION = "retention"
     COMPACTION = "compaction"
+    DEAD_LETTERS = "dead_letters"
 
     @property
     def needs_spark(self) -> bool:

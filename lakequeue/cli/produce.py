@@ -12,7 +12,8 @@ from typing import Annotated, Any, NamedTuple, TypedDict
 import orjson
 import typer
 
-from lakequeue.cli.options import AsJson, Url, duration_ms_of, header_of, ingest_url, micros_of
+from lakequeue.arguments import duration_ms_of, header_of, micros_of
+from lakequeue.cli.options import AsJson, Url, ingest_url
 from lakequeue.cli.output import note
 from lakequeue.client.outbox import Delivered
 from lakequeue.client.producer import Producer

@@ -7,17 +7,9 @@ from typing import Annotated, Any, Literal, TypedDict
 
 import typer
 
+from lakequeue.arguments import WrongUsage, duration_ms_of
 from lakequeue.cli.consume import as_document, text_of
-from lakequeue.cli.options import (
-    AsJson,
-    ConsumerUrl,
-    TimeoutS,
-    Url,
-    WrongUsage,
-    admin,
-    duration_ms_of,
-    position_of,
-)
+from lakequeue.cli.options import AsJson, ConsumerUrl, TimeoutS, Url, admin, position_of
 from lakequeue.cli.output import print_json, print_table
 from lakequeue.client.record import Record
 from lakequeue.errors import InvalidRequest

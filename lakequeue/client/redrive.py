@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import orjson
 
@@ -29,6 +28,7 @@ from lakequeue.wire import (
     DEFAULT_CONSUMER_URL,
     DEFAULT_INGEST_URL,
     DeadLetterHeader,
+    TopicDescription,
     headers_from_json,
     redrive_id,
 )
@@ -72,6 +72,13 @@ class Redriven:
     def looked_at(self) -> int:
         """Dead records seen."""
         return self.redriven + self.kept + self.homeless
+
+    def __add__(self, other: Redriven) -> Redriven:
+        return Redriven(
+            self.redriven + other.redriven,
+            self.kept + other.kept,
+            self.homeless + other.homeless,
+        )
 
 
 def own_headers(
@@ -144,11 +151,7 @@ def redrive(
                     most = max(1, len(tx.messages) // 2)
                     continue
                 if tx.counted:
-                    done = Redriven(
-                        done.redriven + seen.redriven,
-                        done.kept + seen.kept,
-                        done.homeless + seen.homeless,
-                    )
+                    done += seen
                     if on_progress is not None:
                         on_progress(done)
                     if rate is not None:
@@ -157,18 +160,63 @@ def redrive(
                     return done
 
 
+def look_through(
+    topic: str,
+    *,
+    urls: str | Sequence[str] = DEFAULT_INGEST_URL,
+    consumer_urls: str | Sequence[str] = DEFAULT_CONSUMER_URL,
+    wanted: Wanted | None = None,
+) -> Redriven:
+    """What `redrive` would do now; nothing is sent, and no group joined.
+
+    Raises `UnknownTopic`, and what looking at records raises.
+    """
+    wanted = wanted or Wanted()
+    with Admin(urls, consumer_urls) as admin:
+        described = admin.topic(checked_name(topic, "topic"))
+        at = _positions(admin, topic)
+        homes = _Homes(admin, topic)
+        seen = Redriven()
+        for partition in range(described.partitions):
+            offset, end = at.get(partition, 0), None
+            while end is None or offset < end:
+                page = admin.browse(topic, partition, offset=offset, max_records=_BATCH)
+                # What comes meanwhile is for the next one, as in a redrive.
+                end = page.end_offset if end is None else end
+                for record in page.records:
+                    if record.offset < end:
+                        seen += fate_of(record.headers, record.timestamp, wanted, homes)
+                if page.next_offset <= offset:
+                    break
+                offset = page.next_offset
+        return seen
+
+
+def dead_letter_topics(topics: Iterable[TopicDescription]) -> list[str]:
+    """Which of all topics hold dead letters: named by another one, or `<topic>.dlq`. Pure."""
+    described = list(topics)
+    names = {t.dead_letter_topic or f"{t.topic}.dlq" for t in described}
+    return sorted(t.topic for t in described if t.topic in names)
+
+
+def fate_of(
+    headers: Sequence[tuple[str, bytes | None]], timestamp: int, wanted: Wanted, homes: _Homes
+) -> Redriven:
+    """What becomes of one dead record. Pure, given `homes`."""
+    if not wanted.takes(headers, timestamp):
+        return Redriven(kept=1)
+    return Redriven(homeless=1) if homes.of(headers) is None else Redriven(redriven=1)
+
+
 def _send(tx: Transform, wanted: Wanted, homes: _Homes) -> Redriven:
     """What becomes of each dead record of a round."""
     seen = Redriven()
     for message in tx.messages:
         headers = message.headers
-        home = homes.of(headers)
-        if not wanted.takes(headers, message.timestamp):
-            seen = replace(seen, kept=seen.kept + 1)
-        elif home is None:
-            seen = replace(seen, homeless=seen.homeless + 1)
-        else:
-            seen = replace(seen, redriven=seen.redriven + 1)
+        fate = fate_of(headers, message.timestamp, wanted, homes)
+        seen += fate
+        home = homes.of(headers) if fate.redriven else None
+        if home is not None:
             _copy(tx, message, home[0], home[1], own_headers(headers))
             continue
         _copy(tx, message, message.topic, message.partition, headers)
@@ -216,9 +264,14 @@ def _reached(admin: Admin, topic: str, ends: dict[int, int]) -> bool:
     """Whether the group has gone through all that was there at the start."""
     if not any(ends.values()):
         return True
-    try:
-        described: Any = admin.group(group_of(topic))
-    except UnknownGroup:
-        return False
-    at = {p.partition: p.committed_offset or 0 for p in described.partitions}
+    at = _positions(admin, topic)
     return all(at.get(partition, 0) >= end for partition, end in ends.items())
+
+
+def _positions(admin: Admin, topic: str) -> dict[int, int]:
+    """How far the redrives of a topic have come, in each partition; {} before the first one."""
+    try:
+        described = admin.group(group_of(topic))
+    except UnknownGroup:
+        return {}
+    return {p.partition: p.committed_offset or 0 for p in described.partitions}

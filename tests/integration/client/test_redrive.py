@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import signal
+import subprocess
 import time
 from typing import Any
 
 import pytest
 
+from jobs.options import Exit
 from lakequeue import Admin, Producer, Wanted
 from lakequeue.errors import InvalidRequest, UnknownTopic
 from lakequeue.steps import Step
@@ -108,6 +111,48 @@ def test_without_a_topic_to_go_back_to_it_stays(dead: Cluster) -> None:
         client.create_topic("in", partitions=1)
         assert client.redrive(DLQ).redriven == DEAD
     assert len(back(dead)) == DEAD
+
+
+def run_job(cluster: Cluster, *args: str) -> tuple[int, dict[str, Any]]:
+    """Exit code and report of the scheduled job."""
+    job = start_job(cluster, *args)
+    said, _ = job.communicate(timeout=120)
+    return job.returncode, json.loads(said) if said else {}
+
+
+def start_job(cluster: Cluster, *args: str) -> subprocess.Popen[str]:
+    urls = ("--url", cluster.ingest_url, "--consumer-url", cluster.node.url)
+    return cluster.start("jobs.dead_letters", *urls, "--json", *args)
+
+
+def test_the_scheduled_job_does_what_its_dry_run_says(dead: Cluster) -> None:
+    chosen = ("-H", f"{DeadLetterHeader.REASON}=expired", "--since", str(START // 1000))
+    would = {DLQ: {"redriven": DEAD // 4, "kept": DEAD - DEAD // 4, "homeless": 0}}
+    assert run_job(dead, "--dry-run", *chosen) == (
+        0,
+        {"job": "jobs.dead_letters", "dry_run": True, "topics": would},
+    )
+    assert back(dead) == []
+    assert run_job(dead, *chosen)[1]["topics"] == would
+    rest = {DLQ: {"redriven": DEAD - DEAD // 4, "kept": 0, "homeless": 0}}
+    assert run_job(dead, "--dry-run")[1]["topics"] == rest
+    assert run_job(dead, "--topic", DLQ)[1]["topics"] == rest
+    assert [int(r["value"]) - 1000 for r in back(dead)] == list(range(DEAD))
+    assert run_job(dead, "--dry-run")[1]["topics"][DLQ]["redriven"] == 0
+    code, report = run_job(dead, "--topic", "nowhere", "--topic", DLQ)
+    assert code == Exit.FAILED
+    assert "nowhere" in report["topics"]["nowhere"]["failed"]
+    assert report["topics"][DLQ]["redriven"] == 0
+    assert run_job(dead, "--since", "yesterday")[0] == Exit.USAGE
+
+
+def test_the_job_killed_and_then_started_twice_at_once_sends_each_back_once(dead: Cluster) -> None:
+    killed = start_job(dead, "--rate", "10", "--crash-at", f"{Step.TRANSFORM_COUNTED}:2")
+    assert killed.wait(120) == -signal.SIGKILL
+    both = [start_job(dead, "--rate", "20") for _ in range(2)]
+    assert [job.wait(120) for job in both] == [0, 0]
+    assert [int(r["value"]) - 1000 for r in back(dead)] == list(range(DEAD))
+    judge(dead.queue.root)
 
 
 def test_bad_redrives_are_refused(dead: Cluster) -> None:

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from lakequeue.arguments import duration_ms_of, micros_of
 from lakequeue.cli.app import app, exit_code
 from lakequeue.cli.config import source_of
 from lakequeue.cli.consume import End, as_document, render
 from lakequeue.cli.group import STATUS_COLUMNS, rows_of, status_row_of
-from lakequeue.cli.options import Position, duration_ms_of, micros_of, position_of
+from lakequeue.cli.options import Position, position_of
 from lakequeue.cli.output import plain_table
 from lakequeue.cli.produce import As, at_line, line_of
 from lakequeue.client.message import Message

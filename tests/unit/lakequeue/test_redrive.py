@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lakequeue.client.redrive import Wanted, own_headers
+from lakequeue.client.redrive import Wanted, dead_letter_topics, own_headers
+from lakequeue.wire import TopicDescription
 
 HEADERS = [("lakequeue-reason", b"expired"), ("a", b"1"), ("a", b"2"), ("n", None)]
 
@@ -47,3 +48,19 @@ def test_a_record_goes_back_with_the_headers_it_had_before_it_died(
 ) -> None:
     said = [] if more is None else [("lakequeue-more-headers", more)]
     assert own_headers([*HEADERS, *said]) == [*HEADERS[1:], *back]
+
+
+def test_dead_letter_topics_are_those_that_are_named_so_or_named_by_another() -> None:
+    def topic(name: str, dead: str | None = None) -> TopicDescription:
+        return TopicDescription(
+            topic=name, topic_id=name, version=0, partitions=1, dead_letter_topic=dead
+        )
+
+    topics = [
+        topic("a"),
+        topic("a.dlq"),
+        topic("b", "graveyard"),
+        topic("graveyard"),
+        topic("x.dlq"),
+    ]
+    assert dead_letter_topics(topics) == ["a.dlq", "graveyard"]

@@ -1,0 +1,67 @@
+"""Reading what people write on a command line: times, durations, headers. Pure."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+
+from lakequeue.clock import Micros
+from lakequeue.errors import InvalidRequest
+from lakequeue.wire import to_micros
+
+
+class WrongUsage(InvalidRequest):
+    """An option or argument that cannot be read: nothing was asked of any service."""
+
+    code = "wrong_usage"
+
+
+def header_of(text: str) -> tuple[str, str]:
+    """Name and value of `name=value`. Pure. Raises `WrongUsage`."""
+    name, found, value = text.partition("=")
+    if not found:
+        raise WrongUsage(f"header {text!r} is not valid", hint="-H name=value")
+    return name, value
+
+
+def micros_of(text: str) -> int:
+    """Microseconds since 1970 of RFC 3339 (local time without an offset) or milliseconds. Pure.
+
+    Raises `WrongUsage`.
+    """
+    if text.isascii() and text.isdigit():
+        return int(text) * 1000
+    try:
+        return to_micros(datetime.fromisoformat(text).astimezone())
+    except ValueError as e:
+        raise WrongUsage(
+            f"time {text!r} is not valid",
+            hint="2013-01-31T07:00:00Z, or whole milliseconds since 1970",
+        ) from e
+
+
+_DURATION = r"(\d+)\s*(ms|s|m|h|d)"
+_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def duration_ms_of(text: str | None) -> int | None:
+    """Milliseconds of `500ms`, `30s`, `10m`, `12h`, `7d`; None stays None. Pure.
+
+    Raises `WrongUsage`.
+    """
+    if text is None:
+        return None
+    match = re.fullmatch(_DURATION, text)
+    if match is None:
+        raise WrongUsage(f"duration {text!r} is not valid", hint="500ms, 30s, 10m, 12h or 7d")
+    return int(match[1]) * _UNITS_MS[match[2]]
+
+
+def past_of(text: str, now: Micros) -> Micros:
+    """A time as `micros_of` reads it, or a duration, which is so long before `now`. Pure.
+
+    Raises `WrongUsage`.
+    """
+    if re.fullmatch(_DURATION, text):
+        return now - (duration_ms_of(text) or 0) * 1_000
+    return micros_of(text)
