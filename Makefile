@@ -5,7 +5,7 @@ VENV := .venv/bin
 ROOT ?= lakequeue-data
 PYTEST ?= $(VENV)/python -m pytest
 
-.PHONY: help setup up demo test check fast lint types contracts docs docs-check unit services bench notebooks lock clean jars
+.PHONY: help setup up demo test check fast lint types contracts docs docs-check unit services bench flat notebooks lock clean jars
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,6 +54,9 @@ services: setup jars ## the tests with real services: integration, faults, end t
 
 bench: setup ## measure; writes bench/results.md and bench/results.json
 	@$(VENV)/python -m bench
+
+flat: setup ## measure whether 20,000 batches take as long at the end as in the beginning (BATCHES=…)
+	@$(VENV)/python -m bench.flat $(if $(BATCHES),--batches $(BATCHES))
 
 notebooks: setup jars ## run the notebooks on a queue of their own; writes docs/notebooks/
 	@$(VENV)/python -m tests.support.notebook docs/notebooks

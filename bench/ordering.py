@@ -21,6 +21,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from bench.inbox import inbox_rows
 from coordination.embedded import EmbeddedZooKeeper
 from jobs.batch import SENT
 from jobs.lookout import Lookout
@@ -31,7 +32,6 @@ from jobs.term_file import Term
 from lakequeue.clock import HybridClock
 from lakequeue.records import Epoch
 from queue_tables.root import QueueRoot
-from queue_tables.schemas import INBOX
 from queue_tables.shards import ShardWriter
 from queue_tables.topics import TopicStore
 
@@ -54,23 +54,12 @@ def fill(
     values = pa.array([os.urandom(value_bytes) for _ in range(64)], pa.binary())
     for start in range(0, records, GROUP):
         count = min(GROUP, records - start)
-        given: dict[str, pa.Array] = {
-            "topic_id": pa.repeat(topic_id, count),
-            "partition": pa.array([i % PARTITIONS for i in range(count)], pa.int32()),
-            "value": values.take(pa.array([i % len(values) for i in range(count)])),
-            "message_id": pa.array([f"{name}-{start + i:010d}" for i in range(count)]),
-            "atomic": pa.repeat(False, count),
-            "bytes": pa.repeat(pa.scalar(value_bytes, pa.int32()), count),
-        }
-        if deliver_at is not None:
-            at = pa.scalar(deliver_at, INBOX.arrow.field("deliver_at").type)
-            given["deliver_at"] = pa.repeat(at, count)
-        rows = pa.table(
-            {
-                f.name: given.get(f.name, pa.nulls(count, f.type))
-                for f in INBOX.arrow
-                if f.name not in {"hour", "stamp", "row"}
-            }
+        rows = inbox_rows(
+            topic_id,
+            PARTITIONS,
+            values.take(pa.array([i % len(values) for i in range(count)])),
+            [f"{name}-{start + i:010d}" for i in range(count)],
+            deliver_at,
         )
         shards[start // GROUP % 2].append(rows, clock.next())
 

@@ -1,0 +1,205 @@
+"""Flat over time: does a batch take longer after 20,000 of them than in the beginning?
+
+    python -m bench.flat [--batches 20000] [--records 250] [--json FILE]
+
+The order job's own looking, cutting, numbering, writing and committing, called in a row, without
+Spark and HTTP; beside it the checkpoints of its leader, and what the jobs `compaction` and
+`retention` do, as often as beside three batches a second. Time is told, not waited for: the clock
+of stamps, records and jobs goes on by a third of a second a batch. Ages of what was really written
+(how long commits stay for those who follow a table) are shortened by the same factor.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+import time
+from pathlib import Path
+from statistics import median, quantiles
+from typing import Any
+
+import pyarrow as pa
+
+from bench.inbox import inbox_rows
+from jobs.batch import SENT
+from jobs.checkpoints import Checkpoints
+from jobs.log_compaction import Bounds, compact_log
+from jobs.log_retention import retain_log
+from jobs.lookout import Lookout
+from jobs.narrow import narrow_rows
+from jobs.order_batch import OrderTerm
+from jobs.order_state import OrderState
+from jobs.shard_retention import ROW_MARGIN_US, retain_shards
+from jobs.table_upkeep import upkeep_tables
+from jobs.term_file import Term
+from lakequeue.clock import HybridClock, wall_micros
+from lakequeue.logs import log_to_stderr
+from lakequeue.records import Epoch
+from lakequeue.settings import OrderSettings
+from queue_tables.clean_up import KEEP_COMMITS_S
+from queue_tables.root import QueueRoot
+from queue_tables.schemas import LOG
+from queue_tables.shards import ShardWriter, shard_path
+from queue_tables.snapshot import load_snapshot
+from queue_tables.topics import TopicStore
+
+BATCH_US = 333_333
+"""Time told per batch: three a second, as the job makes under steady load."""
+SETTINGS = OrderSettings()
+VALUE_BYTES = 200
+PARTITIONS = 8
+RETENTION_MS = 30 * 60_000
+WINDOW = 500
+"""Batches at the beginning and at the end that are compared."""
+_MAX_IDS = 10**8
+
+
+class Course:
+    """A queue, its two ingest nodes and its order leader, and those who look after its tables."""
+
+    def __init__(
+        self,
+        root: QueueRoot,
+        batches: int,
+        records: int,
+        batch_us: int = BATCH_US,
+        checkpoint_every: int = SETTINGS.checkpoint_every,
+    ) -> None:
+        self.root = root
+        self.took_ms: list[float] = []
+        """Of each batch, from the look at the shards to the durable commit."""
+        self.cpu_ms: list[float] = []
+        """The same in time of the processor: what others use does not count."""
+        self.maintenance_s = 0.0
+        self._records = records
+        self._batch_us = batch_us
+        self.maintain_every = max(1, round(SETTINGS.maintenance_s * 1e6 / batch_us))
+        # It ends at the present, so nothing of it lies in the future of those who look.
+        self._now = self._began = wall_micros() - batches * batch_us
+        self._started = time.monotonic()
+        self._topic = TopicStore(root).create(
+            "flat", partitions=PARTITIONS, retention_ms=RETENTION_MS
+        )[0]
+        self._clock = HybridClock(lambda: self._now)
+        self._shards = [ShardWriter.create(root, "inbox", f"node-{n}") for n in range(2)]
+        self._state = OrderState(root, _MAX_IDS)
+        self._term = OrderTerm(self._state, Epoch(1), lambda: self._now)
+        plan = self._term.begin()
+        self._lookout = Lookout(root, "inbox", 1 << 30)
+        self._lookout.begin(Term(Epoch(1), self._state.watermarks(), plan))
+        self._state.warm()
+        self._checkpoints = Checkpoints(root, LOG.name, checkpoint_every)
+
+    def run(self, batches: int) -> None:
+        """So many batches more."""
+        for _ in range(batches):
+            self._batch()
+            self._checkpoints.look(self._state.log.version)
+            if len(self.took_ms) % self.maintain_every == 0:
+                began = time.perf_counter()
+                self.maintain()
+                self.maintenance_s += time.perf_counter() - began
+
+    def _batch(self) -> None:
+        """Both nodes commit half of it; the leader orders it."""
+        self._now += self._batch_us
+        each = self._records // len(self._shards)
+        for number, shard in enumerate(self._shards):
+            sent = len(self.took_ms) * each
+            values = pa.array([os.urandom(VALUE_BYTES) for _ in range(each)], pa.binary())
+            ids = [f"{number}-{sent + n}" for n in range(each)]
+            rows = inbox_rows(self._topic.topic_id, PARTITIONS, values, ids)
+            shard.append(rows, self._clock.next())
+        began, cpu = time.perf_counter(), time.process_time()
+        start, end = self._lookout.marks(), self._lookout.next_end()
+        assert end is not None
+        files = [(s.shard, path) for s in self._lookout.between(start, end) for path in s.paths]
+        rows = pa.Table.from_batches(narrow_rows(self.root.store, files), schema=SENT)
+        done = self._term.process(rows)
+        self._lookout.done(end)
+        self.took_ms.append((time.perf_counter() - began) * 1e3)
+        self.cpu_ms.append((time.process_time() - cpu) * 1e3)
+        assert done is not None
+        assert done.ordered == each * len(self._shards)
+
+    def maintain(self) -> None:
+        """One run of the maintenance jobs, but for vacuum: it keeps files for hours."""
+        compact_log(self.root, self._now, Bounds(), dry_run=False)
+        retain_log(self.root, self._now, dry_run=False)
+        retain_shards(self.root, "inbox", self._shortened(ROW_MARGIN_US["inbox"]), dry_run=False)
+        upkeep_tables(self.root, self._shortened(int(KEEP_COMMITS_S * 1e6)), dry_run=False)
+
+    def _shortened(self, age_us: int) -> int:
+        """A present at which what was written `age_us` of told time ago is so old."""
+        told_s = (self._now - self._began) / 1e6
+        really = (time.monotonic() - self._started) / told_s
+        return wall_micros() + round(age_us * (1 - really))
+
+    def sizes(self) -> dict[str, dict[str, int]]:
+        """By table: files in it, and objects in its `_delta_log`."""
+        tables = [LOG.name, *(shard_path("inbox", shard.name) for shard in self._shards)]
+        return {
+            table: {
+                "live_files": len(load_snapshot(self.root.store, table).files),
+                "log_objects": len(self.root.store.names(f"{table}/_delta_log")),
+            }
+            for table in tables
+        }
+
+
+def measure(course: Course, batches: int) -> dict[str, Any]:
+    """Drive it; how long batches took at the beginning and at the end."""
+    most: dict[str, int] = {}
+    left = batches
+    while left:
+        # Look just before maintenance: that is the most there ever is.
+        course.run(min(left, course.maintain_every - 1))
+        for sizes in course.sizes().values():
+            most |= {name: max(size, most.get(name, 0)) for name, size in sizes.items()}
+        left = batches - len(course.took_ms)
+        course.run(min(left, 1))
+        left = batches - len(course.took_ms)
+    window = min(WINDOW, batches // 4)
+    spreads = {
+        f"{name}_{where}_ms": _spread(part)
+        for name, took in (("batch", course.took_ms), ("cpu", course.cpu_ms))
+        for where, part in (("first", took[:window]), ("last", took[-window:]))
+    }
+    return spreads | {
+        "batches": batches,
+        "ratio": _ratio(course.took_ms, window),
+        "cpu_ratio": _ratio(course.cpu_ms, window),
+        "most": most,
+        "at_the_end": course.sizes(),
+        "maintenance_s": round(course.maintenance_s, 1),
+    }
+
+
+def _ratio(took: list[float], window: int) -> float:
+    return round(median(took[-window:]) / median(took[:window]), 2)
+
+
+def _spread(took: list[float]) -> dict[str, float]:
+    return {"p50": round(median(took), 2), "p95": round(quantiles(took, n=20)[-1], 2)}
+
+
+def main() -> None:
+    """Measure, print, and write what was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--batches", type=int, default=20_000)
+    parser.add_argument("--records", type=int, default=250, help="a batch")
+    parser.add_argument("--json", type=Path)
+    args = parser.parse_args()
+    log_to_stderr("info")
+    with tempfile.TemporaryDirectory() as folder:
+        root = QueueRoot.open(f"{folder}/queue")
+        result = measure(Course(root, args.batches, args.records), args.batches)
+    print(json.dumps(result, indent=2))
+    if args.json:
+        args.json.write_text(json.dumps(result, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
