@@ -17,6 +17,7 @@ from lakequeue.records import checked_name
 from pyspark_lakequeue.positions import (
     EARLIEST,
     LATEST,
+    AsOf,
     Assignment,
     AtOffsets,
     AtTime,
@@ -39,6 +40,7 @@ _READ = (
     "endingOffsets",
     "endingTimestamp",
     "endingOffsetsByTimestamp",
+    "asOfTimestamp",
     "maxOffsetsPerTrigger",
     "minOffsetsPerTrigger",
     "maxTriggerDelay",
@@ -55,7 +57,8 @@ _READ = (
 )
 _OURS = {name.lower(): name for name in _READ}
 _STREAM_ONLY = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
-_BATCH_ONLY = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
+_ENDS = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
+_BATCH_ONLY = (*_ENDS, "asOfTimestamp")
 _DEFAULT_DELAY_MS = 15 * 60_000
 _DEFAULT_POLL_MS = 100
 _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -186,6 +189,12 @@ def _starting(options: Options, streaming: bool) -> Position:
 
 
 def _ending(options: Options) -> Position:
+    if (text := options.get("asOfTimestamp")) is not None:
+        # Not the Kafka source's, so there is no precedence that anybody expects.
+        for name in _ENDS:
+            if options.get(name) is not None:
+                raise wrong(name, "is given with asOfTimestamp", "one of them says where it ends")
+        return AsOf(_time_ms("asOfTimestamp", text))
     if (text := options.get("endingTimestamp")) is not None:
         return AtTime(_time_ms("endingTimestamp", text))
     if (text := options.get("endingOffsetsByTimestamp")) is not None:

@@ -49,7 +49,14 @@ class AtTimes:
     millis: PerPartition = field(default_factory=dict)
 
 
-Position = Earliest | Latest | AtOffsets | AtTime | AtTimes
+@dataclass(frozen=True, slots=True)
+class AsOf:
+    """Behind what had been ordered at this time, in every partition."""
+
+    millis: int
+
+
+Position = Earliest | Latest | AtOffsets | AtTime | AtTimes | AsOf
 EARLIEST: Final = Earliest()
 LATEST: Final = Latest()
 

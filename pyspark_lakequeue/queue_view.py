@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 
 import orjson
 
+from lakequeue.clock import Micros
 from lakequeue.errors import InvalidRequest, OffsetOutOfRange
 from lakequeue.records import Offset, Partition
 from pyspark_lakequeue.options import Subscription
@@ -17,6 +18,7 @@ from pyspark_lakequeue.planning import Cut, Piece
 from pyspark_lakequeue.positions import (
     EARLIEST_OFFSET,
     LATEST_OFFSET,
+    AsOf,
     AtOffsets,
     AtTime,
     AtTimes,
@@ -115,6 +117,8 @@ class QueueView:
                 return self.end(topic, place.partition) if given == LATEST_OFFSET else given
             case AtTime(millis):
                 return self._at(topic, place, millis, name, unmatched)
+            case AsOf(millis):
+                return self._as_of(topic, place, millis)
             case AtTimes(times):
                 millis = times[place.topic][place.partition]
                 return self._at(topic, place, millis, name, unmatched)
@@ -132,6 +136,11 @@ class QueueView:
                 field=name,
             )
         return found
+
+    def _as_of(self, topic: Topic, place: Place, millis: int) -> int:
+        after = Micros(millis * 1_000 + 1)
+        partition = Partition(place.partition)
+        return int(self._log.offset_at_time(topic.topic_id, partition, after, "ordered_at"))
 
     # -- files ------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ So a long log costs one footer a file, once, and only as far as it is read.
 from __future__ import annotations
 
 import bisect
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -113,11 +114,29 @@ class LogIndex:
                 return span
         return None
 
-    def spans(self, key: PartitionKey, resolve: Resolve) -> list[Span]:
-        """Every span of the key, in the order of offsets."""
-        for path in self._candidates(key, None):
-            self._resolve(path, resolve)
-        return list(self._spans.setdefault(key, _Spans()).spans)
+    def spans(
+        self, key: PartitionKey, resolve: Resolve, wanted: Callable[[str], bool]
+    ) -> Iterator[Span]:
+        """The spans of the key in wanted files, in the order of offsets.
+
+        A file is looked into only when no known span can be the next one. What comes and goes
+        between two of them may be in it or not.
+        """
+        left = deque(one for one in self._lows(key) if wanted(one[0]))
+        known = self._spans.setdefault(key, _Spans())
+        done = -1
+        while True:
+            at = bisect.bisect(known.firsts, done)
+            span = next((one for one in known.spans[at:] if wanted(one.path)), None)
+            if left and (span is None or left[0][1] <= span.first):
+                path, _ = left.popleft()
+                if path in self._unresolved:
+                    self._resolve(path, resolve)
+                continue
+            if span is None:
+                return
+            yield span
+            done = span.first
 
     def first(self, key: PartitionKey, resolve: Resolve) -> Offset | None:
         """The lowest offset that is still in the log."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,7 @@ from lakequeue.records import Offset, Partition, TopicId, Version
 from queue_tables.decoded import Pieces
 from queue_tables.delta_log import Add, Commit
 from queue_tables.log_index import LogIndex, PartitionKey, Span
+from queue_tables.parquet import newest_micros
 from queue_tables.root import QueueRoot
 from queue_tables.row_groups import INDEX_COLUMNS, only_key, runs, times_of
 from queue_tables.schemas import LOG
@@ -152,20 +154,33 @@ class LogReader:
             at, rows, size = at + part.num_rows, rows - part.num_rows, size - taken
         return pa.concat_tables(parts) if parts else self._empty()
 
-    def offset_at_time(self, topic_id: TopicId, partition: Partition, at: Micros) -> Offset:
-        """The first offset whose record's `timestamp` is at or after `at`; else the end offset."""
-        key = PartitionKey(topic_id, partition)
-        with self._lock:
-            spans = self._index.spans(key, self._spans_of)
-        for span in spans:
+    def offset_at_time(
+        self,
+        topic_id: TopicId,
+        partition: Partition,
+        at: Micros,
+        column: Literal["timestamp", "ordered_at"] = "timestamp",
+    ) -> Offset:
+        """The first offset whose record's time is at or after `at`; else the end offset."""
+
+        def wanted(path: str) -> bool:
+            file = self._table.files.get(path)
+            newest = None if file is None else newest_micros(file.stats, column)
+            return newest is None or newest >= at
+
+        spans = self._index.spans(PartitionKey(topic_id, partition), self._spans_of, wanted)
+        while True:
+            with self._lock:
+                span = next(spans, None)
+            if span is None:
+                return self.end_offset(topic_id, partition)
             with self._file(span.path) as file:
-                times = file.read_row_group(span.row_group, ["timestamp", "offset"])
+                times = file.read_row_group(span.row_group, [column, "offset"])
             times = times.slice(span.start, span.end - span.start)
-            later = pc.greater_equal(times.column("timestamp").cast(pa.int64()), at)
+            later = pc.greater_equal(times.column(column).cast(pa.int64()), at)
             found = pc.index(later, True).as_py()
             if found >= 0:
                 return Offset(times.column("offset")[found].as_py())
-        return self.end_offset(topic_id, partition)
 
     def sought(
         self,

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from lakequeue.clock import Micros
 from lakequeue.errors import CorruptTable
 from queue_tables.delta_log import Add
 from queue_tables.schemas import Table
@@ -119,3 +120,11 @@ def _bound(value: pa.Scalar, *, up: bool) -> Any:
     millis = value.value / 1_000
     at = _EPOCH + timedelta(milliseconds=math.ceil(millis) if up else math.floor(millis))
     return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def newest_micros(stats: str | None, column: str) -> Micros | None:
+    """The highest time in a timestamp column, at most a millisecond too high; None: not known."""
+    found = orjson.loads(stats or "{}").get("maxValues", {}).get(column)
+    if found is None:
+        return None
+    return Micros((datetime.fromisoformat(found) - _EPOCH) // timedelta(microseconds=1))

@@ -195,6 +195,8 @@ def test_an_offset_is_found_by_time(root: QueueRoot) -> None:
     assert reader.offset_at_time(T1, P0, START - 1) == 0
     assert reader.offset_at_time(T1, P0, times[5]) == times.index(times[5])
     assert reader.offset_at_time(T1, P0, max(times) + 1) == 8
+    # The builder orders a batch at START, the next one a microsecond later.
+    assert [reader.offset_at_time(T1, P0, START + n, "ordered_at") for n in range(3)] == [0, 4, 8]
 
 
 def test_a_log_opens_from_its_checkpoint(root: QueueRoot) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from lakequeue.errors import InvalidRequest, LakequeueError
 from pyspark_lakequeue.options import Subscription, read_options
-from pyspark_lakequeue.positions import EARLIEST, LATEST, AtOffsets, AtTime, AtTimes
+from pyspark_lakequeue.positions import EARLIEST, LATEST, AsOf, AtOffsets, AtTime, AtTimes
 
 BASE = {"root": "/q", "subscribe": "orders"}
 
@@ -103,7 +103,14 @@ def test_what_is_wrong_in_every_query_is_refused_and_named(
 
 
 @pytest.mark.parametrize(
-    "name", ["endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp", "ENDINGOFFSETS"]
+    "name",
+    [
+        "endingOffsets",
+        "endingTimestamp",
+        "endingOffsetsByTimestamp",
+        "asOfTimestamp",
+        "ENDINGOFFSETS",
+    ],
 )
 def test_a_stream_has_no_end(name: str) -> None:
     with pytest.raises(InvalidRequest, match="streaming"):
@@ -123,6 +130,15 @@ def test_a_batch_begins_at_no_end_and_ends_at_no_beginning(name: str, value: str
     with pytest.raises(InvalidRequest, match="batch") as refused:
         read_options(BASE | {name: value}, streaming=False)
     assert refused.value.extra["field"] == name
+
+
+def test_a_batch_ends_as_of_a_time_or_elsewhere_but_not_both() -> None:
+    assert read_options(BASE | {"asOfTimestamp": "7"}, streaming=False).ending == AsOf(7)
+    with pytest.raises(InvalidRequest, match="asOfTimestamp") as refused:
+        read_options(BASE | {"asOfTimestamp": "7", "endingOffsets": "latest"}, streaming=False)
+    assert refused.value.extra["field"] == "endingOffsets"
+    with pytest.raises(InvalidRequest, match="milliseconds"):
+        read_options(BASE | {"asOfTimestamp": "yesterday"}, streaming=False)
 
 
 def test_an_unknown_option_is_refused_with_the_one_that_may_be_meant() -> None:

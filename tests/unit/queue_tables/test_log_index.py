@@ -110,7 +110,27 @@ def test_a_resolution_that_fails_is_tried_again() -> None:
 
     with pytest.raises(FileNotFoundError):
         index.find(A, 5, fail)
-    assert len(index.spans(A, files.resolve)) == 1
+    assert len(list(index.spans(A, files.resolve, lambda _: True))) == 1
+
+
+def test_spans_come_in_the_order_of_offsets_and_only_the_files_they_need_are_looked_into() -> None:
+    index, files = LogIndex(), Files()
+    paths = [files.add(index, {A: (n * 10, n * 10 + 9)}) for n in (3, 0, 2, 1, 4)]
+    spans = index.spans(A, files.resolve, lambda path: path != paths[3])
+    assert [next(spans).first for _ in range(2)] == [0, 20], "10 to 19 is not wanted"
+    assert set(files.resolved) == {paths[1], paths[2]}
+    index.remove(paths[0])
+    assert [span.first for span in spans] == [40], "what has gone meanwhile is passed over"
+
+
+def test_known_spans_of_wanted_files_come_without_another_look() -> None:
+    index, files = LogIndex(), Files()
+    files.add(index, {A: (0, 9)})
+    files.add(index, {A: (10, 19), B: (0, 9)})
+    assert index.find(A, 15, files.resolve) is not None
+    looked = len(files.resolved)
+    assert [span.first for span in index.spans(A, files.resolve, lambda _: True)] == [0, 10]
+    assert len(files.resolved) == looked + 1
 
 
 def test_a_file_without_statistics_is_refused() -> None:
