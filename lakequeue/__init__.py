@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lakequeue.client.producer import AsyncProducer, Producer
     from lakequeue.client.queue import Queue
     from lakequeue.client.record import Record
-    from lakequeue.client.redrive import Redriven, Wanted
+    from lakequeue.client.redrive import Redriven, Wanted, redrive_async
     from lakequeue.errors import LakequeueError
 
 __version__ = "0.1.0"
@@ -37,6 +37,7 @@ _HOME = {
     "Record": "lakequeue.client.record",
     "Redriven": "lakequeue.client.redrive",
     "Wanted": "lakequeue.client.redrive",
+    "redrive_async": "lakequeue.client.redrive",
 }
 
 __all__ = [
@@ -53,6 +54,7 @@ __all__ = [
     "Record",
     "Redriven",
     "Wanted",
+    "redrive_async",
 ]
 
 

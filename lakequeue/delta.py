@@ -11,10 +11,14 @@ Needs `pip install 'lakequeue[delta]'`. Merges, deletes and overwrites work as a
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
 import time
+from collections.abc import Callable
+from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 import deltalake
 import pyarrow as pa
@@ -26,8 +30,9 @@ from lakequeue.errors import InvalidRequest, ResultBehind
 from lakequeue.steps import Step, reach
 
 if TYPE_CHECKING:
-    from lakequeue.client.consumer import Consumer
+    from lakequeue.client.consumer import AsyncConsumer, Consumer
 
+T = TypeVar("T")
 _log = logging.getLogger("lakequeue.delta")
 
 
@@ -44,6 +49,14 @@ class Resume(NamedTuple):
     """Offsets between what the table has and `from_offset` that nobody wrote."""
 
 
+class Failure(NamedTuple):
+    """A round whose result is not in the table."""
+
+    error: BaseException
+    done: int | None
+    """How far the table is; None: not known, or it has nothing of this group."""
+
+
 def resume(done: int | None, from_offset: int, next_offset: int) -> Resume:
     """Compare what was delivered with the mark of the result table (None: it has none). Pure."""
     if done is None:
@@ -56,28 +69,18 @@ def app_id(group: str, topic_id: str, partition: int) -> str:
     return f"lakequeue/{group}/{topic_id}/{partition}"
 
 
-class Transaction:
+class Writing:
     """One round: the next records of one partition, and one commit to the result table.
 
-    Within the `with` block either `append` rows, or run one operation of your own on `table` with
+    Within the block either `append` rows, or run one operation of your own on `table` with
     `commit_properties` (a merge, say); the end of the block commits and checks. With neither, only
     the position is committed. If it raises, the consumer joins its group again and goes on where
     the table ends.
     """
 
-    def __init__(
-        self,
-        consumer: Consumer,
-        table: ResultTable,
-        timeout_s: float,
-        max_records: int,
-        skip_gap: bool,
-    ) -> None:
-        self._consumer = consumer
+    def __init__(self, table: ResultTable, skip_gap: bool) -> None:
         self.table = deltalake.DeltaTable(table) if isinstance(table, str) else table
         """The handle that commits."""
-        self._timeout_s = timeout_s
-        self._max_records = max_records
         self._skip_gap = skip_gap
         self._stretch: Stretch | None = None
         self._app_id = ""
@@ -126,66 +129,60 @@ class Transaction:
         mark = deltalake.Transaction(self._app_id, self._stretch.next_offset)
         return deltalake.CommitProperties(app_transactions=[mark])
 
-    # -- the protocol -----------------------------------------------------------------------------
+    # -- the protocol: what asks the table may run in a thread, the rest does not wait ------------
 
-    def __enter__(self) -> Self:
-        deadline = time.monotonic() + self._timeout_s
-        while True:
-            left = max(0.0, deadline - time.monotonic())
-            stretch = self._consumer.take(left, self._max_records)
-            if stretch is None:
-                return self
-            self._app_id = app_id(stretch.group, stretch.topic_id, stretch.partition)
-            done = self._done()
-            found = resume(done, stretch.from_offset, stretch.next_offset)
-            if found.gap and not self._skip_gap:
-                self._consumer.rejoin("the result table is behind")
-                raise ResultBehind(
-                    f"the table has {stretch.topic}/{stretch.partition} up to offset {done}, and "
-                    f"group {stretch.group} goes on at {stretch.from_offset}",
-                    hint=f"seek the group to {done}, or leave the {found.gap} out: skip_gap=True",
-                    done=done,
-                    from_offset=stretch.from_offset,
-                )
-            if found.from_offset < stretch.next_offset:
-                self._stretch, self._from = stretch, found.from_offset
-                self._version = self.table.version()
-                reach(Step.EFFECT_TAKEN)
-                return self
-            # All of it is written: the last round had no time to say so.
-            stretch.messages[-1].ack(commit_through=True)
+    def _look(self, stretch: Stretch) -> bool:
+        """Whether something of it is to be written. Raises `ResultBehind`."""
+        self._app_id = app_id(stretch.group, stretch.topic_id, stretch.partition)
+        done = self._done()
+        found = resume(done, stretch.from_offset, stretch.next_offset)
+        if found.gap and not self._skip_gap:
+            raise ResultBehind(
+                f"the table has {stretch.topic}/{stretch.partition} up to offset {done}, and "
+                f"group {stretch.group} goes on at {stretch.from_offset}",
+                hint=f"seek the group to {done}, or leave the {found.gap} out: skip_gap=True",
+                done=done,
+                from_offset=stretch.from_offset,
+            )
+        self._from = found.from_offset
+        self._version = self.table.version()
+        return found.from_offset < stretch.next_offset
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        tb: TracebackType | None,
-    ) -> bool:
-        stretch = self._stretch
-        if stretch is None:
-            return False
-        ours = self._handed_out and isinstance(error, DeltaError)
-        if error is not None and not ours:
-            self._consumer.rejoin(f"a transaction failed: {error!r}")
-            return False
+    def _taken(self, stretch: Stretch) -> None:
+        self._stretch = stretch
+        reach(Step.EFFECT_TAKEN)
+
+    def _is_ours(self, error: BaseException | None) -> bool:
+        """The block's own operation has failed: the table says what became of it."""
+        return self._handed_out and isinstance(error, DeltaError)
+
+    def _write(self, stretch: Stretch, error: BaseException | None) -> Failure | None:
+        """Commit, unless an operation has failed with `error`; None when the table has it."""
         try:
             if error is not None:
                 raise error
             self._commit(stretch, self._from)
-        except BaseException as failed:
+        except BaseException as failed:  # noqa: BLE001 - handed on, or the outcome is another
             # The outcome is what the table says, whatever the error.
-            done = self._done()
+            try:
+                done = self._done()
+            except Exception:  # noqa: BLE001 - it says nothing now; the first error tells more
+                done = None
             if done != stretch.next_offset:
-                self._consumer.rejoin(f"a transaction failed: {failed!r}")
-                if done is None or done <= self._from or not isinstance(failed, DeltaError):
-                    raise
-                _log.info("%s is at %s: another consumer has written", self._app_id, done)
-                return True
+                return Failure(failed, done)
+        return None
+
+    def _raise_unless_outrun(self, failure: Failure) -> None:
+        error, done = failure
+        if done is None or done <= self._from or not isinstance(error, DeltaError):
+            raise error
+        _log.info("%s is at %s: another consumer has written", self._app_id, done)
+
+    def _written(self, stretch: Stretch) -> None:
         self.counted = True
         reach(Step.EFFECT_COMMITTED)
         stretch.messages[-1].ack(commit_through=True)
         reach(Step.EFFECT_ACKED)
-        return ours
 
     def _commit(self, stretch: Stretch, before: int) -> None:
         # An operation that finds nothing to change (a merge of what is there already) commits
@@ -214,6 +211,136 @@ class Transaction:
     def _done(self) -> int | None:
         self.table.update_incremental()
         return self.table.transaction_version(self._app_id)
+
+
+class Transaction(Writing):
+    """A round in a `with` block."""
+
+    def __init__(
+        self,
+        consumer: Consumer,
+        table: ResultTable,
+        timeout_s: float,
+        max_records: int,
+        skip_gap: bool,
+    ) -> None:
+        super().__init__(table, skip_gap)
+        self._consumer = consumer
+        self._timeout_s = timeout_s
+        self._max_records = max_records
+
+    def __enter__(self) -> Self:
+        deadline = time.monotonic() + self._timeout_s
+        while True:
+            left = max(0.0, deadline - time.monotonic())
+            stretch = self._consumer.take(left, self._max_records)
+            if stretch is None:
+                return self
+            try:
+                wanted = self._look(stretch)
+            except BaseException as error:
+                self._consumer.rejoin(f"a transaction failed: {error!r}")
+                raise
+            if wanted:
+                self._taken(stretch)
+                return self
+            # All of it is written: the last round had no time to say so.
+            stretch.messages[-1].ack(commit_through=True)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> bool:
+        stretch = self._stretch
+        if stretch is None:
+            return False
+        ours = self._is_ours(error)
+        if error is not None and not ours:
+            self._consumer.rejoin(f"a transaction failed: {error!r}")
+            return False
+        failure = self._write(stretch, error)
+        if failure is not None:
+            self._consumer.rejoin(f"a transaction failed: {failure.error!r}")
+            self._raise_unless_outrun(failure)
+            return True
+        self._written(stretch)
+        return ours
+
+
+class AsyncTransaction(Writing):
+    """The same in an `async with` block; the table is asked, and committed to, in a thread."""
+
+    def __init__(
+        self,
+        consumer: AsyncConsumer,
+        table: ResultTable,
+        timeout_s: float,
+        max_records: int,
+        skip_gap: bool,
+    ) -> None:
+        super().__init__(table, skip_gap)
+        self._consumer = consumer
+        self._timeout_s = timeout_s
+        self._max_records = max_records
+
+    async def __aenter__(self) -> Self:
+        deadline = time.monotonic() + self._timeout_s
+        while True:
+            left = max(0.0, deadline - time.monotonic())
+            stretch = await self._consumer.take(left, self._max_records)
+            if stretch is None:
+                return self
+            try:
+                wanted = await _in_thread(partial(self._look, stretch))
+            except BaseException as error:
+                await self._consumer.rejoin(f"a transaction failed: {error!r}")
+                raise
+            if wanted:
+                self._taken(stretch)
+                return self
+            stretch.messages[-1].ack(commit_through=True)
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> bool:
+        stretch = self._stretch
+        if stretch is None:
+            return False
+        ours = self._is_ours(error)
+        if error is not None and not ours:
+            await self._consumer.rejoin(f"a transaction failed: {error!r}")
+            return False
+        try:
+            failure = await _in_thread(partial(self._write, stretch, error))
+        except asyncio.CancelledError:
+            # It may be written: then the table says so when the records come again.
+            await self._consumer.rejoin("a transaction was cancelled")
+            raise
+        if failure is not None:
+            await self._consumer.rejoin(f"a transaction failed: {failure.error!r}")
+            self._raise_unless_outrun(failure)
+            return True
+        self._written(stretch)
+        return ours
+
+
+async def _in_thread(work: Callable[[], T]) -> T:
+    """Run `work` in a thread and wait until it ends, also when cancelled: the look at a handle and
+    the commit from it must not have another's refresh of the same handle between them.
+    """
+    running = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        while not running.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait([running])
+        raise
 
 
 def _joined(rows: list[Any]) -> Any:

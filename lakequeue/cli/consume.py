@@ -35,13 +35,14 @@ TERMINAL_FORMAT = "%t/%p@%o %k: %s\\n"
 PLAIN_FORMAT = "%s\\n"
 
 
-class _GroupOptions(TypedDict, total=False):
+class _Options(TypedDict, total=False):
     mode: Literal["stream", "queue"]
     visibility_timeout_ms: int
     max_attempts: int
     ordering: Literal["none", "key"]
     max_in_flight: int
     predicate: str
+    stop_after: int
 
 
 def text_of(value: Any) -> str:
@@ -193,8 +194,9 @@ def consume(
         "ordering": ordering,
         "max_in_flight": max_in_flight,
         "predicate": where,
+        "stop_after": count,
     }
-    options = _GroupOptions(mode=mode)
+    options = _Options(mode=mode)
     options.update({name: value for name, value in given.items() if value is not None})  # type: ignore[typeddict-item] # of the names above
     name = group or f"cli-{uuid.uuid4().hex[:12]}"
     pattern = pattern or (TERMINAL_FORMAT if sys.stdout.isatty() else PLAIN_FORMAT)

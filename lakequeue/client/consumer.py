@@ -7,7 +7,7 @@ import logging
 import threading
 from collections.abc import Sequence
 from importlib import import_module
-from types import TracebackType
+from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Literal, Self, Unpack
 
 from lakequeue.client import drive, drive_async
@@ -22,10 +22,20 @@ from lakequeue.errors import (
 )
 
 if TYPE_CHECKING:
-    from lakequeue.delta import ResultTable, Transaction
+    from lakequeue.delta import AsyncTransaction, ResultTable, Transaction
 
 _log = logging.getLogger("lakequeue.consumer")
 _CLOSE_TIMEOUT_S = 10.0
+
+
+def _delta() -> ModuleType:
+    """Loaded when it is asked for: most consumers need neither deltalake nor Arrow."""
+    try:
+        return import_module("lakequeue.delta")
+    except ImportError as error:
+        raise MissingDependency(
+            f"transactions need deltalake: {error}", hint="pip install 'lakequeue[delta]'"
+        ) from error
 
 
 class Consumer(ConsumerBase):
@@ -124,13 +134,7 @@ class Consumer(ConsumerBase):
         `table` is a `deltalake.DeltaTable`, or where it is. Takes the next records of one partition
         that are not in its result yet; see `lakequeue.delta`.
         """
-        try:
-            delta = import_module("lakequeue.delta")
-        except ImportError as error:
-            raise MissingDependency(
-                f"transactions need deltalake: {error}", hint="pip install 'lakequeue[delta]'"
-            ) from error
-        made: Transaction = delta.Transaction(self, table, timeout_s, max_records, skip_gap)
+        made: Transaction = _delta().Transaction(self, table, timeout_s, max_records, skip_gap)
         return made
 
     def rejoin(self, reason: str) -> None:
@@ -253,6 +257,24 @@ class AsyncConsumer(ConsumerBase):
     ) -> AsyncTransform:
         """As `Consumer.transform`: `async with consumer.transform(producer, "out") as tx`."""
         return AsyncTransform(self, producer, to, timeout_s, max_records)
+
+    def transaction(
+        self,
+        table: ResultTable,
+        *,
+        timeout_s: float = 1.0,
+        max_records: int = 500,
+        skip_gap: bool = False,
+    ) -> AsyncTransaction:
+        """As `Consumer.transaction`: `async with consumer.transaction(table) as tx`.
+
+        The commit of what is appended runs in a thread; an operation of your own on `tx.table`
+        blocks, so run it by `asyncio.to_thread`.
+        """
+        made: AsyncTransaction = _delta().AsyncTransaction(
+            self, table, timeout_s, max_records, skip_gap
+        )
+        return made
 
     async def rejoin(self, reason: str) -> None:
         """As `Consumer.rejoin`."""

@@ -40,6 +40,9 @@ class ConsumerOptions(TypedDict, total=False):
     """A member that acknowledges nothing for so long loses its partitions; the service's."""
     max_poll_records: int
     """Most records in one poll, of which one is fetched ahead; 1000, in queue groups 10."""
+    stop_after: int
+    """Stop once so many records were handed out; none beyond them is fetched, which would cost it
+    an attempt in a queue group."""
     ack_interval_ms: float
     """Acknowledgements are sent together, at most once in this time; 50."""
     mode: Literal["stream", "queue"]
@@ -108,6 +111,7 @@ class ConsumerBase(ABC):
             max_poll_records=options.get("max_poll_records", 10 if queue else 1000),
             ack_interval_s=options.get("ack_interval_ms", 50.0) / 1000,
             connect_timeout_s=options.get("connect_timeout_s", 30.0),
+            stop_after=options.get("stop_after"),
         )
         tell = (options.get("on_lost"), options.get("on_status"))
         common = (nodes, group, join, consume, time.monotonic, self._ring, *tell)

@@ -64,6 +64,8 @@ class Consuming:
         """Callers that wait in `commit`: acknowledgements go out at once."""
         self.error: LakequeueError | None = None
         """Why consuming has ended by itself."""
+        self.handed_out = 0
+        """Records that the application has got, one by one."""
         self.expelled = False
         """Dropped by the service, and not asked for a record since: it may be that we hang."""
         self.lock = threading.RLock()
@@ -92,6 +94,10 @@ class Consuming:
             message = self.holding.next()
             if message is None and self.error is not None:
                 raise self.error
+            if message is not None:
+                self.handed_out += 1
+                if self.handed_out == self._options.stop_after:
+                    self.stop()
             room = self.holding.ready == self._options.max_poll_records - 1
             returned, self.expelled = self.expelled, False
         if room or returned:
@@ -156,7 +162,13 @@ class Consuming:
         self.error = self.error or Broken(f"unexpected {type(error).__name__}: {error}")
 
     def _has_room(self) -> bool:
-        return self.holding.ready < self._options.max_poll_records
+        return self.holding.ready < self._options.max_poll_records and self._wants() > 0
+
+    def _wants(self) -> int:
+        """How many records a poll may bring."""
+        most, in_all = self._options.max_poll_records, self._options.stop_after
+        # What is handed out meanwhile is ready now: the sum stays.
+        return most if in_all is None else min(most, in_all - self.handed_out - self.holding.ready)
 
     def _join(self, policy: Policy) -> Script[None]:
         body = self._join_request.model_dump(by_alias=True, exclude_none=True)
@@ -180,7 +192,7 @@ class Consuming:
             "GET",
             f"{self._path(member)}/records",
             {
-                "max": options.max_poll_records,
+                "max": self._wants(),
                 "wait_ms": options.wait_ms,
                 # If an answer is lost on the way, what it held is delivered again.
                 "after": member.last_poll,

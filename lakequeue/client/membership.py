@@ -29,3 +29,5 @@ class ConsumeOptions:
     wait_ms: int = 5_000
     ack_interval_s: float = 0.05
     connect_timeout_s: float = 30.0
+    stop_after: int | None = None
+    """Hand out so many records in all, and fetch none beyond them."""

@@ -9,6 +9,7 @@ dead-letter topic, in the same request: it waits there for the next redrive.
 
 from __future__ import annotations
 
+import asyncio
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,10 +18,10 @@ from dataclasses import dataclass
 import orjson
 
 from lakequeue.client.admin import Admin
-from lakequeue.client.consumer import Consumer
+from lakequeue.client.consumer import AsyncConsumer, Consumer
 from lakequeue.client.message import Message
-from lakequeue.client.producer import Producer
-from lakequeue.client.transform import Transform
+from lakequeue.client.producer import AsyncProducer, Producer
+from lakequeue.client.transform import Round
 from lakequeue.errors import InvalidRequest, TooLarge, UnknownGroup
 from lakequeue.records import checked_name
 from lakequeue.wire import (
@@ -116,48 +117,60 @@ def redrive(
     `rate`: at most so many a second. Blocks until it is done; started again after a crash it goes
     on where it was. Raises `UnknownTopic`, and what consuming and producing raise.
     """
-    if rate is not None and rate <= 0:
-        raise InvalidRequest(f"rate {rate} is not above 0", hint="records a second", field="rate")
-    wanted = wanted or Wanted()
     with Admin(urls, consumer_urls) as admin:
-        admin.topic(checked_name(topic, "topic"))
-        # A look at where the topic ends, for a group that does not exist: ours may have members.
-        look = admin.seek(f"look-{uuid.uuid4().hex}", "latest", topics=[topic], dry_run=True)
-        ends = {move.partition: move.to_offset for move in look.partitions}
-        homes = _Homes(admin, topic)
-        done = Redriven()
+        run = _Run(admin, topic, wanted or Wanted(), rate, on_progress)
         with (
             Consumer(
-                topic,
-                group_of(topic),
-                urls=consumer_urls,
-                session_timeout_ms=session_timeout_ms,
+                topic, group_of(topic), urls=consumer_urls, session_timeout_ms=session_timeout_ms
             ) as consumer,
             Producer(urls) as producer,
         ):
-            most = _BATCH if rate is None else max(1, min(_BATCH, int(rate)))
             while True:
-                began = time.monotonic()
+                run.begin()
                 try:
-                    with consumer.transform(producer, timeout_s=0.5, max_records=most) as tx:
-                        if tx.messages:
-                            # What is behind was put there by us, or has died since.
-                            tx.end_at(ends.get(tx.messages[0].partition, 0))
-                        seen = _send(tx, wanted, homes)
+                    with consumer.transform(producer, timeout_s=0.5, max_records=run.most) as tx:
+                        run.send(tx)
                 except TooLarge:
-                    # So many do not go into one request: the same come again, fewer at once.
-                    if len(tx.messages) <= 1:
+                    if not run.fewer(tx):
                         raise
-                    most = max(1, len(tx.messages) // 2)
                     continue
-                if tx.counted:
-                    done += seen
-                    if on_progress is not None:
-                        on_progress(done)
-                    if rate is not None:
-                        time.sleep(max(0.0, began + seen.looked_at / rate - time.monotonic()))
-                elif not tx.messages and _reached(admin, topic, ends):
-                    return done
+                time.sleep(run.end(tx))
+                if not tx.messages and run.reached():
+                    return run.done
+
+
+async def redrive_async(
+    topic: str,
+    *,
+    urls: str | Sequence[str] = DEFAULT_INGEST_URL,
+    consumer_urls: str | Sequence[str] = DEFAULT_CONSUMER_URL,
+    wanted: Wanted | None = None,
+    rate: float | None = None,
+    on_progress: Callable[[Redriven], None] | None = None,
+    session_timeout_ms: int = 10_000,
+) -> Redriven:
+    """As `redrive`, from asyncio. Cancelled, it stops where it is, as after a crash."""
+    with Admin(urls, consumer_urls) as admin:
+        run = await asyncio.to_thread(_Run, admin, topic, wanted or Wanted(), rate, on_progress)
+        async with (
+            AsyncConsumer(
+                topic, group_of(topic), urls=consumer_urls, session_timeout_ms=session_timeout_ms
+            ) as consumer,
+            AsyncProducer(urls) as producer,
+        ):
+            while True:
+                run.begin()
+                taking = consumer.transform(producer, timeout_s=0.5, max_records=run.most)
+                try:
+                    async with taking as tx:
+                        run.send(tx)
+                except TooLarge:
+                    if not run.fewer(taking):
+                        raise
+                    continue
+                await asyncio.sleep(run.end(tx))
+                if not tx.messages and await asyncio.to_thread(run.reached):
+                    return run.done
 
 
 def look_through(
@@ -208,23 +221,81 @@ def fate_of(
     return Redriven(homeless=1) if homes.of(headers) is None else Redriven(redriven=1)
 
 
-def _send(tx: Transform, wanted: Wanted, homes: _Homes) -> Redriven:
-    """What becomes of each dead record of a round."""
-    seen = Redriven()
-    for message in tx.messages:
-        headers = message.headers
-        fate = fate_of(headers, message.timestamp, wanted, homes)
-        seen += fate
-        home = homes.of(headers) if fate.redriven else None
-        if home is not None:
-            _copy(tx, message, home[0], home[1], own_headers(headers))
-            continue
-        _copy(tx, message, message.topic, message.partition, headers)
-    return seen
+class _Run:
+    """One redrive: how far it is, and what becomes of each round."""
+
+    def __init__(
+        self,
+        admin: Admin,
+        topic: str,
+        wanted: Wanted,
+        rate: float | None,
+        on_progress: Callable[[Redriven], None] | None,
+    ) -> None:
+        if rate is not None and rate <= 0:
+            raise InvalidRequest(
+                f"rate {rate} is not above 0", hint="records a second", field="rate"
+            )
+        admin.topic(checked_name(topic, "topic"))
+        # A look at where the topic ends, for a group that does not exist: ours may have members.
+        look = admin.seek(f"look-{uuid.uuid4().hex}", "latest", topics=[topic], dry_run=True)
+        self._ends = {move.partition: move.to_offset for move in look.partitions}
+        self._homes = _Homes(admin, topic)
+        self._admin, self._topic, self._wanted = admin, topic, wanted
+        self._rate, self._on_progress = rate, on_progress
+        self._began = 0.0
+        self._seen = Redriven()
+        self.most = _BATCH if rate is None else max(1, min(_BATCH, int(rate)))
+        """Records that one round takes at most."""
+        self.done = Redriven()
+
+    def begin(self) -> None:
+        """A round begins."""
+        self._began = time.monotonic()
+
+    def send(self, tx: Round) -> None:
+        """What becomes of each dead record of the round."""
+        if tx.messages:
+            # What is behind was put there by us, or has died since.
+            tx.end_at(self._ends.get(tx.messages[0].partition, 0))
+        self._seen = seen = Redriven()
+        for message in tx.messages:
+            headers = message.headers
+            fate = fate_of(headers, message.timestamp, self._wanted, self._homes)
+            seen += fate
+            home = self._homes.of(headers) if fate.redriven else None
+            if home is not None:
+                _copy(tx, message, home[0], home[1], own_headers(headers))
+                continue
+            _copy(tx, message, message.topic, message.partition, headers)
+        self._seen = seen
+
+    def fewer(self, tx: Round) -> bool:
+        """So many do not go into one request: the same come again, fewer at once, if they can."""
+        self.most = max(1, len(tx.messages) // 2)
+        return len(tx.messages) > 1
+
+    def end(self, tx: Round) -> float:
+        """The round has ended: seconds to rest before the next."""
+        seen = self._seen
+        if tx.counted:
+            self.done += seen
+            if self._on_progress is not None:
+                self._on_progress(self.done)
+            if self._rate is not None:
+                return max(0.0, self._began + seen.looked_at / self._rate - time.monotonic())
+        return 0.0
+
+    def reached(self) -> bool:
+        """Whether the group has gone through all that was there at the start."""
+        if not any(self._ends.values()):
+            return True
+        at = _positions(self._admin, self._topic)
+        return all(at.get(partition, 0) >= end for partition, end in self._ends.items())
 
 
 def _copy(
-    tx: Transform,
+    tx: Round,
     message: Message,
     topic: str,
     partition: int | None,
@@ -258,14 +329,6 @@ class _Homes:
         text = (said.get(DeadLetterHeader.PARTITION) or b"").decode(errors="replace")
         known = text.isascii() and text.isdigit() and int(text) < count
         return topic, int(text) if known else None
-
-
-def _reached(admin: Admin, topic: str, ends: dict[int, int]) -> bool:
-    """Whether the group has gone through all that was there at the start."""
-    if not any(ends.values()):
-        return True
-    at = _positions(admin, topic)
-    return all(at.get(partition, 0) >= end for partition, end in ends.items())
 
 
 def _positions(admin: Admin, topic: str) -> dict[int, int]:

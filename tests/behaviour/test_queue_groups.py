@@ -263,6 +263,20 @@ def test_a_worker_holds_no_more_than_it_may(backend: Backend) -> None:
         assert [m.value for m in take(worker, 1)] == [2]
 
 
+def test_a_worker_that_stops_after_some_has_fetched_no_others(backend: Backend) -> None:
+    topic = backend.topic()
+    backend.send(topic, *range(5))
+    with backend.worker(topic, stop_after=3, max_poll_records=2) as worker:
+        values = []
+        for message in worker:
+            values.append(message.value)
+            message.ack()
+        assert worker.stopping
+    assert values == [0, 1, 2]
+    with backend.worker(topic) as other:
+        assert attempts(take(other, 2)) == [(3, 1), (4, 1)]
+
+
 def test_what_a_worker_leaves_behind_goes_to_the_others(backend: Backend) -> None:
     topic = backend.topic()
     with backend.worker(topic, max_poll_records=1) as stays:

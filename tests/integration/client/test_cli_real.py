@@ -264,6 +264,20 @@ def test_a_worker_of_a_queue_group_and_what_describe_says_of_it(
     assert (differs.returncode, "max_attempts" in differs.stderr) == (8, True), differs.stderr
 
 
+def test_a_worker_uses_up_no_attempt_of_a_record_that_it_does_not_print(
+    queue: Queue, node: NodeProcess
+) -> None:
+    topic = queue.log.topic()
+    queue.log.append(topic, [f"r{n}" for n in range(15)])
+    group, at = f"some-{topic.topic}", ("--consumer-url", node.url)
+    work = ("consume", topic.topic, "-g", group, "--mode", "queue", *at)
+    assert lakequeue(*work, "-n", "1").stdout.split() == ["r0"]
+    assert lakequeue(*work, "-n", "12").stdout.split() == [f"r{n}" for n in range(1, 13)]
+    with Member(node.url, topic, group, options={"mode": "queue"}) as member:
+        rest = member.poll_until(2)
+        assert sorted((r["value"], r["attempt"]) for r in rest) == [("r13", 1), ("r14", 1)]
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

@@ -17,6 +17,7 @@ from tests.support.zookeeper import wait_for
 
 pytestmark = pytest.mark.timeout(400)
 STEPS = [step for step in Step if step.startswith("effect.")]
+WAYS = {"append": (), "merge": ("--merge",), "asyncio": ("--asyncio",)}
 
 
 @pytest.fixture
@@ -40,7 +41,7 @@ def wait_written(table: str, count: int) -> None:
     wait_for(lambda: len(rows(table)) >= count, f"{count} rows", 120)
 
 
-@pytest.mark.parametrize("extra", [(), ("--merge",)], ids=["append", "merge"])
+@pytest.mark.parametrize("extra", WAYS.values(), ids=WAYS)
 @pytest.mark.parametrize("step", STEPS)
 def test_killed_at_a_step_each_record_is_in_the_table_once(
     cluster: Cluster, table: str, step: Step, extra: tuple[str, ...]
