@@ -8,11 +8,11 @@ import pytest
 
 from lakequeue.client.admin import Admin
 from lakequeue.supervisor.cluster import Cluster, ClusterOptions
-from tests.support.checker import check
+from tests.support.checker import GroupTerms, Terms, check
 from tests.support.ensemble import Ensemble
 from tests.support.history import load
 from tests.support.load import LoadConsumer, LoadProducer, wait_until
-from tests.support.tables import final_read
+from tests.support.tables import truth
 
 pytestmark = [pytest.mark.spark, pytest.mark.zookeeper, pytest.mark.slow, pytest.mark.timeout(400)]
 RATE = 100
@@ -45,7 +45,7 @@ def test_a_killed_server_of_three_costs_nothing(tmp_path: Path, history: Path) -
             finally:
                 consumer.stop()
         assert [child.pid for child in cluster.children] == pids, "no process had to start again"
-        events = [*load(history.glob("*.jsonl")), *final_read(cluster.root, topic)]
-    verdict = check(events, drained_groups=[group])
+        events = [*load(history.glob("*.jsonl")), *truth(cluster.root, [topic], [group])]
+    verdict = check(events, Terms({group: GroupTerms(topics=(topic,), drained=True)}))
     assert verdict.ok, str(verdict)
     assert verdict.stored == producer.acknowledged >= 6 * RATE

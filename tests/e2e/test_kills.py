@@ -13,10 +13,10 @@ import pytest
 
 from lakequeue.client.admin import Admin
 from lakequeue.supervisor.cluster import Cluster
-from tests.support.checker import check
+from tests.support.checker import GroupTerms, Terms, check
 from tests.support.history import load
 from tests.support.load import LoadConsumer, LoadProducer, wait_until
-from tests.support.tables import final_read
+from tests.support.tables import truth
 
 RATE = 150
 PARTITIONS = 4
@@ -77,8 +77,8 @@ def test_nothing_is_lost_doubled_or_reordered_when_it_is_killed(
         for consumer in consumers:
             consumer.stop()
 
-    events = [*load(history.glob("*.jsonl")), *final_read(cluster.root, topic)]
-    verdict = check(events, drained_groups=[group])
+    events = [*load(history.glob("*.jsonl")), *truth(cluster.root, [topic], [group])]
+    verdict = check(events, Terms({group: GroupTerms(topics=(topic,), drained=True)}))
     print(verdict)
     assert verdict.ok, str(verdict)
     assert verdict.stored >= 6 * RATE

@@ -28,18 +28,22 @@ def main() -> None:
     with Consumer(
         args.topic, group=args.group, urls=args.urls.split(","), session_timeout_ms=6_000
     ) as consumer:
+        polls = 0
         while not stop.is_set():
+            polls += 1
+            recorder.write([Event("poll", "invoke", group=args.group, poll=polls)])
             batch = consumer.poll(timeout_s=0.5, max_records=200)
+            recorder.write([Event("poll", group=args.group, poll=polls)])
             recorder.write(
                 Event(
                     "receive",
-                    "ok",
                     topic=m.topic,
                     part=m.partition,
                     offset=m.offset,
                     value=m.message_id,
                     group=args.group,
-                    epoch=m.epoch or 0,
+                    lease_epoch=m.epoch or 0,
+                    poll=polls,
                 )
                 for m in batch
             )
@@ -48,13 +52,13 @@ def main() -> None:
             def note(outcome: Outcome, newest: dict[tuple[str, int, int], int] = newest) -> None:
                 recorder.write(
                     Event(
-                        "ack",
+                        "commit_offset",
                         outcome,
                         topic=topic,
                         part=partition,
                         offset=offset,
                         group=args.group,
-                        epoch=epoch,
+                        lease_epoch=epoch,
                     )
                     for (topic, partition, epoch), offset in newest.items()
                 )

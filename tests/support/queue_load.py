@@ -30,12 +30,13 @@ from lakequeue.wire import DeadLetterHeader
 from queue_tables.log_reader import LogReader
 from queue_tables.root import QueueRoot
 from queue_tables.topics import TopicStore
+from tests.support.checker import GroupTerms, Terms, Verdict, check
 from tests.support.consumer_node import NodeProcess, Queue
 from tests.support.history import Event, Outcome, Recorder, load
 from tests.support.ingest_service import IngestService
 from tests.support.log_builder import LogBuilder
 from tests.support.order_thread import ordering
-from tests.support.queue_checker import Place, QueueVerdict, check_queue
+from tests.support.tables import final_read
 from tests.support.zookeeper import FAST
 
 TOPIC, GROUP = "work", "workers"
@@ -74,6 +75,9 @@ class Worker:
         self._http = httpx2.Client(timeout=30)
         self._url = ""
         self._path = ""
+        self._polls = 0
+        self._heard_ns = 0
+        """When the node last took it for alive: after that it may give back what it has."""
 
     def run(self, stop: threading.Event, done: list[int]) -> None:
         """Work until told to stop; counts its acks."""
@@ -83,9 +87,14 @@ class Worker:
                     self._join(self._random.choice(self._urls))
                 self._round(done)
             except httpx2.HTTPError:
-                self._path = ""
+                self._leave()
                 stop.wait(0.1)
         self._http.close()
+
+    def _leave(self) -> None:
+        """Gone, without a word."""
+        self._path = ""
+        self._record([Event("leave", t_ns=self._heard_ns, group=GROUP)])
 
     def _join(self, url: str) -> None:
         load_ = self._load
@@ -109,21 +118,36 @@ class Worker:
     def _round(self, done: list[int]) -> None:
         if not self._path:
             return
+        self._polls += 1
+        self._record([Event("poll", "invoke", group=GROUP, poll=self._polls)])
         answer = self._http.get(
             f"{self._url}{self._path}/records", params={"max": self._load.batch, "wait_ms": 1_000}
         )
         wall = wall_micros()
         if answer.status_code == 307:
-            self._path = ""
+            self._leave()
             self._join(answer.headers["Location"].partition("/v1/")[0])
         if answer.status_code != 200:
             if answer.status_code == 404:
-                self._path = ""
+                self._leave()
             return
         records = answer.json()["records"]
-        self._record(_event("receive", "ok", r, wall=wall) for r in records)
+        self._record(
+            _event(
+                "receive",
+                "ok",
+                r,
+                value=r["message_id"],
+                wall=wall,
+                expires_at=r["deadline"],
+                receipt=r["receipt"],
+                poll=self._polls,
+            )
+            for r in records
+        )
+        self._heard_ns = time.monotonic_ns()
         if records and self._random.random() < self._load.crash_share:
-            self._path = ""  # gone without a word: its session timeout gives the records back
+            self._leave()  # its session timeout gives the records back
             return
         if records:
             self._settle(records, done)
@@ -137,7 +161,9 @@ class Worker:
             nack = poison or self._random.random() < self._load.nack_share
             (nacks if nack else acks).append(r)
         self._record(
-            _event(f, "invoke", r) for f, some in (("ack", acks), ("nack", nacks)) for r in some
+            _event(f, "invoke", r, wall=wall_micros())
+            for f, some in (("ack", acks), ("nack", nacks))
+            for r in some
         )
         self._send(self._url, acks, nacks, done)
 
@@ -168,7 +194,7 @@ class Worker:
             for r in some:
                 found = refused.get(r["receipt"])
                 if r["receipt"] in settled:
-                    events.append(_event(f, "ok", r, due=settled[r["receipt"]].get("due")))
+                    events.append(_event(f, "ok", r, not_before=settled[r["receipt"]].get("due")))
                     done[0] += f == "ack"
                 elif found is None:
                     events.append(_event(f, "info", r))
@@ -185,14 +211,12 @@ def _event(f: str, kind: Outcome, record: dict[str, Any], **fields: Any) -> Even
     return Event(
         f,
         kind,
-        0,
-        "",
-        record["topic"],
-        record["partition"],
-        record["offset"],
+        topic=record["topic"],
+        part=record["partition"],
+        offset=record["offset"],
         key=record["key"],
         group=GROUP,
-        attempt=record["attempt"],
+        deliver_count=record["attempt"],
         **fields,
     )
 
@@ -222,22 +246,31 @@ def _cluster(folder: Path, load_: Load) -> Iterator[tuple[Queue, IngestService, 
         yield queue, ingest, nodes
 
 
-def run(load_: Load, folder: Path) -> QueueVerdict:
+def run(load_: Load, folder: Path) -> Verdict:
     """Run the load and judge it. Raises `TimeoutError` when the group is not drained in time."""
     with _cluster(folder, load_) as (queue, ingest, nodes):
+        sent = Recorder(folder / "producer.jsonl", "producer")
         for first in range(0, load_.records, 500):
             count = min(500, load_.records - first)
+            numbers = range(first, first + count)
             records = [
-                {"key": f"k{n % 50}", "value": {"n": n}, "partition": n % load_.partitions}
-                for n in range(first, first + count)
+                {
+                    "key": f"k{n % 50}",
+                    "value": {"n": n},
+                    "partition": n % load_.partitions,
+                    "message_id": f"n{n}",
+                }
+                for n in numbers
             ]
+            sent.write(Event("send", "invoke", topic=TOPIC, value=f"n{n}") for n in numbers)
             answer = ingest.send(records, TOPIC, "?wait=ordered&timeout_ms=30000")
             assert answer.status_code == 200, answer.text
+            sent.write(Event("send", value=f"n{n}") for n in numbers)
         stop = threading.Event()
         counts: list[list[int]] = []
         threads: list[threading.Thread] = []
         urls = [node.url for node in nodes]
-        recorders: list[Recorder] = []
+        recorders = [sent]
         for number in range(load_.workers):
             recorders.append(Recorder(folder / f"worker-{number}.jsonl", f"worker-{number}"))
             worker = Worker(load_, urls, recorders[-1], load_.seed * 1_000 + number)
@@ -264,9 +297,16 @@ def run(load_: Load, folder: Path) -> QueueVerdict:
             for recorder in recorders:
                 recorder.close()
         sys.stderr.write(f"drained in {time.monotonic() - began:.1f} s\n")
-        history = load(folder.glob("worker-*.jsonl"))
-        log, dead = _tables(queue.root)
-        return check_queue(history, log, dead, load_.max_attempts, key_order=load_.key_order)
+        history = load(folder.glob("*.jsonl"))
+        terms = GroupTerms(
+            "queue",
+            topics=(TOPIC,),
+            drained=True,
+            max_attempts=load_.max_attempts,
+            key_order=load_.key_order,
+        )
+        events = [*history, *_dead_letters(queue.root), *final_read(queue.root.uri, TOPIC)]
+        return check(events, Terms({GROUP: terms}))
 
 
 def _wait(condition: Any, deadline: float, what: str) -> None:
@@ -287,28 +327,30 @@ def _drained(url: str) -> bool:
     return all(row["lag"] == 0 for row in answer.json()["partitions"])
 
 
-def _tables(root: QueueRoot) -> tuple[list[Place], list[tuple[Place, int]]]:
-    """The offsets in the log, and the dead letters with their attempts."""
+def _dead_letters(root: QueueRoot) -> list[Event]:
+    """The dead letters, as what they were."""
     reader, topics = LogReader(root), TopicStore(root)
-    log: list[Place] = []
-    dead: list[tuple[Place, int]] = []
-    for topic in topics.list():
+    found: list[Event] = []
+    for topic in (t for t in topics.list() if t.topic != TOPIC):
         for number in range(topic.partitions):
             at, end = 0, reader.end_offset(topic.topic_id, Partition(number))
             while at < end:
                 rows = reader.read_range(topic.topic_id, Partition(number), Offset(at), 10_000)
-                if topic.topic == TOPIC:
-                    log += [(number, offset) for offset in rows["offset"].to_pylist()]
-                else:
-                    dead += [_dead(headers) for headers in rows["headers"].to_pylist()]
+                found += [_dead(headers) for headers in rows["headers"].to_pylist()]
                 at += rows.num_rows
-    return log, dead
+    return found
 
 
-def _dead(headers: list[dict[str, Any]]) -> tuple[Place, int]:
+def _dead(headers: list[dict[str, Any]]) -> Event:
     said = {h["key"]: h["value"].decode() for h in headers}
-    place = (int(said[DeadLetterHeader.PARTITION]), int(said[DeadLetterHeader.OFFSET]))
-    return place, int(said[DeadLetterHeader.ATTEMPTS])
+    return Event(
+        "dead",
+        topic=TOPIC,
+        part=int(said[DeadLetterHeader.PARTITION]),
+        offset=int(said[DeadLetterHeader.OFFSET]),
+        group=GROUP,
+        deliver_count=int(said[DeadLetterHeader.ATTEMPTS]),
+    )
 
 
 def main() -> int:

@@ -1,0 +1,55 @@
+"""Judges histories: one entry, `check(history, terms)`, for every test and load of the project.
+
+Given: all events of all processes (`tests/support/history.py`), ended by a fresh reader's `read`
+events that cover every record of every partition, made after the load has stopped; with the dead,
+expired and refused records, positions, effects and commits where a test has such.
+
+A send is *acknowledged* when it ended `ok`, *refused* when it ended `fail` (answered `stored: no`),
+and *maybe* when it ended `info` or not at all; the same of acks.
+
+What is a fault, by name: `Anomaly` in `verdict.py`. How each is judged: `log.py`, `batches.py`
+(requests, transactions, looks), `stream.py`, `queue.py` (the two kinds of groups), `effects.py`,
+`delta.py` (tables and their maintenance), `liveness.py`.
+
+Not judged, because the product has no such thing: replicas of a queue (that one is a prefix of the
+other, what a failover to it lacks, that both accept writes).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tests.support.checker.batches import check_batches
+from tests.support.checker.delta import check_delta
+from tests.support.checker.effects import check_effects
+from tests.support.checker.indexed import index
+from tests.support.checker.liveness import check_liveness
+from tests.support.checker.log import check_log
+from tests.support.checker.queue import check_queues
+from tests.support.checker.stream import check_coverage, check_streams
+from tests.support.checker.verdict import Anomaly, GroupTerms, Terms, Verdict
+from tests.support.history import Event
+
+__all__ = ["Anomaly", "GroupTerms", "Terms", "Verdict", "check"]
+
+_RULES = (
+    check_log,
+    check_batches,
+    check_streams,
+    check_queues,
+    check_effects,
+    check_delta,
+    check_liveness,
+)
+
+
+def check(history: Iterable[Event], terms: Terms | None = None) -> Verdict:
+    """Judge a history; events are expected in the order of time."""
+    terms = terms or Terms()
+    indexed = index(history)
+    verdict = Verdict()
+    for rule in _RULES:
+        rule(indexed, terms, verdict)
+    if terms.final:
+        check_coverage(indexed, terms, verdict)
+    return verdict
