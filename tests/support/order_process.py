@@ -1,18 +1,20 @@
 """The order job without Spark, as a process that can be killed: its own parts, called in a row.
 
     python -m tests.support.order_process --root DIR --epoch 3 [--crash-at order.committed:2]
-        [--max-bytes 2000] [--hold-before-commit FILE]
+        [--max-bytes 2000] [--stay]
 
-Looks, cuts, reads narrow rows and orders them, batch after batch, until nothing is left; prints
-one JSON line a batch. `tests/faults` kills it at every step; the same with Spark around it is
-`test_order_driver.py`.
+Looks, cuts, reads narrow rows and orders them, batch after batch, until nothing is left (with
+`--stay`: until SIGTERM); prints one JSON line a batch. `tests/faults` kills it at every step; the
+same with Spark around it is `test_order_driver.py`.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
+import threading
 
 import pyarrow as pa
 
@@ -27,6 +29,8 @@ from lakequeue.errors import LeadershipLost
 from lakequeue.records import Epoch
 from lakequeue.steps import Step, arm, reach
 from queue_tables.root import QueueRoot
+
+_PAUSE_S = 0.02
 
 
 class Orderer:
@@ -84,14 +88,23 @@ def main() -> int:
     parser.add_argument("--epoch", type=int, required=True)
     parser.add_argument("--crash-at")
     parser.add_argument("--max-bytes", type=int, default=1 << 30)
+    parser.add_argument("--stay", action="store_true")
     args = parser.parse_args()
     arm(args.crash_at)
     try:
         orderer = Orderer(QueueRoot.open(args.root), args.epoch, args.max_bytes)
-        while (batch := orderer.step()) is not None:
-            reach(Step.ORDER_RUNG)
-            sys.stdout.write(json.dumps(batch) + "\n")
-            sys.stdout.flush()
+        stop = threading.Event()
+        signal.signal(signal.SIGTERM, lambda *_: stop.set())
+        while not stop.is_set():
+            batch = orderer.step()
+            if batch is not None:
+                reach(Step.ORDER_RUNG)
+                sys.stdout.write(json.dumps(batch) + "\n")
+                sys.stdout.flush()
+            elif args.stay:
+                stop.wait(_PAUSE_S)
+            else:
+                break
     except LeadershipLost as lost:
         sys.stderr.write(f"{lost}\n")
         return 3

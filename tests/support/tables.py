@@ -27,12 +27,15 @@ _NUMBERED = ("order", "group", "fold")
 """App ids whose version numbers what a commit brings."""
 
 
-def final_read(root: Path | str, topic: str) -> list[Event]:
-    """A `read` event for every record of `topic` in `log`, values being message ids."""
+def final_read(root: Path | str, topic: str, named_by: str = "message_id") -> list[Event]:
+    """A `read` event for every record of `topic` in `log`, called by its message id.
+
+    `named_by="value"`: by what it holds, for records that were sent without an id.
+    """
     folder = Path(root) / "log"
     log = DeltaTable(str(folder)).to_pyarrow_dataset()
     versions = _brought(folder)
-    columns = ["partition", "offset", "message_id", "topic_id"]
+    columns = ["partition", "offset", "topic_id", named_by]
     now = time.monotonic_ns()
     return [
         Event(
@@ -43,7 +46,7 @@ def final_read(root: Path | str, topic: str) -> list[Event]:
             topic_id=row["topic_id"],
             part=row["partition"],
             offset=row["offset"],
-            value=row["message_id"],
+            value=_text(row[named_by]),
             delta_version=versions.get(Path(fragment.path).name, -1),
         )
         for fragment in log.get_fragments()
@@ -114,6 +117,10 @@ def truth(root: Path | str, topics: Iterable[str], groups: Iterable[str]) -> lis
     for topic in topics:
         found += [*final_read(root, topic), *service_read(root, topic)]
     return found
+
+
+def _text(value: str | bytes | None) -> str | None:
+    return value.decode() if isinstance(value, bytes) else value
 
 
 def _actions(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -1,0 +1,302 @@
+"""Builds without one of the safeguards: the history names what is wrong with each of them.
+
+Each story is told by a build that lacks the safeguard the story is about
+(`tests/support/broken_builds.py`), and where no other test tells it, by the build as it is as well:
+the first verdict names the anomaly, the second has none.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from lakequeue.wire import parse_receipt
+from queue_tables.delta_log import commit_path
+from queue_tables.root import QueueRoot
+from queue_tables.tail import commit_versions
+from tests.support.checker import Anomaly, GroupTerms, Terms, check
+from tests.support.consumer_node import (
+    Member,
+    NodeProcess,
+    Queue,
+    Records,
+    queue,
+    start_node,
+)
+from tests.support.history import Event, Outcome, Recorder, load
+from tests.support.ingest_service import IngestService
+from tests.support.patching import environ
+from tests.support.tables import final_read
+from tests.support.zookeeper import wait_for
+
+__all__ = ["queue", "start_node"]
+HERE = Path(__file__).parents[2]
+TOPIC = "t"
+BUILDS = pytest.mark.parametrize("broken", [False, True], ids=["as-it-is", "broken"])
+
+
+@dataclass
+class Story:
+    """A queue of its own, and the history of what happens in it."""
+
+    folder: Path
+    root: Path = field(init=False)
+    epoch: int = 0
+
+    def __post_init__(self) -> None:
+        self.root = self.folder / "root"
+        self.said = Recorder(self.folder / "story.jsonl", "p")
+
+    def send(
+        self, node: IngestService, value: str, message_id: bool = True, **envelope: Any
+    ) -> dict[str, Any]:
+        """One record, and what came of it; {} without an answer."""
+        self.said.write([Event("send", "invoke", topic=TOPIC, part=0, value=value)])
+        record = {"value": value, "partition": 0} | ({"message_id": value} if message_id else {})
+        kind: Outcome = "info"
+        body: dict[str, Any] = {}
+        try:
+            answer = node.send([record], TOPIC, **envelope)
+            body = answer.json()
+            stored = body.get("stored", "unknown")
+            kind = "ok" if answer.status_code == 200 else "fail" if stored == "no" else "info"
+        except httpx2.HTTPError:
+            body = {}
+        self.said.write([Event("send", kind, value=value)])
+        return body
+
+    @contextmanager
+    def ordering(self, *patches: str) -> Iterator[subprocess.Popen[bytes]]:
+        """The order job as a process of the next epoch, until the end of the block."""
+        self.epoch += 1
+        process = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "tests.support.order_process", "--stay"),
+                *("--root", str(self.root), "--epoch", str(self.epoch)),
+            ],
+            cwd=HERE,
+            env=os.environ | environ(*patches),
+            stdout=subprocess.DEVNULL,
+        )
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait(30)
+
+    def stored(self, named_by: str = "message_id") -> list[str]:
+        """What the log has now."""
+        read = final_read(self.root, TOPIC, named_by)
+        return [e.value for e in read if e.value is not None]
+
+    def wait_stored(self, *values: str, named_by: str = "message_id") -> None:
+        """Until the log has them."""
+        wait_for(lambda: set(values) <= set(self.stored(named_by)), f"{values}", every_s=0.1)
+
+    def anomalies(self, named_by: str = "message_id") -> set[str]:
+        """The verdict."""
+        events = [*load([self.folder / "story.jsonl"]), *final_read(self.root, TOPIC, named_by)]
+        verdict = check(events)
+        print(verdict)
+        return set(verdict.anomalies)
+
+
+@pytest.fixture
+def story(tmp_path: Path) -> Iterator[Story]:
+    """A story that begins."""
+    begun = Story(tmp_path)
+    yield begun
+    begun.said.close()
+
+
+def told(broken: bool, anomalies: set[str], *named: Anomaly) -> None:
+    """The right build is innocent, the broken one is caught by name."""
+    if broken:
+        assert anomalies & set(named), anomalies
+    else:
+        assert not anomalies
+
+
+def test_an_answer_before_the_commit_is_a_lost_write(story: Story) -> None:
+    with (
+        IngestService(story.root, node="dying", **environ("ack_before_commit")) as dying,
+        IngestService(story.root, node="heir") as heir,
+    ):
+        heir.create(TOPIC, partitions=1)
+        dying.http.get(f"/v1/topics/{TOPIC}")
+        for n in range(5):
+            story.send(dying, f"v{n}")
+        dying.kill()
+        story.send(heir, "last")
+        with story.ordering():
+            story.wait_stored("last")
+    told(True, story.anomalies(), Anomaly.LOST_WRITE, Anomaly.UNSEEN)
+
+
+def test_without_watermarks_a_new_leader_orders_all_again(story: Story) -> None:
+    with IngestService(story.root) as node:
+        node.create(TOPIC, partitions=1)
+        for n in range(5):
+            story.send(node, f"v{n}", message_id=False)
+        with story.ordering("no_watermark"):
+            story.wait_stored("v4", named_by="value")
+        with story.ordering("no_watermark"):
+            story.send(node, "last", message_id=False)
+            story.wait_stored("last", named_by="value")
+    told(True, story.anomalies("value"), Anomaly.DUPLICATE)
+
+
+@BUILDS
+def test_one_look_lets_an_effect_overtake_its_cause(story: Story, broken: bool) -> None:
+    patches = ("slow_looks", *(("one_look",) if broken else ()))
+    with (
+        IngestService(story.root, node="a") as first,
+        IngestService(story.root, node="b") as second,
+    ):
+        first.create(TOPIC, partitions=1)
+        with story.ordering(*patches):
+            story.send(first, "begin")
+            story.wait_stored("begin")
+            after = 0
+            for n in range(20):
+                node = (first, second)[n % 2]
+                after = story.send(node, f"v{n}", after=after)["stamp"]
+            story.wait_stored("v19")
+    told(broken, story.anomalies(), Anomaly.NONMONOTONIC_SEND)
+
+
+@BUILDS
+def test_a_shard_that_is_reopened_hides_what_it_writes_where_a_lost_commit_was(
+    story: Story, broken: bool
+) -> None:
+    patches = environ("reopened_shard") if broken else {}
+    with story_node(story, crash_at="ingest.committed:3", **patches) as node:
+        node.create(TOPIC, partitions=1)
+        with story.ordering() as order:
+            for n in range(3):
+                story.send(node, f"v{n}")
+            # The order job has seen a commit that nobody was told of, …
+            story.wait_stored("v2")
+            node.process.wait(30)
+            order.send_signal(signal.SIGSTOP)
+            # … and that the power took along, before it looks again.
+            cut_newest_commit(story.root, node.ready["shard"])
+            with story_node(story, **patches) as heir:
+                story.send(heir, "v3")
+                order.send_signal(signal.SIGCONT)
+                story.send(heir, "v4")
+                story.wait_stored("v4")
+    told(broken, story.anomalies(), Anomaly.LOST_WRITE, Anomaly.UNSEEN)
+
+
+@contextmanager
+def story_node(story: Story, crash_at: str = "", **environment: str) -> Iterator[IngestService]:
+    """Always the same node."""
+    args = ("--crash-at", crash_at) if crash_at else ()
+    with IngestService(story.root, *args, node="n", **environment) as node:
+        yield node
+
+
+def cut_newest_commit(root: Path, shard: str) -> None:
+    """As the power does to a commit that was visible and not yet durable."""
+    opened = QueueRoot.open(str(root), create=False)
+    path = f"inbox/{shard}"
+    newest = commit_versions(opened.store, path)[-1]
+    (root / commit_path(path, newest)).unlink()
+
+
+@pytest.mark.zookeeper
+@BUILDS
+def test_an_ack_of_a_superseded_lease_that_counts_is_caught(
+    queue: Queue,
+    start_node: Callable[..., NodeProcess],
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    broken: bool,
+) -> None:
+    patches = environ("no_epoch_check") if broken else {}
+    topic = queue.log.topic()
+    queue.log.append(topic, [f"v{n}" for n in range(6)])
+    said = Recorder(tmp_path / "members.jsonl", "")
+    request.addfinalizer(said.close)
+    # Its first commit is the take-over's, the second the first ack's; in the third it freezes.
+    name = f"sleeper-{broken}".lower()
+    zombie = start_node(queue, name, crash_at="journal.data_written:3:stop", **patches)
+    heir_node = start_node(queue, f"heir-{broken}".lower(), **patches)
+    late = Member(zombie.url, topic)
+    late.join()
+    records = late.poll_until(6)
+    note_received(said, "late", records)
+    commit(said, "late", late, records[:2])
+    asleep = threading.Thread(target=commit, args=(said, "late", late, records[2:]))
+    asleep.start()
+    with Member(heir_node.url, topic) as heir:
+        heir.wait_owned(1)
+        note_received(said, "heir", heir.poll_until(4))
+        zombie.thaw()
+        asleep.join(60)
+        assert not asleep.is_alive()
+    verdict = check(
+        load([tmp_path / "members.jsonl"]),
+        Terms({late.group: GroupTerms(topics=(topic.topic,))}, final=False),
+    )
+    print(verdict)
+    found = set(verdict.anomalies) - {Anomaly.PHANTOM}  # nobody sent: the log was made by hand
+    told(broken, found, Anomaly.ACK_LOST)
+
+
+def note_received(said: Recorder, proc: str, records: Records) -> None:
+    """One event a record."""
+    said.write(
+        Event(
+            "receive",
+            proc=proc,
+            topic=r["topic"],
+            part=r["partition"],
+            offset=r["offset"],
+            value=r["value"],
+            group="g",
+            lease_epoch=epoch_of(r),
+        )
+        for r in records
+    )
+
+
+def commit(said: Recorder, proc: str, member: Member, records: Records) -> None:
+    """Ack, and write down what was answered."""
+    last = records[-1]
+    mine = Event(
+        "commit_offset",
+        "invoke",
+        proc=proc,
+        topic=last["topic"],
+        part=last["partition"],
+        offset=last["offset"] + 1,
+        group="g",
+        lease_epoch=epoch_of(last),
+    )
+    said.write([mine])
+    kind: Outcome = "info"
+    try:
+        answer = member.ack(records)
+        kind = (
+            "ok" if answer.status_code == 200 else "fail" if answer.status_code == 409 else "info"
+        )
+    finally:
+        said.write([replace(mine, type=kind, t_ns=0)])
+
+
+def epoch_of(record: dict[str, Any]) -> int:
+    """Of the lease that it was delivered under."""
+    return parse_receipt(record["receipt"])[3]
