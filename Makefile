@@ -5,7 +5,7 @@ VENV := .venv/bin
 ROOT ?= lakequeue-data
 PYTEST ?= $(VENV)/python -m pytest
 
-.PHONY: help setup up demo test check fast lint types contracts docs docs-check unit services bench flat notebooks lock clean jars
+.PHONY: help setup up demo test check fast lint types contracts docs docs-check unit services bench flat notebooks lock clean jars wheel
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +51,9 @@ unit: setup ## unit tests: no Spark, no ZooKeeper, no network
 
 services: setup jars ## the tests with real services: integration, faults, end to end
 	@$(VENV)/python -m tools.run_services tests --ignore=tests/unit
+
+wheel: setup ## build the wheel and the source archive into dist/
+	@$(VENV)/python -m hatchling build -d dist
 
 bench: setup ## measure; writes bench/results.md and bench/results.json
 	@$(VENV)/python -m bench

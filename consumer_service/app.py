@@ -33,6 +33,7 @@ from lakequeue.errors import (
     SentOn,
 )
 from serving.answers import answer_errors, bad_path, json_answer
+from serving.meters import CONTENT_TYPE
 from serving.requests import json_body, query_parameters
 
 MAX_BODY_BYTES = 4 << 20
@@ -122,7 +123,7 @@ def _delivery(app: OpenAPI, node: Node, groups: Groups, metrics: Metrics) -> Non
         queue = member.request.mode == "queue"
         idle = queue and groups.has_nothing(member)
         delivered: Delivered | QueueDelivered
-        with metrics.parked.track_inprogress():
+        with metrics.parked():
             wait_s = min(query.wait_ms / 1_000, IDLE_WAIT_S if idle else float("inf"))
             if queue:
                 delivered = node.queue_delivery.poll(member, limit, wait_s, gone, query.after)
@@ -140,16 +141,16 @@ def _delivery(app: OpenAPI, node: Node, groups: Groups, metrics: Metrics) -> Non
             node.members.get(path.group, path.member)
         told = groups.assignment(member)
         delivered.keep_only({(a.topic, a.partition): a.epoch for a in told})
-        metrics.delivered(path.group, len(delivered.records))
-        assignment = [a.model_dump() for a in told]
-        return json_answer(
+        answer = json_answer(
             {
                 "records": delivered.records,
                 "poll": delivered.number,
-                "assignment": assignment,
+                "assignment": [a.model_dump() for a in told],
                 "assignment_version": node.keeper.assignment_version(path.group),
             }
         )
+        metrics.delivered(path.group, len(delivered.records), _bytes(answer))
+        return answer
 
     @app.get(
         "/v1/groups/<group>/members/<member>/events",
@@ -173,7 +174,7 @@ def _delivery(app: OpenAPI, node: Node, groups: Groups, metrics: Metrics) -> Non
             e.stored = e.stored or "no"
             metrics.refused(e.code)
             raise
-        metrics.acked(path.group, time.perf_counter() - started)
+        metrics.acked(time.perf_counter() - started)
         return _answer(answer)
 
 
@@ -225,7 +226,7 @@ def _queue_verbs(
             stand_ins.wait_for_partitions(member)
             member.visibility_ms = asked.visibility_timeout_ms
             idle = groups.has_nothing(member)
-            with metrics.parked.track_inprogress():
+            with metrics.parked():
                 wait_s = min(wait_s, IDLE_WAIT_S) if idle else wait_s
                 delivered = node.queue_delivery.poll(member, limit, wait_s, gone)
             if gone():
@@ -238,14 +239,15 @@ def _queue_verbs(
                     # Not as a problem: any client that follows redirects gets there.
                     joined_there = str(e.extra["location"]).removesuffix("/members")
                     return Response(status=307, headers={"Location": f"{joined_there}/receive"})
-        metrics.delivered(path.group, len(delivered.records))
-        return json_answer({"records": delivered.records})
+        answer = json_answer({"records": delivered.records})
+        metrics.delivered(path.group, len(delivered.records), _bytes(answer))
+        return answer
 
     @app.post("/v1/groups/<group>/acks", summary="Settle by receipt", **openapi.SETTLE)
     def settle(path: GroupPath) -> Response:
         started = time.perf_counter()
         answer = groups.settle(path.group, _body(wire.AckRequest))
-        metrics.acked(path.group, time.perf_counter() - started)
+        metrics.acked(time.perf_counter() - started)
         return _answer(answer)
 
 
@@ -320,7 +322,7 @@ def _state(app: OpenAPI, node: Node, metrics: Metrics) -> None:
 
     @app.get("/metrics", summary="Prometheus metrics")
     def show_metrics() -> Response:
-        return Response(metrics.text(), content_type="text/plain; version=0.0.4; charset=utf-8")
+        return Response(metrics.text(), content_type=CONTENT_TYPE)
 
     @app.route("/openapi.json")
     def openapijson_answer() -> Response:
@@ -348,6 +350,10 @@ def hung_up(link: socket.socket | None) -> Callable[[], bool]:
 
 def _body(shape: type[Shape]) -> Shape:
     return json_body(shape, MAX_BODY_BYTES, "send fewer acks at once, or commit positions")
+
+
+def _bytes(answer: Response) -> int:
+    return answer.calculate_content_length() or 0
 
 
 def _answer(shape: BaseModel, status: int = 200) -> Response:

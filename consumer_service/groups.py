@@ -40,10 +40,9 @@ from lakequeue.wire import (
 from lakequeue.wire import (
     PartitionState as PartitionRow,
 )
+from queue_tables.backlog import lag_of, open_by_stage
 from queue_tables.facts import GroupState, Key
 from queue_tables.group_state import read_group_state
-from queue_tables.offset_ranges import count_from
-from queue_tables.record_states import Stage
 
 LEAVE_WAIT_S = 2.0
 IDLE_WAIT_S = 1.0
@@ -332,10 +331,6 @@ class Groups:
         if lease is not None and held is not None and held.trusted():
             expires = held.trusted_for_ms()
         counts = {} if state is None or state.mode != "queue" else _counts(state, held)
-        still_open = sum(n for n in (counts.get(c) for c in _OPEN) if isinstance(n, int))
-        beyond = max(start, committed or 0)
-        # With key order some records beyond the position have been seen: they are open, or done.
-        seen = 0 if state is None else count_from(state.records.seen, beyond)
         return PartitionRow(
             topic=topic,
             topic_id=key.topic_id,
@@ -343,7 +338,7 @@ class Groups:
             committed_offset=committed,
             start_offset=start,
             end_offset=end,
-            lag=max(0, end - beyond - seen) + still_open,
+            lag=lag_of(state, start, end),
             owner=None if lease is None else lease.owner.member,
             node=None if lease is None else lease.owner.node,
             epoch=None if lease is None else lease.epoch,
@@ -358,19 +353,10 @@ def _shown(config: GroupConfig | None) -> dict[str, Any] | None:
     return dict(config.options)
 
 
-_OPEN = ("in_flight", "parked", "dying")
-
-
 def _counts(state: GroupState, held: Held | None) -> dict[str, Any]:
     """What a queue group's partition has open, as the tables say."""
-    stages = state.records.open["stage"]
     held_back = None
     if held is not None and held.queue is not None:
         with held.lock:
             held_back = held.queue.held_back
-    return {
-        "in_flight": int((stages == Stage.DELIVERED).sum()),
-        "parked": int((stages == Stage.PARKED).sum()),
-        "dying": int((stages == Stage.DYING).sum()),
-        "held_back": held_back,
-    }
+    return {**open_by_stage(state), "held_back": held_back}

@@ -1,67 +1,99 @@
-"""What `/metrics` shows."""
+"""What `/metrics` of a consumer-service node shows."""
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+import contextlib
+import threading
+from collections.abc import Iterator
 
-from consumer_service.holding.partition_states import PartitionState
+from consumer_service.holding.partition_states import Cause
 from consumer_service.node import Node
+from coordination.watched import session_samples
+from lakequeue import metrics
+from lakequeue.metrics import Sample
+from queue_tables.storage_meter import METER, samples
+from serving.meters import Meters
 
-_ACK_S = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+_CHANGES = {Cause.TAKEN: "taken", Cause.RELEASED: "returned", Cause.LOST: "lost"}
 
 
 class Metrics:
-    """One registry per node, so that several can live in one test process."""
+    """Counts what happens; asks the node for the rest when somebody looks."""
 
     def __init__(self, node: Node) -> None:
-        self._registry = CollectorRegistry()
-        self._delivered = Counter(
-            "lakequeue_delivered_records_total",
-            "Records that left in answers",
-            ["group"],
-            registry=self._registry,
+        self._node = node
+        self._lock = threading.Lock()
+        self._parked = 0
+        self._meters = meters = Meters(metrics.EVERY + metrics.CONSUMER)
+        meters.counts(
+            metrics.DELIVERED_RECORDS,
+            metrics.DELIVERED_BYTES,
+            metrics.ACK_S,
+            metrics.ACKS_REFUSED,
+            metrics.JOURNAL_COMMIT_S,
+            metrics.LEASE_CHANGES,
         )
-        self._ack_s = Histogram(
-            "lakequeue_ack_seconds",
-            "Time from the ack's arrival to its answer",
-            ["group"],
-            buckets=_ACK_S,
-            registry=self._registry,
+        meters.on_scrape(lambda: samples(METER.snapshot()), *metrics.STORAGE)
+        meters.on_scrape(lambda: session_samples(node.session), *metrics.ZOOKEEPER)
+        meters.on_scrape(
+            self._state,
+            metrics.READY,
+            metrics.PARKED_POLLS,
+            metrics.MEMBERS,
+            metrics.LEASES_HELD,
+            metrics.OUTSTANDING,
+            metrics.TAIL_BYTES,
+            metrics.LEADING,
+            metrics.ASSIGNMENTS,
         )
-        self._refused = Counter(
-            "lakequeue_refused_acks_total",
-            "Acks that were answered with an error",
-            ["code"],
-            registry=self._registry,
-        )
-        self.parked = Gauge(
-            "lakequeue_parked_polls", "Long polls that wait", registry=self._registry
-        )
-        gauges = {
-            "lakequeue_members": ("Members of this node", lambda: len(node.members.all())),
-            "lakequeue_owned_partitions": (
-                "Partitions that this node delivers",
-                lambda: sum(h.state is PartitionState.OWNED for h in node.holdings.all()),
-            ),
-            "lakequeue_tail_bytes": ("Newest records in memory", lambda: node.segments.bytes),
-            "lakequeue_ready": ("1 when ready", lambda: int(not node.not_ready())),
-        }
-        for name, (text, value) in gauges.items():
-            Gauge(name, text, registry=self._registry).set_function(value)
+        self.text = meters.text
+        self.silent = meters.silent
+        node.holdings.moved = self._moved
+        node.journal.timed = self._committed
 
-    def delivered(self, group: str, count: int) -> None:
-        """`count` records leave."""
+    @contextlib.contextmanager
+    def parked(self) -> Iterator[None]:
+        """A long poll waits."""
+        with self._lock:
+            self._parked += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._parked -= 1
+
+    def delivered(self, group: str, count: int, size: int) -> None:
+        """`count` records leave, in an answer of `size` bytes."""
         if count:
-            self._delivered.labels(group).inc(count)
+            self._meters.count(metrics.DELIVERED_RECORDS, count, group)
+            self._meters.count(metrics.DELIVERED_BYTES, size, group)
 
-    def acked(self, group: str, seconds: float) -> None:
+    def acked(self, seconds: float) -> None:
         """An ack was answered with 200."""
-        self._ack_s.labels(group).observe(seconds)
+        self._meters.observe(metrics.ACK_S, seconds)
 
     def refused(self, code: str) -> None:
         """An ack was answered with an error."""
-        self._refused.labels(code).inc()
+        self._meters.count(metrics.ACKS_REFUSED, 1, code)
 
-    def text(self) -> bytes:
-        """The exposition format."""
-        return generate_latest(self._registry)
+    def _moved(self, cause: Cause) -> None:
+        change = _CHANGES.get(cause)
+        if change is not None:
+            self._meters.count(metrics.LEASE_CHANGES, 1, change)
+
+    def _committed(self, phase: str, seconds: float) -> None:
+        self._meters.observe(metrics.JOURNAL_COMMIT_S, seconds, phase)
+
+    def _state(self) -> Iterator[Sample]:
+        node = self._node
+        held = node.holdings.all()
+        yield Sample(metrics.READY, float(not node.not_ready()))
+        yield Sample(metrics.PARKED_POLLS, self._parked)
+        yield Sample(metrics.MEMBERS, len(node.members.all()))
+        yield Sample(metrics.LEASES_HELD, sum(h.lease is not None for h in held))
+        out = sum(h.cursor.out if h.queue is None else h.queue.open for h in held)
+        yield Sample(metrics.OUTSTANDING, out)
+        yield Sample(metrics.TAIL_BYTES, node.segments.bytes)
+        leading = node.controller.election.leading.is_set()
+        yield Sample(metrics.LEADING, float(leading), ("controller",))
+        yield Sample(metrics.ASSIGNMENTS, node.controller.written)

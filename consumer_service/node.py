@@ -59,7 +59,7 @@ class Node:
         self.bell = Bell(session, "journal", settings.coordination.ring_interval_ms)
         self.journal = Journal(root, name, consumer.linger_ms, self._on_sealed, self._on_committed)
         self.segments = Segments(consumer.tail_bytes)
-        self.tailer = Tailer(root, self.segments, self._wants, self._wake)
+        self.tailer = Tailer(root, self.segments, self._wants, self._wake, consumer.poll_s)
         self.takeover = Takeover(root, self.journal, self._policy_of)
         self.acks = Acks(self.journal, self.holdings)
         self.delivery = Delivery(

@@ -22,7 +22,7 @@ def run(settings: Settings, name: str, parent: int | None) -> None:
     """Serve until SIGTERM or SIGINT. `parent`: end when this process (or 0: the parent) does."""
     consumer = settings.consumer
     connections = consumer.threads + SPARE_CONNECTIONS
-    at = Listening(consumer.host, consumer.port, consumer.threads, connections)
+    at = Listening(consumer.host, consumer.port, consumer.threads, connections, consumer.url)
     serve(name, at, lambda url: _start(settings, name, url), parent)
 
 

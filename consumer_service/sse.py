@@ -72,12 +72,13 @@ def event_stream(
             once = member.request.delivery == "at_most_once"
             if once and isinstance(delivered, Delivered):
                 groups.commit_delivered(member, delivered)
-            metrics.delivered(member.group, len(delivered.records))
-            yield b"".join(
+            events = b"".join(
                 b"id: %b\nevent: record\ndata: %b\n\n"
                 % (record["receipt"].encode(), orjson.dumps(record))
                 for record in delivered.records
             )
+            metrics.delivered(member.group, len(delivered.records), len(events))
+            yield events
         yield b"event: end\ndata: {}\n\n" if member.active else _end(_gone_from(member))
 
     return body()

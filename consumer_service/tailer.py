@@ -28,9 +28,6 @@ from queue_tables.schemas import LOG
 
 log = structlog.get_logger()
 
-SLOW_POLL_S = 0.5
-"""How late a commit is seen at most when its bell is lost."""
-
 
 def ends_in(txns: Iterable[tuple[str, int]]) -> dict[TopicPartition, Offset]:
     """Next offset of each partition in txns of `log` (`offset/<topic_id>/<partition>`). Pure."""
@@ -44,7 +41,10 @@ def ends_in(txns: Iterable[tuple[str, int]]) -> dict[TopicPartition, Offset]:
 
 
 class Tailer:
-    """Reads `log`. `wanted` says which topics to keep in memory; `wake` gets what grew."""
+    """Reads `log`. `wanted` says which topics to keep in memory; `wake` gets what grew.
+
+    `poll_s`: how late a commit is seen at most when its bell is lost.
+    """
 
     def __init__(
         self,
@@ -52,11 +52,13 @@ class Tailer:
         segments: Segments,
         wanted: Callable[[TopicId], bool],
         wake: Callable[[set[TopicPartition]], None],
+        poll_s: float,
     ) -> None:
         self._root = root
         self._segments = segments
         self._wanted = wanted
         self._wake = wake
+        self._poll_s = poll_s
         self._lock = threading.Lock()
         self._reader = LogReader(root, COLUMNS)
         self._ends: dict[TopicPartition, Offset] = {}
@@ -169,7 +171,7 @@ class Tailer:
     def _run(self) -> None:
         while not self._stopping.is_set():
             if self._bell is not None:
-                self._bell.wait(SLOW_POLL_S)
+                self._bell.wait(self._poll_s)
             try:
                 self.catch_up()
                 self.failure = None

@@ -89,6 +89,8 @@ class Controller:
         self._changed = session.waker()
         self._topics_bell: BellListener | None = None
         self._stopping = threading.Event()
+        self.written = 0
+        """Assignments that this process has written."""
         self._retry_s = FIRST_RETRY_S
         self._thread = threading.Thread(target=self._run, name="controller", daemon=True)
 
@@ -183,6 +185,7 @@ class Controller:
                 self._session.call(kazoo.create_async, path, data)
             else:
                 self._session.call(kazoo.set_async, path, data, version=version)
+            self.written += 1
         except (BadVersionError, NodeExistsError):
             # Another controller has written: look again, and see there who leads.
             self._changed.set()

@@ -27,6 +27,7 @@ from lakequeue.errors import LakequeueError, MalformedBody, UnsupportedMediaType
 from lakequeue.steps import Step, reach
 from queue_tables.topic_rules import Topic
 from serving.answers import answer_errors, json_answer
+from serving.meters import CONTENT_TYPE
 
 _PIECE = 256 << 10
 _MAX_CONFIG_BYTES = 1 << 20
@@ -119,7 +120,7 @@ def _records(app: OpenAPI, node: IngestNode, metrics: Metrics) -> None:
             e.stored = e.stored or "no"
             metrics.refused(e.code)
             raise
-        metrics.produced(count, size, time.perf_counter() - started)
+        metrics.produced(count, size, time.perf_counter() - started, parsed.producer_id)
         response = json_answer(answer)
         response.call_on_close(lambda: reach(Step.INGEST_ANSWERED))
         return response
@@ -151,7 +152,8 @@ def _many_topics(app: OpenAPI, node: IngestNode, metrics: Metrics) -> None:
             e.stored = e.stored or "no"
             metrics.refused(e.code)
             raise
-        metrics.produced(len(parts.numbers), size, time.perf_counter() - started)
+        producer = parts.requests[0].producer_id
+        metrics.produced(len(parts.numbers), size, time.perf_counter() - started, producer)
         response = json_answer(answer)
         response.call_on_close(lambda: reach(Step.INGEST_ANSWERED))
         return response
@@ -188,7 +190,7 @@ def _state(app: OpenAPI, node: IngestNode, metrics: Metrics) -> None:
 
     @app.get("/metrics", summary="Prometheus metrics")
     def show_metrics() -> Response:
-        return Response(metrics.text(), content_type="text/plain; version=0.0.4; charset=utf-8")
+        return Response(metrics.text(), content_type=CONTENT_TYPE)
 
     @app.route("/openapi.json")
     def openapijson_answer() -> Response:

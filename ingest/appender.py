@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import structlog
 
@@ -32,6 +32,7 @@ class Submission:
 
     parts: Sequence[Request]
     ticket: Ticket | None = None
+    at: float = field(default_factory=time.perf_counter)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,9 @@ class Committed:
     stamp: Stamp
     version: Version
     rows: int
-    seconds: float
+    bytes: int
+    spent: Mapping[str, float]
+    """Seconds by phase: gathering, writing, committing, all."""
 
 
 class Appender:
@@ -94,7 +97,12 @@ class Appender:
             raise self._failure from e
         self._failure = None
         rows = sum(len(part.rows) for s in group for part in s.parts)
-        committed = Committed(self.shard, stamp, version, rows, time.perf_counter() - started)
+        size = sum(part.rows.total_bytes for s in group for part in s.parts)
+        spent = {
+            "gathering": started - group[0].at,
+            "all": time.perf_counter() - started,
+        } | self._writer.spent
+        committed = Committed(self.shard, stamp, version, rows, size, spent)
         self.on_committed(committed)
         return committed
 

@@ -1,86 +1,111 @@
-"""What `/metrics` shows, in Prometheus' text format."""
+"""What `/metrics` of an ingest node shows."""
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Iterator
 
+from coordination.watched import session_samples
 from ingest.appender import Committed
 from ingest.node import IngestNode
+from ingest.unordered import Unordered
+from lakequeue import metrics
+from lakequeue.metrics import Sample
+from queue_tables.storage_meter import METER, samples
+from serving.meters import Meters
 
-_SECONDS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
-_ROWS = (1, 10, 100, 1_000, 10_000, 100_000)
+RECENT_S = 300.0
+MOST_PRODUCERS = 10_000
 
 
 class Metrics:
-    """Counters of one node; a registry of its own, so that several may live in one process."""
+    """Counts what happens; asks the node for the rest when somebody looks."""
 
     def __init__(self, node: IngestNode) -> None:
-        self.registry = CollectorRegistry()
-        self._requests = Counter(
-            "lakequeue_ingest_requests",
-            "produce requests by outcome: ok, or the code of the error",
-            ["outcome"],
-            registry=self.registry,
+        self._node = node
+        self._unordered = Unordered()
+        self._producers = Recent(RECENT_S, MOST_PRODUCERS)
+        self._meters = meters = Meters(metrics.EVERY + metrics.INGEST)
+        meters.counts(
+            metrics.INGEST_REQUESTS,
+            metrics.INGEST_RECORDS,
+            metrics.INGEST_BYTES,
+            metrics.INGEST_REQUEST_S,
+            metrics.INGEST_COMMIT_S,
+            metrics.INGEST_GROUP_ROWS,
         )
-        self._records = Counter(
-            "lakequeue_ingest_records", "records acknowledged", registry=self.registry
+        meters.on_scrape(lambda: samples(METER.snapshot()), *metrics.STORAGE)
+        meters.on_scrape(lambda: session_samples(node.presence.session), *metrics.ZOOKEEPER)
+        meters.on_scrape(
+            self._state,
+            metrics.READY,
+            metrics.INGEST_PENDING,
+            metrics.INGEST_INCARNATIONS,
+            metrics.INGEST_PRODUCERS,
         )
-        self._bytes = Counter(
-            "lakequeue_ingest_record_bytes",
-            "bytes of keys, values and headers acknowledged",
-            registry=self.registry,
-        )
-        self._request_seconds = Histogram(
-            "lakequeue_ingest_request_seconds",
-            "time of a produce request that was answered with 200, from its headers on",
-            buckets=_SECONDS,
-            registry=self.registry,
-        )
-        self._commit_seconds = Histogram(
-            "lakequeue_ingest_commit_seconds",
-            "time of a group commit, from its stamp to durable",
-            buckets=_SECONDS,
-            registry=self.registry,
-        )
-        self._group_rows = Histogram(
-            "lakequeue_ingest_group_rows",
-            "records in a group commit",
-            buckets=_ROWS,
-            registry=self.registry,
-        )
-        pending = Gauge(
-            "lakequeue_ingest_pending_bytes",
-            "bytes being read, parsed or committed",
-            registry=self.registry,
-        )
-        pending.set_function(lambda: node.budget.used)
-        ready = Gauge(
-            "lakequeue_ingest_ready", "1: the node takes requests", registry=self.registry
-        )
-        ready.set_function(lambda: not node.troubles())
-        shards = Gauge(
-            "lakequeue_ingest_incarnations",
-            "inbox shards opened by this process; above 1: it was taken for dead",
-            registry=self.registry,
-        )
-        shards.set_function(lambda: node.appender.incarnations)
+        meters.on_scrape(self._inbox, metrics.INBOX_RECORDS, metrics.INBOX_BYTES, metrics.INBOX_AGE)
+        self.text = meters.text
+        self.silent = meters.silent
 
     def committed(self, committed: Committed) -> None:
         """A group is durable."""
-        self._commit_seconds.observe(committed.seconds)
-        self._group_rows.observe(committed.rows)
+        meters = self._meters
+        for phase, seconds in committed.spent.items():
+            meters.observe(metrics.INGEST_COMMIT_S, seconds, phase)
+        meters.observe(metrics.INGEST_GROUP_ROWS, committed.rows)
+        self._unordered.committed(committed.shard, committed.stamp, committed.rows, committed.bytes)
 
-    def produced(self, records: int, size: int, seconds: float) -> None:
+    def produced(self, records: int, size: int, seconds: float, producer_id: str | None) -> None:
         """A request is answered with 200."""
-        self._requests.labels("ok").inc()
-        self._records.inc(records)
-        self._bytes.inc(size)
-        self._request_seconds.observe(seconds)
+        meters = self._meters
+        meters.count(metrics.INGEST_REQUESTS, 1, "ok")
+        meters.count(metrics.INGEST_RECORDS, records)
+        meters.count(metrics.INGEST_BYTES, size)
+        meters.observe(metrics.INGEST_REQUEST_S, seconds)
+        if producer_id is not None:
+            self._producers.seen(producer_id, time.monotonic())
 
     def refused(self, code: str) -> None:
         """A request is answered with an error."""
-        self._requests.labels(code).inc()
+        self._meters.count(metrics.INGEST_REQUESTS, 1, code)
 
-    def text(self) -> bytes:
-        """The exposition."""
-        return generate_latest(self.registry)
+    def _state(self) -> Iterator[Sample]:
+        node = self._node
+        yield Sample(metrics.READY, float(not node.troubles()))
+        yield Sample(metrics.INGEST_PENDING, node.budget.used)
+        yield Sample(metrics.INGEST_INCARNATIONS, node.appender.incarnations)
+        yield Sample(metrics.INGEST_PRODUCERS, self._producers.count(time.monotonic()))
+
+    def _inbox(self) -> Iterator[Sample]:
+        records, size, oldest = self._unordered.left(self._node.marks.read())
+        yield Sample(metrics.INBOX_RECORDS, records)
+        yield Sample(metrics.INBOX_BYTES, size)
+        age_s = 0.0 if oldest is None else max(0.0, (self._node.now() - oldest) / 1e6)
+        yield Sample(metrics.INBOX_AGE, age_s)
+
+
+class Recent:
+    """How many different names were seen in the last while. Thread-safe."""
+
+    def __init__(self, window_s: float, most: int) -> None:
+        self._window_s = window_s
+        self._most = most
+        self._lock = threading.Lock()
+        self._seen: OrderedDict[str, float] = OrderedDict()
+
+    def seen(self, name: str, now: float) -> None:
+        """Once more; beyond the bound the longest silent one is forgotten."""
+        with self._lock:
+            self._seen[name] = now
+            self._seen.move_to_end(name)
+            if len(self._seen) > self._most:
+                self._seen.popitem(last=False)
+
+    def count(self, now: float) -> int:
+        """Names seen within the window before `now`, in seconds of the same clock."""
+        with self._lock:
+            while self._seen and next(iter(self._seen.values())) < now - self._window_s:
+                self._seen.popitem(last=False)
+            return len(self._seen)

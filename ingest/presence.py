@@ -57,6 +57,11 @@ class Presence:
         return "connected" if session is not None and session.connected.is_set() else "away"
 
     @property
+    def session(self) -> Session | None:
+        """None until ZooKeeper was reached for the first time."""
+        return self._session
+
+    @property
     def skew_s(self) -> float | None:
         """This machine's clock less ZooKeeper's; None while it was never measured."""
         return self._session.skew_s if self._session is not None else None

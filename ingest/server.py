@@ -14,7 +14,7 @@ def run(settings: Settings, node: str, parent: int | None) -> None:
     """Serve until SIGTERM or SIGINT. `parent`: end when this process (or 0: the parent) does."""
     ingest = settings.ingest
     # With no connections to spare beside the threads the health check would starve.
-    at = Listening(ingest.host, ingest.port, ingest.threads, ingest.threads * 4 + 100)
+    at = Listening(ingest.host, ingest.port, ingest.threads, ingest.threads * 4 + 100, ingest.url)
     serve(node, at, lambda url: _start(settings, node, url), parent)
 
 

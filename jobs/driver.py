@@ -24,6 +24,7 @@ from jobs.order_work import OrderWork
 from jobs.query import ShardQuery
 from jobs.session import start_session
 from jobs.source import SourceOptions
+from jobs.watching import Watching
 from lakequeue.errors import Broken, CoordinationUnavailable, Fenced, LakequeueError
 from lakequeue.settings import Settings
 from queue_tables.root import QueueRoot, ShardKind
@@ -40,7 +41,8 @@ def order_work(
 ) -> tuple[Work, ShardKind, float]:
     """The order job."""
     bell = Bell(session, "log", settings.coordination.ring_interval_ms)
-    return OrderWork(root, settings.order, bell), "inbox", 0.0
+    work = OrderWork(root, settings.order, bell, settings.driver.tables_s)
+    return work, "inbox", settings.order.batch_interval_s
 
 
 def offsets_work(
@@ -112,10 +114,14 @@ class _Process:
             settings.coordination,
             remember_in=options.work_dir / f"session-{options.node}",
         )
+        self._watching = Watching(options.node, self._session)
 
     def start(self) -> None:
         """Connect, start Spark, become a standby in each job."""
         self._session.start(CONNECT_S)
+        if not self._options.available_now:
+            # A run that ends has nobody who watches it.
+            self._state.say(url=self._watching.start(self._options.settings.driver))
         register(self._session, "driver", self._options.node, {"pid": os.getpid()})
         spark = start_session("lakequeue", self._folder, self._options.settings.order.driver_memory)
         for make in self._works:
@@ -134,9 +140,11 @@ class _Process:
             min_interval_s=interval_s,
             tasks=2,
         )
+        work.watch(self._watching.meters)
         query = ShardQuery(spark, source, work.process)
         query.start(self._folder / f"{kind}-checkpoint", available_now=now)
         leader = Leader(work, self._session, query, self._state.say)
+        self._watching.add(leader, query)
         leader.start()
         self._queries.append(query)
         self._leaders.append(leader)
@@ -164,6 +172,7 @@ class _Process:
             log.error("ended", code=code.name, error=str(errors[0]), exc_info=errors[0])
         for leader in self._leaders:
             leader.stop()
+        self._watching.close()
         self._session.stop()
         self._state.say(state="stopped", code=int(code))
         shutil.rmtree(self._folder, ignore_errors=True)

@@ -31,6 +31,7 @@ from jobs.term_file import Term
 from lakequeue.errors import CoordinationUnavailable, LakequeueError, LeadershipLost
 from lakequeue.records import Epoch
 from queue_tables.log_writer import SourceFiles
+from serving.meters import Meters
 
 log = structlog.get_logger("leader")
 
@@ -77,6 +78,10 @@ class Work(ABC):
         """One batch; `sources` has what was read of its files already."""
 
     @abstractmethod
+    def watch(self, meters: Meters) -> None:
+        """Before it starts: let what it does be counted."""
+
+    @abstractmethod
     def upkeep(self, live_nodes: set[str] | None) -> None:
         """Leading, every few seconds, beside the batches.
 
@@ -98,6 +103,10 @@ class Leader:
         self._standby_bell = BellListener(session, work.follows)
         self.error: BaseException | None = None
         self.failed = threading.Event()
+        self.leading = False
+        self.terms = 0
+        """Terms that this process has begun."""
+        self._standing_by = False
         self._threads = [
             threading.Thread(target=self._live, name=f"{work.name}-leader", daemon=True),
             threading.Thread(target=self._hear, name=f"{work.name}-bell", daemon=True),
@@ -107,6 +116,21 @@ class Leader:
         """Become a standby and a candidate, as soon as everything is warm."""
         for thread in self._threads:
             thread.start()
+
+    @property
+    def name(self) -> str:
+        """Of the job."""
+        return self._work.name
+
+    def troubles(self) -> list[str]:
+        """Why this job neither leads nor could take over; [] if it does or could."""
+        if self.error is not None:
+            return [f"{self.name}: {self.error}"]
+        if self._query.ended.is_set() or self._stopping.is_set():
+            return [f"{self.name}: has ended"]
+        if not (self.leading or self._standing_by):
+            return [f"{self.name}: warming up"]
+        return []
 
     def stop(self) -> None:
         """Finish the running batch, begin no other, resign."""
@@ -126,6 +150,7 @@ class Leader:
                 if self._stopping.is_set() or self._query.ended.is_set():
                     return
             # Only now: who waits for this state may count on a batch being quick.
+            self._standing_by = True
             self._say(**{self._work.name: {"state": "standby"}})
             self._election.start()
             while not self._election.wait_leading(0.0):
@@ -142,6 +167,7 @@ class Leader:
         epoch = next_epoch(self._session, self._work.name, above=self._work.recorded_epoch())
         self._work.begin(epoch)
         self._query.lead(self._work.term)
+        self.leading, self.terms = True, self.terms + 1
         state = {"state": "leading", "epoch": epoch}
         self._say(**{self._work.name: state})
         log.info("leading", job=self._work.name, epoch=epoch)

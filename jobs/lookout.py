@@ -63,6 +63,10 @@ class Lookout:
         """Where the present term has got to: the last stamp admitted of each shard."""
         return dict(self._marks)
 
+    def pending_rows(self) -> int:
+        """Records seen by the last look and not admitted."""
+        return sum(seen.rows for shard in self._shards.values() for seen in shard.pending)
+
     # -- looking ----------------------------------------------------------------------------------
 
     def next_end(self, limit: Mapping[ShardName, Stamp] | None = None) -> Offset | None:

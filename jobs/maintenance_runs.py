@@ -50,6 +50,8 @@ class MaintenanceRuns:
         # Not at once: a driver that has just started has better things to do.
         self._due_at = clock() + interval_s
         self._left: list[str] = []
+        self.ended: Callable[[str, str], None] = lambda _job, _outcome: None
+        """Told of each run's end: done or failed."""
         self._running: tuple[str, subprocess.Popen[bytes]] | None = None
         self._began = 0.0
 
@@ -78,6 +80,7 @@ class MaintenanceRuns:
                 process.kill()
             return False
         self._running = None
+        self.ended(job, "failed" if code else "done")
         if code:
             # Its own words stand in this process's log; it is tried again at the next occasion.
             log.warning("maintenance_failed", job=job, code=code)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,16 +18,22 @@ from jobs.leader import Work
 from jobs.narrow import FENCE
 from jobs.sealing import Sealer
 from jobs.term_file import Term
+from lakequeue import metrics
 from lakequeue.errors import NotReady
+from lakequeue.metrics import Sample
 from lakequeue.records import Epoch, ShardName, Stamp, Version
 from lakequeue.steps import Step, reach
+from queue_tables.backlog import lag_of, open_by_stage
 from queue_tables.fact_rows import news_from_arrow
 from queue_tables.facts import Fence, GroupState, Key, fold, fold_news
 from queue_tables.group_state import GroupOffsetsWriter
+from queue_tables.log_marks import LogMarks
 from queue_tables.log_writer import SourceFiles
+from queue_tables.marks import offset_mark
 from queue_tables.root import QueueRoot
 from queue_tables.schemas import GROUP_OFFSETS
 from queue_tables.upkeep import trim_table
+from serving.meters import Meters
 
 TRIM_EVERY = 300
 """Commits: each rewrites the table, so this many old files pile up at most."""
@@ -50,6 +59,30 @@ class OffsetsWork(Work):
         self._epoch = Epoch(0)
         self._states: dict[Key, GroupState] = {}
         self._folded: dict[ShardName, Stamp] = {}
+        self._marks = LogMarks(root)
+        self._meters: Meters | None = None
+
+    def watch(self, meters: Meters) -> None:
+        """Count folds; tell of the groups' backlogs, by the folded state."""
+        self._meters = meters
+        meters.counts(metrics.FOLD_S, metrics.FOLDED_FACTS)
+        meters.on_scrape(self._backlogs, metrics.GROUPS, metrics.GROUP_LAG, metrics.GROUP_OPEN)
+
+    def _backlogs(self) -> Iterator[Sample]:
+        if not self._epoch:
+            return  # the leader tells
+        states = [state for state in self._states.values() if not state.deleted]
+        yield Sample(metrics.GROUPS, len({state.group for state in states}))
+        marks = self._marks.read()
+        lags: Counter[tuple[str, ...]] = Counter()
+        opened: Counter[tuple[str, ...]] = Counter()
+        for state in states:
+            end = marks.get(offset_mark(state.topic_id, state.partition), 0)
+            lags[state.group, state.topic] += lag_of(state, 0, end)
+            for stage, count in open_by_stage(state).items():
+                opened[state.group, stage] += count
+        yield from (Sample(metrics.GROUP_LAG, lag, labels) for labels, lag in lags.items())
+        yield from (Sample(metrics.GROUP_OPEN, n, labels) for labels, n in opened.items())
 
     def warm(self) -> None:
         """Nothing: the folded state is read in one go when the term begins."""
@@ -75,6 +108,7 @@ class OffsetsWork(Work):
 
     def process(self, _spark: SparkSession, rows: pa.Table, _sources: SourceFiles) -> None:
         """Fold one cut of facts. Folding twice changes nothing, so nothing here has to be exact."""
+        began = time.perf_counter()
         with self._lock:
             if self._writer is None:
                 raise NotReady("a batch without a term")
@@ -93,6 +127,9 @@ class OffsetsWork(Work):
             states = fold(states, (), fences, set(self._sealer.sealed))
             version = self._writer.commit(states, folded)
             self._states, self._folded, self._version = states, folded, version
+        if self._meters is not None:
+            self._meters.count(metrics.FOLDED_FACTS, facts.num_rows)
+            self._meters.observe(metrics.FOLD_S, time.perf_counter() - began)
         log.debug("folded", facts=facts.num_rows, states=len(states), version=version)
 
     def upkeep(self, live_nodes: set[str] | None) -> None:

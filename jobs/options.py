@@ -61,6 +61,8 @@ def parse(prog: str, description: str, argv: Sequence[str] | None, role: str) ->
     parser.add_argument("--root", help="root URI or directory of the queue")
     parser.add_argument("--zookeeper", help="host:port,… of the ensemble")
     parser.add_argument("--node", help=f"name of this node; default {role}-<host>")
+    parser.add_argument("--host", help="address of /healthz, /readyz and /metrics")
+    parser.add_argument("--port", type=int, help="their port; 0 takes a free one")
     parser.add_argument("--work-dir", type=Path, help="local disk for checkpoints and state files")
     parser.add_argument("--log-level", help="debug, info, warning or error")
     parser.add_argument("--driver-memory", help="heap of the Spark driver, e.g. 1g")
@@ -83,6 +85,9 @@ def parse(prog: str, description: str, argv: Sequence[str] | None, role: str) ->
     given: dict[str, Any] = {n: getattr(args, n) for n in names if getattr(args, n) is not None}
     if args.driver_memory:
         given["order"] = {"driver_memory": args.driver_memory}
+    own = {n: getattr(args, n) for n in ("host", "port") if getattr(args, n) is not None}
+    if own:
+        given["driver"] = own
     settings = Settings(**given)
     if settings.zookeeper is None:
         parser.error("--zookeeper (or LAKEQUEUE_ZOOKEEPER) is needed: host:port")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterator
 from functools import partial
 
 import pyarrow as pa
@@ -16,18 +17,22 @@ from jobs.checkpoints import Checkpoints
 from jobs.executor_writer import write_on_executors
 from jobs.leader import Work
 from jobs.maintenance_runs import MaintenanceRuns
-from jobs.order_batch import OrderTerm, WriteFiles
+from jobs.order_batch import Done, OrderTerm, WriteFiles
 from jobs.order_state import OrderState
 from jobs.rejects import RejectsTable
 from jobs.sealing import Sealer
+from jobs.table_sizes import TableSizes
 from jobs.term_file import Term
+from lakequeue import metrics
 from lakequeue.errors import NotReady
+from lakequeue.metrics import Sample
 from lakequeue.records import Epoch, Version
 from lakequeue.settings import OrderSettings
 from lakequeue.steps import Step, reach
 from queue_tables.log_writer import SourceFiles
 from queue_tables.root import QueueRoot
 from queue_tables.schemas import LOG, REJECTS
+from serving.meters import Meters
 
 log = structlog.get_logger("order")
 
@@ -40,7 +45,9 @@ class OrderWork(Work):
     follows = "log"
     reads_from = "ingest"
 
-    def __init__(self, root: QueueRoot, settings: OrderSettings, bell: Bell | None) -> None:
+    def __init__(
+        self, root: QueueRoot, settings: OrderSettings, bell: Bell | None, tables_s: float = 0.0
+    ) -> None:
         self._root = root
         self._settings = settings
         self._bell = bell
@@ -51,6 +58,40 @@ class OrderWork(Work):
         self._log_checkpoints = Checkpoints(root, LOG.name, settings.checkpoint_every)
         self._reject_checkpoints = Checkpoints(root, REJECTS.name, settings.checkpoint_every)
         self._maintenance = MaintenanceRuns(root.uri, settings.maintenance_s)
+        self._sizes = TableSizes(root.store, tables_s)
+        self._meters: Meters | None = None
+
+    def watch(self, meters: Meters) -> None:
+        """Count batches and maintenance; tell of the index, the topics and the tables."""
+        self._meters = meters
+        meters.counts(
+            metrics.ORDER_RECORDS,
+            metrics.ORDER_BATCH_S,
+            metrics.ORDER_BATCH_ROWS,
+            metrics.MAINTENANCE,
+        )
+        self._maintenance.ended = lambda job, outcome: meters.count(
+            metrics.MAINTENANCE, 1, job, outcome
+        )
+        meters.on_scrape(
+            self._state_samples, metrics.ORDER_INDEX, metrics.TOPICS, metrics.PARTITIONS
+        )
+        meters.on_scrape(
+            self._sizes.samples,
+            metrics.TABLE_FILES,
+            metrics.TABLE_BYTES,
+            metrics.TABLE_LOG_OBJECTS,
+            metrics.SHARDS,
+        )
+
+    def _state_samples(self) -> Iterator[Sample]:
+        """Without the lock, which a batch may hold for long: sizes of dictionaries are enough."""
+        yield Sample(metrics.ORDER_INDEX, len(self._state.index))
+        if self._term is None:
+            return  # the leader tells
+        topics = self._state.topics.list()
+        yield Sample(metrics.TOPICS, len(topics))
+        yield Sample(metrics.PARTITIONS, sum(topic.partitions for topic in topics))
 
     def warm(self) -> None:
         """Load the index of ids."""
@@ -97,6 +138,8 @@ class OrderWork(Work):
         if self._bell is not None:
             self._bell.ring(done.version)
         reach(Step.ORDER_RUNG)
+        if self._meters is not None:
+            _count(self._meters, done, time.perf_counter() - began)
         log.debug(
             "batch",
             rows=done.rows,
@@ -126,3 +169,21 @@ class OrderWork(Work):
         if live_nodes is not None:
             self._sealer.look(live_nodes, watermarks)
         self._maintenance.look()
+        self._sizes.look()
+
+
+def _count(meters: Meters, done: Done, seconds: float) -> None:
+    for result, rows in {
+        "ordered": done.ordered,
+        "duplicate": done.duplicates,
+        "refused": done.refused,
+    }.items():
+        meters.count(metrics.ORDER_RECORDS, rows, result)
+    for phase, spent in {
+        "numbering": done.numbering_s,
+        "writing": done.writing_s,
+        "committing": done.committing_s,
+        "all": seconds,
+    }.items():
+        meters.observe(metrics.ORDER_BATCH_S, spent, phase)
+    meters.observe(metrics.ORDER_BATCH_ROWS, done.rows)

@@ -22,6 +22,7 @@ from jobs.batch import SENT
 from jobs.batch_files import BatchNote
 from jobs.narrow import FACT_ROWS, fact_rows, narrow_rows
 from jobs.source import SOURCES, SourceOptions
+from jobs.source_note import SourceNote, Told
 from jobs.term_file import Term, TermFile
 from queue_tables.log_writer import SourceFiles
 from queue_tables.store import open_store
@@ -42,6 +43,7 @@ class ShardQuery:
         self._store = open_store(options.root)
         self._file = TermFile(options.folder, options.kind)
         self._note = BatchNote(options.folder, options.kind, 0)
+        self._source_note = SourceNote(options.folder, options.kind, 0)
         self._query: StreamingQuery | None = None
         self._checkpoint = options.folder
         self._available_now = False
@@ -118,9 +120,14 @@ class ShardQuery:
         newest = self._query.lastProgress if self._query is not None else None
         return dict(newest["durationMs"]) if newest else {}
 
+    def told(self) -> Told:
+        """What the source told last."""
+        return self._source_note.read()
+
     def _start_query(self, attempt: int) -> StreamingQuery:
         source = SOURCES[self._options.kind]
         self._note = BatchNote(self._options.folder, self._options.kind, attempt)
+        self._source_note = SourceNote(self._options.folder, self._options.kind, attempt)
         self._spark.dataSource.register(source)  # with an environment of its own, see ShardSource
         frame = (
             self._spark.readStream.format(source.name())

@@ -25,6 +25,7 @@ from pyspark.sql.types import StructType
 from jobs.batch_files import BatchFiles, BatchNote
 from jobs.cut import Seen
 from jobs.lookout import Lookout, Offset
+from jobs.source_note import SourceNote
 from jobs.term_file import TermFile
 from lakequeue.clock import boot_seconds
 from queue_tables.root import QueueRoot, ShardKind
@@ -142,6 +143,7 @@ class ShardReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._lookout: Lookout | None = None
         self._file: TermFile | None = None
+        self._note: SourceNote | None = None
         self._targets: Offset | None = None
         self._batches = 0
         self._last_batch_s = 0.0
@@ -186,6 +188,7 @@ class ShardReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if term is not None and self._due():
                 lookout.begin(term)
                 end = lookout.next_end(self._targets)
+                self._tell(lookout)
                 if end is not None:
                     self._last_batch_s = boot_seconds()
                     self._note_batch(lookout.between(_offset(start), end))
@@ -206,6 +209,12 @@ class ShardReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         note = BatchNote(options.folder, options.kind, options.attempt)
         note.write(self._batches, seen, options.driver_batch_bytes)
         self._batches += 1
+
+    def _tell(self, lookout: Lookout) -> None:
+        options = self._options
+        if self._note is None:
+            self._note = SourceNote(options.folder, options.kind, options.attempt)
+        self._note.write(lookout.pending_rows())
 
     def _due(self) -> bool:
         return boot_seconds() >= self._last_batch_s + self._options.min_interval_s

@@ -23,6 +23,11 @@ from pydantic_settings import (
 from lakequeue.errors import InvalidSetting
 
 _PREFIX = "LAKEQUEUE_"
+_URL = (
+    "base URL by which clients and other nodes reach this one; default http://<host>:<port>, with "
+    "this machine's name where host means every address. To the command line: where the services "
+    "are, several separated by commas"
+)
 
 
 class _Slice(BaseModel):
@@ -34,6 +39,7 @@ class IngestSettings(_Slice):
 
     host: str = Field("127.0.0.1", description="address to listen on")
     port: int = Field(8080, description="port to listen on; 0 takes a free one")
+    url: str | None = Field(None, description=_URL)
     threads: int = Field(64, description="requests served at once")
     linger_ms: float = Field(5.0, description="how long a group waits for more records")
     max_group_bytes: int = Field(8 << 20, description="a group is sealed at this size")
@@ -56,6 +62,12 @@ class OrderSettings(_Slice):
         "itself, larger ones by Spark's tasks: for a cluster less than max_batch_bytes",
     )
     poll_s: float = Field(1.0, description="longest wait for the bell before looking anyway")
+    batch_interval_s: float = Field(
+        0.0,
+        ge=0,
+        description="at least this long from one batch to the next: fewer requests to storage, and "
+        "records come later by half of it",
+    )
     max_index_ids: int = Field(50_000_000, description="ids the dedup index may hold")
     checkpoint_every: int = Field(500, description="commits between Delta checkpoints of `log`")
     maintenance_s: float = Field(
@@ -65,6 +77,22 @@ class OrderSettings(_Slice):
         "processes of their own; 0: never, they are scheduled elsewhere",
     )
     driver_memory: str = Field("1g", description="heap of the Spark driver")
+
+
+class DriverSettings(_Slice):
+    """The driver of the order and offsets jobs, as others see it."""
+
+    host: str = Field("127.0.0.1", description="address of /healthz, /readyz and /metrics")
+    port: int = Field(
+        8082,
+        description="their port; 0 takes a free one. The jobs run without it if it is taken",
+    )
+    tables_s: float = Field(
+        60.0,
+        ge=0,
+        description="files and log objects of the tables are counted as often as this, by a "
+        "listing of the whole root; 0: never",
+    )
 
 
 class OffsetsSettings(_Slice):
@@ -80,9 +108,13 @@ class ConsumerSettings(_Slice):
 
     host: str = Field("127.0.0.1", description="address to listen on")
     port: int = Field(8081, description="port to listen on; 0 takes a free one")
+    url: str | None = Field(None, description=_URL)
     threads: int = Field(256, description="long polls parked at once")
     linger_ms: float = Field(2.0, description="how long a group of facts waits for more")
     tail_bytes: int = Field(64 << 20, description="newest records kept in memory by the tailer")
+    poll_s: float = Field(
+        0.5, gt=0, description="longest wait for the bell of the log before looking anyway"
+    )
     max_poll_records: int = Field(10_000, description="most records in one poll")
     max_poll_bytes: int = Field(8 << 20, description="most bytes of records in one poll")
     session_timeout_ms: int = Field(10_000, description="default of a member's session timeout")
@@ -130,6 +162,7 @@ class Settings(BaseSettings):
     ingest: IngestSettings = IngestSettings()
     order: OrderSettings = OrderSettings()
     offsets: OffsetsSettings = OffsetsSettings()
+    driver: DriverSettings = DriverSettings()
     consumer: ConsumerSettings = ConsumerSettings()
     coordination: CoordinationSettings = CoordinationSettings()
 

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import obstore
 import pyarrow as pa
@@ -21,26 +23,34 @@ from obstore.exceptions import (
 from obstore.store import MemoryStore, from_url
 
 from lakequeue.errors import RootUnusable, StorageUnavailable
+from queue_tables.storage_meter import METER
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore as AnyStore
+    from obstore.store import RetryConfig
+
+_NOT_REMOTE = ("file", "memory")
+# The client's own patience is 180 s, in which nobody would learn that storage is away: readiness,
+# 503 and the next attempt are ours.
+_RETRY: RetryConfig = {"max_retries": 3, "retry_timeout": timedelta(seconds=10)}
 
 
 @contextlib.contextmanager
 def _translated(doing: str, path: str) -> Iterator[None]:
-    try:
-        yield
-    except FileNotFoundError:
-        raise
-    except AlreadyExistsError as e:
-        raise FileExistsError(path) from e
-    except (PermissionDeniedError, UnauthenticatedError, PermissionError) as e:
-        raise RootUnusable(
-            f"the object store refused {doing} {path}: {e}",
-            hint="check the credentials, and that they may read, list, write and delete there",
-        ) from e
-    except (BaseError, OSError) as e:
-        raise StorageUnavailable(f"failed {doing} {path}: {e}", retry_after_s=1.0) from e
+    with METER.request(doing):
+        try:
+            yield
+        except FileNotFoundError:
+            raise
+        except AlreadyExistsError as e:
+            raise FileExistsError(path) from e
+        except (PermissionDeniedError, UnauthenticatedError, PermissionError) as e:
+            raise RootUnusable(
+                f"the object store refused {doing} {path}: {e}",
+                hint="check the credentials, and that they may read, list, write and delete there",
+            ) from e
+        except (BaseError, OSError) as e:
+            raise StorageUnavailable(f"failed {doing} {path}: {e}", retry_after_s=1.0) from e
 
 
 class ObjectStore:
@@ -53,6 +63,8 @@ class ObjectStore:
     @classmethod
     def from_url(cls, uri: str, **options: Any) -> ObjectStore:
         """Open `s3://bucket/prefix`, `abfss://…`, `gs://…` with the environment's credentials."""
+        if urlsplit(uri).scheme not in _NOT_REMOTE:
+            options = {"retry_config": _RETRY} | options
         try:
             return cls(from_url(uri, **options), uri)
         except (BaseError, ValueError, OSError) as e:
@@ -86,19 +98,23 @@ class ObjectStore:
     def get(self, path: str) -> bytes:
         """The content. Raises `FileNotFoundError`."""
         with _translated("reading", path):
-            return bytes(obstore.get(self._store, path).bytes())
+            data = bytes(obstore.get(self._store, path).bytes())
+        METER.read(len(data))
+        return data
 
     def put_new(self, path: str, data: bytes) -> None:
         """Create atomically, by a conditional put. Raises `FileExistsError`."""
         with _translated("creating", path):
             # One part only: a multipart upload is not conditional on every store.
             obstore.put(self._store, path, data, mode="create", use_multipart=False)
+        METER.wrote(len(data))
 
     def put(self, path: str, data: bytes | pa.Buffer) -> None:
         """Write a file nobody reads yet (a data file)."""
         with _translated("writing", path):
             # obstore takes unsigned bytes only; a buffer of Arrow is of signed ones.
             obstore.put(self._store, path, memoryview(data).cast("B"))
+        METER.wrote(memoryview(data).nbytes)
 
     def exists(self, path: str) -> bool:
         """Whether the file is there."""
@@ -113,8 +129,21 @@ class ObjectStore:
         with _translated("listing", prefix):
             found = obstore.list_with_delimiter(self._store, f"{prefix}/" if prefix else None)
             paths = [*found["common_prefixes"], *(o["path"] for o in found["objects"])]
+        METER.listed(len(paths))
         names = {p.rstrip("/").rpartition("/")[2] for p in paths}
         return sorted(n for n in names if not n.startswith("."))
+
+    def sizes(self, prefix: str) -> dict[str, int]:
+        """Path → bytes of every file below a folder, without dot names."""
+        with _translated("listing", prefix):
+            found = {
+                one["path"]: one["size"]
+                for page in obstore.list(self._store, f"{prefix}/")
+                for one in page
+                if "/." not in f"/{one['path']}"
+            }
+        METER.listed(len(found))
+        return found
 
     def delete(self, path: str) -> None:
         """Remove a file; no error if it is gone already."""

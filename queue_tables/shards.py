@@ -67,6 +67,8 @@ class ShardWriter:
         self._declared = TABLES[kind]
         self._sequence = 0
         self.name = name
+        self.spent: dict[str, float] = {}
+        """Seconds of the newest append by phase: writing (the data file), committing."""
 
     @classmethod
     def create(
@@ -105,17 +107,20 @@ class ShardWriter:
         what they forbid and append the rest. Storage errors carry `stored`.
         """
         self._refuse_if_sealed()
+        began = time.perf_counter()
         rows = _numbered(table, stamp)
         add = write_data_file(
             self._log.store, self.path, rows, {"hour": hour_of(stamp)}, self._declared
         )
         reach(_DATA_WRITTEN[self._kind])
+        written = time.perf_counter()
         try:
             version = self._commit(add, rows, stamp)
         except LakequeueError as e:
             if e.stored == "no":
                 self._log.store.delete(f"{self.path}/{add.path}")
             raise
+        self.spent = {"writing": written - began, "committing": time.perf_counter() - written}
         reach(_COMMITTED[self._kind])
         return version
 

@@ -25,6 +25,7 @@ import pyarrow as pa
 
 from lakequeue.errors import RootUnusable, StorageFull, StorageUnavailable
 from queue_tables.object_store import ObjectStore
+from queue_tables.storage_meter import METER
 
 __all__ = ["LocalStore", "ObjectStore", "Store", "open_store"]
 
@@ -61,6 +62,9 @@ class Store(Protocol):
     def names(self, prefix: str) -> list[str]:
         """Names of the direct children of a folder, sorted; [] if there is no such folder."""
 
+    def sizes(self, prefix: str) -> dict[str, int]:
+        """Path (relative to the root) → bytes of every file below a folder, without dot names."""
+
     def delete(self, path: str) -> None:
         """Remove a file; no error if it is gone already."""
 
@@ -79,30 +83,31 @@ class Store(Protocol):
 
 @contextlib.contextmanager
 def _translated(doing: str, path: str) -> Iterator[None]:
-    try:
-        yield
-    except (FileNotFoundError, FileExistsError):
-        raise
-    except PermissionError as e:
-        raise RootUnusable(
-            f"no permission {doing} {path}: {e.strerror}",
-            hint="give the user of this process read and write access to the root",
-        ) from e
-    except OSError as e:
-        if e.errno in {errno.ENOSPC, errno.EDQUOT}:
-            raise StorageFull(
-                f"no space left {doing} {path}", hint="free some space", retry_after_s=5.0
-            ) from e
-        if isinstance(e, NotADirectoryError):
+    with METER.request(doing):
+        try:
+            yield
+        except (FileNotFoundError, FileExistsError):
+            raise
+        except PermissionError as e:
             raise RootUnusable(
-                f"a file is in the way, {doing} {path}: {e.filename or ''}",
-                hint="choose a root whose path is a directory",
+                f"no permission {doing} {path}: {e.strerror}",
+                hint="give the user of this process read and write access to the root",
             ) from e
-        if e.errno == errno.EROFS:
-            raise RootUnusable(
-                f"read-only file system, {doing} {path}", hint="mount the root writable"
-            ) from e
-        raise StorageUnavailable(f"failed {doing} {path}: {e}", retry_after_s=1.0) from e
+        except OSError as e:
+            if e.errno in {errno.ENOSPC, errno.EDQUOT}:
+                raise StorageFull(
+                    f"no space left {doing} {path}", hint="free some space", retry_after_s=5.0
+                ) from e
+            if isinstance(e, NotADirectoryError):
+                raise RootUnusable(
+                    f"a file is in the way, {doing} {path}: {e.filename or ''}",
+                    hint="choose a root whose path is a directory",
+                ) from e
+            if e.errno == errno.EROFS:
+                raise RootUnusable(
+                    f"read-only file system, {doing} {path}", hint="mount the root writable"
+                ) from e
+            raise StorageUnavailable(f"failed {doing} {path}: {e}", retry_after_s=1.0) from e
 
 
 def _fsync_dir(path: Path) -> None:
@@ -165,6 +170,7 @@ class LocalStore:
                 data = os.read(fd, size + 1)
                 while len(data) < size and (more := os.read(fd, size - len(data))):
                     data += more
+                METER.read(len(data))
                 return data
             finally:
                 os.close(fd)
@@ -182,6 +188,7 @@ class LocalStore:
                 with contextlib.suppress(OSError):
                     temp.unlink(missing_ok=True)
             self._sync(target.parent)
+        METER.wrote(len(data))
 
     def put(self, path: str, data: bytes | pa.Buffer) -> None:
         """Write a file nobody reads yet (a data file), durable, with its directories."""
@@ -194,6 +201,7 @@ class LocalStore:
                     target.unlink(missing_ok=True)
                 raise
             self._sync(target.parent)
+        METER.wrote(memoryview(data).nbytes)
 
     def exists(self, path: str) -> bool:
         """Whether the file is there."""
@@ -215,6 +223,26 @@ class LocalStore:
                 )
             except (FileNotFoundError, NotADirectoryError):
                 return []
+
+    def sizes(self, prefix: str) -> dict[str, int]:
+        """Path → bytes of every file below a folder, without dot names."""
+        found: dict[str, int] = {}
+        folders = [prefix]
+        with _translated("listing", prefix):
+            while folders:
+                folder = folders.pop()
+                # Folders and files may go meanwhile.
+                with contextlib.suppress(FileNotFoundError), os.scandir(self._dir / folder) as all_:
+                    for entry in all_:
+                        path = f"{folder}/{entry.name}"
+                        if entry.name.startswith("."):
+                            continue
+                        if entry.is_dir(follow_symlinks=False):
+                            folders.append(path)
+                            continue
+                        with contextlib.suppress(FileNotFoundError):
+                            found[path] = entry.stat().st_size
+        return found
 
     def delete(self, path: str) -> None:
         """Remove a file; no error if it is gone already."""
@@ -247,7 +275,7 @@ class LocalStore:
         """The file's own path. Raises `FileNotFoundError`."""
         full = f"{self._dir}/{path}"
         with _translated("opening", path):
-            os.stat(full)  # noqa: PTH116 -- hot path
+            METER.read(os.stat(full).st_size)  # noqa: PTH116 -- hot path
         return full
 
     def _sync(self, directory: Path) -> None:

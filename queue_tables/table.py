@@ -39,6 +39,7 @@ from queue_tables.delta_log import (
 )
 from queue_tables.schemas import Table
 from queue_tables.snapshot import Snapshot, load_snapshot
+from queue_tables.storage_meter import METER
 from queue_tables.store import Store
 from queue_tables.tail import Tail
 
@@ -190,7 +191,12 @@ class TableLog:
             except FileExistsError:
                 # Ours, if an earlier attempt landed although it was answered by an error; object
                 # store clients also try again by themselves.
-                if not self._landed(path, data):
+                landed = self._landed(path, data)
+                if landed is None and not self.store.local_path and attempt < _PUT_ATTEMPTS:
+                    # S3 answers so too while another put of that name is under way.
+                    METER.retried()
+                    continue
+                if not landed:
                     return False
             except (StorageFull, StorageUnavailable, RootUnusable) as e:
                 landed = self._landed(path, data)
@@ -198,6 +204,7 @@ class TableLog:
                     return False
                 if landed is None:
                     if isinstance(e, StorageUnavailable) and attempt < _PUT_ATTEMPTS:
+                        METER.retried()
                         continue
                     # A local failure is over when it is answered; a request to an object store
                     # may still be on its way.

@@ -27,6 +27,7 @@ def parse(prog: str, description: str, argv: Sequence[str] | None = None) -> arg
     parser.add_argument("--node", help="name of this node, unique; default <service>-<host>")
     parser.add_argument("--host", help="address to listen on")
     parser.add_argument("--port", type=int, help="port to listen on; 0 takes a free one")
+    parser.add_argument("--url", help="base URL by which others reach this node")
     parser.add_argument("--log-level", help="debug, info, warning or error")
     parser.add_argument("--crash-at", help="for fault tests: step[:count[:kill|stop]]")
     parser.add_argument(
@@ -47,7 +48,8 @@ def settings_of(args: argparse.Namespace, role: Literal["ingest", "consumer"]) -
         for name in ("root", "zookeeper", "node", "log_level", "crash_at")
         if getattr(args, name) is not None
     }
-    own = {n: getattr(args, n) for n in ("host", "port") if getattr(args, n) is not None}
+    names = ("host", "port", "url")
+    own = {n: getattr(args, n) for n in names if getattr(args, n) is not None}
     if own:
         given[role] = own
     return Settings(**given)

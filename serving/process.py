@@ -29,6 +29,7 @@ EXIT_UNUSABLE = Arbiter.WORKER_BOOT_ERROR
 """The root, the port or ZooKeeper is not usable: starting again will not help. (gunicorn's 3.)"""
 EXIT_WORKER_DIED = 70
 DRAIN_S = 20
+_EVERY_ADDRESS = ("0.0.0.0", "::")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,8 @@ class Listening:
     port: int
     threads: int
     connections: int
+    url: str | None = None
+    """By which others reach it, if they do not by host and port."""
 
 
 class PortUnusable(RootUnusable):
@@ -84,7 +87,7 @@ class Process(BaseApplication):  # type: ignore[misc] # gunicorn ships no types
         self._at = at
         self._start = start
         self._listener = listen(at.host, at.port)
-        self.url = "http://{}:{}".format(*self._listener.getsockname()[:2])
+        self.url = at.url or reached_at(*self._listener.getsockname()[:2])
         super().__init__()
 
     def load_config(self) -> None:
@@ -131,6 +134,13 @@ class Process(BaseApplication):  # type: ignore[misc] # gunicorn ships no types
     def _child_exit(self, arbiter: Any, worker: Any) -> None:
         if arbiter.LISTENERS:  # empty once the arbiter itself is stopping
             raise HaltServer(f"worker {worker.pid} ended", EXIT_WORKER_DIED)
+
+
+def reached_at(host: str, port: int) -> str:
+    """The URL of a listener: one on every address is reached by the name of this machine."""
+    if host in _EVERY_ADDRESS:
+        host = socket.gethostname()
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def listen(host: str, port: int) -> socket.socket:

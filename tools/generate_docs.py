@@ -1,4 +1,4 @@
-"""Write the pages that come from declarations: `docs/tables.md` and `docs/configuration.md`.
+"""Write what comes from declarations: pages of `docs/`, and the dashboard of `deploy/grafana`.
 
 `python -m tools.generate_docs` writes them; with `--check` it only says which are stale, and ends
 with status 1 if any is.
@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from lakequeue.metrics import EVERY, MOST_VALUES, OTHER, ROLES, Metric
 from lakequeue.settings import Settings
 from queue_tables.schemas import FORMAT, TABLES, Table
+from tools.dashboard import dashboard_json
 
 DOCS = Path(__file__).parents[1] / "docs"
+GRAFANA = Path(__file__).parents[1] / "deploy" / "grafana"
 
 
 def tables_page(tables: Mapping[str, Table]) -> str:
@@ -96,6 +99,35 @@ def _settings_table(fields: Mapping[str, FieldInfo], section: str) -> list[str]:
     return lines
 
 
+def metrics_page() -> str:
+    """Every metric, by the processes that export it."""
+    lines = [
+        "# Metrics",
+        "",
+        "Generated from `lakequeue/metrics.py` by `make docs`; do not edit.",
+        "",
+        "Each process answers `GET /metrics` in Prometheus' text format: ingest nodes (port 8080), "
+        "consumer-service nodes (8081), drivers (8082). Each of them also has the usual "
+        "`process_*` of its memory, processor time and descriptors. What is a state is asked for "
+        "when it is scraped; nothing is computed in between.",
+        "",
+        f"A label `group` or `topic` has at most {MOST_VALUES} values in a process; what is beyond "
+        f"goes together as `{OTHER}`. What a leader alone knows is told by it alone, so sums "
+        "over instances count nothing twice.",
+        "",
+        "How to scrape, the dashboard and the alerts: [operations.md](operations.md#watching-it).",
+    ]
+    sections: dict[str, Iterable[Metric]] = {"every process": EVERY, **ROLES}
+    for title, declared in sections.items():
+        lines += ["", f"## {title[0].upper()}{title[1:]}", ""]
+        lines += ["| metric | type | labels | meaning |", "|---|---|---|---|"]
+        lines += [
+            f"| `{m.name}` | {m.kind} | {', '.join(m.labels) or '–'} | {_cell(m.doc)} |"
+            for m in declared
+        ]
+    return "\n".join(lines) + "\n"
+
+
 def _default(value: Any) -> str:
     if value is None:
         return "–"
@@ -113,6 +145,8 @@ def pages() -> dict[Path, str]:
     return {
         DOCS / "tables.md": tables_page(TABLES),
         DOCS / "configuration.md": configuration_page(Settings),
+        DOCS / "metrics.md": metrics_page(),
+        GRAFANA / "lakequeue.json": dashboard_json(),
     }
 
 
@@ -130,6 +164,7 @@ def main(arguments: list[str] | None = None) -> int:
         if check:
             print(f"{path.relative_to(DOCS.parent)} is stale: run `make docs` and commit it")
         else:
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(pages()[path], encoding="utf-8")
             print(f"wrote {path.relative_to(DOCS.parent)}")
     return 1 if check and stale else 0

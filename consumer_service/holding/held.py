@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -48,6 +48,8 @@ class Held:
     """Queue groups, once owned: in place of the cursor."""
     owed: list[Move] = field(default_factory=list)
     """Queue groups: changes whose commit failed, for the next one to say."""
+    moved: Callable[[Cause], None] = lambda _: None
+    """Told of each change of the state."""
     release_by: float = 0.0
     """While releasing: acks of what is out are awaited until then (seconds, boot clock)."""
     closed: bool = False
@@ -105,6 +107,7 @@ class Held:
                 before=before.label,
                 after=self.state.label,
             )
+        self.moved(cause)
 
     def trusted(self) -> bool:
         """Whether the lease is certainly held now: its session lives, its time has not passed."""
@@ -128,6 +131,8 @@ class Holdings:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._held: dict[Key, Held] = {}
+        self.moved: Callable[[Cause], None] = lambda _: None
+        """Told of each change of the state of a partition here."""
 
     def get(self, key: Key) -> Held | None:
         """The partition, in whatever state it is."""
@@ -156,6 +161,7 @@ class Holdings:
         """Remember a partition that was just assigned."""
         with self._lock:
             self._held[held.key] = held
+        held.moved = lambda cause: self.moved(cause)
 
     def remove(self, gone: Iterable[Held]) -> None:
         """Forget partitions that are unassigned now."""

@@ -10,6 +10,7 @@ has to be taken anew.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -116,6 +117,8 @@ class Journal:
         self._clock = HybridClock(at_least=highest_stamp(root, "journal", node))
         self._writer = ShardWriter.create(root, "journal", node)
         self._lock = threading.Lock()
+        self.timed: Callable[[str, float], None] = lambda _phase, _seconds: None
+        """Told how long each phase of a commit took, in the committer's thread."""
         self._committer: GroupCommitter[Entry] = GroupCommitter(
             self._commit,
             linger_ms=linger_ms,
@@ -147,6 +150,7 @@ class Journal:
             facts = judge(entries, self._fences, self._taken)
             if not facts:
                 return
+            began = time.perf_counter()
             try:
                 version = self._writer.append(to_arrow(facts), self._clock.next())
             except CommitConflict as conflict:
@@ -162,4 +166,7 @@ class Journal:
             else:
                 self._taken |= {f.key: f.epoch for f in facts if f.kind is Kind.TAKEN}
                 self._on_committed(version)
+                for phase, seconds in self._writer.spent.items():
+                    self.timed(phase, seconds)
+                self.timed("all", time.perf_counter() - began)
                 return

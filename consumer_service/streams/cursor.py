@@ -32,9 +32,14 @@ class Cursor:
         self.delivered = max(self.delivered, self.accepted)
 
     @property
+    def out(self) -> int:
+        """How many offsets are delivered and not acked; gaps between them count too."""
+        return max(0, self.delivered - self._over_gaps(self.accepted))
+
+    @property
     def outstanding(self) -> bool:
         """True while something delivered is not acked."""
-        return self._over_gaps(self.accepted) < self.delivered
+        return self.out > 0
 
     def deliver(self, first: int, following: int) -> None:
         """The records `first` … `following` − 1 leave in a response."""

@@ -29,13 +29,13 @@ TimeoutS = Annotated[
 def ingest_url(given: str | None) -> str:
     """What `--url` says, else where the settings have the ingest service."""
     ingest = Settings().ingest
-    return given or f"http://{ingest.host}:{ingest.port}"
+    return given or ingest.url or f"http://{ingest.host}:{ingest.port}"
 
 
 def consumer_url(given: str | None) -> str:
     """What `--consumer-url` says, else where the settings have the consumer service."""
     consumer = Settings().consumer
-    return given or f"http://{consumer.host}:{consumer.port}"
+    return given or consumer.url or f"http://{consumer.host}:{consumer.port}"
 
 
 def admin(url: str | None = None, consumer: str | None = None, timeout_s: float = 5.0) -> Admin:

@@ -126,6 +126,7 @@ def banner(cluster: Cluster, took_s: float) -> str:
     lines = [f"lakequeue is ready after {took_s:.1f} s", ""]
     lines += [f"  ingest      {url}" for url in cluster.ingest_urls]
     lines += [f"  consumers   {url}" for url in cluster.consumer_urls]
+    lines += [f"  driver      {url}/metrics" for url in cluster.driver_urls]
     lines += [
         f"  ZooKeeper   {cluster.zookeeper}",
         f"  root        {cluster.root}",

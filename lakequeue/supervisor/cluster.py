@@ -11,6 +11,7 @@ when the thread that started it ends, so none is left behind when this process g
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -100,6 +101,11 @@ class Cluster:
         return self.layout.consumer_urls
 
     @property
+    def driver_urls(self) -> list[str]:
+        """Base URLs of the drivers' health checks and metrics."""
+        return self.layout.driver_urls
+
+    @property
     def zookeeper(self) -> str:
         """`host:port,…` of the ensemble."""
         return self.layout.zookeeper_hosts
@@ -108,6 +114,11 @@ class Cluster:
     def log_dir(self) -> Path:
         """Where each child's output is, as `<child>.log`."""
         return self.layout.log_dir
+
+    @property
+    def scraped_path(self) -> Path:
+        """The file that a Prometheus reads its targets from (`file_sd_configs`)."""
+        return self.work_dir / "prometheus-targets.json"
 
     @property
     def children(self) -> list[Child]:
@@ -140,6 +151,7 @@ class Cluster:
         self._held.enter_context(RootLock(self.work_dir))
         try:
             self._check()
+            self.scraped_path.write_text(json.dumps(self.layout.scraped()))
             watch = Watch(
                 [Child(s, self.log_dir, self._environ()) for s in self.layout.children()],
                 self._report,
@@ -247,7 +259,7 @@ class Cluster:
             host=options.host,
             ingest_ports=ports(options.ingest_port, options.ingest_nodes),
             consumer_ports=ports(options.consumer_port, options.consumer_nodes),
-            drivers=options.drivers,
+            driver_ports=ports(0, options.drivers),
             zookeeper=options.zookeeper,
             zookeeper_port=ports(0, 1)[0],
             log_level=options.log_level,

@@ -75,7 +75,7 @@ class Layout:
     host: str
     ingest_ports: tuple[int, ...]
     consumer_ports: tuple[int, ...]
-    drivers: int
+    driver_ports: tuple[int, ...]
     zookeeper: str | None
     """Hosts of an external ensemble; None: the embedded server on `zookeeper_port`."""
     zookeeper_port: int
@@ -100,16 +100,33 @@ class Layout:
         return [f"http://{self.host}:{port}" for port in self.consumer_ports]
 
     @property
+    def driver_urls(self) -> list[str]:
+        """Base URLs of the drivers' `/healthz`, `/readyz` and `/metrics`."""
+        return [f"http://{self.host}:{port}" for port in self.driver_ports]
+
+    @property
     def log_dir(self) -> Path:
         """Where each child's output goes, as `<child>.log`."""
         return self.work_dir / "logs"
+
+    def scraped(self) -> list[dict[str, object]]:
+        """What a Prometheus is to scrape, in the form of its `file_sd_configs`."""
+        roles = {
+            "ingest": self.ingest_urls,
+            "consumer": self.consumer_urls,
+            "driver": self.driver_urls,
+        }
+        return [
+            {"targets": [url.removeprefix("http://") for url in urls], "labels": {"role": role}}
+            for role, urls in roles.items()
+        ]
 
     def children(self) -> list[ChildSpec]:
         """Every child, in the order in which they are started."""
         return [
             *([self._zookeeper()] if self.zookeeper is None else []),
             # The driver takes longest to start: it goes before the services.
-            *(self._driver(number) for number in range(1, self.drivers + 1)),
+            *(self._driver(number, port) for number, port in enumerate(self.driver_ports, 1)),
             *(
                 self._service("ingest", "ingest", n, port, Drain.INGEST)
                 for n, port in enumerate(self.ingest_ports, 1)
@@ -131,10 +148,11 @@ class Layout:
         )
         return ChildSpec(name, command, ZooKeeperReady(self.zookeeper_port), Drain.ZOOKEEPER, 10.0)
 
-    def _driver(self, number: int) -> ChildSpec:
+    def _driver(self, number: int, port: int) -> ChildSpec:
         name = f"driver-{number}"
+        command = self._command("jobs.driver", name, "--host", self.host, "--port", str(port))
         probe = DriverReady(self.work_dir / f"driver-{name}.json")
-        return ChildSpec(name, self._command("jobs.driver", name), probe, Drain.DRIVER, 30.0)
+        return ChildSpec(name, command, probe, Drain.DRIVER, 30.0)
 
     def _service(self, module: str, role: str, number: int, port: int, drain: Drain) -> ChildSpec:
         name = f"{role}-{number}"

@@ -55,6 +55,9 @@ class FaultyStore:
     def names(self, prefix: str) -> list[str]:
         return self.inner.names(prefix)
 
+    def sizes(self, prefix: str) -> dict[str, int]:
+        return self.inner.sizes(prefix)
+
     def delete(self, path: str) -> None:
         self.inner.delete(path)
 

@@ -78,7 +78,7 @@ def test_state_pages(queue: Queue, node: NodeProcess) -> None:
     assert (ready.status_code, ready.json()["status"]) == (200, "ready")
     paths = client.get("/openapi.json").json()["paths"]
     assert "/v1/groups/{group}/members/{member}/acks" in paths
-    assert "lakequeue_owned_partitions" in client.get("/metrics").text
+    assert "lakequeue_consumer_leases" in client.get("/metrics").text
 
 
 def test_a_port_in_use_ends_the_process_with_a_remedy(

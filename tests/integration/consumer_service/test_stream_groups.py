@@ -267,7 +267,7 @@ def test_what_a_hung_up_client_did_not_get_is_delivered_again(
 
 def _parked(node: NodeProcess) -> int:
     text = httpx2.get(f"{node.url}/metrics").text
-    return int(float(text.split("\nlakequeue_parked_polls ")[1].split()[0]))
+    return int(float(text.split("\nlakequeue_consumer_parked_polls ")[1].split()[0]))
 
 
 def test_a_draining_node_answers_parked_polls_and_gives_everything_back(

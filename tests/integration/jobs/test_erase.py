@@ -145,7 +145,7 @@ def test_a_copy_that_comes_later_is_a_duplicate_of_the_tombstone(
 def test_what_a_node_holds_in_memory_is_dropped(root: QueueRoot, topic: Topic) -> None:
     where = TopicPartition(topic.topic_id, Partition(0))
     segments = Segments(1 << 20)
-    tailer = Tailer(root, segments, lambda _topic: True, lambda _grown: None)
+    tailer = Tailer(root, segments, lambda _topic: True, lambda _grown: None, 0.5)
     inbox = Inbox(root, "n2")
     new = {"topic_id": topic.topic_id, "key": b"alice", "value": SECRET, "message_id": "m9"}
     inbox.commit(wall_micros(), [new])

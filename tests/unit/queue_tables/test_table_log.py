@@ -99,6 +99,22 @@ def test_an_unknown_outcome_is_resolved_and_the_commit_is_there_once(
     assert load_snapshot(store, "t").version == 2
 
 
+def in_the_way(inner: Store, path: str, data: bytes) -> None:
+    """Another put of that name is under way, which comes to nothing."""
+    raise FileExistsError(path)
+
+
+def test_an_answer_that_a_name_is_taken_which_it_is_not_is_asked_again(store: FaultyStore) -> None:
+    log = TableLog(store, "t").open()
+    store.faults = [in_the_way]
+    assert log.commit([Txn("a", 1)]) == 1
+    store.faults = [in_the_way] * 3
+    with pytest.raises(StorageUnavailable) as caught:
+        log.commit([Txn("a", 2)])
+    assert caught.value.stored == "no"
+    assert log.commit([Txn("a", 3)]) == 2
+
+
 def test_an_unknown_outcome_that_turns_out_foreign_is_a_conflict(store: FaultyStore) -> None:
     log = TableLog(store, "t").open()
     store.faults = [foreign]

@@ -14,7 +14,7 @@ def layout(zookeeper: str | None = None, drivers: int = 1) -> Layout:
         host="127.0.0.1",
         ingest_ports=(8080,),
         consumer_ports=(8081, 9081),
-        drivers=drivers,
+        driver_ports=tuple(range(8082, 8082 + drivers)),
         zookeeper=zookeeper,
         zookeeper_port=2181,
         extra={"driver-1": ("--driver-memory", "2g")},

@@ -1,0 +1,55 @@
+"""What a source's process tells of itself: a small local file, which the driver reads when asked.
+
+The source plans batches in a process of its own, so what it asks of the storage, and what it sees
+waiting, is known there alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from lakequeue.clock import boot_seconds
+from queue_tables.storage_meter import METER, Usage
+
+EVERY_S = 1.0
+
+
+@dataclass(frozen=True)
+class Told:
+    """One note."""
+
+    pending: int = 0
+    """Records seen and not admitted to a batch."""
+    usage: Usage = field(default_factory=Usage)
+
+
+class SourceNote:
+    """The file of one start of a query. Written by the source, read by the driver."""
+
+    def __init__(
+        self, folder: Path, query: str, attempt: int, clock: Callable[[], float] = boot_seconds
+    ) -> None:
+        self._path = folder / f"{query}-{attempt}-source.json"
+        self._clock = clock
+        self._written_at = float("-inf")
+
+    def write(self, pending: int) -> None:
+        """Tell of now; not more often than every `EVERY_S`."""
+        now = self._clock()
+        if now - self._written_at < EVERY_S:
+            return
+        self._written_at = now
+        temp = self._path.with_suffix(".tmp")
+        temp.write_text(json.dumps(asdict(Told(pending, METER.snapshot()))))
+        temp.rename(self._path)
+
+    def read(self) -> Told:
+        """The newest note; zeros before the first."""
+        try:
+            body = json.loads(self._path.read_text())
+        except FileNotFoundError:
+            return Told()
+        return Told(body["pending"], Usage(**body["usage"]))

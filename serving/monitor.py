@@ -1,0 +1,86 @@
+"""A small HTTP endpoint beside a process that serves nothing else: health, readiness, metrics.
+
+Nothing depends on it: a port that is taken is told, and the process goes on unwatched.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import structlog
+
+from serving.meters import CONTENT_TYPE
+
+log = structlog.get_logger("monitor")
+
+_JSON = "application/json"
+Reasons = Callable[[], list[str]]
+"""Why the process is not ready; [] when it is."""
+
+
+class Monitor:
+    """Serves `/healthz`, `/readyz` and `/metrics` from threads of its own until `close`."""
+
+    def __init__(self, node: str, reasons: Reasons, metrics: Callable[[], bytes]) -> None:
+        self._node = node
+        self._reasons = reasons
+        self._metrics = metrics
+        self._server: ThreadingHTTPServer | None = None
+
+    def start(self, host: str, port: int) -> str | None:
+        """Listen; the URL, or None if that port cannot be had. Port 0 takes a free one."""
+        try:
+            server = _Server((host, port), _handler(self.answer))
+        except OSError as error:
+            log.warning("unwatched", host=host, port=port, why=error.strerror)
+            return None
+        self._server = server
+        threading.Thread(target=server.serve_forever, name="monitor", daemon=True).start()
+        return "http://{}:{}".format(*server.server_address[:2])
+
+    def close(self) -> None:
+        """Listen no more."""
+        if self._server is not None:
+            self._server.shutdown()
+            self._server.server_close()
+
+    def answer(self, path: str) -> tuple[int, str, bytes]:
+        """(status, content type, body) of GET `path`."""
+        if path == "/metrics":
+            return 200, CONTENT_TYPE, self._metrics()
+        if path == "/healthz":
+            return 200, _JSON, self._told({"status": "alive"})
+        if path == "/readyz":
+            reasons = [{"code": "not_ready", "detail": reason} for reason in self._reasons()]
+            state = {"status": "not_ready" if reasons else "ready", "reasons": reasons}
+            return (503 if reasons else 200), _JSON, self._told(state)
+        return 404, _JSON, self._told({"status": "there are /healthz, /readyz and /metrics"})
+
+    def _told(self, state: dict[str, Any]) -> bytes:
+        return json.dumps(state | {"node": self._node}).encode()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+
+def _handler(answer: Callable[[str], tuple[int, str, bytes]]) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        timeout = 10.0
+
+        def do_GET(self) -> None:
+            status, kind, body = answer(self.path.partition("?")[0])
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 -- as above
+            """Scrapes are not worth a line each."""
+
+    return Handler
