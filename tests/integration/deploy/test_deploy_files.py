@@ -1,0 +1,185 @@
+"""Images, compose file and workflow fit each other and the code: checked without building any."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from lakequeue.settings import Settings, meanings, variable
+
+REPOSITORY = Path(__file__).parents[3]
+DEPLOY = REPOSITORY / "deploy"
+TOOLS = Path(sys.executable).parent
+COMPOSE: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yml").read_text())
+WORKFLOW = REPOSITORY / ".github" / "workflows" / "ci.yml"
+DOCKERFILE = (DEPLOY / "Dockerfile").read_text()
+ROLES = {"ingest": 8080, "consumer": 8081, "driver": 8082}
+
+
+def stage(name: str) -> str:
+    """The instructions of one stage of the Dockerfile."""
+    found = re.search(rf"^FROM \S+ AS {name}$(.*?)(?=^FROM |\Z)", DOCKERFILE, re.M | re.S)
+    assert found is not None, f"no stage {name}"
+    return found[1]
+
+
+def instruction(name: str, of: str) -> list[str]:
+    """The exec form of ENTRYPOINT or CMD."""
+    found = re.search(rf"^{name} (\[.*\])$", of, re.M)
+    assert found is not None
+    words: list[str] = yaml.safe_load(found[1])
+    return words
+
+
+def services(prefix: str) -> dict[str, Any]:
+    return {n: s for n, s in COMPOSE["services"].items() if n.startswith(f"{prefix}-")}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["hadolint", "--failure-threshold", "info", "deploy/Dockerfile"],
+        ["check-jsonschema", "--builtin-schema", "vendor.compose-spec", "deploy/compose.yml"],
+        ["check-jsonschema", "--builtin-schema", "vendor.github-workflows", str(WORKFLOW)],
+    ],
+    ids=lambda command: Path(command[-1]).name,
+)
+def test_each_file_is_valid_by_its_own_rules(command: list[str]) -> None:
+    done = subprocess.run(
+        [TOOLS / command[0], *command[1:]], cwd=REPOSITORY, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_images_have_every_package_of_the_wheel() -> None:
+    declared = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
+    packages = declared["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    copied = re.findall(r"^COPY (\w+) \1$", stage("build"), re.M)
+    assert sorted(copied) == sorted(packages)
+    extras = declared["project"]["optional-dependencies"]
+    for used in re.findall(r"lakequeue\[([\w,]+)\]", DOCKERFILE):
+        assert set(used.split(",")) <= set(extras)
+    for name in re.findall(r"^COPY ([\w.-]+(?: [\w.-]+)*) \./$", DOCKERFILE, re.M):
+        assert all((REPOSITORY / one).exists() for one in name.split())
+
+
+@pytest.mark.parametrize("role", [*ROLES, "cli"])
+def test_an_image_starts_what_the_tests_start_with_options_that_exist(role: str) -> None:
+    entry, arguments = (instruction(name, stage(role)) for name in ("ENTRYPOINT", "CMD"))
+    if role == "cli":
+        entry = [sys.executable, "-m", "lakequeue.cli.app"]
+    else:
+        assert entry[:2] == ["python", "-m"]
+        entry = [sys.executable, *entry[1:]]
+    told = subprocess.run(
+        [*entry, "--help"], cwd=REPOSITORY, capture_output=True, text=True, check=True, timeout=60
+    ).stdout
+    for word in arguments:
+        if word.startswith("--"):
+            assert f"{word} " in told or f"{word}," in told or word == "--help"
+
+
+@pytest.mark.parametrize(("role", "port"), ROLES.items())
+def test_a_role_listens_where_its_settings_say(role: str, port: int) -> None:
+    settings: Any = getattr(Settings(), role)
+    assert settings.port == port
+    text = stage(role)
+    assert f"EXPOSE {port}\n" in text
+    assert f"127.0.0.1:{port}/healthz" in text
+    assert instruction("CMD", text) == ["--host", "0.0.0.0", "--port", str(port)]
+    for service in services(role).values():
+        for published in service.get("ports", []):
+            assert published.partition(":")[2] == str(port)
+
+
+def test_variables_of_the_cluster_are_settings() -> None:
+    known = {variable(name) for name in meanings()}
+    given = {
+        name
+        for service in COMPOSE["services"].values()
+        for name in service.get("environment", {})
+        if name.startswith("LAKEQUEUE_")
+    }
+    in_images = set(re.findall(r"\b(LAKEQUEUE_\w+)=", DOCKERFILE))
+    assert given | in_images <= known
+    assert {"LAKEQUEUE_ROOT", "LAKEQUEUE_ZOOKEEPER", "LAKEQUEUE_NODE"} <= given
+
+
+def test_every_role_runs_more_than_once_under_a_name_of_its_own() -> None:
+    assert len(services("zookeeper")) == 3
+    for role in ROLES:
+        nodes = services(role)
+        assert len(nodes) == 2
+        for name, service in nodes.items():
+            assert service["environment"]["LAKEQUEUE_NODE"] == name == service["hostname"]
+            assert service["build"]["target"] == role
+            assert set(service["depends_on"]) == set(services("zookeeper"))
+    ensemble = services("driver")["driver-1"]["environment"]["LAKEQUEUE_ZOOKEEPER"]
+    assert {host.partition(":")[0] for host in ensemble.split(",")} == set(services("zookeeper"))
+
+
+def test_prometheus_scrapes_every_process_of_the_cluster() -> None:
+    targets = yaml.safe_load((DEPLOY / "prometheus" / "targets.json").read_text())
+    found = {(entry["labels"]["role"], t) for entry in targets for t in entry["targets"]}
+    assert found == {
+        (role, f"{name}:{port}") for role, port in ROLES.items() for name in services(role)
+    }
+
+
+def test_what_is_mounted_exists() -> None:
+    declared = set(COMPOSE["volumes"])
+    for service in COMPOSE["services"].values():
+        for mount in service.get("volumes", []):
+            source = mount.partition(":")[0]
+            assert (DEPLOY / source).exists() if source.startswith(".") else source in declared
+
+
+def test_images_are_named_without_a_host() -> None:
+    images = [service["image"] for service in COMPOSE["services"].values()]
+    images += re.findall(r"^FROM (\S+)", DOCKERFILE, re.M)
+    assert [image for image in images if "." in image.partition("/")[0].partition(":")[0]] == []
+
+
+def test_the_workflow_runs_commands_that_exist() -> None:
+    jobs = yaml.safe_load(WORKFLOW.read_text())["jobs"]
+    assert set(jobs) == {"check", "test", "build", "publish"}
+    targets = set(re.findall(r"^([a-z-]+):", (REPOSITORY / "Makefile").read_text(), re.M))
+    lines = [
+        shlex.split(line)
+        for job in jobs.values()
+        for step in job["steps"]
+        for line in step.get("run", "").splitlines()
+    ]
+    made = {line[1] for line in lines if line[0] == "make"}
+    assert {"check", "services", "wheel"} == made <= targets
+    for line in lines:
+        if "compose" in line:
+            assert (REPOSITORY / line[line.index("-f") + 1]).exists()
+        if "cli" in line:
+            command = line[line.index("cli") + 1 :]
+            command = command[: command.index("|")] if "|" in command else command
+            _accepted(command)
+
+
+def _accepted(command: list[str]) -> None:
+    """The command line knows these options."""
+    words = [word for word in command if not word.startswith("-")]
+    verbs = words[:2] if words[0] == "topic" else words[:1]
+    told = subprocess.run(
+        [sys.executable, "-m", "lakequeue.cli.app", *verbs, "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    ).stdout
+    for word in command:
+        if word.startswith("-") and len(word) > 1:
+            assert word in told, (command, word)
