@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from examples.flights.screen import Counts, Screen
 from lakequeue.client.admin import Admin
 from lakequeue.errors import LakequeueError, UnknownGroup
 from lakequeue.supervisor.cluster import Cluster, ClusterOptions
+from lakequeue.supervisor.preflight import default_work_dir, local_root
 from lakequeue.wire import GroupDescription
 
 PRODUCERS = 3
@@ -126,19 +128,20 @@ def main() -> int:
     """Run the demo; 0 only if the proof holds."""
     parser = argparse.ArgumentParser(prog="make demo", description=__doc__)
     parser.add_argument("--records", type=int, default=TOTAL, help=f"1 to {TOTAL}")
-    parser.add_argument("--root", type=Path, default=Path("var/demo"), help="emptied first")
+    parser.add_argument(
+        "--root", default="var/demo", help="a folder, emptied first, or s3://…: a new queue below"
+    )
     args = parser.parse_args()
     if not 1 <= args.records <= TOTAL:
         parser.error(f"--records is 1 to {TOTAL}")
 
-    shutil.rmtree(args.root, ignore_errors=True)
-    folder = args.root / "recordings"
+    root, folder = places(args.root)
+    shutil.rmtree(folder.parent, ignore_errors=True)
     folder.mkdir(parents=True)
-    root = args.root / "queue"
     with Screen(args.records) as screen:
         screen.say("starting ZooKeeper, ingest, order and offsets jobs, consumer service …")
         try:
-            with Cluster(ClusterOptions(root=str(root))) as cluster:
+            with Cluster(ClusterOptions(root=root)) as cluster:
                 cluster.wait_ready()
                 screen.say(f"the queue is up on {root}")
                 began = time.monotonic()
@@ -150,6 +153,16 @@ def main() -> int:
             return 1
     _report(proof, seconds, args.records)
     return 0 if proof.holds(args.records) else 1
+
+
+def places(given: str) -> tuple[str, Path]:
+    """Root of the queue, and the local folder of the recordings, whose parent is emptied."""
+    folder = local_root(given)
+    if folder is not None:
+        return str(folder / "queue"), folder / "recordings"
+    # A bucket is nobody's to empty: each run has a queue of its own there.
+    root = f"{given.rstrip('/')}/{uuid.uuid4().hex[:8]}"
+    return root, default_work_dir(root) / "recordings"
 
 
 def _report(proof: Proof, seconds: float, records: int) -> None:

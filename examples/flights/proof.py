@@ -97,10 +97,10 @@ class Proof:
         )
 
 
-def prove(root: Path, folder: Path) -> Proof:
+def prove(root: str, folder: Path) -> Proof:
     """Compute every figure from `log` under `root` and the recordings in `folder`."""
     with duckdb.connect() as sql:
-        sql.register("log", DeltaTable(root / "log").to_pyarrow_dataset())
+        sql.register("log", DeltaTable(f"{root}/log").to_pyarrow_dataset())
         sql.execute(_VIEWS.format(topic=TOPIC, folder=folder))
 
         def count(query: str) -> int:

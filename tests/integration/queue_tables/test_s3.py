@@ -1,0 +1,158 @@
+"""What only an S3 server shows: conditional puts over HTTP, races, servers that do not do them."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+
+from lakequeue.clock import HybridClock
+from lakequeue.errors import CommitConflict, RootUnusable, StorageUnavailable
+from queue_tables.delta_log import Txn
+from queue_tables.root import QueueRoot, probe_storage
+from queue_tables.schemas import INBOX, LOG
+from queue_tables.shards import ShardWriter, seal_shard
+from queue_tables.storage_meter import METER
+from queue_tables.store import ObjectStore
+from queue_tables.table import TableLog, create_table
+from queue_tables.tail import Tail
+from queue_tables.upkeep import checkpoint_table
+from tests.support.s3 import S3Server
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[S3Server]:
+    with S3Server() as running:
+        yield running
+
+
+@pytest.fixture
+def store(server: S3Server) -> ObjectStore:
+    return server.store(uuid.uuid4().hex)
+
+
+def test_a_root_opens_and_its_tables_are_there(store: ObjectStore) -> None:
+    root = QueueRoot.over(store)
+    assert QueueRoot.over(store).queue_id == root.queue_id
+    assert set(store.names("")) >= {"log", "topics", "group_offsets", "rejects"}
+    assert store.sizes("log") != {}
+    assert store.local_path is None
+
+
+def test_a_server_without_conditional_puts_is_refused_before_anything_is_made() -> None:
+    with S3Server(lax=True) as lax:
+        store = lax.store("lax")
+        with pytest.raises(RootUnusable, match="does not refuse to create a file that exists"):
+            QueueRoot.over(store)
+        assert store.sizes("") == {}
+
+
+def test_a_server_that_is_away_is_told_in_seconds(server: S3Server, store: ObjectStore) -> None:
+    probe_storage(store)
+    began = time.monotonic()
+    server.away = True
+    try:
+        with pytest.raises(StorageUnavailable):
+            store.get("x")
+    finally:
+        server.away = False
+    # By itself the client would go on trying for three minutes.
+    assert time.monotonic() - began < 30
+
+
+def test_of_two_committers_one_lands_and_the_other_meets_it(store: ObjectStore) -> None:
+    create_table(store, LOG.name, LOG)
+    rounds = 10
+    landed: list[tuple[int, str, int]] = []
+    met: list[int] = []
+    start = threading.Barrier(4)
+
+    def commit(name: str) -> None:
+        table = TableLog(store, LOG.name, keep_files=False).open()
+        start.wait()
+        done = 0
+        while done < rounds:
+            try:
+                landed.append((table.commit([Txn(name, done)]), name, done))
+            except CommitConflict as conflict:
+                met.extend(commit.version for commit in conflict.commits)
+                continue
+            done += 1
+
+    threads = [threading.Thread(target=commit, args=(f"w{n}",)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert sorted(version for version, _, _ in landed) == list(range(1, 4 * rounds + 1))
+    assert met, "they never raced"
+    told = TableLog(store, LOG.name, keep_files=False).open().txns
+    assert told == {f"w{n}": rounds - 1 for n in range(4)}
+
+
+def inbox_rows(count: int) -> pa.Table:
+    given = {
+        "topic_id": ["t"] * count,
+        "partition": [0] * count,
+        "value": [b"v"] * count,
+        "bytes": [1] * count,
+    }
+    names = [n for n in INBOX.file_arrow.names if n not in {"stamp", "row"}]
+    columns = [
+        pa.array(given[n], INBOX.file_arrow.field(n).type)
+        if n in given
+        else pa.nulls(count, INBOX.file_arrow.field(n).type)
+        for n in names
+    ]
+    return pa.table(columns, names=names)
+
+
+def test_a_shard_is_appended_to_tailed_and_sealed(store: ObjectStore) -> None:
+    root = QueueRoot.over(store)
+    clock = HybridClock()
+    writer = ShardWriter.create(root, "inbox", "node")
+    tail = Tail(store, writer.path, writer.version)
+    stamps = [clock.next() for _ in range(3)]
+    for stamp in stamps:
+        writer.append(inbox_rows(5), stamp)
+    seen = tail.poll()
+    assert [commit.info["stamp"] for commit in seen] == stamps
+    assert [len(commit.adds) for commit in seen] == [1, 1, 1]
+    assert tail.poll() == []
+    seal_shard(root, "inbox", writer.name)
+    assert root.shards("inbox") == [writer.name]
+
+
+def test_a_checkpoint_by_delta_rs_stands_for_the_commits(
+    server: S3Server, store: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in server.environ.items():
+        monkeypatch.setenv(name, value)
+    root = QueueRoot.over(store)
+    table = TableLog(store, LOG.name, keep_files=False).open()
+    for n in range(5):
+        table.commit([Txn("a", n)])
+    assert checkpoint_table(root, LOG.name) == 5
+    for version in range(5):
+        store.delete(f"log/_delta_log/{version:020d}.json")
+    assert TableLog(store, LOG.name, keep_files=False).open().txns == {"a": 4}
+
+
+def test_an_empty_poll_is_one_request_and_a_commit_two(
+    server: S3Server, store: ObjectStore
+) -> None:
+    root = QueueRoot.over(store)
+    writer = ShardWriter.create(root, "inbox", "node")
+    tail = Tail(store, writer.path, writer.version)
+    tail.poll()  # the first looks back
+    before, counted = server.requests, sum(METER.snapshot().requests.values())
+    tail.poll()
+    assert server.requests - before == 1
+    before = server.requests
+    writer.append(inbox_rows(1), HybridClock().next())
+    assert server.requests - before == 3, "data file, commit, and a look that nothing was cleaned"
+    assert sum(METER.snapshot().requests.values()) - counted == 4, "as the meter has it"
