@@ -23,7 +23,7 @@ from jobs.compaction_rules import (
     plan_groups,
     worth_it,
 )
-from jobs.log_retention import CLOSED_AFTER_US
+from jobs.shard_rules import CLOSED_AFTER_US
 from lakequeue.clock import Micros, hour_of
 from lakequeue.errors import CommitConflict, CorruptTable
 from lakequeue.steps import Step, reach

@@ -11,7 +11,7 @@ import orjson
 
 from jobs.rejects import unfinished_in
 from jobs.retention_rules import Limits, LogFile, Plan, needs, plan_retention
-from jobs.shard_rules import hour_end
+from jobs.shard_rules import CLOSED_AFTER_US, hour_end
 from lakequeue.clock import Micros, hour_of
 from lakequeue.errors import CommitConflict, TailLost
 from lakequeue.records import Offset, Partition, Stamp, TopicId
@@ -31,8 +31,6 @@ from queue_tables.tail import Tail, find_version
 from queue_tables.topic_rules import Topic
 from queue_tables.topics import TopicStore
 
-CLOSED_AFTER_US = 120 * 1_000_000
-"""An hour is closed this long after its end: the batch that was numbered in it has landed."""
 LATE_US = 3_600 * 1_000_000
 """A node may be this slow between stamping a group and committing it."""
 GONE_KEPT_US = 3_600 * 1_000_000

@@ -7,7 +7,7 @@ import structlog
 
 from jobs.compaction_rules import HourFile, plan_groups
 from jobs.log_compaction import Bounds, CompactionReport
-from jobs.log_retention import CLOSED_AFTER_US
+from jobs.shard_rules import CLOSED_AFTER_US
 from lakequeue.clock import Micros, hour_of
 from lakequeue.errors import CommitConflict
 from lakequeue.steps import Step, reach

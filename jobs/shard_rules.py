@@ -15,6 +15,9 @@ from queue_tables.bulk import is_asked_again
 from queue_tables.delta_log import Add
 from queue_tables.shards import node_of
 
+CLOSED_AFTER_US = 120 * 1_000_000
+"""An hour is closed this long after its end: the batch that was numbered in it has landed."""
+
 
 @dataclass(frozen=True, slots=True)
 class ShardFacts:

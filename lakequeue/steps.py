@@ -133,6 +133,11 @@ class Step(StrEnum):
     UPKEEP_CLEANING = "compaction.cleaning"
     """One more commit file that a checkpoint stands for is gone."""
 
+    METRICS_DATA_WRITTEN = "metrics.data_written"
+    """The rows of an hour are durable, no commit names them."""
+    METRICS_COMMITTED = "metrics.committed"
+    """The hour is in `metrics`, for good."""
+
 
 @dataclass(slots=True)
 class _Armed:

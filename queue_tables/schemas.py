@@ -341,8 +341,42 @@ REJECTS = Table(
     properties=_TOMBSTONES,
 )
 
+METRICS = Table(
+    "metrics",
+    "What each partition and each group did in an hour, written once when the hour is over.",
+    "the job `metrics`",
+    (
+        Column("hour", "string", "UTC hour, `2013-01-31T07`"),
+        Column("topic", "string", "name of the topic"),
+        Column("topic_id", "string", "id of the incarnation of the topic"),
+        Column("partition", "int", "partition of the topic"),
+        Column("group", "string", "consumer group; null: the row is about the partition itself"),
+        Column("records_in", "long", "partition: records ordered in the hour"),
+        Column("bytes_in", "long", "partition: their keys, values and headers"),
+        Column("end_offset", "long", "next offset of the partition at the end of the hour"),
+        Column("mode", "string", "group: stream or queue"),
+        Column("generation", "long", "group: raised by each seek"),
+        Column(
+            "consumed",
+            "long",
+            "group: records it had done with at the end of the hour, from offset 0 on: the "
+            "position of a stream group, what is settled in a queue group",
+        ),
+        Column(
+            "records_out",
+            "long",
+            "group: by how much `consumed` rose in the hour; null: not known, as in the first hour "
+            "of a group or after a seek",
+        ),
+        Column("bytes_out", "long", "group: their keys, values and headers; null: not known"),
+        Column("lag", "long", "group: records not done with at the end of the hour"),
+        Column("measured_at", "timestamp", "when the row was written"),
+    ),
+    stats=("hour", "topic", "partition"),
+)
+
 TABLES: dict[str, Table] = {
-    t.name: t for t in (TOPICS, INBOX, LOG, JOURNAL, GROUP_OFFSETS, REJECTS)
+    t.name: t for t in (TOPICS, INBOX, LOG, JOURNAL, GROUP_OFFSETS, REJECTS, METRICS)
 }
 FORMAT = 1
 """Version of this whole declaration, written into the root; a newer root is refused."""

@@ -27,6 +27,7 @@ class Job(StrEnum):
     RETENTION = "retention"
     COMPACTION = "compaction"
     DEAD_LETTERS = "dead_letters"
+    METRICS = "metrics"
 
     @property
     def needs_spark(self) -> bool:

@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
 PROJECT = Path(__file__).resolve().parents[3]
 
 
-@pytest.mark.parametrize("job", ["retention", "compaction"])
+@pytest.mark.parametrize("job", ["retention", "compaction", "metrics"])
 def test_a_job_runs_under_spark_submit(root: QueueRoot, java_home: str, job: str) -> None:
     program = Path(sys.executable).parent / "spark-submit"
     command = [str(program), "--master", "local[1]", f"jobs/{job}.py", "--root", root.uri, "--json"]

@@ -29,8 +29,10 @@ from queue_tables.schemas import INBOX, TABLES
 from queue_tables.shards import ShardWriter
 from queue_tables.topics import TopicStore
 from queue_tables.views import FUNCTIONS, VIEWS
+from tests.support.metrics_process import run_metrics
 from tests.support.order_process import Orderer
 from tests.support.rows import rows_of
+from tests.support.wall import HOUR
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
 STAMP = 1_700_000_000_000_000
@@ -93,6 +95,7 @@ def queue(root: QueueRoot, monkeypatch: pytest.MonkeyPatch) -> QueueRoot:
     states, folded = writer.begin(Epoch(1))
     states = fold(states, facts)
     writer.commit(states, folded | {journal.name: Stamp(STAMP)})
+    run_metrics(root, wall_micros() + 2 * HOUR)
     return root
 
 
