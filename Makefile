@@ -5,7 +5,7 @@ VENV := .venv/bin
 ROOT ?= lakequeue-data
 PYTEST ?= $(VENV)/python -m pytest
 
-.PHONY: help setup up demo test check fast lint types contracts docs docs-check unit services bench flat notebooks lock clean jars wheel
+.PHONY: help setup up demo failover test check fast lint types contracts docs docs-check unit services bench flat notebooks lock clean jars wheel
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,6 +21,9 @@ up: setup ## start the queue and stay (ROOT=lakequeue-data)
 
 demo: setup ## replay the flights of 2013 through the queue and prove it (RECORDS=20000 for fewer)
 	@$(VENV)/python -m examples.flights.demo $(if $(RECORDS),--records $(RECORDS))
+
+failover: setup jars ## kill each leader of a cluster under load, and see who takes over
+	@$(VENV)/python -m tools.failover
 
 test: check services ## the whole test suite, from nothing, including the services
 

@@ -13,6 +13,7 @@ from flask_openapi3.openapi import OpenAPI
 from pydantic import BaseModel, Field
 
 from consumer_service import openapi
+from consumer_service.advising import Advising
 from consumer_service.browse import Browse
 from consumer_service.groups import IDLE_WAIT_S, Groups
 from consumer_service.metrics import Metrics
@@ -87,6 +88,7 @@ def create_app(node: Node) -> OpenAPI:
     _queue_verbs(app, node, groups, stand_ins, metrics)
     _purge(app, Purges(node, seeks))
     _status(app, Statuses(node))
+    _load(app, Advising(node, groups))
     _webhooks(app, node.webhooks)
     _browse(app, Browse(node.topics, node.tailer, node.settings.consumer.max_poll_bytes))
     _state(app, node, metrics)
@@ -273,6 +275,12 @@ def _status(app: OpenAPI, statuses: Statuses) -> None:
         return _answer(found)
 
 
+def _load(app: OpenAPI, advising: Advising) -> None:
+    @app.get("/v1/advice", summary="What to add, by how lag goes", **openapi.ADVICE)
+    def advice() -> Response:
+        return _answer(advising.advise(query_parameters(wire.AdviceQuery).over_ms / 1_000))
+
+
 def _webhooks(app: OpenAPI, webhooks: Webhooks) -> None:
     @app.put("/v1/groups/<group>/webhook", summary="Register a webhook", **openapi.PUT_WEBHOOK)
     def put(path: GroupPath) -> Response:
@@ -304,6 +312,10 @@ def _browse(app: OpenAPI, browse: Browse) -> None:
 
 
 def _state(app: OpenAPI, node: Node, metrics: Metrics) -> None:
+    @app.get("/v1/nodes", summary="The nodes of both services", responses={200: wire.NodeList})
+    def list_nodes() -> Response:
+        return _answer(node.directory.nodes())
+
     @app.get("/healthz", summary="The process answers")
     def healthz() -> Response:
         return json_answer({"status": "alive", "node": node.name, "shard": node.journal.shard})

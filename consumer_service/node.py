@@ -28,6 +28,7 @@ from consumer_service.webhooks.posts import Webhooks
 from coordination import leases, registry
 from coordination.bells import Bell
 from coordination.controller import Controller
+from coordination.directory import Directory
 from coordination.registry import Registration, register
 from coordination.session import Session
 from lakequeue.errors import LakequeueError
@@ -102,6 +103,7 @@ class Node:
             self.takeover,
             self._start_of,
         )
+        self.directory = Directory(session)
         self.controller = Controller(session, self._partitions_of)
         self.webhooks = Webhooks(
             session, name, self.topics, allow_private=consumer.webhook_allow_private

@@ -78,6 +78,8 @@ BROWSE["openapi_extensions"] = _query(wire.BrowseQuery)
 RECORD = _call({200: None}, 404, 422, 503)
 STATUS = _call({200: wire.RecordStatus, 307: None}, 404, 422, 503)
 STATUS["openapi_extensions"] = _query(wire.StatusQuery)
+ADVICE = _call({200: wire.AdviceAnswer}, 422, 503)
+ADVICE["openapi_extensions"] = _query(wire.AdviceQuery)
 PUT_WEBHOOK = _call(
     {200: wire.WebhookDescription}, 400, 404, 409, 415, 422, 503, body=wire.WebhookRequest
 )

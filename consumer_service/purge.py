@@ -22,8 +22,9 @@ from consumer_service.queues.partition import QueuePartition
 from consumer_service.seek import Seeks
 from coordination import leases, membership
 from lakequeue.client import drive
-from lakequeue.client.calls import Nodes, Policy, call
+from lakequeue.client.calls import Policy, call
 from lakequeue.client.effects import Request
+from lakequeue.client.nodes import Nodes
 from lakequeue.clock import boot_seconds, wall_micros
 from lakequeue.errors import GroupActive, InvalidRequest, LakequeueError, NotReady, UnknownGroup
 from lakequeue.records import Partition, checked_name

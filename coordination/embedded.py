@@ -3,7 +3,12 @@
     python -m coordination.embedded --data-dir DIR --port 2181
 
 replaces itself with the Java process, so its pid is the server's. `EmbeddedZooKeeper` runs that
-as a child, for the supervisor and the tests. The server listens on the loopback address only.
+as a child, for the supervisor and the tests. The server listens on the loopback address only,
+unless `--host` names another.
+
+    python -m coordination.embedded … --number 2 --servers 1=a:2888:3888,2=b:2888:3888,3=c:2888:3888
+
+is one server of an ensemble: each is given the same list, and its own number in it.
 """
 
 from __future__ import annotations
@@ -15,19 +20,29 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from lakequeue.clock import boot_seconds
-from lakequeue.errors import CoordinationUnavailable, MissingDependency
+from lakequeue.errors import (
+    CoordinationUnavailable,
+    InvalidSetting,
+    LakequeueError,
+    MissingDependency,
+)
 from lakequeue.java import java_command
 from lakequeue.parent import die_with_parent
+from lakequeue.settings import Settings
 
 HOST = "127.0.0.1"
 TICK_MS = 500
 """Sessions expire on a tick; a session timeout may be from 2 ticks to `MAX_SESSION_MS`."""
 MAX_SESSION_MS = 60_000
-_MAIN = "org.apache.zookeeper.server.ZooKeeperServerMain"
+_ALONE = "org.apache.zookeeper.server.ZooKeeperServerMain"
+_OF_SEVERAL = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+EXIT_UNUSABLE = 3
+"""Java, the jars or the settings are not usable: starting again will not help."""
 _NEEDED = ("zookeeper", "slf4j-api", "log4j-", "netty-", "metrics-core", "snappy-java")
 """Jars on the class path: of PySpark's 300 the few that the server loads, for a quick start."""
 
@@ -53,13 +68,42 @@ def find_jars() -> list[Path]:
     return jars
 
 
-def server_command(data_dir: Path, port: int) -> list[str]:
-    """Write the server's configuration into `data_dir`, and return the command that starts it."""
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Which server of which ensemble one is."""
+
+    number: int
+    """From 1 to 255."""
+    servers: Mapping[int, str]
+    """Number → host:port:port of every server: for its peers, and for elections."""
+
+
+def place_of(number: int | None, servers: str | None) -> Place | None:
+    """What `--number` and `--servers` say; None without them. Pure. Raises `InvalidSetting`."""
+    if number is None and servers is None:
+        return None
+    named = dict(part.strip().partition("=")[::2] for part in (servers or "").split(","))
+    well = all(n.isdigit() and where.count(":") >= 2 for n, where in named.items())
+    if number is None or not well or str(number) not in named:
+        raise InvalidSetting(
+            f"server {number} of {servers!r} is no server of an ensemble",
+            hint="--number 2 --servers 1=a:2888:3888,2=b:2888:3888,3=c:2888:3888",
+        )
+    return Place(number, {int(n): where for n, where in named.items()})
+
+
+def server_command(
+    data_dir: Path, port: int, place: Place | None = None, host: str = HOST
+) -> list[str]:
+    """Write the server's configuration into `data_dir`, and return the command that starts it.
+
+    `place`: it is one of an ensemble, and serves once it has found a majority of the others.
+    """
     data_dir.mkdir(parents=True, exist_ok=True)
     config = data_dir / "zoo.cfg"
     config.write_text(
         f"dataDir={data_dir / 'data'}\n"
-        f"clientPortAddress={HOST}\n"
+        f"clientPortAddress={host}\n"
         f"clientPort={port}\n"
         f"tickTime={TICK_MS}\n"
         f"maxSessionTimeout={MAX_SESSION_MS}\n"
@@ -67,8 +111,11 @@ def server_command(data_dir: Path, port: int) -> list[str]:
         "admin.enableServer=false\n"
         "4lw.commands.whitelist=ruok,srvr,stat,mntr,cons\n"
         "autopurge.snapRetainCount=3\n"
-        "autopurge.purgeInterval=1\n"
+        "autopurge.purgeInterval=1\n" + ("" if place is None else _ensemble_config(place))
     )
+    if place is not None:
+        (data_dir / "data").mkdir(exist_ok=True)
+        (data_dir / "data" / "myid").write_text(str(place.number))
     return [
         java_command(),
         "-Xmx128m",
@@ -79,9 +126,15 @@ def server_command(data_dir: Path, port: int) -> list[str]:
         "-Djava.awt.headless=true",
         "-cp",
         os.pathsep.join(map(str, find_jars())),
-        _MAIN,
+        _ALONE if place is None else _OF_SEVERAL,
         str(config),
     ]
+
+
+def _ensemble_config(place: Place) -> str:
+    # In ticks: a server that has been away gets 10 s to fetch what it has missed, 5 s to answer.
+    members = "".join(f"server.{n}={where}\n" for n, where in sorted(place.servers.items()))
+    return f"initLimit=20\nsyncLimit=10\n{members}"
 
 
 def free_port() -> int:
@@ -201,16 +254,27 @@ class EmbeddedZooKeeper:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Become the server."""
+    """Become the server. What is not given is left to the settings `server.*`."""
     parser = argparse.ArgumentParser(prog="python -m coordination.embedded", description=__doc__)
-    parser.add_argument("--data-dir", type=Path, required=True, help="where its state is kept")
-    parser.add_argument("--port", type=int, required=True, help="loopback port to listen on")
+    parser.add_argument("--data-dir", type=Path, help="where its state is kept")
+    parser.add_argument("--host", help="address to listen on")
+    parser.add_argument("--port", type=int, help="port to listen on")
+    parser.add_argument("--number", type=int, help="which server of the ensemble it is")
+    parser.add_argument("--servers", help="the ensemble: 1=host:2888:3888,2=…")
     parser.add_argument("--die-with-parent", action="store_true", help="end when the parent does")
     parser.add_argument("--parent", type=int, help="pid of that parent (implies the above)")
     args = parser.parse_args(argv)
     if args.die_with_parent or args.parent is not None:
         die_with_parent(args.parent)
-    command = server_command(args.data_dir, args.port)
+    names = ("data_dir", "host", "port", "number", "servers")
+    given = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
+    try:
+        server = Settings(**({"server": given} if given else {})).server
+        place = place_of(server.number, server.servers)
+        command = server_command(server.data_dir, server.port, place, server.host)
+    except LakequeueError as error:
+        sys.stderr.write(f"{error}\n")
+        sys.exit(EXIT_UNUSABLE)
     os.execv(command[0], command)
 
 

@@ -171,6 +171,10 @@ def _producers(app: OpenAPI, node: IngestNode) -> None:
 
 
 def _state(app: OpenAPI, node: IngestNode, metrics: Metrics) -> None:
+    @app.get("/v1/nodes", summary="The nodes of both services", responses={200: wire.NodeList})
+    def list_nodes() -> Response:
+        return json_answer(node.presence.nodes().model_dump())
+
     @app.get("/healthz", summary="The process answers")
     def healthz() -> Response:
         return json_answer({"status": "alive", "node": node.node, "shard": node.appender.shard})

@@ -12,10 +12,12 @@ from typing import Any
 import structlog
 
 from coordination.bells import Bell
+from coordination.directory import Directory
 from coordination.registry import Registration, register
 from coordination.session import Session
 from lakequeue.errors import LakequeueError
 from lakequeue.settings import CoordinationSettings
+from lakequeue.wire import NodeInfo, NodeList
 
 ROLE = "ingest"
 _CONNECT_S = 10.0
@@ -43,6 +45,7 @@ class Presence:
         self._stopping = threading.Event()
         self._session: Session | None = None
         self._bell: Bell | None = None
+        self._directory: Directory | None = None
         self._thread: threading.Thread | None = None
         if hosts is not None:
             self._thread = threading.Thread(target=self._run, name="presence", daemon=True)
@@ -65,6 +68,15 @@ class Presence:
     def skew_s(self) -> float | None:
         """This machine's clock less ZooKeeper's; None while it was never measured."""
         return self._session.skew_s if self._session is not None else None
+
+    def nodes(self) -> NodeList:
+        """The nodes of both services; this one alone where no ensemble has told yet."""
+        directory = self._directory
+        known = NodeList(ingest=[], consumer=[]) if directory is None else directory.nodes()
+        if known.ingest:
+            return known
+        alone = [NodeInfo(node=self._node, url=str(self._info["url"]))]
+        return NodeList(ingest=alone, consumer=known.consumer)
 
     def ring(self, version: int) -> None:
         """Tell the order job that there is something; never waits, never fails."""
@@ -98,4 +110,5 @@ class Presence:
         session = Session(str(self._hosts), self._queue_id, self._node, self._settings)
         session.start(_CONNECT_S)
         self._bell = Bell(session, "inbox", self._settings.ring_interval_ms)
+        self._directory = Directory(session)
         return session

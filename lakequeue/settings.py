@@ -1,4 +1,5 @@
 """Every setting, once: command line > `LAKEQUEUE_*` > `lakequeue.toml` > the defaults here.
+`LAKEQUEUE_CONFIG` names another file in place of `lakequeue.toml`.
 
 Each component is handed its own slice (`settings.ingest`, `settings.order`, …); nothing else in
 the code reads the environment. `docs/configuration.md` is generated from this file.
@@ -23,6 +24,8 @@ from pydantic_settings import (
 from lakequeue.errors import InvalidSetting
 
 _PREFIX = "LAKEQUEUE_"
+CONFIG_VARIABLE = "LAKEQUEUE_CONFIG"
+"""Names the file of settings, for every command and process."""
 _URL = (
     "base URL by which clients and other nodes reach this one; default http://<host>:<port>, with "
     "this machine's name where host means every address. To the command line: where the services "
@@ -134,13 +137,26 @@ class CoordinationSettings(_Slice):
     ring_interval_ms: float = Field(20.0, description="a bell rings at most once in this time")
 
 
+class ServerSettings(_Slice):
+    """A ZooKeeper server of your own (`lakequeue run zookeeper`)."""
+
+    host: str = Field("127.0.0.1", description="address to listen on")
+    port: int = Field(2181, description="port to listen on")
+    data_dir: Path = Field(Path("zookeeper-data"), description="where its state is kept")
+    number: int | None = Field(
+        None, ge=1, le=255, description="which server of an ensemble this one is; none: it is alone"
+    )
+    servers: str | None = Field(
+        None, description="the ensemble, the same for each: 1=a:2888:3888,2=b:2888:3888,…"
+    )
+
+
 class Settings(BaseSettings):
     """The whole of the settings; frozen. Making it raises `InvalidSetting`."""
 
     model_config = SettingsConfigDict(
         env_prefix=_PREFIX,
         env_nested_delimiter="__",
-        toml_file="lakequeue.toml",
         frozen=True,
         extra="forbid",
     )
@@ -165,10 +181,11 @@ class Settings(BaseSettings):
     driver: DriverSettings = DriverSettings()
     consumer: ConsumerSettings = ConsumerSettings()
     coordination: CoordinationSettings = CoordinationSettings()
+    server: ServerSettings = ServerSettings()
 
     def __init__(self, **given: Any) -> None:
         # pydantic-settings passes over variables whose first part names no field.
-        known = {name.split(".")[0] for name in meanings()}
+        known = {name.split(".")[0] for name in meanings()} | {"config"}
         stray = next(stray_variables(os.environ, known), None)
         if stray is not None:
             raise unknown(stray)
@@ -187,7 +204,23 @@ class Settings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Command line (given as init arguments) > environment > toml > defaults."""
-        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
+        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, settings_file())
+
+
+def settings_file() -> Path:
+    """The file of settings: `LAKEQUEUE_CONFIG`, else lakequeue.toml, which need not be there.
+
+    Raises `InvalidSetting`.
+    """
+    named = os.environ.get(CONFIG_VARIABLE)
+    if named is None:
+        return Path("lakequeue.toml")
+    if not Path(named).is_file():
+        raise InvalidSetting(
+            f"there is no file of settings at {named}",
+            hint=f"{CONFIG_VARIABLE} (`lakequeue run … --config`) names one, as lakequeue.toml",
+        )
+    return Path(named)
 
 
 def meanings(model: type[BaseModel] = Settings, prefix: str = "") -> dict[str, str]:

@@ -21,6 +21,7 @@ from lakequeue.cli import (
     group,
     job,
     produce,
+    run,
     topic,
     up,
     webhook,
@@ -46,6 +47,7 @@ app = typer.Typer(
     "10 taken over.",
 )
 app.command()(up.up)
+app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(run.run)
 app.add_typer(topic.app, name="topic")
 app.command()(produce.produce)
 app.command()(consume.consume)

@@ -11,7 +11,7 @@ from pydantic_settings import EnvSettingsSource, TomlConfigSettingsSource
 
 from lakequeue.cli.options import AsJson
 from lakequeue.cli.output import print_json, print_table
-from lakequeue.settings import Settings
+from lakequeue.settings import Settings, settings_file
 
 app = typer.Typer(help="Show the settings.", no_args_is_help=True)
 
@@ -27,7 +27,7 @@ def show(as_json: AsJson = False) -> None:
     current = Settings()
     sources = {
         "environment": EnvSettingsSource(Settings)(),
-        "lakequeue.toml": TomlConfigSettingsSource(Settings)(),
+        settings_file().name: TomlConfigSettingsSource(Settings, settings_file())(),
     }
     rows = [(name, value, source_of(name, sources)) for name, value in leaves(current)]
     if as_json:

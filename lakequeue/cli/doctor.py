@@ -13,7 +13,9 @@ from typing import Annotated, Any
 
 import typer
 
+from lakequeue.cli.options import ConsumerUrl, admin
 from lakequeue.settings import Settings
+from lakequeue.wire import AdviceAnswer
 
 _COLOURS = {"OK": "\033[32m", "WARN": "\033[33m", "FAIL": "\033[31m"}
 
@@ -29,12 +31,24 @@ def doctor(
     consumer_port: Annotated[
         int | None, typer.Option(min=1, max=65535, help="Port of the consumer service.")
     ] = None,
+    load: Annotated[
+        bool,
+        typer.Option("--load", help="Look at a running queue: when to add consumers, partitions."),
+    ] = False,
+    over_s: Annotated[
+        float, typer.Option("--over", min=0.5, max=60.0, help="With --load: seconds to watch.")
+    ] = 5.0,
+    consumer_url: ConsumerUrl = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
 ) -> None:
-    """Check Python, packages, Java, jars, storage, ZooKeeper, clocks and ports.
+    """Check Python, packages, Java, jars, storage, ZooKeeper, clocks and ports; or the load.
 
-    Exit codes: 0 nothing failed, 1 something failed.
+    Exit codes: 0 nothing failed, 1 something failed; with --load 0, whatever the advice.
     """
+    if load:
+        with admin(None, consumer_url) as asked:
+            _show_load(asked.advice(over_s), as_json=as_json)
+        return
     # Loaded here: the look at the packages must be able to say that one is missing.
     from lakequeue.supervisor.health import Level, examine
 
@@ -55,6 +69,26 @@ def doctor(
             if finding.fix:
                 sys.stdout.write(f"{'':<16} → {finding.fix}\n")
     raise typer.Exit(1 if failed else 0)
+
+
+def _show_load(answer: AdviceAnswer, *, as_json: bool) -> None:
+    if as_json:
+        sys.stdout.write(answer.model_dump_json(indent=2) + "\n")
+        return
+    for trend in answer.trends:
+        # What the advice is about stands there once more, with what to do.
+        level = "WARN" if trend.course in {"falling_behind", "stuck"} else "OK"
+        sys.stdout.write(
+            f"{_label(level)} {'load':<10} {trend.group} on {trend.topic}: "
+            f"{trend.course.replace('_', ' ')}, lag {trend.lag} ({trend.lag_per_s:+g}/s), "
+            f"{trend.in_per_s:g}/s in, {trend.out_per_s:g}/s out, {trend.members} consumers, "
+            f"{trend.partitions} partitions\n"
+        )
+    for advice in answer.advice:
+        sys.stdout.write(f"{_label('WARN')} {advice.add:<10} {advice.detail}\n")
+        sys.stdout.write(f"{'':<16} → {advice.do}\n")
+    if not answer.trends:
+        sys.stdout.write(f"{_label('OK')} {'load':<10} no group has a partition\n")
 
 
 def _label(level: str) -> str:

@@ -64,6 +64,14 @@ def up(
     standby: Annotated[
         bool, typer.Option("--standby", help="Run a second order driver, ready to take over.")
     ] = False,
+    nodes: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=9,
+            help="Nodes of each service; from 2 on a standby driver, from 3 on three ZooKeepers.",
+        ),
+    ] = 1,
     work_dir: Annotated[
         Path | None, typer.Option(help="Local folder for logs and checkpoints.")
     ] = None,
@@ -73,7 +81,8 @@ def up(
 ) -> None:
     """Start the queue on this machine and stay: ZooKeeper, ingest, consumer service, order driver.
 
-    A service that dies is started again. Ctrl-C drains them in order; a second one kills.
+    A service that dies is started again. Ctrl-C drains them in order; a second one kills. With
+    --nodes 3 it is a cluster: the ports are those of the first nodes, the others take free ones.
 
     Exit codes: 0 stopped, 2 usage, 3 port in use, 4 root unusable, 5 already running, 6 Java or
     jars missing, 7 not ready, 1 anything else.
@@ -98,7 +107,10 @@ def up(
                 host=settings.ingest.host,
                 ingest_port=settings.ingest.port if ingest_port is None else ingest_port,
                 consumer_port=settings.consumer.port if consumer_port is None else consumer_port,
-                drivers=2 if standby else 1,
+                ingest_nodes=nodes,
+                consumer_nodes=nodes,
+                drivers=2 if standby or nodes > 1 else 1,
+                zookeepers=3 if nodes >= 3 else 1,
                 work_dir=settings.work_dir,
                 log_level=settings.log_level,
             ),
@@ -106,7 +118,7 @@ def up(
         )
         signals = _Signals(cluster)
         signals.install()
-        _say("starting (about 20 s, the first time longer)")
+        _say(f"starting (about {20 if nodes == 1 else 60} s, the first time longer)")
         cluster.start()
         # A signal that came before there was anything to stop.
         if signals.count:

@@ -14,19 +14,22 @@ import orjson
 from pydantic import BaseModel, ValidationError
 
 from lakequeue.client import drive
-from lakequeue.client.calls import Nodes, Policy, call
+from lakequeue.client.calls import Policy, call
 from lakequeue.client.effects import Reply, Request
+from lakequeue.client.nodes import Nodes
 from lakequeue.client.record import Record
 from lakequeue.errors import Broken, InvalidRequest, TopicExists
 from lakequeue.records import checked_name
 from lakequeue.wire import (
     DEFAULT_CONSUMER_URL,
     DEFAULT_INGEST_URL,
+    AdviceAnswer,
     BrowseAnswer,
     BrowseQuery,
     GroupDescription,
     GroupList,
     GroupSummary,
+    NodeList,
     PauseAnswer,
     PauseRequest,
     RecordStatus,
@@ -116,6 +119,21 @@ class Admin:
     def delete_topic(self, topic: str) -> None:
         """Delete a topic: its records are not delivered any more."""
         self._call(self._ingest, "DELETE", _topic(topic))
+
+    # -- load -----------------------------------------------------------------------------------
+
+    def advice(self, over_s: float = 5.0) -> AdviceAnswer:
+        """What to add, by how the lag of all groups has gone for `over_s` seconds (at most 60).
+
+        Takes as long, unless the node was asked shortly before.
+        """
+        query = f"?over_ms={round(over_s * 1_000)}"
+        reply = self._call(self._consumer, "GET", f"/v1/advice{query}", takes_s=over_s)
+        return _read(AdviceAnswer, reply)
+
+    def nodes(self) -> NodeList:
+        """The nodes of both services that are registered."""
+        return _read(NodeList, self._call(self._ingest, "GET", "/v1/nodes"))
 
     # -- groups ---------------------------------------------------------------------------------
 
@@ -268,8 +286,11 @@ class Admin:
 
     # -- shared ---------------------------------------------------------------------------------
 
-    def _call(self, nodes: Nodes, method: str, path: str, body: Any = None) -> Reply:
-        request = Request(method, path, body=None if body is None else orjson.dumps(body))
+    def _call(
+        self, nodes: Nodes, method: str, path: str, body: Any = None, takes_s: float = 0.0
+    ) -> Reply:
+        content = None if body is None else orjson.dumps(body)
+        request = Request(method, path, body=content, read_timeout_s=30.0 + takes_s)
         policy = Policy(self._timeout_s, lambda: self._closing)
         script = call(nodes, request, time.monotonic, policy)
         return drive.run(script, self._http, self._bell).reply

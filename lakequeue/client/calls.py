@@ -7,7 +7,7 @@ the same bytes, so an idempotent request stays single.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from urllib.parse import urljoin, urlsplit
 
@@ -15,8 +15,8 @@ import orjson
 import tenacity
 
 from lakequeue.client.effects import Http, Now, Reply, Request, Script, Unanswered, Wait
+from lakequeue.client.nodes import Choice
 from lakequeue.errors import (
-    InvalidRequest,
     LakequeueError,
     NotReady,
     Stored,
@@ -28,41 +28,6 @@ from lakequeue.wire import PROBLEM
 
 MAX_REDIRECTS = 5
 _BACKOFF = tenacity.wait_random_exponential(multiplier=0.05, max=5.0, min=0.02)
-
-
-class Nodes:
-    """The nodes of one service, and the one that answered last."""
-
-    def __init__(self, urls: str | Sequence[str]) -> None:
-        given = urls.split(",") if isinstance(urls, str) else list(urls)
-        self.urls = [u.strip().rstrip("/") for u in given if u.strip()]
-        bad = [u for u in self.urls if urlsplit(u).scheme not in {"http", "https"}]
-        if bad or not self.urls:
-            raise InvalidRequest(
-                f"{bad[0]!r} is not a URL" if bad else "no URL is given",
-                hint="give one or more, such as http://127.0.0.1:8080",
-                field="urls",
-            )
-        self._at = 0
-
-    def __len__(self) -> int:
-        return len(self.urls)
-
-    @property
-    def current(self) -> str:
-        """Where the next call goes."""
-        return self.urls[self._at % len(self.urls)]
-
-    def prefer(self, url: str) -> None:
-        """Go to `url` next, whether it was given or is new."""
-        if url not in self.urls:
-            self.urls.append(url)
-        self._at = self.urls.index(url)
-
-    def leave(self, url: str) -> None:
-        """`url` did not serve us: go to the next one, unless somebody has moved on already."""
-        if url == self.current:
-            self._at += 1
 
 
 @dataclass(slots=True)
@@ -94,7 +59,7 @@ def pause_before(attempt: int) -> float:
 _RETRYING = tenacity.Retrying()
 
 
-def call(nodes: Nodes, request: Request, now: Now, policy: Policy) -> Script[Answer]:
+def call(nodes: Choice, request: Request, now: Now, policy: Policy) -> Script[Answer]:
     """Send `request` until it is answered for good.
 
     Raises the error of the service; `Unreachable` when no node answers in time. `stored` of the
@@ -105,6 +70,7 @@ def call(nodes: Nodes, request: Request, now: Now, policy: Policy) -> Script[Ans
         attempt += 1
         node = nodes.current
         error: LakequeueError
+        asked = node
         try:
             reply, node = yield from _follow(node, request)
         except Unanswered as e:
@@ -116,6 +82,7 @@ def call(nodes: Nodes, request: Request, now: Now, policy: Policy) -> Script[Ans
             )
         else:
             if reply.status < 300:
+                nodes.served(asked)
                 return Answer(reply, node, attempt)
             error = problem_of(reply, node)
         maybe_stored |= _may_be_stored(error)

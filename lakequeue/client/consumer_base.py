@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Literal, TypedDict
 
 from pydantic import ValidationError
 
-from lakequeue.client.calls import Nodes
 from lakequeue.client.consuming import Consuming, OnLost, OnStatus
 from lakequeue.client.holding import Stretch
 from lakequeue.client.membership import ConsumeOptions
 from lakequeue.client.message import Message
+from lakequeue.client.nodes import Nodes
 from lakequeue.client.queue_consuming import QueueConsuming
 from lakequeue.errors import (
     CoordinationUnavailable,
@@ -32,6 +32,9 @@ class ConsumerOptions(TypedDict, total=False):
 
     urls: str | Sequence[str]
     """One or more consumer-service nodes; the next is tried when one does not answer."""
+    find_nodes: bool
+    """Ask the given nodes which others there are, and join through one of all; True. False: only
+    the given ones, where the others cannot be reached from here."""
     from_: Literal["earliest", "latest"]
     """Where a partition starts that the group has no position in; earliest."""
     session_timeout_ms: int
@@ -105,7 +108,9 @@ class ConsumerBase(ABC):
         self.group = checked_name(group, "group")
         self._headers = {HOST_HEADER.lower(): socket.gethostname()}
         queue = join.mode == "queue"
-        nodes = Nodes(options.get("urls", DEFAULT_CONSUMER_URL))
+        nodes = Nodes(
+            options.get("urls", DEFAULT_CONSUMER_URL), finds=options.get("find_nodes", True)
+        )
         consume = ConsumeOptions(
             # A worker that fetches much ahead keeps it from the others.
             max_poll_records=options.get("max_poll_records", 10 if queue else 1000),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import uuid
 from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
@@ -16,11 +17,13 @@ from typing import Any, TypeVar
 import orjson
 from pydantic import BaseModel, ValidationError
 
-from lakequeue.client.calls import Answer, Nodes, Policy, call, pause_before
+from lakequeue.client.calls import Answer, Policy, call, pause_before
 from lakequeue.client.effects import Now, Reply, Request, Script, Wait
+from lakequeue.client.finding import find
 from lakequeue.client.holding import Holding, Lost
 from lakequeue.client.membership import ConsumeOptions, Member
 from lakequeue.client.message import Message
+from lakequeue.client.nodes import Nodes
 from lakequeue.errors import (
     Broken,
     EpochSuperseded,
@@ -69,7 +72,8 @@ class Consuming:
         self.expelled = False
         """Dropped by the service, and not asked for a record since: it may be that we hang."""
         self.lock = threading.RLock()
-        self.nodes = nodes
+        # Each consumer by a name of its own: a group spreads over the nodes.
+        self.nodes = nodes.route(f"{group}/{uuid.uuid4().hex}")
         self._group_path = f"/v1/groups/{group}"
         self._join_request = join
         self._options = options
@@ -171,6 +175,7 @@ class Consuming:
         return most if in_all is None else min(most, in_all - self.handed_out - self.holding.ready)
 
     def _join(self, policy: Policy) -> Script[None]:
+        yield from find(self.nodes.nodes, "consumer", self._now)
         body = self._join_request.model_dump(by_alias=True, exclude_none=True)
         request = Request("POST", f"{self._group_path}/members", body=orjson.dumps(body))
         answer = yield from call(self.nodes, request, self._now, policy)

@@ -6,12 +6,12 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
-from pydantic import BaseModel, ValidationError
-
-from lakequeue.client.calls import Nodes, Policy, call
-from lakequeue.client.effects import Now, Reply, Request, Script, Wait
+from lakequeue.client.calls import Policy, call
+from lakequeue.client.effects import Now, Request, Script, Together, Wait
+from lakequeue.client.finding import find
+from lakequeue.client.nodes import Nodes
 from lakequeue.client.outbox import (
     Batch,
     Delivered,
@@ -22,11 +22,16 @@ from lakequeue.client.outbox import (
     Outgoing,
     body_of,
 )
+from lakequeue.client.produced import (
+    delivered_of,
+    not_ordered,
+    read_answer,
+    read_produced,
+)
+from lakequeue.client.routing import Routing
 from lakequeue.errors import (
-    Broken,
     InvalidRequest,
     LakequeueError,
-    NotOrdered,
     NotReady,
     ProducerFenced,
     TooLarge,
@@ -36,15 +41,12 @@ from lakequeue.wire import (
     MAX_MESSAGE_ID_CHARS,
     Consumed,
     EpochAnswer,
-    ProduceAnswer,
-    ProducedRecord,
 )
 
 _log = logging.getLogger("lakequeue.producer")
 Acks = Literal["committed", "ordered"]
 OnAck = Callable[[Outgoing, Delivered], None]
 OnError = Callable[[Outgoing, LakequeueError], None]
-M = TypeVar("M", bound=BaseModel)
 _ORDER_TIMEOUT_MS = 10_000
 
 
@@ -91,6 +93,7 @@ class Delivering:
         self.fenced: ProducerFenced | None = None
         """A newer instance has begun: nothing more can be sent."""
         self.next_sequences: dict[str, int] = {}
+        self._routing = Routing(nodes, now)
         if fence:
             checked_name(producer_id, "producer")
 
@@ -179,7 +182,7 @@ class Delivering:
         request = Request("POST", path, {"timeout_ms": _ORDER_TIMEOUT_MS})
         policy = Policy(self._delivery_timeout_s, give_up=lambda: self.aborted)
         answer = yield from call(self.nodes, request, self._now, policy)
-        begun = _read(EpochAnswer, answer.reply)
+        begun = read_answer(EpochAnswer, answer.reply)
         with self.lock:
             self.epoch, self.next_sequences = begun.epoch, begun.next_sequences
         self.saw(begun.stamp)
@@ -210,7 +213,16 @@ class Delivering:
                 yield from self._settle(batch)
 
     def _settle(self, batch: Batch) -> Script[None]:
-        """Get every record of `batch` acknowledged or given up, in order.
+        """Get every record of `batch` acknowledged or given up, in order within a partition."""
+        # A fenceable producer counts over all partitions, so its topic has one node.
+        parts = [batch] if self.fence else (yield from self._routing.parts(batch))
+        if len(parts) == 1:
+            yield from self._settle_part(parts[0])
+        else:
+            yield Together([self._settle_part(part) for part in parts])
+
+    def _settle_part(self, batch: Batch) -> Script[None]:
+        """The same for what goes to one node.
 
         A request is refused as a whole for one bad record: that one is given up, and the others
         are sent without it, under the message ids that they have.
@@ -227,7 +239,11 @@ class Delivering:
                 return
             except LakequeueError as error:
                 index = _index_at_fault(error, part)
-                if index is not None:
+                if index is not None and _was_chosen(error, part.records[index]):
+                    # The topic was made anew with fewer partitions: no fault of the record.
+                    self._routing.choose_no_more(part)
+                    todo.appendleft(part)
+                elif index is not None:
                     bad = part.records[index]
                     self._finish([bad], None, _about(error, index, bad))
                     todo.extendleft(reversed(part.without(index)))
@@ -248,9 +264,11 @@ class Delivering:
         )
         waited = self._now() - batch.records[0].added_at
         policy = Policy(max(self._delivery_timeout_s - waited, 0.0), give_up=lambda: self.aborted)
-        answer = yield from call(self.nodes, request, self._now, policy)
+        route = self.nodes.route(batch.route or batch.topic)
+        answer = yield from call(route, request, self._now, policy)
         produced = read_produced(answer.reply, len(batch.records))
         self.saw(produced.stamp)
+        self._routing.compare(batch, produced)
         settled: list[tuple[Outgoing, Delivered]] = []
         for record, got in zip(batch.records, produced.records, strict=True):
             if got.reason is None:
@@ -284,8 +302,10 @@ class Delivering:
             body_of(head, [r.encoded for r in records]),
         )
         policy = Policy(self._delivery_timeout_s)
+        yield from find(self.nodes, "ingest", self._now)
+        route = self.nodes.route(records[0].topic)
         try:
-            answer = yield from call(self.nodes, request, self._now, policy)
+            answer = yield from call(route, request, self._now, policy)
         except ProducerFenced as error:
             self.fenced = error
             raise
@@ -304,9 +324,21 @@ class Delivering:
         delivered: list[Delivered] | None,
         error: LakequeueError | None,
     ) -> None:
+        if not records:
+            return
         with self.lock:
             for record in records:
                 self.ledger.settle(record, error)
+        with self._outboxes[records[0].topic].telling:
+            self._tell(records, delivered, error)
+        self._ring()
+
+    def _tell(
+        self,
+        records: list[Outgoing],
+        delivered: list[Delivered] | None,
+        error: LakequeueError | None,
+    ) -> None:
         for i, record in enumerate(records):
             handle = record.handle
             if handle is not None and not handle.done():
@@ -321,39 +353,6 @@ class Delivering:
                     self._on_ack(record, delivered[i])
             except Exception:  # noqa: BLE001 - a fault of the user's callback must not stop sending
                 _log.exception("a callback of the producer failed")
-        self._ring()
-
-
-def delivered_of(topic: str, record: Outgoing, got: ProducedRecord, stamp: int) -> Delivered:
-    """Where `record` went."""
-    return Delivered(topic, got.partition, record.message_id, stamp, got.offset, got.duplicate)
-
-
-def not_ordered(topic: str, got: ProducedRecord) -> NotOrdered:
-    """The error of a record that was acknowledged by the node and refused by the order job."""
-    return NotOrdered(
-        f"{topic}/{got.partition}: not ordered, {got.reason}",
-        hint="its topic was deleted; or the others of its atomic request were refused",
-        stored="no",
-        reason=got.reason,
-    )
-
-
-def read_produced(reply: Reply, count: int) -> ProduceAnswer:
-    """The answer to a produce request of `count` records."""
-    answer = _read(ProduceAnswer, reply)
-    if len(answer.records) != count:
-        raise Broken(
-            f"{count} records were sent, {len(answer.records)} are answered", stored="unknown"
-        )
-    return answer
-
-
-def _read(model: type[M], reply: Reply) -> M:
-    try:
-        return model.model_validate_json(reply.body)
-    except ValidationError as e:
-        raise Broken(f"the answer cannot be read: {e}", stored="unknown") from e
 
 
 def _index_at_fault(error: LakequeueError, batch: Batch) -> int | None:
@@ -361,6 +360,11 @@ def _index_at_fault(error: LakequeueError, batch: Batch) -> int | None:
     if not isinstance(error, InvalidRequest | TooLarge) or not isinstance(index, int):
         return None
     return index if 0 <= index < len(batch.records) else None
+
+
+def _was_chosen(error: LakequeueError, record: Outgoing) -> bool:
+    """Whether it is refused for a partition that its application did not ask for."""
+    return record.chosen is not None and error.extra.get("field") == "partition"
 
 
 def _about(error: LakequeueError, index: int, record: Outgoing) -> LakequeueError:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import httpx2
 
-from lakequeue.client.effects import Effect, Http, Reply, Request, Script, Unanswered
+from lakequeue.client.effects import Effect, Http, Reply, Request, Script, Together, Unanswered
 
 T = TypeVar("T")
 CONNECT_TIMEOUT_S = 5.0
@@ -123,6 +123,8 @@ def run(script: Script[T], http: httpx2.Client, bell: Bell) -> T:
 
 
 def _perform(effect: Effect, http: httpx2.Client, bell: Bell) -> Any:
+    if isinstance(effect, Together):
+        return _together(effect.scripts, http, bell)
     if not isinstance(effect, Http):
         return bell.wait_until(effect.until, effect.timeout_s)
     request = effect.request
@@ -133,3 +135,29 @@ def _perform(effect: Effect, http: httpx2.Client, bell: Bell) -> Any:
     except RuntimeError as e:
         # The client was closed by another thread while this one was on its way.
         raise Unanswered(str(e), sent=True) from e
+
+
+def _together(scripts: Sequence[Script[Any]], http: httpx2.Client, bell: Bell) -> list[Any]:
+    """All but the first in threads of their own."""
+    results: list[Any] = [None] * len(scripts)
+    failures: list[BaseException] = []
+
+    def one(number: int) -> None:
+        try:
+            results[number] = run(scripts[number], http, bell)
+        except BaseException as error:  # noqa: BLE001 - raised below, by whoever waits for it
+            failures.append(error)
+
+    # Not a pool: its threads would keep a program from ending.
+    threads = [
+        threading.Thread(target=one, args=(n,), name=threading.current_thread().name, daemon=True)
+        for n in range(1, len(scripts))
+    ]
+    for thread in threads:
+        thread.start()
+    one(0)
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+    return results

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import httpx2
 
 from lakequeue.client.drive import client_args, reply_of, request_args, unanswered
-from lakequeue.client.effects import Effect, Http, Script, Unanswered
+from lakequeue.client.effects import Effect, Http, Script, Together, Unanswered
 
 T = TypeVar("T")
 
@@ -66,6 +66,8 @@ async def run(script: Script[T], http: httpx2.AsyncClient, bell: AsyncBell) -> T
 
 
 async def _perform(effect: Effect, http: httpx2.AsyncClient, bell: AsyncBell) -> Any:
+    if isinstance(effect, Together):
+        return await asyncio.gather(*(run(script, http, bell) for script in effect.scripts))
     if not isinstance(effect, Http):
         return await bell.wait_until(effect.until, effect.timeout_s)
     request = effect.request

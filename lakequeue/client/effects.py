@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -42,6 +42,13 @@ class Wait:
 
 
 @dataclass(frozen=True, slots=True)
+class Together:
+    """Run these scripts side by side; answered when all have ended, with their results in order."""
+
+    scripts: Sequence[Script[Any]]
+
+
+@dataclass(frozen=True, slots=True)
 class Reply:
     """An HTTP answer of any status. Header names are in lower case."""
 
@@ -63,7 +70,7 @@ class Unanswered(Exception):
         """False: the connection was never made, so the request had no effect."""
 
 
-Effect = Http | Wait
+Effect = Http | Wait | Together
 Script = Generator[Effect, Any, T]
 """Yields effects; returns a T. An `Http` effect is answered with its `Reply`."""
 Now = Callable[[], float]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakequeue.client.calls import Nodes
+from lakequeue.client.nodes import Nodes
 
 
 @dataclass(slots=True)

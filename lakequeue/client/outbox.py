@@ -7,6 +7,7 @@ that is being retried.
 from __future__ import annotations
 
 import math
+import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -72,6 +73,10 @@ class Outgoing:
     timing: Mapping[str, int] | None = None
     """`deliver_at`, `delay_ms`, `ttl_ms` of the wire, as far as given."""
     encoded: bytes = b""
+    own_id: bool = False
+    """The message id stands in `encoded`."""
+    chosen: int | None = None
+    """The partition that was chosen for a record without one and without a key."""
     sequence: int = 0
     added_at: float = 0.0
     handle: Handle | None = None
@@ -95,6 +100,15 @@ class Outgoing:
         if own_message_id:
             body["message_id"] = self.message_id
         return orjson.dumps(body)
+
+    def on_the_wire(self, with_id: bool) -> bytes:
+        """`encoded`, with what was found out since."""
+        more: dict[str, Any] = {}
+        if with_id and not self.own_id:
+            more["message_id"] = self.message_id
+        if self.chosen is not None:
+            more["partition"] = self.chosen
+        return self.encoded[:-1] + b"," + orjson.dumps(more)[1:] if more else self.encoded
 
 
 def header_pairs(given: HeadersIn) -> list[tuple[str, bytes | None]]:
@@ -159,32 +173,38 @@ def body_of(head: dict[str, Any], encoded: Sequence[bytes]) -> bytes:
 
 @dataclass(slots=True)
 class Batch:
-    """Consecutive records of one topic: what one request carries."""
+    """Records of one topic, in the order of sending: what one request carries."""
 
     topic: str
     records: list[Outgoing]
+    route: str = ""
+    """What the node is chosen by; the topic, if it is empty."""
 
     def body(self, producer_id: str, after: int | None, epoch: int | None = None) -> bytes:
         """The request. Equal for every retry but for `after`, which may only have risen."""
-        head: dict[str, Any] = {
-            "producer_id": producer_id,
-            "sequence": self.records[0].sequence,
-        }
+        head: dict[str, Any] = {"producer_id": producer_id}
+        # A part of a batch that goes to several nodes has gaps: its records name their ids.
+        whole = self.records[-1].sequence - self.records[0].sequence + 1 == len(self.records)
+        if whole:
+            head["sequence"] = self.records[0].sequence
         if epoch is not None:
             head["producer_epoch"] = epoch
         if after is not None:
             head["after"] = after
-        return body_of(head, [r.encoded for r in self.records])
+        return body_of(head, [r.on_the_wire(with_id=not whole) for r in self.records])
 
     def without(self, index: int) -> list[Batch]:
         """What is before and after record `index`, which is at fault."""
         parts = (self.records[:index], self.records[index + 1 :])
-        return [Batch(self.topic, part) for part in parts if part]
+        return [Batch(self.topic, part, self.route) for part in parts if part]
 
     def halves(self) -> list[Batch]:
         """Two smaller batches, in order."""
         middle = len(self.records) // 2
-        return [Batch(self.topic, self.records[:middle]), Batch(self.topic, self.records[middle:])]
+        return [
+            Batch(self.topic, self.records[:middle], self.route),
+            Batch(self.topic, self.records[middle:], self.route),
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +226,8 @@ class Outbox:
         self.topic = topic
         self.closed = False
         self.flushing = False
+        self.telling = threading.Lock()
+        """Held while the application is told of its records: parts of a batch end side by side."""
         self._producer_id = producer_id
         self._limits = limits
         self._waiting: deque[Outgoing] = deque()
@@ -229,7 +251,8 @@ class Outbox:
         record = Outgoing(
             self.topic, key, value, headers, partition, timestamp, message_id or "", timing
         )
-        record.encoded = record.encode(message_id is not None)
+        record.own_id = message_id is not None
+        record.encoded = record.encode(record.own_id)
         if len(record.encoded) > MAX_REQUEST_BYTES - _ENVELOPE_BYTES:
             raise TooLarge(
                 f"the record has {len(record.encoded)} bytes as JSON, a request at most "

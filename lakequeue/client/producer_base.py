@@ -8,8 +8,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
-from lakequeue.client.calls import Nodes
 from lakequeue.client.delivering import Acks, Delivering, OnAck, OnError
+from lakequeue.client.nodes import Nodes
 from lakequeue.client.outbox import HeadersIn, Limits, Outgoing
 from lakequeue.errors import InvalidRequest, OrderTimeout
 
@@ -38,6 +38,9 @@ class ProducerOptions(TypedDict, total=False):
     """`send` waits while so much is on its way; 32 MiB."""
     max_block_s: float
     """Longest such wait, then `Overloaded`; 60."""
+    find_nodes: bool
+    """Ask the given nodes which others there are, and send each partition's records through one of
+    them; True. False: only the given ones, where the others cannot be reached from here."""
     on_ack: OnAck | None
     """Called as (record, delivered), where the sending is done: keep it short."""
     on_error: OnError | None
@@ -57,7 +60,7 @@ class ProducerBase(ABC):
             )
         self._max_block_s = options.get("max_block_s", 60.0)
         self._core = Delivering(
-            Nodes(urls),
+            Nodes(urls, finds=options.get("find_nodes", True)),
             options.get("producer_id") or uuid.uuid4().hex,
             options.get("acks", "committed"),
             Limits(

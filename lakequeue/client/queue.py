@@ -15,9 +15,10 @@ import orjson
 
 from lakequeue.client import drive
 from lakequeue.client.admin import Admin
-from lakequeue.client.calls import Nodes, Policy, call
+from lakequeue.client.calls import Policy, call
 from lakequeue.client.effects import Request
 from lakequeue.client.message import Message, milliseconds_of
+from lakequeue.client.nodes import Nodes
 from lakequeue.client.outbox import HeadersIn
 from lakequeue.client.producer import Producer
 from lakequeue.errors import AttemptSuperseded, GroupActive, UnknownGroup, UnknownTopic

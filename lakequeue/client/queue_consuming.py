@@ -7,11 +7,12 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from lakequeue.client.calls import Nodes, Policy, call
+from lakequeue.client.calls import Policy, call
 from lakequeue.client.consuming import Consuming, OnLost, OnStatus
 from lakequeue.client.effects import Now, Request, Script
 from lakequeue.client.membership import ConsumeOptions, Member
 from lakequeue.client.message import Message
+from lakequeue.client.nodes import Nodes
 from lakequeue.client.queue_holding import Does, QueueHolding, Saying
 from lakequeue.errors import (
     AttemptSuperseded,

@@ -28,7 +28,7 @@ from jobs.jars import cached_jars, jar_paths
 from lakequeue.errors import InvalidRequest, LakequeueError, PortInUse
 from lakequeue.java import find_java
 from lakequeue.supervisor.child import Child
-from lakequeue.supervisor.plan import Layout
+from lakequeue.supervisor.plan import Layout, Role, ZooKeeperPorts
 from lakequeue.supervisor.preflight import (
     RootLock,
     await_free_port,
@@ -37,6 +37,7 @@ from lakequeue.supervisor.preflight import (
     free_port,
     local_root,
     make_work_dir,
+    take_over_coordination,
 )
 from lakequeue.supervisor.watch import Watch
 from queue_tables.root import QueueRoot
@@ -63,6 +64,11 @@ class ClusterOptions:
     ingest_nodes: int = 1
     consumer_nodes: int = 1
     drivers: int = 1
+    zookeepers: int = 1
+    """Servers of our own, where `zookeeper` names no ensemble: 1, or an odd number."""
+    bury: bool = True
+    """End the session of a child that died at once; False: as if it ran on another machine, where
+    the others learn of its death by the session timeout."""
     work_dir: Path | None = None
     log_level: str = "info"
     extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -84,6 +90,11 @@ class Cluster:
             self.root = str(folder)
         self.work_dir = (options.work_dir or default_work_dir(options.root)).absolute()
         self.layout = self._lay_out()
+        self._last_numbers: dict[Role, int] = {
+            "ingest": options.ingest_nodes,
+            "consumer": options.consumer_nodes,
+        }
+        self._urls = self.layout.urls
         self._report = report
         self._held = ExitStack()
         self._watch: Watch | None = None
@@ -93,12 +104,12 @@ class Cluster:
     @property
     def ingest_urls(self) -> list[str]:
         """Base URLs of the ingest nodes."""
-        return self.layout.ingest_urls
+        return [url for name, url in self._urls.items() if name.startswith("ingest-")]
 
     @property
     def consumer_urls(self) -> list[str]:
         """Base URLs of the consumer-service nodes."""
-        return self.layout.consumer_urls
+        return [url for name, url in self._urls.items() if name.startswith("consumer-")]
 
     @property
     def driver_urls(self) -> list[str]:
@@ -155,7 +166,7 @@ class Cluster:
             watch = Watch(
                 [Child(s, self.log_dir, self._environ()) for s in self.layout.children()],
                 self._report,
-                self._bury,
+                self._bury if self.options.bury else _leave,
             )
             for name, step in self.options.crash_at.items():
                 watch.children[name].once = ("--crash-at", step)
@@ -175,6 +186,25 @@ class Cluster:
     def wait_leader(self, other_than: str | None = None, timeout_s: float = READY_S) -> str:
         """The driver that leads, as soon as there is one that is not `other_than`."""
         return self._watching().wait_leader(other_than, timeout_s)
+
+    def add(self, role: Role) -> str:
+        """Start one more node of a service; its name. `wait_ready` returns when it is ready."""
+        watch = self._watching()
+        number = self._last_numbers[role] = self._last_numbers[role] + 1
+        port = free_port(self.options.host)
+        spec = self.layout.service(role, number, port)
+        watch.add(Child(spec, self.log_dir, self._environ()))
+        self._urls[spec.name] = self.layout.url(port)
+        return spec.name
+
+    def remove(self, name: str) -> None:
+        """Ask a node of a service to end, as a scale-down would, and wait until it has drained."""
+        self._watching().remove(name)
+        self._urls.pop(name)
+
+    def url(self, name: str) -> str:
+        """Base URL of a node of a service."""
+        return self._urls[name]
 
     def request_stop(self) -> None:
         """Begin to drain; returns at once, may be called from a signal handler, and repeatedly."""
@@ -245,13 +275,7 @@ class Cluster:
         taken: set[int] = {options.ingest_port, options.consumer_port}
 
         def ports(first: int, count: int) -> tuple[int, ...]:
-            found = [first] if first else []
-            while len(found) < count:
-                port = free_port(options.host)
-                if port not in taken:
-                    taken.add(port)
-                    found.append(port)
-            return tuple(found[:count])
+            return _ports(options.host, taken, first, count)
 
         return Layout(
             root=self.root,
@@ -261,10 +285,17 @@ class Cluster:
             consumer_ports=ports(options.consumer_port, options.consumer_nodes),
             driver_ports=ports(0, options.drivers),
             zookeeper=options.zookeeper,
-            zookeeper_port=ports(0, 1)[0],
+            zookeeper_ports=self._zookeeper_ports(ports),
             log_level=options.log_level,
             extra=options.extra,
         )
+
+    def _zookeeper_ports(
+        self, ports: Callable[[int, int], tuple[int, ...]]
+    ) -> tuple[ZooKeeperPorts, ...]:
+        if self.options.zookeepers == 1:
+            return (ZooKeeperPorts(ports(0, 1)[0]),)
+        return tuple(ZooKeeperPorts(*ports(0, 3)) for _ in range(self.options.zookeepers))
 
     def _check(self) -> None:
         for port in self.layout.ingest_ports:
@@ -280,6 +311,8 @@ class Cluster:
             jar_paths()
         # Last: whoever is refused for another reason leaves no queue behind.
         QueueRoot.open(self.root, create=True)
+        if self.options.zookeeper is None:
+            take_over_coordination(self.work_dir, self.layout.zookeeper_names)
 
     def _bury(self, name: str) -> None:
         """Close what a dead child still holds in ZooKeeper: a standby need not wait for a timeout.
@@ -307,6 +340,21 @@ class Cluster:
             "PYSPARK_DRIVER_PYTHON": sys.executable,
             **self.options.environ,
         }
+
+
+def _ports(host: str, taken: set[int], first: int, count: int) -> tuple[int, ...]:
+    """`count` ports, none of which is in `taken`, where they are noted; `first`, unless it is 0."""
+    found = [first] if first else []
+    while len(found) < count:
+        port = free_port(host)
+        if port not in taken:
+            taken.add(port)
+            found.append(port)
+    return tuple(found[:count])
+
+
+def _leave(_name: str) -> None:
+    return
 
 
 def _bury_soon(path: Path) -> None:

@@ -3,6 +3,7 @@
 | child | command | ready when |
 |---|---|---|
 | zookeeper | `python -m coordination.embedded` | it answers `srvr` |
+| zookeeper-N | the same, one of an ensemble | it has found a majority, and answers |
 | ingest-N | `python -m ingest` | `/readyz` says 200 |
 | consumer-N | `python -m consumer_service` | `/readyz` says 200 |
 | driver-N | `python -m jobs.driver` | its state file says standby or leading |
@@ -15,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
+from typing import Literal, NamedTuple
 
 
 class Drain(IntEnum):
@@ -66,6 +68,21 @@ class ChildSpec:
     """How long it may take to end before it is killed."""
 
 
+class ZooKeeperPorts(NamedTuple):
+    """Of one server: for clients, and in an ensemble for its peers and for elections."""
+
+    client: int
+    peer: int = 0
+    election: int = 0
+
+
+Role = Literal["ingest", "consumer"]
+_SERVICES: dict[Role, tuple[str, Drain]] = {
+    "ingest": ("ingest", Drain.INGEST),
+    "consumer": ("consumer_service", Drain.CONSUMER),
+}
+
+
 @dataclass(frozen=True)
 class Layout:
     """The whole of a queue on this machine. Ports are given, none is 0."""
@@ -77,8 +94,9 @@ class Layout:
     consumer_ports: tuple[int, ...]
     driver_ports: tuple[int, ...]
     zookeeper: str | None
-    """Hosts of an external ensemble; None: the embedded server on `zookeeper_port`."""
-    zookeeper_port: int
+    """Hosts of an external ensemble; None: servers of our own."""
+    zookeeper_ports: tuple[ZooKeeperPorts, ...]
+    """Of each server of our own: one alone, or an ensemble."""
     log_level: str = "info"
     extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """More arguments for a child, by its name."""
@@ -87,17 +105,14 @@ class Layout:
     @property
     def zookeeper_hosts(self) -> str:
         """What the services are given."""
-        return self.zookeeper or f"127.0.0.1:{self.zookeeper_port}"
+        own = ",".join(f"127.0.0.1:{ports.client}" for ports in self.zookeeper_ports)
+        return self.zookeeper or own
 
     @property
-    def ingest_urls(self) -> list[str]:
-        """Base URLs of the ingest nodes."""
-        return [f"http://{self.host}:{port}" for port in self.ingest_ports]
-
-    @property
-    def consumer_urls(self) -> list[str]:
-        """Base URLs of the consumer-service nodes."""
-        return [f"http://{self.host}:{port}" for port in self.consumer_ports]
+    def urls(self) -> dict[str, str]:
+        """Base URL of each node of the two services, by its name."""
+        ingest = {f"ingest-{n}": self.url(p) for n, p in enumerate(self.ingest_ports, 1)}
+        return ingest | {f"consumer-{n}": self.url(p) for n, p in enumerate(self.consumer_ports, 1)}
 
     @property
     def driver_urls(self) -> list[str]:
@@ -124,29 +139,40 @@ class Layout:
     def children(self) -> list[ChildSpec]:
         """Every child, in the order in which they are started."""
         return [
-            *([self._zookeeper()] if self.zookeeper is None else []),
+            *(self._zookeepers() if self.zookeeper is None else []),
             # The driver takes longest to start: it goes before the services.
             *(self._driver(number, port) for number, port in enumerate(self.driver_ports, 1)),
-            *(
-                self._service("ingest", "ingest", n, port, Drain.INGEST)
-                for n, port in enumerate(self.ingest_ports, 1)
-            ),
-            *(
-                self._service("consumer_service", "consumer", n, port, Drain.CONSUMER)
-                for n, port in enumerate(self.consumer_ports, 1)
-            ),
+            *(self.service("ingest", n, port) for n, port in enumerate(self.ingest_ports, 1)),
+            *(self.service("consumer", n, port) for n, port in enumerate(self.consumer_ports, 1)),
         ]
 
-    def _zookeeper(self) -> ChildSpec:
-        name = "zookeeper"
+    @property
+    def zookeeper_names(self) -> list[str]:
+        """The servers of our own: children, and folders of `work_dir`."""
+        count = len(self.zookeeper_ports)
+        return ["zookeeper"] if count == 1 else [f"zookeeper-{n}" for n in range(1, count + 1)]
+
+    def _zookeepers(self) -> list[ChildSpec]:
+        named = list(zip(self.zookeeper_names, self.zookeeper_ports, strict=True))
+        if len(named) == 1:
+            return [self._zookeeper(name, ports.client) for name, ports in named]
+        servers = ",".join(
+            f"{n}=127.0.0.1:{ports.peer}:{ports.election}" for n, (_, ports) in enumerate(named, 1)
+        )
+        return [
+            self._zookeeper(name, ports.client, "--number", str(n), "--servers", servers)
+            for n, (name, ports) in enumerate(named, 1)
+        ]
+
+    def _zookeeper(self, name: str, port: int, *place: str) -> ChildSpec:
         command = (
             *(self.python, "-m", "coordination.embedded"),
-            *("--data-dir", str(self.work_dir / "zookeeper")),
-            *("--port", str(self.zookeeper_port)),
+            *("--data-dir", str(self.work_dir / name)),
+            *("--port", str(port), *place),
             "--die-with-parent",
             *self.extra.get(name, ()),
         )
-        return ChildSpec(name, command, ZooKeeperReady(self.zookeeper_port), Drain.ZOOKEEPER, 10.0)
+        return ChildSpec(name, command, ZooKeeperReady(port), Drain.ZOOKEEPER, 10.0)
 
     def _driver(self, number: int, port: int) -> ChildSpec:
         name = f"driver-{number}"
@@ -154,11 +180,16 @@ class Layout:
         probe = DriverReady(self.work_dir / f"driver-{name}.json")
         return ChildSpec(name, command, probe, Drain.DRIVER, 30.0)
 
-    def _service(self, module: str, role: str, number: int, port: int, drain: Drain) -> ChildSpec:
+    def service(self, role: Role, number: int, port: int) -> ChildSpec:
+        """A node of one of the two services."""
         name = f"{role}-{number}"
+        module, drain = _SERVICES[role]
         command = self._command(module, name, "--host", self.host, "--port", str(port))
-        probe = HttpReady(f"http://{self.host}:{port}/readyz")
-        return ChildSpec(name, command, probe, drain, 25.0)
+        return ChildSpec(name, command, HttpReady(f"{self.url(port)}/readyz"), drain, 25.0)
+
+    def url(self, port: int) -> str:
+        """Base URL of the service that listens on `port`."""
+        return f"http://{self.host}:{port}"
 
     def _command(self, module: str, name: str, *more: str) -> tuple[str, ...]:
         return (

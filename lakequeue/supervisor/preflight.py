@@ -5,10 +5,12 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import shutil
 import socket
 import tempfile
 import threading
 import urllib.parse
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -74,6 +76,26 @@ def check_answers(zookeeper: str, wait_s: float = _ANSWER_S) -> None:
     except CoordinationUnavailable as problem:
         raise StartFailed(problem.detail, hint=problem.hint) from problem
     session.stop()
+
+
+def take_over_coordination(work_dir: Path, names: Sequence[str]) -> None:
+    """Bring what ZooKeeper keeps along when the number of servers has changed.
+
+    `names` are the folders of the servers to be started. If others have been used later, their
+    data is copied: what stands in no table (options of queue groups, webhooks, pauses) stays.
+    """
+    last = {p.parent.parent.name: _newest(p) for p in work_dir.glob("zookeeper*/data/version-2")}
+    newest = max(last, key=lambda name: last[name], default=None)
+    if newest is None or newest in names:
+        return
+    for name in names:
+        data = work_dir / name / "data" / "version-2"
+        shutil.rmtree(data, ignore_errors=True)
+        shutil.copytree(work_dir / newest / "data" / "version-2", data)
+
+
+def _newest(folder: Path) -> float:
+    return max((file.stat().st_mtime for file in folder.iterdir()), default=0.0)
 
 
 class RootLock:

@@ -49,6 +49,7 @@ class Watch:
         self._failure: StartFailed | None = None
         self._hold: set[str] = set()
         self._to_revive: set[str] = set()
+        self._leaving: set[str] = set()
         self._thread = threading.Thread(target=self._run, name="supervisor", daemon=True)
 
     # -- Called from other threads ---------------------------------------------------------------
@@ -122,6 +123,23 @@ class Watch:
             self._wake()
             self._changed.wait_for(lambda: child.starts > starts or self._over())
 
+    def add(self, child: Child) -> None:
+        """See `Cluster.add`. It is started by the supervising thread, as all are."""
+        with self._changed:
+            self._serving = False
+            # A new one each time: the other thread may be in the middle of a look at the old.
+            self.children = self.children | {child.name: child}
+            self._wake()
+
+    def remove(self, name: str) -> None:
+        """See `Cluster.remove`."""
+        with self._changed:
+            child = self.children[name]
+            self._ask_to_end(child, boot_seconds())
+            self._leaving.add(name)
+            self._wake()
+            self._changed.wait_for(lambda: name not in self.children or self._over())
+
     def leader(self) -> str | None:
         """The living driver whose state file says `leading`."""
         for child in list(self.children.values()):
@@ -176,7 +194,7 @@ class Watch:
 
     def _next_look_s(self) -> float | None:
         states = {child.state for child in self.children.values()}
-        if self._stopping or not self._serving or State.STARTING in states:
+        if self._stopping or self._leaving or not self._serving or State.STARTING in states:
             # With a held child nothing will become ready by itself; looking costs little.
             return _LOOK_S
         due = [c.due_at for c in self.children.values() if c.state is State.BACKING_OFF]
@@ -195,12 +213,24 @@ class Watch:
             return
         for child in self.children.values():
             self._forward(child, now)
+        self._let_go(now)
         if not self._serving:
             self._serving = self._all_serve()
             self._ever_served |= self._serving
 
+    def _let_go(self, now: float) -> None:
+        """See to those that were asked to leave, and forget them once they have."""
+        for name in list(self._leaving):
+            child = self.children[name]
+            self._kill_if_late(child, now)
+            if child.state is State.DOWN:
+                self._leaving.discard(name)
+                self.children = {n: c for n, c in self.children.items() if n != name}
+
     def _forward(self, child: Child, now: float) -> None:
         """Bring one child on its way to being ready."""
+        if child.state is State.DOWN and not child.starts:
+            child.spawn()
         if child.state is State.STARTING and ready(child.spec.probe, child.pid):
             child.take(Cause.ANSWERED)
             if child.starts > 1:
@@ -247,15 +277,21 @@ class Watch:
         rank = min((child.spec.drain for child in living), default=None)
         for child in living:
             if child.state is State.DRAINING:
-                if now >= child.due_at:
-                    self._report(child.name, f"still there after {child.spec.drain_s:g} s: killed")
-                    child.kill()
-                    child.due_at = math.inf
+                self._kill_if_late(child, now)
             elif child.spec.drain == rank or self._killing:
-                child.take(Cause.ASKED_TO_END)
-                child.due_at = now + child.spec.drain_s
-                if child.alive:
-                    child.terminate()
+                self._ask_to_end(child, now)
+
+    def _ask_to_end(self, child: Child, now: float) -> None:
+        child.take(Cause.ASKED_TO_END)
+        child.due_at = now + child.spec.drain_s
+        if child.alive:
+            child.terminate()
+
+    def _kill_if_late(self, child: Child, now: float) -> None:
+        if child.state is State.DRAINING and now >= child.due_at:
+            self._report(child.name, f"still there after {child.spec.drain_s:g} s: killed")
+            child.kill()
+            child.due_at = math.inf
 
     def _not_ready(self, timeout_s: float) -> StartFailed:
         late = [c for c in self.children.values() if c.state is not State.READY]

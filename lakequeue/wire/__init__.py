@@ -11,6 +11,14 @@ member's host name, for people who look for it.
 
 from __future__ import annotations
 
+from lakequeue.wire.advice import (
+    AddWhat,
+    Advice,
+    AdviceAnswer,
+    AdviceQuery,
+    Course,
+    Trend,
+)
 from lakequeue.wire.browse import BrowseAnswer, BrowseQuery
 from lakequeue.wire.encoding import (
     from_bytes,
@@ -86,6 +94,7 @@ from lakequeue.wire.limits import (
     RECORD_FIELDS,
     SSE,
 )
+from lakequeue.wire.nodes import NodeInfo, NodeList
 from lakequeue.wire.pauses import PauseAnswer, PauseRequest, PauseRule
 from lakequeue.wire.produce import (
     Consumed,
@@ -137,6 +146,14 @@ from lakequeue.wire.topics import (
 from lakequeue.wire.webhooks import WebhookDescription, WebhookRequest
 
 __all__ = [
+    "AddWhat",
+    "Advice",
+    "AdviceAnswer",
+    "AdviceQuery",
+    "Course",
+    "Trend",
+    "NodeInfo",
+    "NodeList",
     "WebhookDescription",
     "WebhookRequest",
     "ARROW_STREAM",

@@ -9,10 +9,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from coordination.embedded import HOST, answers, server_command
+from coordination.embedded import HOST, Place, answers, server_command
 from tests.support.zookeeper import wait_for
-
-_QUORUM_MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 
 
 class Ensemble:
@@ -22,10 +20,10 @@ class Ensemble:
         self._folder = folder
         ports = _free_ports(3 * servers)
         self._clients, peers, elections = (ports[i * servers :][:servers] for i in range(3))
-        self._members = "".join(
-            f"server.{n}={HOST}:{peer}:{election}\n"
+        self._servers = {
+            n: f"{HOST}:{peer}:{election}"
             for n, (peer, election) in enumerate(zip(peers, elections, strict=True), start=1)
-        )
+        }
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
 
     @property
@@ -36,15 +34,10 @@ class Ensemble:
     def start(self, number: int) -> None:
         """Start server `number` (from 1); it serves when it has found the others."""
         folder = self._folder / str(number)
-        command = server_command(folder, self._clients[number - 1])
-        config = Path(command[-1])
-        config.write_text(f"{config.read_text()}initLimit=20\nsyncLimit=10\n{self._members}")
-        (folder / "data").mkdir(exist_ok=True)
-        (folder / "data" / "myid").write_text(str(number))
+        place = Place(number, self._servers)
+        command = server_command(folder, self._clients[number - 1], place)
         with (folder / "zookeeper.log").open("ab") as log:
-            self._processes[number] = subprocess.Popen(
-                [*command[:-2], _QUORUM_MAIN, command[-1]], stdout=log, stderr=log
-            )
+            self._processes[number] = subprocess.Popen(command, stdout=log, stderr=log)
 
     def serves(self, number: int) -> bool:
         """Whether server `number` is part of a quorum."""

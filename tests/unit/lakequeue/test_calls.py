@@ -6,8 +6,9 @@ from typing import Any
 import orjson
 import pytest
 
-from lakequeue.client.calls import Answer, Nodes, Policy, call, pause_before, problem_of
+from lakequeue.client.calls import Answer, Policy, call, pause_before, problem_of
 from lakequeue.client.effects import Http, Reply, Request, Unanswered, Wait
+from lakequeue.client.nodes import Nodes
 from lakequeue.errors import (
     InvalidRequest,
     LakequeueError,

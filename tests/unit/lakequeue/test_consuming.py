@@ -7,10 +7,10 @@ import contextlib
 import orjson
 import pytest
 
-from lakequeue.client.calls import Nodes
 from lakequeue.client.consuming import Consuming
 from lakequeue.client.effects import Http, Reply, Wait
 from lakequeue.client.membership import ConsumeOptions, Member
+from lakequeue.client.nodes import Nodes
 from lakequeue.client.queue_consuming import QueueConsuming
 from lakequeue.errors import Broken
 from lakequeue.wire import Assigned, JoinRequest

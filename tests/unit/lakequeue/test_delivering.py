@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 
-from lakequeue.client.calls import Nodes
 from lakequeue.client.delivering import Delivering
+from lakequeue.client.nodes import Nodes
 from lakequeue.client.outbox import Limits
 
 

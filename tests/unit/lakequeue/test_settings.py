@@ -51,3 +51,14 @@ def test_every_setting_is_found_by_its_variable(monkeypatch: pytest.MonkeyPatch)
     assert (settings.ingest.port, settings.zookeeper) == (7, "a:1")
     assert Settings(log_level="INFO").log_level == "info"
     assert list(stray_variables(["LAKEQUEUE_ROOT", "PATH", "LAKEQUEUE_X__Y"], ["root"])) == ["x.y"]
+
+
+def test_another_file_of_settings_can_be_named(
+    nowhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (nowhere / "cluster.toml").write_text('root = "s3://bucket/queue"\n[server]\nnumber = 2\n')
+    monkeypatch.setenv("LAKEQUEUE_CONFIG", str(nowhere / "cluster.toml"))
+    assert (Settings().root, Settings().server.number) == ("s3://bucket/queue", 2)
+    monkeypatch.setenv("LAKEQUEUE_CONFIG", "gone.toml")
+    with pytest.raises(InvalidSetting, match="no file of settings at gone"):
+        Settings()

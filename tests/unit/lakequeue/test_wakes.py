@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from lakequeue.client.calls import Nodes
 from lakequeue.client.consuming import Consuming
 from lakequeue.client.delivering import Delivering
 from lakequeue.client.effects import Http, Reply, Wait
 from lakequeue.client.membership import ConsumeOptions, Member
+from lakequeue.client.nodes import Nodes
 from lakequeue.client.outbox import Limits
 from lakequeue.wire import Assigned, JoinRequest, receipt_of
 

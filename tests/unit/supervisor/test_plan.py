@@ -4,10 +4,24 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lakequeue.supervisor.plan import Drain, DriverReady, HttpReady, Layout
+from lakequeue.supervisor.plan import (
+    Drain,
+    DriverReady,
+    HttpReady,
+    Layout,
+    ZooKeeperPorts,
+    ZooKeeperReady,
+)
+
+ALONE = (ZooKeeperPorts(2181),)
+THREE = tuple(ZooKeeperPorts(n, n + 1, n + 2) for n in (21, 31, 41))
 
 
-def layout(zookeeper: str | None = None, drivers: int = 1) -> Layout:
+def layout(
+    zookeeper: str | None = None,
+    drivers: int = 1,
+    servers: tuple[ZooKeeperPorts, ...] = ALONE,
+) -> Layout:
     return Layout(
         root="/data/q",
         work_dir=Path("/data/q/_work"),
@@ -16,7 +30,7 @@ def layout(zookeeper: str | None = None, drivers: int = 1) -> Layout:
         consumer_ports=(8081, 9081),
         driver_ports=tuple(range(8082, 8082 + drivers)),
         zookeeper=zookeeper,
-        zookeeper_port=2181,
+        zookeeper_ports=servers,
         extra={"driver-1": ("--driver-memory", "2g")},
     )
 
@@ -50,3 +64,23 @@ def test_ingest_is_drained_first_and_the_ensemble_last() -> None:
     assert sorted(ranks, key=lambda name: ranks[name])[0] == "ingest-1"
     assert ranks["ingest-1"] < ranks["driver-1"] < ranks["consumer-1"] < ranks["zookeeper"]
     assert ranks["zookeeper"] is max(Drain)
+
+
+def test_an_ensemble_is_three_children_that_know_each_other() -> None:
+    cluster = layout(servers=THREE)
+    children = {child.name: child for child in cluster.children()}
+    assert list(children)[:4] == ["zookeeper-1", "zookeeper-2", "zookeeper-3", "driver-1"]
+    assert cluster.zookeeper_hosts == "127.0.0.1:21,127.0.0.1:31,127.0.0.1:41"
+    servers = "1=127.0.0.1:22:23,2=127.0.0.1:32:33,3=127.0.0.1:42:43"
+    command = " ".join(children["zookeeper-2"].command)
+    assert f"--port 31 --number 2 --servers {servers}" in command
+    assert children["zookeeper-2"].probe == ZooKeeperReady(31)
+    assert f"--zookeeper {cluster.zookeeper_hosts} " in " ".join(children["ingest-1"].command)
+
+
+def test_nodes_have_urls_by_name() -> None:
+    assert layout().urls == {
+        "ingest-1": "http://127.0.0.1:8080",
+        "consumer-1": "http://127.0.0.1:8081",
+        "consumer-2": "http://127.0.0.1:9081",
+    }

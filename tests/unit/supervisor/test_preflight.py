@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from lakequeue.supervisor.preflight import (
     free_port,
     local_root,
     make_work_dir,
+    take_over_coordination,
 )
 
 
@@ -55,3 +57,28 @@ def test_a_port_in_use_is_named_with_the_option_to_change() -> None:
 
 def test_a_free_port_can_be_listened_on() -> None:
     await_free_port("127.0.0.1", free_port(), "--ingest-port", wait_s=0.0)
+
+
+def test_what_zookeeper_keeps_goes_along_when_the_number_of_servers_changes(
+    tmp_path: Path,
+) -> None:
+    def wrote(name: str, at: float) -> Path:
+        file = tmp_path / name / "data" / "version-2" / "log.1"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"{name} {at}")
+        os.utime(file, (at, at))
+        return file
+
+    three = [f"zookeeper-{n}" for n in (1, 2, 3)]
+    take_over_coordination(tmp_path, three)
+    assert list(tmp_path.iterdir()) == []
+    wrote("zookeeper", 10.0)
+    take_over_coordination(tmp_path, three)
+    for name in three:
+        assert (tmp_path / name / "data" / "version-2" / "log.1").read_text() == "zookeeper 10.0"
+    newer = wrote("zookeeper-2", 20.0)
+    take_over_coordination(tmp_path, three)
+    assert newer.read_text() == "zookeeper-2 20.0"
+    take_over_coordination(tmp_path, ["zookeeper"])
+    back = tmp_path / "zookeeper" / "data" / "version-2" / "log.1"
+    assert back.read_text() == "zookeeper-2 20.0"

@@ -1,0 +1,70 @@
+"""`lakequeue run`: one role of a cluster, in this process, from a file of settings."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lakequeue.errors import MissingDependency
+from lakequeue.settings import CONFIG_VARIABLE, settings_file
+
+
+class Role(StrEnum):
+    """A process of a cluster. Of `driver` run two: one leads, the other stands by."""
+
+    INGEST = "ingest"
+    CONSUMER = "consumer"
+    DRIVER = "driver"
+    ORDER = "order"
+    OFFSETS = "offsets"
+    ZOOKEEPER = "zookeeper"
+
+
+MODULES = {
+    Role.INGEST: "ingest",
+    Role.CONSUMER: "consumer_service",
+    Role.DRIVER: "jobs.driver",
+    Role.ORDER: "jobs.order",
+    Role.OFFSETS: "jobs.offsets",
+    Role.ZOOKEEPER: "coordination.embedded",
+}
+"""What each role runs, as `python -m`: the same as in `lakequeue up`."""
+_NEEDS = {
+    Role.INGEST: "flask",
+    Role.CONSUMER: "flask",
+    Role.DRIVER: "pyspark",
+    Role.ORDER: "pyspark",
+    Role.OFFSETS: "pyspark",
+    Role.ZOOKEEPER: "pyspark",
+}
+
+
+def run(
+    context: typer.Context,
+    role: Annotated[Role, typer.Argument(help="`driver` is `order` and `offsets` in one.")],
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", help="File of settings, the same for all; else lakequeue.toml."),
+    ] = None,
+) -> None:
+    """Run one process of a cluster until it is stopped.
+
+    Further options go to it: `lakequeue run ingest --config /etc/lakequeue.toml --node ingest-2`;
+    `lakequeue run ingest -- --help` lists them. What differs between machines (`LAKEQUEUE_NODE`,
+    `LAKEQUEUE_SERVER__NUMBER`) can stand in the environment.
+    """
+    if importlib.util.find_spec(_NEEDS[role]) is None:
+        raise MissingDependency(
+            f"{_NEEDS[role]} is not installed", hint="pip install 'lakequeue[server,spark]'"
+        )
+    if config is not None:
+        os.environ[CONFIG_VARIABLE] = str(config.absolute())
+        settings_file()
+    # The process replaces this one, so that signals and the exit code are its own.
+    os.execv(sys.executable, [sys.executable, "-m", MODULES[role], *context.args])

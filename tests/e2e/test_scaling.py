@@ -1,0 +1,112 @@
+"""Nodes come and go under load, and a topic grows: 2 → 3 → 2 of each service, none of them kept.
+
+Clients are given one URL each, of a node that is taken away later. Nothing may be lost, doubled or
+misordered, no error may reach an application, and what need not move is not touched.
+"""
+
+from __future__ import annotations
+
+import urllib.request
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from lakequeue.client.admin import Admin
+from lakequeue.supervisor.cluster import Cluster, ClusterOptions
+from lakequeue.wire import GroupDescription
+from tests.support.checker import check
+from tests.support.history import load
+from tests.support.load import LoadConsumer, LoadProducer, wait_until
+from tests.support.tables import final_read
+
+pytestmark = [pytest.mark.spark, pytest.mark.zookeeper, pytest.mark.slow, pytest.mark.timeout(400)]
+RATE = 100
+TOPIC = GROUP = "scaled"
+
+
+def accepted(url: str) -> float:
+    """Records that an ingest node has acknowledged."""
+    with urllib.request.urlopen(f"{url}/metrics", timeout=10) as answer:  # noqa: S310 - our own
+        lines = answer.read().decode().splitlines()
+    name = "lakequeue_ingest_records_total"
+    return sum(float(line.split()[-1]) for line in lines if line.startswith(name))
+
+
+def described(cluster: Cluster) -> GroupDescription:
+    """The group, as told by nodes that are there now."""
+    with Admin(cluster.ingest_urls, cluster.consumer_urls, timeout_s=30) as admin:
+        return admin.group(GROUP)
+
+
+def epochs(cluster: Cluster) -> dict[int, int | None]:
+    return {row.partition: row.epoch for row in described(cluster).partitions}
+
+
+def committed(cluster: Cluster) -> list[int]:
+    """Position of each partition."""
+    return [row.committed_offset or 0 for row in described(cluster).partitions]
+
+
+def most_crowded(cluster: Cluster) -> str:
+    """The consumer-service node with the most members."""
+    ((node, _),) = Counter(member.node for member in described(cluster).members).most_common(1)
+    assert node is not None
+    return node
+
+
+def test_nodes_and_partitions_come_and_go_under_load(tmp_path: Path, history: Path) -> None:
+    options = ClusterOptions(root=str(tmp_path / "root"), ingest_nodes=2, consumer_nodes=2)
+    with Cluster(options) as cluster:
+        cluster.wait_ready()
+        with Admin(cluster.ingest_urls) as admin:
+            admin.create_topic(TOPIC, partitions=6)
+        consumers = [
+            LoadConsumer(cluster.consumer_urls[:1], TOPIC, GROUP, history, f"c{i}")
+            for i in range(3)
+        ]
+        producers = [
+            LoadProducer(cluster.ingest_urls[:1], TOPIC, history, f"p{i}", RATE) for i in range(2)
+        ]
+
+        def more(count: int) -> None:
+            start = sum(c.received() for c in consumers)
+            done = start + count
+            wait_until(
+                f"{count} more come", lambda: sum(c.received() for c in consumers) >= done, 90
+            )
+
+        def all_work() -> bool:
+            owners = {row.owner for row in described(cluster).partitions}
+            return None not in owners and len(owners) == len(consumers)
+
+        try:
+            wait_until("every consumer has partitions", all_work, 90)
+            more(2 * RATE)
+            assert accepted(cluster.url("ingest-2")) > 0, "a node that nobody was told of"
+            held = epochs(cluster)
+            third = cluster.add("ingest")
+            cluster.add("consumer")
+            cluster.wait_ready()
+            wait_until("the new node is used", lambda: accepted(cluster.url(third)) > 0, 90)
+            assert epochs(cluster) == held, "a node that comes takes nothing from anybody"
+
+            with Admin(cluster.ingest_urls) as admin:
+                admin.alter_topic(TOPIC, partitions=8)
+            wait_until("new partitions are consumed", lambda: committed(cluster)[7:] > [0], 90)
+
+            cluster.remove("ingest-1")
+            cluster.remove(most_crowded(cluster))
+            more(4 * RATE)
+            for producer in producers:
+                producer.stop()
+            sent = sum(producer.acknowledged for producer in producers)
+            wait_until("all is acked", lambda: sum(committed(cluster)) == sent, 90)
+        finally:
+            for consumer in consumers:
+                consumer.stop()
+        assert [consumer.process.returncode for consumer in consumers] == [0, 0, 0]
+        events = [*load(history.glob("*.jsonl")), *final_read(cluster.root, TOPIC)]
+    verdict = check(events, drained_groups=[GROUP])
+    assert verdict.ok, str(verdict)
+    assert verdict.sent == verdict.stored == sent, "no send failed"
