@@ -74,8 +74,8 @@ def configuration_page(settings: type[BaseModel]) -> str:
         "Generated from `lakequeue/settings.py` by `make docs`; do not edit.",
         "",
         "The command line wins over `LAKEQUEUE_*` in the environment, that over `lakequeue.toml` "
-        "in the working directory (or the file that `LAKEQUEUE_CONFIG` names), that over the defaults "
-        "here. An unknown setting is an error.",
+        "in the working directory (or the file that `LAKEQUEUE_CONFIG` names), that over the "
+        "defaults here. An unknown setting is an error.",
     ]
     slices: dict[str, type[BaseModel]] = {}
     top: dict[str, FieldInfo] = {}

@@ -122,6 +122,7 @@ def test_a_consumer_moves_to_the_next_node_when_its_own_is_killed(
         topic.topic,
         topic.topic,
         urls=[a.url, b.url],
+        find_nodes=False,
         on_status=lines.append,
         on_lost=lost.extend,
         session_timeout_ms=2_000,
@@ -152,7 +153,9 @@ def test_a_restarted_node_is_joined_again(queue: Queue, start_node: Start) -> No
     topic = queue.log.topic()
     node = start_node(queue, "sdk-c")
     port = int(node.url.rsplit(":", 1)[1])
-    with Consumer(topic.topic, topic.topic, urls=node.url, session_timeout_ms=2_000) as consumer:
+    with Consumer(
+        topic.topic, topic.topic, urls=node.url, find_nodes=False, session_timeout_ms=2_000
+    ) as consumer:
         consumer.poll(0.1)
         wait_for(lambda: consumer.assignment, "owns")
         member = consumer.member_id

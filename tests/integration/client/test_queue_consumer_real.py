@@ -19,7 +19,16 @@ Start = Callable[..., NodeProcess]
 
 
 def worker(topic: str, *urls: str, **options: Any) -> Consumer:
-    return Consumer(topic, group=topic, urls=urls, mode="queue", ack_interval_ms=5, **options)
+    # At these nodes alone: other tests have theirs in the same queue.
+    return Consumer(
+        topic,
+        group=topic,
+        urls=urls,
+        find_nodes=False,
+        mode="queue",
+        ack_interval_ms=5,
+        **options,
+    )
 
 
 def take(consumer: Consumer, count: int) -> list[Message]:
