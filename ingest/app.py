@@ -61,6 +61,7 @@ def create_app(node: IngestNode) -> OpenAPI:
     app.url_map.strict_slashes = False
     answer_errors(app, unknown="unknown", finish=_discard_body)
     _topics(app, node)
+    _settling(app, node)
     _records(app, node, metrics)
     _many_topics(app, node, metrics)
     _producers(app, node)
@@ -94,6 +95,21 @@ def _topics(app: OpenAPI, node: IngestNode) -> None:
     def delete_topic(path: TopicPath) -> Response:
         node.topics.delete(path.topic)
         return Response(status=204)
+
+
+def _settling(app: OpenAPI, node: IngestNode) -> None:
+    @app.post(
+        "/v1/topics/<topic>/settle",
+        summary="Wait until all that any node has taken is ordered",
+        **openapi.SETTLE,
+    )
+    def settle(path: TopicPath) -> Response:
+        query, _ = query_of(request.args, "json")
+        node.topics.refresh()
+        topic = node.topics.get(path.topic)
+        sealed = node.settle(topic, query.timeout_ms / 1_000)
+        answer = wire.SettledTopic(topic=topic.topic, sealed_shards=sealed)
+        return json_answer(answer.model_dump())
 
 
 def _records(app: OpenAPI, node: IngestNode, metrics: Metrics) -> None:
@@ -243,9 +259,8 @@ def _config() -> dict[str, Any]:
 
 
 def _described(topic: Topic) -> dict[str, Any]:
-    return {"topic": topic.topic, "topic_id": topic.topic_id, "version": topic.version} | (
-        topic.config
-    )
+    head = {"topic": topic.topic, "topic_id": topic.topic_id, "version": topic.version}
+    return head | topic.config | {"closed_until": topic.closed_until}
 
 
 def _discard_body() -> None:

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 
 import structlog
 
+from ingest.draining import TopicClosed, refuse_if_changed
 from ingest.expectations import Expectations, Ticket
 from ingest.inbox_table import to_table
 from ingest.rows import Request
-from lakequeue.clock import HybridClock
+from lakequeue.clock import HybridClock, WallClock
 from lakequeue.errors import (
     LakequeueError,
     RootUnusable,
@@ -22,6 +23,7 @@ from lakequeue.records import ShardName, Stamp, Version
 from lakequeue.steps import Step, reach
 from queue_tables.root import QueueRoot
 from queue_tables.shards import ShardWriter
+from queue_tables.topics import TopicStore
 
 log = structlog.get_logger(__name__)
 
@@ -52,16 +54,34 @@ class Appender:
     """Owns the shard and the clock; `commit` is called by the group committer's thread alone."""
 
     def __init__(
-        self, root: QueueRoot, node: str, clock: HybridClock, expectations: Expectations
+        self,
+        root: QueueRoot,
+        node: str,
+        clock: HybridClock,
+        expectations: Expectations,
+        topics: TopicStore,
+        wall: WallClock,
     ) -> None:
         self._root = root
         self._node = node
         self._clock = clock
         self._expectations = expectations
-        self._writer = ShardWriter.create(root, "inbox", node)
+        self._topics = topics
+        self._wall = wall
+        self._writer = self._open()
         self._failure: LakequeueError | None = None
         self.on_committed: Callable[[Committed], None] = lambda _: None
         self.incarnations = 1
+
+    def _open(self) -> ShardWriter:
+        """A new shard. What goes into it is placed by topics that were read after its birth."""
+        writer = ShardWriter.create(self._root, "inbox", self._node)
+        self._topics.refresh()
+        return writer
+
+    def _check(self, group: Sequence[Submission]) -> None:
+        for submission in group:
+            refuse_if_changed(submission.parts, self._topics, self._wall())
 
     @property
     def shard(self) -> ShardName:
@@ -82,8 +102,9 @@ class Appender:
         """Commit a group, durable when this returns.
 
         Raises `StorageFull` or `StorageUnavailable`, with `stored` "no", or "unknown" when it
-        could not be found out.
+        could not be found out; `TopicClosed`: a topic has changed since the group was placed.
         """
+        self._check(group)
         started = time.perf_counter()
         for submission in group:
             self._clock.observe(submission.parts[0].after)
@@ -91,6 +112,9 @@ class Appender:
         reach(Step.INGEST_SEALED)
         try:
             version = self._append(group, stamp)
+        except TopicClosed:
+            # Nothing is wrong with the storage.
+            raise
         except LakequeueError as e:
             self._failure = _answerable(e)
             log.warning("group not committed", error=self._failure.detail, code=e.code)
@@ -120,13 +144,14 @@ class Appender:
                 # We were taken for dead (a long pause, say). Nothing of this group is in the old
                 # shard, so a new incarnation takes it, under the same stamp.
                 self._expectations.forget(shard, stamp)
-                self._writer = ShardWriter.create(self._root, "inbox", self._node)
+                self._writer = self._open()
                 self.incarnations += 1
                 log.warning("shard sealed by another", sealed=shard, opened=self._writer.name)
                 if e.stored == "unknown":
                     # It may be in the old shard after all: who sent it has to send it again,
                     # under the same message ids.
                     raise
+                self._check(group)
             except BaseException:
                 self._expectations.forget(shard, stamp)
                 raise

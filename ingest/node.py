@@ -14,6 +14,7 @@ from ingest.answers import answer_of
 from ingest.appender import Appender, Committed, Submission
 from ingest.arrival import check_whole, fill_in, limits_of, spread
 from ingest.budget import Budget
+from ingest.draining import refuse_if_closed, settle
 from ingest.expectations import Expectations, Outcome, Ticket
 from ingest.order_tail import OrderTail
 from ingest.presence import Presence
@@ -67,7 +68,7 @@ class IngestNode:
         self.stopping = threading.Event()
         self._order_tail = OrderTail(self.root, self._expectations, self.stopping)
         clock = HybridClock(wall, highest_stamp(self.root, "inbox", node))
-        self.appender = Appender(self.root, node, clock, self._expectations)
+        self.appender = Appender(self.root, node, clock, self._expectations, self.topics, wall)
         self.appender.on_committed = self._committed
         self.on_committed: Callable[[Committed], None] = lambda _: None
         self.presence = Presence(
@@ -166,7 +167,9 @@ class IngestNode:
 
     def _complete(self, request: Request, topic: Topic) -> None:
         """Fill in what depends on this node: arrival, keyless partitions, the request's id."""
+        refuse_if_closed(topic, self._wall())
         rows = request.rows
+        request.placed_among = topic.partitions
         request.request_id = uuid4().hex
         if request.consumed is not None:
             request.consumed_topic_id = self._check_consumed(request.consumed)
@@ -205,6 +208,10 @@ class IngestNode:
     def _committed(self, committed: Committed) -> None:
         self.presence.ring(committed.version)
         self.on_committed(committed)
+
+    def settle(self, topic: Topic, timeout_s: float) -> int:
+        """See `draining.settle`."""
+        return settle(self.root, topic, self._wall(), self.marks, timeout_s)
 
     # -- state ------------------------------------------------------------------------------------
 

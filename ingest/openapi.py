@@ -143,6 +143,7 @@ PRODUCE_MANY: dict[str, Any] = {
 BEGIN_EPOCH: dict[str, Any] = {
     "responses": {201: wire.EpochAnswer, **_problems(409, 422, 429, 503, 504, 507)}
 }
+SETTLE: dict[str, Any] = {"responses": {200: wire.SettledTopic, **_problems(404, 422, 503, 504)}}
 _PRODUCE_PATH = "/v1/topics/{topic}/records"
 
 
@@ -156,9 +157,9 @@ def finished(document: dict[str, Any]) -> dict[str, Any]:
     )
     for model in (RecordIn, RecordOfTopic, wire.Consumed):
         document["components"]["schemas"][model.__name__] = _schema(model)
-    document["paths"]["/v1/producers/{producer_id}/epochs"]["post"]["parameters"].append(
-        _parameter("timeout_ms", _schema(wire.ProduceQuery)["properties"]["timeout_ms"])
-    )
+    timeout = _parameter("timeout_ms", _schema(wire.ProduceQuery)["properties"]["timeout_ms"])
+    for path in ("/v1/producers/{producer_id}/epochs", "/v1/topics/{topic}/settle"):
+        document["paths"][path]["post"]["parameters"].append(timeout)
     problem = {wire.PROBLEM: {"schema": {"$ref": "#/components/schemas/Problem"}}}
     for path in document["paths"].values():
         for operation in path.values():

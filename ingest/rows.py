@@ -59,6 +59,8 @@ class Request:
     atomic: bool = False
     consumed: wire.Consumed | None = None
     consumed_topic_id: str = ""
+    placed_among: int = 0
+    """How many partitions the topic had when these records got theirs; 0: no records."""
     request_id: str = ""
 
     @property

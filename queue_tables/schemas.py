@@ -188,6 +188,11 @@ TOPICS = Table(
         Column("backoff_ms", "long", "pause after the first failed delivery; null: the group's"),
         Column("backoff_max_ms", "long", "longest such pause, it doubles; null: the group's"),
         Column("backoff_jitter_percent", "int", "random part of a pause; null: the group's"),
+        Column(
+            "closed_until",
+            "long",
+            "nodes take no records until then, microseconds since 1970: it is drained; null: open",
+        ),
         Column("changed_at", "timestamp", "time of this version"),
     ),
 )

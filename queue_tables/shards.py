@@ -198,8 +198,8 @@ def fence_shard(
     return False
 
 
-def seal_shard(root: QueueRoot, kind: ShardKind, shard: ShardName) -> None:
-    """Let the shard take no more rows, ever. Idempotent."""
+def seal_shard(root: QueueRoot, kind: ShardKind, shard: ShardName) -> Stamp:
+    """Let the shard take no more rows, ever; the stamp of its last ones. Idempotent."""
     log = TableLog(root.store, shard_path(kind, shard), keep_files=False).open()
     while not log.configuration.get(SEALED):
         old = log.metadata
@@ -217,6 +217,7 @@ def seal_shard(root: QueueRoot, kind: ShardKind, shard: ShardName) -> None:
             continue
         reach(Step.SEAL_COMMITTED)
     log.make_durable()
+    return Stamp(log.txns.get(STAMP_TXN, 0))
 
 
 def is_sealed(root: QueueRoot, kind: ShardKind, shard: ShardName) -> bool:

@@ -9,10 +9,14 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from lakequeue.clock import Micros
 from lakequeue.errors import InvalidRequest, TopicExists, UnknownTopic
 from lakequeue.records import TopicId, checked_name
 from lakequeue.wire import TopicChanges, TopicConfig
 from queue_tables.value_schema import value_schema_of
+
+MAX_SKEW_US = 5_000_000
+"""A node whose clock is further off is not ready."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,8 @@ class Topic:
     backoff_ms: int | None
     backoff_max_ms: int | None
     backoff_jitter_percent: int | None
+    closed_until: int | None = None
+    """No records are taken until then, microseconds since 1970; see docs/protocols/growing.md."""
 
     @property
     def dead_letters(self) -> str:
@@ -60,7 +66,8 @@ def checked_config(topic: str, config: Mapping[str, Any]) -> dict[str, Any]:
 def checked_change(topic: Topic, changes: Mapping[str, Any]) -> dict[str, Any]:
     """The full configuration after `changes`; raise `InvalidRequest` naming the field."""
     _checked(topic.topic, TopicChanges, changes)
-    full = _checked(topic.topic, TopicConfig, topic.config | dict(changes)).model_dump()
+    lasting = {name: value for name, value in changes.items() if name != "closed_for_ms"}
+    full = _checked(topic.topic, TopicConfig, topic.config | lasting).model_dump()
     if full["partitions"] < topic.partitions:
         raise InvalidRequest(
             f"topic {topic.topic!r} has {topic.partitions} partitions, not {full['partitions']} "
@@ -70,6 +77,16 @@ def checked_change(topic: Topic, changes: Mapping[str, Any]) -> dict[str, Any]:
         )
     _check_together(topic.topic, full)
     return full
+
+
+def _check_still_closed(topic: Topic, now: Micros) -> None:
+    """Raise unless no node can have taken a record since the topic was closed."""
+    if topic.closed_until is None or now + MAX_SKEW_US >= topic.closed_until:
+        raise InvalidRequest(
+            f"topic {topic.topic!r} has opened again before it could grow",
+            hint="close it for longer, and drain it again",
+            field="closed_for_ms",
+        )
 
 
 def is_new(name: str, full: Mapping[str, Any], others: Mapping[str, Topic]) -> bool:
@@ -91,14 +108,20 @@ def is_new(name: str, full: Mapping[str, Any], others: Mapping[str, Topic]) -> b
 
 
 def altered(
-    found: Topic, changes: Mapping[str, Any], others: Mapping[str, Topic]
+    found: Topic, changes: Mapping[str, Any], others: Mapping[str, Topic], now: Micros
 ) -> dict[str, Any] | None:
-    """The settings of a topic after `changes`; None if that changes nothing."""
+    """The settings of a topic after `changes`, `closed_until` too; None if nothing changes."""
     full = checked_change(found, changes)
-    if full == found.config:
+    closed_until = found.closed_until
+    if "closed_for_ms" in changes:
+        for_ms = changes["closed_for_ms"]
+        if not for_ms and full["partitions"] > found.partitions:
+            _check_still_closed(found, now)
+        closed_until = now + for_ms * 1_000 if for_ms else None
+    if full == found.config and closed_until == found.closed_until:
         return None
     check_dead_letters(found.topic, full, others)
-    return full
+    return full | {"closed_until": closed_until}
 
 
 def unknown_topic(name: str) -> UnknownTopic:

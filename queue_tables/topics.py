@@ -105,7 +105,8 @@ class TopicStore:
         def judge() -> dict[str, Any] | None:
             if not is_new(name, full, self._topics):
                 return None
-            return {"topic_id": uuid.uuid4().hex, "deleted": False} | full
+            made = {"topic_id": uuid.uuid4().hex, "deleted": False, "closed_until": None}
+            return made | full
 
         created = self._change(name, judge)
         return self._topics[name], created
@@ -115,7 +116,7 @@ class TopicStore:
 
         def judge() -> dict[str, Any] | None:
             found = self.get(name)
-            full = altered(found, changes, self._topics)
+            full = altered(found, changes, self._topics, self._wall())
             return None if full is None else {"topic_id": found.topic_id, "deleted": False} | full
 
         self._change(name, judge)

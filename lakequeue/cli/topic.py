@@ -228,11 +228,24 @@ def alter(
     backoff: Backoff = None,
     backoff_max: BackoffMax = None,
     backoff_jitter: BackoffJitter = None,
+    drain: Annotated[
+        bool,
+        typer.Option(
+            "--drain", help="With -p: first let every group consume all; producers wait meanwhile."
+        ),
+    ] = False,
+    drain_timeout_s: Annotated[
+        float, typer.Option("--drain-timeout", min=1.0, max=500.0, help="Seconds to wait for that.")
+    ] = 60.0,
     url: Url = None,
+    service: ConsumerUrl = None,
     timeout_s: TimeoutS = 5.0,
     as_json: AsJson = False,
 ) -> None:
-    """Change settings of a topic. Partitions only grow; new ones are read from earliest."""
+    """Change settings of a topic. Partitions only grow; new ones are read from earliest.
+
+    When they grow, keys move to other partitions; with --drain each stays in order all the same.
+    """
     changes = _settings(
         {
             "partitions": partitions,
@@ -253,8 +266,14 @@ def alter(
     )
     if not changes:
         raise InvalidRequest("nothing to change", hint="give at least one option, see --help")
-    with admin(url, timeout_s=timeout_s) as client:
-        changed = client.alter_topic(topic, **changes)
+    if drain and partitions is None:
+        raise WrongUsage("--drain is about growing", hint="say to how many: -p 8 --drain")
+    with admin(url, service, timeout_s=timeout_s) as client:
+        if drain:
+            grown = changes.pop("partitions")
+            changed = client.grow_topic(topic, grown, drain_timeout_s)
+        if changes:
+            changed = client.alter_topic(topic, **changes)
     if as_json:
         print_json(changed.model_dump())
     else:

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ValidationError
 from lakequeue.client import drive
 from lakequeue.client.calls import Policy, call
 from lakequeue.client.effects import Reply, Request
+from lakequeue.client.growing import grow
 from lakequeue.client.nodes import Nodes
 from lakequeue.client.record import Record
 from lakequeue.errors import Broken, InvalidRequest, TopicExists
@@ -115,6 +116,19 @@ class Admin:
     def alter_topic(self, topic: str, **changes: Any) -> TopicDescription:
         """Change settings; partitions only grow."""
         return _read(TopicDescription, self._call(self._ingest, "PATCH", _topic(topic), changes))
+
+    def grow_topic(self, topic: str, partitions: int, timeout_s: float = 60.0) -> TopicDescription:
+        """Give a topic more partitions once every group has all that is in the old ones.
+
+        Nodes take no records of it meanwhile, which its producers wait for; `alter_topic` does not
+        wait, and keeps no key in order over the change. Raises `NotDrained`: nothing has changed.
+        """
+        return grow(self, topic, partitions, timeout_s)
+
+    def settle_topic(self, topic: str, timeout_s: float = 10.0) -> None:
+        """Of a closed topic: wait until all that any node has taken is ordered."""
+        path = f"{_topic(topic)}/settle?timeout_ms={max(1, round(timeout_s * 1_000))}"
+        self._call(self._ingest, "POST", path, takes_s=timeout_s)
 
     def delete_topic(self, topic: str) -> None:
         """Delete a topic: its records are not delivered any more."""

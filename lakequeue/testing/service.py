@@ -176,7 +176,8 @@ class Service:
         return self._altered(described(topic), 201 if created else 200)
 
     def _alter_topic(self, call: Call, name: str) -> tuple[int, Any]:
-        return self._altered(described(self._topics.alter(name, _object(call.body))), 200)
+        altered = self._topics.alter(name, _object(call.body), self.clock.micros())
+        return self._altered(described(altered), 200)
 
     def _delete_topic(self, _call: Call, name: str) -> tuple[int, Any]:
         self._topics.delete(name)

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
+from lakequeue.clock import Micros
 from lakequeue.records import TopicId, checked_name
 from queue_tables.topic_rules import Topic, altered, checked_config, is_new, unknown_topic
 
@@ -40,10 +41,10 @@ class Topics:
             self._put(name, TopicId(uuid.uuid4().hex), full)
         return self.by_name[name], created
 
-    def alter(self, name: str, changes: Mapping[str, Any]) -> Topic:
+    def alter(self, name: str, changes: Mapping[str, Any], now: Micros) -> Topic:
         """Change settings; partitions may only grow."""
         found = self.get(name)
-        full = altered(found, changes, self.by_name)
+        full = altered(found, changes, self.by_name, now)
         if full is not None:
             self._put(name, found.topic_id, full)
         return self.by_name[name]
@@ -62,4 +63,4 @@ class Topics:
 def described(topic: Topic) -> dict[str, Any]:
     """A topic as `wire.TopicDescription` has it."""
     head = {"topic": topic.topic, "topic_id": topic.topic_id, "version": topic.version}
-    return head | topic.config
+    return head | topic.config | {"closed_until": topic.closed_until}

@@ -57,3 +57,5 @@ RECORD_FIELDS: Final = frozenset(
     }
 )
 """What a produced record may have; anything else is refused, so that a typo is not lost data."""
+MAX_CLOSED_MS: Final = 600_000
+"""Longest time for which a topic can be closed."""

@@ -11,6 +11,7 @@ from lakequeue.wire.limits import (
     DEFAULT_PARTITIONS,
     MAX_ATTEMPTS,
     MAX_BACKOFF_MS,
+    MAX_CLOSED_MS,
     MAX_DEDUP_WINDOW_MS,
     MAX_PARTITIONS,
     MAX_SPAN_MS,
@@ -60,6 +61,9 @@ class TopicChanges(RequestShape):
     backoff_max_ms: int | None = Field(None, ge=0, le=MAX_BACKOFF_MS)
     backoff_jitter_percent: int | None = Field(None, ge=0, le=100)
 
+    closed_for_ms: int | None = Field(None, ge=0, le=MAX_CLOSED_MS)
+    """Take no records for so long, from now on; 0 or null: take them again."""
+
     def changes(self) -> dict[str, Any]:
         """The fields that were sent, an explicit null included."""
         return self.model_dump(exclude_unset=True)
@@ -86,9 +90,18 @@ class TopicDescription(AnswerShape):
     backoff_ms: int | None = None
     backoff_max_ms: int | None = None
     backoff_jitter_percent: int | None = None
+    closed_until: int | None = None
+    """No records are taken until then (microseconds since 1970): it is drained, to grow."""
 
 
 class TopicList(AnswerShape):
     """`GET /v1/topics`, sorted by name."""
 
     topics: list[TopicDescription]
+
+
+class SettledTopic(AnswerShape):
+    """`POST /v1/topics/{topic}/settle`: all that any node took before it was closed is ordered."""
+
+    topic: str
+    sealed_shards: int

@@ -81,8 +81,8 @@ def test_nodes_and_partitions_come_and_go_under_load(tmp_path: Path, history: Pa
             return None not in owners and len(owners) == len(consumers)
 
         try:
-            wait_until("every consumer has partitions", all_work, 90)
             more(2 * RATE)
+            wait_until("every consumer has partitions", all_work, 90)
             assert accepted(cluster.url("ingest-2")) > 0, "a node that nobody was told of"
             held = epochs(cluster)
             third = cluster.add("ingest")

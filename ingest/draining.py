@@ -1,0 +1,103 @@
+"""A topic that takes no records for a while, so that it can be drained before it grows.
+
+Every group of records is checked, right before it is committed, against the topics as its shard
+knows them, and every shard begins by reading them. So once a topic is closed and all shards that
+were there are sealed, what was placed by the old number of partitions is in the sealed shards, and
+nothing else of it will ever be committed: see docs/protocols/growing.md.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+
+from ingest.rows import Request
+from lakequeue.clock import Micros
+from lakequeue.errors import InvalidRequest, OrderTimeout, TryAgain
+from lakequeue.records import ShardName, Stamp, TopicId
+from queue_tables.log_marks import LogMarks
+from queue_tables.marks import watermarks_in
+from queue_tables.root import QueueRoot
+from queue_tables.shards import seal_shard
+from queue_tables.topic_rules import Topic
+from queue_tables.topics import TopicStore
+
+_LOOK_S = 0.05
+_MOST_RETRY_S = 1.0
+
+
+class TopicClosed(TryAgain):
+    """The topic takes no records for a while, or has grown in this moment: send again."""
+
+    code = "topic_closed"
+
+
+def refuse_if_closed(topic: Topic, now: Micros) -> None:
+    """Raise `TopicClosed` while the topic takes no records. Pure."""
+    if topic.closed_until is not None and now < topic.closed_until:
+        left_s = (topic.closed_until - now) / 1e6
+        raise TopicClosed(
+            f"topic {topic.topic} takes no records for {left_s:.1f} s more: it is drained to grow",
+            hint="send again then; the clients do so by themselves",
+            stored="no",
+            retry_after_s=min(left_s, _MOST_RETRY_S),
+        )
+
+
+def refuse_if_changed(parts: Sequence[Request], topics: TopicStore, now: Micros) -> None:
+    """Raise `TopicClosed` if one of these topics is closed, or has grown since they were placed."""
+    for part in parts:
+        topic = topics.by_id(TopicId(part.topic_id)) if part.placed_among else None
+        if topic is None:
+            # Deleted meanwhile: the order job says so, in `rejects`.
+            continue
+        refuse_if_closed(topic, now)
+        if topic.partitions != part.placed_among:
+            raise TopicClosed(
+                f"topic {topic.topic} has just grown to {topic.partitions} partitions",
+                hint="send again at once; the clients do so by themselves",
+                stored="no",
+                retry_after_s=0.0,
+            )
+
+
+def settle(root: QueueRoot, topic: Topic, now: Micros, marks: LogMarks, timeout_s: float) -> int:
+    """Seal every inbox shard there is, and wait until all that is in them is ordered.
+
+    Returns how many shards were sealed. Raises `InvalidRequest` if the topic is open: then it says
+    nothing; `OrderTimeout`.
+    """
+    if topic.closed_until is None or now >= topic.closed_until:
+        raise InvalidRequest(
+            f"topic {topic.topic} takes records: close it first",
+            hint="PATCH it with closed_for_ms, or use `lakequeue topic alter -p N --drain`",
+            field="topic",
+        )
+    stamps: dict[ShardName, Stamp] = {}
+    for shard in root.shards("inbox"):
+        try:
+            stamps[shard] = seal_shard(root, "inbox", shard)
+        except FileNotFoundError:
+            # Removed since the list was made: all of it was ordered.
+            continue
+    deadline = time.monotonic() + timeout_s
+    tick = threading.Event()
+    while late := _not_ordered(stamps, watermarks_in(marks.read())):
+        if time.monotonic() > deadline:
+            raise OrderTimeout(
+                f"{len(late)} of {len(stamps)} shards are not ordered to their end yet",
+                hint="is the order job running? ask again",
+                stored="yes",
+                retry_after_s=1.0,
+            )
+        # Marks are read from storage: nobody rings for all of them at once.
+        tick.wait(_LOOK_S)
+    return len(stamps)
+
+
+def _not_ordered(
+    stamps: Mapping[ShardName, Stamp], ordered: Mapping[ShardName, Stamp]
+) -> list[ShardName]:
+    """The shards of which something is still to be ordered. Pure."""
+    return [shard for shard, stamp in stamps.items() if ordered.get(shard, 0) < stamp]

@@ -1,0 +1,76 @@
+"""Growing a topic without losing the order of any key: see docs/protocols/growing.md."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from lakequeue.errors import LakequeueError, TryAgain, UnknownGroup
+from lakequeue.wire import MAX_CLOSED_MS, TopicDescription
+
+if TYPE_CHECKING:
+    from lakequeue.client.admin import Admin
+
+_LOOK_S = 0.2
+_MARGIN_S = 15.0
+"""The topic stays closed for so much longer than we try: clocks may be 5 s off, calls repeated."""
+
+
+class NotDrained(TryAgain):
+    """The old partitions were not consumed in time; the topic is open again, and as it was."""
+
+    code = "not_drained"
+
+
+def grow(admin: Admin, topic: str, partitions: int, timeout_s: float) -> TopicDescription:
+    """Close the topic, have it ordered and consumed to its end, then let it grow and open it.
+
+    Whoever dies on the way leaves a topic that opens by itself, with the partitions it had.
+    """
+    found = admin.topic(topic)
+    if partitions <= found.partitions:
+        # As it is, or refused: nothing to wait for.
+        return admin.alter_topic(topic, partitions=partitions)
+    began = time.monotonic()
+    closed_ms = min(round((timeout_s + _MARGIN_S) * 1_000), MAX_CLOSED_MS)
+    admin.alter_topic(topic, closed_for_ms=closed_ms)
+    try:
+        left_s = began + timeout_s - time.monotonic()
+        admin.settle_topic(topic, max(left_s, 1.0))
+        _wait_consumed(admin, topic, began + timeout_s)
+        return admin.alter_topic(topic, partitions=partitions, closed_for_ms=0)
+    except BaseException:
+        # If that fails too it opens by itself.
+        with contextlib.suppress(LakequeueError):
+            admin.alter_topic(topic, closed_for_ms=0)
+        raise
+
+
+def _wait_consumed(admin: Admin, topic: str, deadline: float) -> None:
+    pause = threading.Event()
+    while behind := lags(admin, topic):
+        if time.monotonic() > deadline:
+            named = ", ".join(f"{group} by {lag}" for group, lag in sorted(behind.items()))
+            raise NotDrained(
+                f"topic {topic} was not consumed to its end in time: {named}",
+                hint="wait longer (--timeout), start more consumers, or delete a group that is "
+                "not needed; without --drain it grows at once",
+            )
+        # Lag is asked for: groups may be at any node, and tell nobody when they are through.
+        pause.wait(_LOOK_S)
+
+
+def lags(admin: Admin, topic: str) -> dict[str, int]:
+    """Group → records of the topic that it has not settled, of every group that has any."""
+    found: dict[str, int] = {}
+    for summary in admin.groups():
+        try:
+            rows = admin.group(summary.group).partitions
+        except UnknownGroup:
+            continue
+        lag = sum(row.lag for row in rows if row.topic == topic)
+        if lag:
+            found[summary.group] = lag
+    return found
