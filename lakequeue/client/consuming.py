@@ -12,18 +12,18 @@ import threading
 import uuid
 from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import orjson
-from pydantic import BaseModel, ValidationError
 
 from lakequeue.client.calls import Answer, Policy, call, pause_before
-from lakequeue.client.effects import Now, Reply, Request, Script, Wait
+from lakequeue.client.effects import Now, Request, Script, Wait
 from lakequeue.client.finding import find
 from lakequeue.client.holding import Holding, Lost
 from lakequeue.client.membership import ConsumeOptions, Member
 from lakequeue.client.message import Message
 from lakequeue.client.nodes import Nodes
+from lakequeue.client.produced import read_answer
 from lakequeue.errors import (
     Broken,
     EpochSuperseded,
@@ -39,7 +39,6 @@ from lakequeue.wire import Assigned, HeartbeatAnswer, JoinAnswer, JoinRequest
 _log = logging.getLogger("lakequeue.consumer")
 OnLost = Callable[[list[Lost]], None]
 OnStatus = Callable[[str], None]
-M = TypeVar("M", bound=BaseModel)
 _ELSEWHERE_AFTER_S = 1.0  # how long a node may not answer while there are others to go to
 
 
@@ -179,7 +178,7 @@ class Consuming:
         body = self._join_request.model_dump(by_alias=True, exclude_none=True)
         request = Request("POST", f"{self._group_path}/members", body=orjson.dumps(body))
         answer = yield from call(self.nodes, request, self._now, policy)
-        joined = _read(JoinAnswer, answer.reply)
+        joined = read_answer(JoinAnswer, answer.reply)
         member = Member(
             joined.member_id, Nodes(answer.node), joined.session_timeout_ms / 1000, self._now()
         )
@@ -309,7 +308,7 @@ class Consuming:
         try:
             answer = yield from call(member.nodes, request, self._now, Policy(0.0, sticky=True))
             member.last_contact = self._now()
-            beat = _read(HeartbeatAnswer, answer.reply)
+            beat = read_answer(HeartbeatAnswer, answer.reply)
             with self.lock:
                 # A poll that was answered meanwhile may know better, and its records must stay: the
                 # service counts them as delivered.
@@ -394,10 +393,3 @@ class Consuming:
             self._on_status(line)
         except Exception:  # noqa: BLE001 - as above
             _log.exception("on_status failed")
-
-
-def _read(model: type[M], reply: Reply) -> M:
-    try:
-        return model.model_validate_json(reply.body)
-    except ValidationError as e:
-        raise Broken(f"the answer cannot be read: {e}") from e
