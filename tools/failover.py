@@ -27,10 +27,10 @@ from lakequeue.clock import boot_seconds
 from lakequeue.errors import LakequeueError
 from lakequeue.supervisor.cluster import Cluster, ClusterOptions
 from queue_tables.root import QueueRoot
-from tests.support.checker import Verdict, check
+from tests.support.checker import GroupTerms, Terms, Verdict, check
 from tests.support.history import load
 from tests.support.load import LoadConsumer, LoadProducer
-from tests.support.tables import final_read
+from tests.support.tables import truth
 from tools.failover_view import Pauses, Strike, View
 
 TOPIC = GROUP = "failover"
@@ -209,11 +209,11 @@ def main() -> int:
             cluster.wait_ready()
             with stage_of(cluster, folder, args.rate, args.session_timeout_s) as stage:
                 kill_each(stage)
-            events = [*load(folder.glob("*.jsonl")), *final_read(cluster.root, TOPIC)]
+            events = [*load(folder.glob("*.jsonl")), *truth(cluster.root, [TOPIC], [GROUP])]
     except (LakequeueError, Failed, TimeoutError) as error:
         print(f"failover: {error}")
         return 1
-    verdict = check(events, drained_groups=[GROUP])
+    verdict = check(events, Terms({GROUP: GroupTerms(topics=(TOPIC,), drained=True)}))
     return report(stage.strikes, verdict, args.session_timeout_s)
 
 

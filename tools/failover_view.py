@@ -120,7 +120,7 @@ class Pauses:
             self.longest_s = max(self.longest_s, (at - self._last.get(part, at)) / 1e9)
             self._last[part] = max(at, self._last.get(part, at))
             self._anew.add(part)
-        elif event["f"] == "send" and event["type"] == "invoke":
+        elif event["f"] == "send" and event.get("type") == "invoke":
             self._open[event["value"]] = at
         elif event["f"] == "send":
             self.sent += 1

@@ -162,7 +162,7 @@ class Cluster:
         self._held.enter_context(RootLock(self.work_dir))
         try:
             self._check()
-            self.scraped_path.write_text(json.dumps(self.layout.scraped()))
+            self._tell_scraped()
             watch = Watch(
                 [Child(s, self.log_dir, self._environ()) for s in self.layout.children()],
                 self._report,
@@ -195,12 +195,14 @@ class Cluster:
         spec = self.layout.service(role, number, port)
         watch.add(Child(spec, self.log_dir, self._environ()))
         self._urls[spec.name] = self.layout.url(port)
+        self._tell_scraped()
         return spec.name
 
     def remove(self, name: str) -> None:
         """Ask a node of a service to end, as a scale-down would, and wait until it has drained."""
         self._watching().remove(name)
         self._urls.pop(name)
+        self._tell_scraped()
 
     def url(self, name: str) -> str:
         """Base URL of a node of a service."""
@@ -257,6 +259,9 @@ class Cluster:
         trace: TracebackType | None,
     ) -> None:
         self.stop()
+
+    def _tell_scraped(self) -> None:
+        self.scraped_path.write_text(json.dumps(self.layout.scraped(self._urls)))
 
     # -- Inside ---------------------------------------------------------------------------------
 

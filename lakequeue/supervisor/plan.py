@@ -124,13 +124,16 @@ class Layout:
         """Where each child's output goes, as `<child>.log`."""
         return self.work_dir / "logs"
 
-    def scraped(self) -> list[dict[str, object]]:
-        """What a Prometheus is to scrape, in the form of its `file_sd_configs`."""
+    def scraped(self, nodes: Mapping[str, str] | None = None) -> list[dict[str, object]]:
+        """What a Prometheus is to scrape, in the form of its `file_sd_configs`.
+
+        `nodes`: the URLs of the nodes there are now, by name; None: those at the start.
+        """
+        urls = self.urls if nodes is None else nodes
         roles = {
-            "ingest": self.ingest_urls,
-            "consumer": self.consumer_urls,
-            "driver": self.driver_urls,
-        }
+            role: [url for name, url in urls.items() if name.startswith(f"{role}-")]
+            for role in _SERVICES
+        } | {"driver": self.driver_urls}
         return [
             {"targets": [url.removeprefix("http://") for url in urls], "labels": {"role": role}}
             for role, urls in roles.items()

@@ -15,10 +15,10 @@ import pytest
 from lakequeue.client.admin import Admin
 from lakequeue.supervisor.cluster import Cluster, ClusterOptions
 from lakequeue.wire import GroupDescription
-from tests.support.checker import check
+from tests.support.checker import GroupTerms, Terms, check
 from tests.support.history import load
 from tests.support.load import LoadConsumer, LoadProducer, wait_until
-from tests.support.tables import final_read
+from tests.support.tables import truth
 
 pytestmark = [pytest.mark.spark, pytest.mark.zookeeper, pytest.mark.slow, pytest.mark.timeout(400)]
 RATE = 100
@@ -106,7 +106,7 @@ def test_nodes_and_partitions_come_and_go_under_load(tmp_path: Path, history: Pa
             for consumer in consumers:
                 consumer.stop()
         assert [consumer.process.returncode for consumer in consumers] == [0, 0, 0]
-        events = [*load(history.glob("*.jsonl")), *final_read(cluster.root, TOPIC)]
-    verdict = check(events, drained_groups=[GROUP])
+        events = [*load(history.glob("*.jsonl")), *truth(cluster.root, [TOPIC], [GROUP])]
+    verdict = check(events, Terms({GROUP: GroupTerms(topics=(TOPIC,), drained=True)}))
     assert verdict.ok, str(verdict)
     assert verdict.sent == verdict.stored == sent, "no send failed"
