@@ -1,26 +1,33 @@
 """Nodes come and go under load, and a topic grows: 2 → 3 → 2 of each service, none of them kept.
 
 Clients are given one URL each, of a node that is taken away later. Nothing may be lost, doubled or
-misordered, no error may reach an application, and what need not move is not touched.
+misordered, no error may reach an application, and what need not move is not touched. The order job
+runs in this process: Spark has no part in this.
 """
 
 from __future__ import annotations
 
 import urllib.request
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
+from coordination.bells import Bell
+from coordination.session import Session
 from lakequeue.client.admin import Admin
 from lakequeue.supervisor.cluster import Cluster, ClusterOptions
 from lakequeue.wire import GroupDescription
+from queue_tables.root import QueueRoot
 from tests.support.checker import GroupTerms, Terms, check
 from tests.support.history import load
 from tests.support.load import LoadConsumer, LoadProducer, wait_until
+from tests.support.order_thread import ordering
 from tests.support.tables import truth
 
-pytestmark = [pytest.mark.spark, pytest.mark.zookeeper, pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.zookeeper, pytest.mark.slow, pytest.mark.timeout(400)]
 RATE = 100
 TOPIC = GROUP = "scaled"
 
@@ -55,10 +62,27 @@ def most_crowded(cluster: Cluster) -> str:
     return node
 
 
+@contextmanager
+def ordered_here(cluster: Cluster) -> Iterator[None]:
+    """The order job, in a thread, with a bell that wakes the nodes."""
+    root = QueueRoot.open(cluster.root)
+    session = Session(cluster.zookeeper, root.queue_id, "order")
+    session.start()
+    bell = Bell(session, "log")
+    try:
+        with ordering(root, bell=bell):
+            yield
+    finally:
+        bell.close()
+        session.stop()
+
+
 def test_nodes_and_partitions_come_and_go_under_load(tmp_path: Path, history: Path) -> None:
-    options = ClusterOptions(root=str(tmp_path / "root"), ingest_nodes=2, consumer_nodes=2)
-    with Cluster(options) as cluster:
+    root = str(tmp_path / "root")
+    options = ClusterOptions(root=root, ingest_nodes=2, consumer_nodes=2, drivers=0)
+    with Cluster(options) as cluster, ExitStack() as stack:
         cluster.wait_ready()
+        stack.enter_context(ordered_here(cluster))
         with Admin(cluster.ingest_urls) as admin:
             admin.create_topic(TOPIC, partitions=6)
         consumers = [
