@@ -249,6 +249,12 @@ class LeadershipLost(Fenced):
     code = "leadership_lost"
 
 
+class ReplicaPromoted(Fenced):
+    """The replica is a queue of its own now: mirror into another root."""
+
+    code = "replica_promoted"
+
+
 class ShardSealed(Fenced):
     """The shard was sealed by another: open a new incarnation."""
 

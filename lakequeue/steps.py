@@ -138,6 +138,23 @@ class Step(StrEnum):
     METRICS_COMMITTED = "metrics.committed"
     """The hour is in `metrics`, for good."""
 
+    MIRROR_CUT = "mirror.cut"
+    """Groups, log and topics of the source are read, in this order; nothing has changed."""
+    MIRROR_TOPICS_COMMITTED = "mirror.topics_committed"
+    """The replica has the topics of all that comes."""
+    MIRROR_DATA_WRITTEN = "mirror.data_written"
+    """Copied files of `log` are durable in the replica, no commit names them."""
+    MIRROR_ROWS_COMMITTED = "mirror.rows_committed"
+    """The replica has more records: a longer prefix."""
+    MIRROR_EXCHANGED = "mirror.exchanged"
+    """Rewritten files have taken the place of old ones, which still exist."""
+    MIRROR_GROUPS_COMMITTED = "mirror.groups_committed"
+    """The positions of groups are those of the cut."""
+    MIRROR_FENCED = "mirror.fenced"
+    """Promotion: one more table takes nothing from a mirror any more."""
+    MIRROR_PROMOTED = "mirror.promoted"
+    """The replica is a queue of its own."""
+
 
 @dataclass(slots=True)
 class _Armed:

@@ -38,7 +38,7 @@ class QueueView:
     """One root, as of the last `refresh`. Not thread-safe."""
 
     def __init__(self, uri: str) -> None:
-        root = QueueRoot.existing(uri)
+        root = QueueRoot.existing(uri, replica_too=True)
         self._topics = TopicStore(root)
         self._log = LogReader(root)
 

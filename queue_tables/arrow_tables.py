@@ -29,7 +29,7 @@ def dataset(uri: str, table: str) -> ds.Dataset:
 
     Raises `RootUnusable` if there is no queue.
     """
-    root = QueueRoot.existing(uri)
+    root = QueueRoot.existing(uri, replica_too=True)
     files = TableLog(root.store, table).open().files
     base = str(root.store.local_path or root.uri).rstrip("/")
     read = DeltaTable(f"{base}/{table}").to_pyarrow_dataset()
@@ -42,7 +42,7 @@ def dataset(uri: str, table: str) -> ds.Dataset:
 
 def shards_dataset(uri: str, kind: ShardKind) -> ds.Dataset:
     """All shards of that kind, as they are now, as one."""
-    shards = QueueRoot.existing(uri).shards(kind)
+    shards = QueueRoot.existing(uri, replica_too=True).shards(kind)
     if not shards:
         return ds.dataset(TABLES[kind].arrow.empty_table())
     return ds.dataset([dataset(uri, f"{kind}/{shard}") for shard in shards])

@@ -73,15 +73,15 @@ def vacuum_table(root: QueueRoot, table_path: str, grace_hours: int, *, dry_run:
     return Cleaned(count, size)
 
 
-def delete_removed(root: QueueRoot, table_path: str) -> int:
-    """Delete what commits have taken out of a table and somebody died before deleting; how many.
+def delete_removed(root: QueueRoot, table_path: str, grace_hours: int = 0) -> int:
+    """Delete what commits have taken out of a table, `grace_hours` ago or more; how many.
 
-    For tables that nobody reads at an earlier version. Files that no commit has named stay: their
-    writer may be about to.
+    Without a grace for tables that nobody reads at an earlier version. Files that no commit has
+    named stay: their writer may be about to.
     """
     with translated(table_path):
         removed = DeltaTable(f"{root.uri}/{table_path}").vacuum(
-            retention_hours=0, dry_run=True, enforce_retention_duration=False
+            retention_hours=grace_hours, dry_run=True, enforce_retention_duration=False
         )
     left = _existing(root, table_path, removed)
     for path in left:

@@ -18,14 +18,17 @@ from queue_tables.table import TableLog, create_table, verify_schema
 
 ShardKind = Literal["inbox", "journal"]
 _FORMAT_PATH = "_lakequeue/format.json"
+_PROMOTED_PATH = "_lakequeue/promoted.json"
 
 
 class QueueRoot:
     """An opened root, whose tables exist and are as declared. Thread-safe."""
 
-    def __init__(self, store: Store, queue_id: str) -> None:
+    def __init__(self, store: Store, queue_id: str, replica_of: str | None = None) -> None:
         self.store = store
         self.queue_id = queue_id
+        self.replica_of = replica_of
+        """Id of the queue whose replica this is; None for a queue of its own, as a promoted one."""
         self._known: dict[str, frozenset[str]] = {"inbox": frozenset(), "journal": frozenset()}
 
     @property
@@ -46,24 +49,76 @@ class QueueRoot:
         """The same, over a store that is open already."""
         if not create and not store.exists(_FORMAT_PATH):
             raise _no_queue(store)
+        root = cls._create(store, None)
+        if root.replica_of is not None:
+            raise _not_promoted(root)
+        return root
+
+    @classmethod
+    def replica(cls, uri: str, source: QueueRoot) -> QueueRoot:
+        """The replica of `source` at `uri`, created if there is nothing.
+
+        Raises `RootUnusable` if it is a queue of its own, or another one's replica.
+        """
+        if source.uri == open_store(uri).uri:
+            raise RootUnusable(f"{uri} is the source itself", hint="give another root")
+        root = cls._create(open_store(uri), source.queue_id)
+        root.must_replicate(source)
+        return root
+
+    def must_replicate(self, source: QueueRoot) -> None:
+        """Raise `RootUnusable` unless this is the replica of `source`, not promoted."""
+        if self.replica_of != source.queue_id:
+            what = "no replica any more, or never was"
+            if self.replica_of is not None:
+                what = f"the replica of queue {self.replica_of}"
+            raise RootUnusable(
+                f"{self.uri} is {what}, and {source.uri} is queue {source.queue_id}",
+                hint="copy into an empty root, or into the replica of that queue",
+            )
+
+    @classmethod
+    def _create(cls, store: Store, replica_of: str | None) -> QueueRoot:
         probe_storage(store)
-        queue_id = _read_format(store)
+        root = cls(store, *_read_format(store, replica_of))
         for table in TABLES.values():
             if not table.sharded:
                 create_table(store, table.name, table, dict(table.properties))
                 verify_schema(TableLog(store, table.name, keep_files=False).open(), table)
-        return cls(store, queue_id)
+        return root
 
     @classmethod
-    def existing(cls, uri: str) -> QueueRoot:
+    def existing(cls, uri: str, *, replica_too: bool = False) -> QueueRoot:
         """For who only reads, or appends to a shard of its own: no probe, nothing is created.
 
-        Raises `RootUnusable` if there is no queue, `NewerFormat`.
+        `replica_too`: for who only reads. Raises `RootUnusable` if there is no queue (or a
+        replica), `NewerFormat`.
         """
         store = open_store(uri)
         if not store.exists(_FORMAT_PATH):
             raise _no_queue(store)
-        return cls(store, _read_format(store))
+        root = cls(store, *_read_format(store, None))
+        if root.replica_of is not None and not replica_too:
+            raise _not_promoted(root)
+        return root
+
+    @property
+    def was_promoted(self) -> bool:
+        """Whether it is a queue that was a replica."""
+        return self.store.exists(_PROMOTED_PATH)
+
+    def promote(self) -> None:
+        """Let the replica be a queue of its own, for good. Durable; idempotent.
+
+        Whoever mirrors into it has been shut out before (`queue_tables.replica`).
+        """
+        said = {
+            "replica_of": self.replica_of,
+            "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        }
+        with contextlib.suppress(FileExistsError):
+            self.store.put_new(_PROMOTED_PATH, orjson.dumps(said))
+        self.replica_of = None
 
     def shards(self, kind: ShardKind) -> list[ShardName]:
         """The shards that exist, sealed ones included, sorted by name."""
@@ -86,6 +141,13 @@ def _no_queue(store: Store) -> RootUnusable:
     return RootUnusable(
         f"there is no queue at {store.uri}",
         hint="give the root of an existing one, or start one there: lakequeue up --root",
+    )
+
+
+def _not_promoted(root: QueueRoot) -> RootUnusable:
+    return RootUnusable(
+        f"{root.uri} is the replica of queue {root.replica_of}: only its mirror writes there",
+        hint=f"read it, or make it a queue: lakequeue job run mirror --to {root.uri} --promote",
     )
 
 
@@ -113,12 +175,13 @@ def probe_storage(store: Store) -> None:
     )
 
 
-def _read_format(store: Store) -> str:
+def _read_format(store: Store, replica_of: str | None) -> tuple[str, str | None]:
+    """(queue id, whose replica it is); `replica_of` is put down if there is nothing yet."""
     new = {
         "format": FORMAT,
         "queue_id": uuid.uuid4().hex,
         "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
+    } | ({} if replica_of is None else {"replica_of": replica_of})
     try:
         data = store.get(_FORMAT_PATH)
     except FileNotFoundError:
@@ -137,4 +200,7 @@ def _read_format(store: Store) -> str:
             f"{store.uri} is of format {version}, this release knows up to {FORMAT}",
             hint="upgrade lakequeue",
         )
-    return queue_id
+    source = found.get("replica_of")
+    if source is None or store.exists(_PROMOTED_PATH):
+        return queue_id, None
+    return queue_id, str(source)

@@ -28,6 +28,7 @@ class Job(StrEnum):
     COMPACTION = "compaction"
     DEAD_LETTERS = "dead_letters"
     METRICS = "metrics"
+    MIRROR = "mirror"
 
     @property
     def needs_spark(self) -> bool:

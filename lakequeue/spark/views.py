@@ -23,7 +23,7 @@ def create_views(spark: SparkSession, root: str, schema: str) -> list[str]:
     for the schema.
     """
     target = ".".join(f"`{checked_name(part, 'schema')}`" for part in schema.split("."))
-    queue = QueueRoot.existing(root)
+    queue = QueueRoot.existing(root, replica_too=True)
     base = str(queue.store.local_path or root).rstrip("/").replace("`", "``")
     journals = [f"{base}/journal/{shard}" for shard in queue.shards("journal")]
     spark.sql(f"CREATE SCHEMA IF NOT EXISTS {target}")

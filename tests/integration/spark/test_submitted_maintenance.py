@@ -16,10 +16,12 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
 PROJECT = Path(__file__).resolve().parents[3]
 
 
-@pytest.mark.parametrize("job", ["retention", "compaction", "metrics"])
+@pytest.mark.parametrize("job", ["retention", "compaction", "metrics", "mirror"])
 def test_a_job_runs_under_spark_submit(root: QueueRoot, java_home: str, job: str) -> None:
     program = Path(sys.executable).parent / "spark-submit"
     command = [str(program), "--master", "local[1]", f"jobs/{job}.py", "--root", root.uri, "--json"]
+    if job == "mirror":
+        command += ["--to", f"{root.uri}-replica"]
     env = os.environ | {
         "JAVA_HOME": java_home,
         "PYSPARK_PYTHON": sys.executable,

@@ -1,0 +1,161 @@
+"""The tables of a replica, as their mirror commits to them.
+
+A mark, the `txn` `mirror/<id of the source>`, says in each of them up to which cut of the source it
+goes. A commit lands right behind the newest version or not at all, so whoever commits has judged
+the mark. Promotion raises it above every cut: from then on no mirror commits there any more.
+
+A copied file has the name of its origin behind a word of its run, so that two runs, or one that
+goes on where another died, never write to one file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from lakequeue.errors import CommitConflict, ReplicaPromoted, TailLost
+from lakequeue.records import ShardName, Version
+from queue_tables.delta_log import Action, Add, Remove, Txn
+from queue_tables.fact_rows import states_to_arrow
+from queue_tables.facts import GroupState, States, join
+from queue_tables.group_state import OFFSETS_TXN, read_group_offsets
+from queue_tables.parquet import write_data_file
+from queue_tables.root import QueueRoot
+from queue_tables.schemas import GROUP_OFFSETS, LOG, TOPICS
+from queue_tables.table import TableLog
+
+PROMOTED = 1 << 62
+"""The mark of a replica that is a queue of its own."""
+MIRRORED = (TOPICS.name, LOG.name, GROUP_OFFSETS.name)
+"""In this order: a mirror that is refused in one of them ends, and commits to none behind it."""
+_MARK, _AIMS_AT = "mirror/", "mirroring/"
+
+
+_COPY = re.compile(r"((?:.*/)?)m[0-9a-f]{8}-([^/]+)\Z")
+
+
+def new_run() -> str:
+    """The word that the copies of a run begin with."""
+    return f"m{secrets.token_hex(4)}"
+
+
+def copy_path(path: str, run: str) -> str:
+    """Where a run puts its copy of a file, relative to the table. Pure."""
+    folder, slash, name = path.rpartition("/")
+    return f"{folder}{slash}{run}-{name}"
+
+
+def origin_of(path: str) -> str:
+    """The file that one of a replica is the copy of. Pure."""
+    match = _COPY.match(path)
+    return path if match is None else match[1] + match[2]
+
+
+class ReplicaTable:
+    """One table of a replica, opened with its files. The mark of an empty one is -1."""
+
+    def __init__(self, root: QueueRoot, table: str, source_id: str) -> None:
+        self.root = root
+        self._source_id = source_id
+        self.log = TableLog(root.store, table).open()
+
+    @property
+    def copies(self) -> dict[str, Add]:
+        """Path in the source → its copy here."""
+        return {origin_of(path): add for path, add in self.log.files.items()}
+
+    @property
+    def mark(self) -> int:
+        """The version of the source's table up to which this one goes; of groups, that of `log`."""
+        return self.log.txns.get(_MARK + self._source_id, -1)
+
+    @property
+    def complete(self) -> bool:
+        """Whether all of a cut is there: a long way is gone in several commits."""
+        return 0 <= self.mark >= self.log.txns.get(_AIMS_AT + self._source_id, -1)
+
+    def commit(
+        self,
+        actions: Iterable[Action],
+        cut: int,
+        info: Mapping[str, Any],
+        *,
+        whole: bool = True,
+    ) -> Version:
+        """Commit; `whole`: now all of `cut` is there.
+
+        Raises `ReplicaPromoted`, and `CommitConflict` if another run was faster: plan anew.
+        """
+        if self.mark >= PROMOTED:
+            raise ReplicaPromoted(
+                f"{self.root.uri} was promoted", hint="mirror into another, empty root"
+            )
+        mark = Txn((_MARK if whole else _AIMS_AT) + self._source_id, cut)
+        return self.log.commit(
+            [*actions, mark], {"mirror": self._source_id, "cut": cut} | dict(info)
+        )
+
+    def foreign(self, txns: Mapping[str, int]) -> list[Txn]:
+        """The source's watermarks that this table does not have, or has others of."""
+        own = {_MARK + self._source_id, _AIMS_AT + self._source_id}
+        return [
+            Txn(name, version)
+            for name, version in txns.items()
+            if name not in own and self.log.txns.get(name) != version
+        ]
+
+
+def removed(adds: Iterable[Add], now_ms: int) -> list[Remove]:
+    """Actions that take files out of a table."""
+    return [Remove(a.path, now_ms, True, a.partition_values, a.size) for a in adds]
+
+
+def without_shards(state: GroupState) -> GroupState:
+    """A position as a replica has it: the journals of the source are not there. Pure.
+
+    The epoch stays, so that leases are taken above it.
+    """
+    return replace(
+        state, holders={}, owner_shard=ShardName(""), member="", epoch=state.highest_epoch
+    )
+
+
+def commit_groups(
+    root: QueueRoot, source_id: str, states: States, cut: Version, epoch_txn: int, now_ms: int
+) -> bool:
+    """Replace the positions by those of the source; False if they are there, or further ones.
+
+    Joined with what is there, so that of two runs the one that read earlier takes nothing back.
+    """
+    table = ReplicaTable(root, GROUP_OFFSETS.name, source_id)
+    if cut < table.mark < PROMOTED:
+        return False
+    there = read_group_offsets(root)[0]
+    wanted = {key: without_shards(state) for key, state in states.items()}
+    wanted = {k: join(s, there[k]) if k in there else s for k, s in wanted.items()}
+    if wanted == there and table.mark == cut:
+        return False
+    add = write_data_file(
+        root.store, GROUP_OFFSETS.name, states_to_arrow(wanted.values()), {}, GROUP_OFFSETS
+    )
+    epoch = Txn(OFFSETS_TXN, max(epoch_txn, table.log.txns.get(OFFSETS_TXN, 0)))
+    gone = removed(table.log.files.values(), now_ms)
+    try:
+        table.commit([*gone, add, epoch], cut, {"rows": len(wanted)})
+    except (CommitConflict, ReplicaPromoted):
+        root.store.delete(f"{GROUP_OFFSETS.name}/{add.path}")
+        raise
+    return True
+
+
+def shut_out(root: QueueRoot, table: str, source_id: str) -> None:
+    """Let no mirror of that source commit to the table any more. Durable; idempotent."""
+    log = TableLog(root.store, table, keep_files=False).open()
+    while log.txns.get(_MARK + source_id, -1) < PROMOTED:
+        with contextlib.suppress(CommitConflict, TailLost):
+            log.commit([Txn(_MARK + source_id, PROMOTED)], {"promotion": True})
+    log.make_durable()

@@ -1,0 +1,133 @@
+"""The mirror job is killed at each of its steps: a prefix is there, and the next run ends it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from jobs.mirror_work import promote
+from lakequeue.errors import InvalidRequest
+from lakequeue.steps import Step
+from queue_tables.replica import ReplicaTable
+from queue_tables.root import QueueRoot
+from queue_tables.table import TableLog
+from tests.support.mirror_process import run_job, run_mirror
+from tests.support.replicas import first_life, is_prefix, is_same, second_life
+from tests.support.zookeeper import wait_for
+
+PROJECT = Path(__file__).resolve().parents[2]
+PROMOTION = {Step.MIRROR_FENCED, Step.MIRROR_PROMOTED}
+CRASHES = [
+    *(s for s in Step if s.startswith("mirror.") and s not in PROMOTION),
+    f"{Step.MIRROR_DATA_WRITTEN}:2",
+]
+COPY_CRASHES = [f"{Step.MIRROR_DATA_WRITTEN}:3", f"{Step.MIRROR_ROWS_COMMITTED}:2"]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A queue, a replica of its first hours, and all that has happened since."""
+    folder = tmp_path_factory.mktemp("made")
+    source = QueueRoot.open(str(folder / "source"))
+    first_life(source)
+    run_mirror(source, str(folder / "replica"))
+    second_life(source)
+    return folder
+
+
+@pytest.fixture
+def queues(made: Path, tmp_path: Path) -> tuple[QueueRoot, str]:
+    """Both for each test: the source, and where the replica is."""
+    shutil.copytree(made, tmp_path / "made")
+    return QueueRoot.existing(str(tmp_path / "made/source")), str(tmp_path / "made/replica")
+
+
+def start(source: QueueRoot, to: str, *args: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "tests.support.mirror_process", "--root", source.uri]
+    env = os.environ | {"PYTHONPATH": str(PROJECT)}
+    return subprocess.Popen([*command, "--to", to, *args], cwd=PROJECT, env=env)
+
+
+@pytest.mark.parametrize("crash", CRASHES)
+def test_killed_at_a_step_it_is_a_prefix_and_the_next_run_ends_it(
+    queues: tuple[QueueRoot, str], crash: str
+) -> None:
+    source, to = queues
+    assert start(source, to, "--crash-at", crash).wait(60) == -signal.SIGKILL
+    is_prefix(QueueRoot.existing(to, replica_too=True), source)
+    run_mirror(source, to)
+    replica = QueueRoot.existing(to, replica_too=True)
+    is_same(replica, source)
+    version = TableLog(replica.store, "log").open().version
+    assert run_mirror(source, to).commits == 0
+    assert TableLog(replica.store, "log").open().version == version
+
+
+@pytest.mark.parametrize("crash", COPY_CRASHES)
+def test_a_first_copy_that_is_killed_goes_on_where_it_was(
+    queues: tuple[QueueRoot, str], tmp_path: Path, crash: str
+) -> None:
+    source, to = queues[0], str(tmp_path / "fresh")
+    steps = ("--step-bytes", "1")
+    assert start(source, to, *steps, "--crash-at", crash).wait(60) == -signal.SIGKILL
+    replica = QueueRoot.existing(to, replica_too=True)
+    is_prefix(replica, source)
+    table = ReplicaTable(replica, "log", source.queue_id)
+    assert len(table.log.files) == 2
+    assert not table.complete
+    with pytest.raises(InvalidRequest, match="long way"):
+        run_job(to, "--to", to, "--promote")
+    run_mirror(source, to, step_bytes=1)
+    assert set(table.log.files) < set(ReplicaTable(replica, "log", source.queue_id).log.files)
+    is_same(QueueRoot.existing(to, replica_too=True), source)
+
+
+def test_runs_at_once_apply_everything_once(queues: tuple[QueueRoot, str]) -> None:
+    source, to = queues
+    runs = [start(source, to) for _ in range(3)]
+    assert [run.wait(60) for run in runs] == [0, 0, 0]
+    is_same(QueueRoot.existing(to, replica_too=True), source)
+
+
+@pytest.mark.parametrize(
+    "crash", [*(f"{Step.MIRROR_FENCED}:{n}" for n in (1, 2, 3)), Step.MIRROR_PROMOTED]
+)
+def test_a_promotion_that_is_killed_is_made_good_by_the_next(
+    queues: tuple[QueueRoot, str], crash: str
+) -> None:
+    source, to = queues
+    run_mirror(source, to)
+    command = [sys.executable, "-m", "jobs.mirror", "--to", to, "--promote", "--crash-at", crash]
+    assert subprocess.run(command, cwd=PROJECT, check=False).returncode == -signal.SIGKILL
+    there = QueueRoot.existing(to, replica_too=True)
+    assert (there.replica_of is None) == (crash == Step.MIRROR_PROMOTED)
+    is_same(there, source)
+    assert run_job(to, "--to", to, "--promote")["promoted"]
+    assert QueueRoot.open(to, create=False).queue_id != source.queue_id
+
+
+@pytest.mark.parametrize("step", [Step.MIRROR_CUT, Step.MIRROR_DATA_WRITTEN])
+def test_a_mirror_that_was_frozen_writes_nothing_into_what_was_promoted(
+    queues: tuple[QueueRoot, str], step: Step
+) -> None:
+    source, to = queues
+    frozen = start(source, to, "--crash-at", f"{step}:1:stop")
+    wait_for(lambda: _stopped(frozen.pid))
+    replica = QueueRoot.existing(to, replica_too=True)
+    promote(replica, source.queue_id)
+    tables = ("topics", "log", "group_offsets")
+    versions = [TableLog(replica.store, table).open().version for table in tables]
+    os.kill(frozen.pid, signal.SIGCONT)
+    assert frozen.wait(60) == 3
+    assert [TableLog(replica.store, table).open().version for table in tables] == versions
+
+
+def _stopped(pid: int) -> bool:
+    state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
+    return state == "T"

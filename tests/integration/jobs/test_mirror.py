@@ -1,0 +1,218 @@
+"""A replica on real tables: what it has, who may write it, and what it is once promoted."""
+
+from __future__ import annotations
+
+import string
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+import lakequeue.duck
+from jobs.options import Exit
+from lakequeue.errors import RootUnusable
+from lakequeue.records import Offset, Partition
+from queue_tables.log_reader import LogReader
+from queue_tables.parquet import read_data_file
+from queue_tables.root import QueueRoot
+from queue_tables.topics import TopicStore
+from tests.support.compaction_process import run_compaction
+from tests.support.erase_process import run_erase
+from tests.support.mirror_process import run_job, run_mirror
+from tests.support.order_process import Orderer
+from tests.support.order_truth import Inbox, log_rows
+from tests.support.replicas import (
+    NOW,
+    SECRET,
+    commit,
+    fill,
+    first_life,
+    is_prefix,
+    is_same,
+    positions,
+    second_life,
+)
+from tests.support.retention_process import run_retention
+
+
+@pytest.fixture
+def to(tmp_path: Path) -> str:
+    return str(tmp_path / "replica")
+
+
+def replica_at(to: str) -> QueueRoot:
+    return QueueRoot.existing(to, replica_too=True)
+
+
+def test_a_replica_goes_along_with_a_queue_that_is_compacted_expired_and_erased(
+    root: QueueRoot, to: str
+) -> None:
+    first_life(root)
+    assert run_mirror(root, to).records == 12
+    is_same(replica_at(to), root)
+    second_life(root)
+    report = run_mirror(root, to)
+    assert (report.records, report.groups) == (21, True)
+    is_same(replica_at(to), root)
+    assert len({r["offset"] for r in DeltaTable(f"{to}/log").to_pyarrow_table().to_pylist()}) == 7
+    (count,) = lakequeue.duck.connect(to).sql("SELECT count(*) FROM records").fetchall()[0]
+    assert count == len(log_rows(root))
+
+
+def test_values_that_were_erased_are_in_no_file_of_the_replica(root: QueueRoot, to: str) -> None:
+    first_life(root)
+    run_mirror(root, to)
+    run_erase(root, "orders", "key = 'alice'", delete_now=True)
+    run_erase(root, "visits", "key = 'alice'", delete_now=True)
+    run_mirror(root, to, grace_hours=0)
+    is_same(replica_at(to), root)
+    files = [file.relative_to(Path(to, "log")) for file in Path(to, "log").rglob("*.parquet")]
+    left = [f for f in files if not str(f).startswith("_")]
+    values = [v for f in left for v in _values(replica_at(to), str(f))]
+    assert len(values) == 12
+    assert SECRET not in values
+
+
+def _values(root: QueueRoot, path: str) -> list[bytes]:
+    values: list[bytes] = read_data_file(root.store, "log", path)["value"].to_pylist()
+    return values
+
+
+def test_a_mirror_that_slept_past_retention_goes_on_where_the_source_begins(
+    root: QueueRoot, to: str
+) -> None:
+    orders = TopicStore(root).create("orders", partitions=1, retention_ms=3_600_000 * 4)[0]
+    fill(root, 1, 20, "ab", [orders])
+    run_mirror(root, to)
+    fill(root, 2, 10, "cd", [orders])
+    fill(root, 3, 1, "ef", [orders])
+    run_retention(root, NOW)
+    assert [row["offset"] for row in log_rows(root)] == [4, 5]
+    run_mirror(root, to)
+    is_same(replica_at(to), root)
+
+
+def test_a_file_with_old_and_new_records_comes_in_one_exchange(root: QueueRoot, to: str) -> None:
+    orders = TopicStore(root).create("orders", partitions=1)[0]
+    fill(root, 1, 20, "ab", [orders])
+    run_mirror(root, to)
+    fill(root, 2, 20, "cd", [orders])
+    assert run_compaction(root, NOW)["log"]["files_after"] == 1
+    report = run_mirror(root, to)
+    assert (report.commits, report.records, report.files_removed) == (1, 2, 2)
+    is_same(replica_at(to), root)
+
+
+def test_a_mirror_beside_a_leader_and_maintenance_is_always_a_prefix(
+    root: QueueRoot, to: str
+) -> None:
+    orders = first_life(root)
+    errors: list[BaseException] = []
+    mirrored = threading.Event()
+
+    def live() -> None:
+        try:
+            for n in range(12):
+                fill(root, n + 2, 7 - n / 2, string.ascii_letters[4 * n : 4 * n + 4], [orders])
+                commit(root, orders, "billing", 4 + 4 * n)
+                run_compaction(root, NOW)
+        except BaseException as error:  # noqa: BLE001 -- raised in the test's thread
+            errors.append(error)
+        mirrored.set()
+
+    life = threading.Thread(target=live)
+    life.start()
+    versions = set()
+    while not mirrored.is_set():
+        versions.add(run_mirror(root, to).version)
+        is_prefix(replica_at(to), root)
+    life.join(60)
+    assert not errors
+    assert len(versions) > 1
+    run_mirror(root, to)
+    is_same(replica_at(to), root)
+
+
+def test_nobody_else_writes_a_replica(root: QueueRoot, to: str) -> None:
+    first_life(root)
+    run_mirror(root, to)
+    for open_root in (QueueRoot.open, QueueRoot.existing):
+        with pytest.raises(RootUnusable, match="--promote"):
+            open_root(to)
+    other = QueueRoot.open(f"{to}-other")
+    with pytest.raises(RootUnusable, match="replica of"):
+        QueueRoot.replica(to, other)
+    with pytest.raises(RootUnusable, match="never was"):
+        QueueRoot.replica(other.uri, root)
+    with pytest.raises(RootUnusable, match="itself"):
+        QueueRoot.replica(root.uri, root)
+    with pytest.raises(RootUnusable, match="no replica"):
+        run_job(root.uri, "--to", other.uri, "--promote")
+
+
+def test_a_promoted_replica_goes_on_after_the_last_offset_and_the_source_by_itself(
+    root: QueueRoot, to: str
+) -> None:
+    orders = first_life(root)
+    commit(root, orders, "workers", 3, "queue")
+    run_mirror(root, to)
+    before = positions(root)
+    assert run_job(root.uri, "--to", to, "--promote", "--dry-run")["promoted"] is False
+    report = run_job(root.uri, "--to", to, "--promote")
+    promoted = QueueRoot.open(to, create=False)
+    assert report == {"queue_id": promoted.queue_id, "promoted": True}
+    assert promoted.queue_id != root.queue_id
+
+    again = Inbox(promoted, "elsewhere")
+    known, new = "orders-0-a", "new"
+    again.commit(
+        NOW,
+        [
+            {"topic_id": orders.topic_id, "value": b"sent again", "message_id": known},
+            {"topic_id": orders.topic_id, "value": b"new", "message_id": new},
+        ],
+    )
+    TopicStore(promoted).alter("orders", dedup_window_ms=86_400_000)
+    # The leases and epochs of the source are known: a lower one leads no more.
+    (batch,) = Orderer(promoted, 9).drain()
+    assert (batch["ordered"], batch["duplicates"]) == (1, 1)
+    reader = LogReader(promoted)
+    rows = reader.read_range(orders.topic_id, Partition(0), Offset(4), 10)
+    assert rows.select(["offset", "value"]).to_pylist() == [{"offset": 4, "value": b"new"}]
+    assert positions(promoted) == before
+
+    fill(root, 2, 1, "z", [orders])
+    assert reader.end_offset(orders.topic_id, Partition(0)) == 5
+    with pytest.raises(RootUnusable, match="any more"):
+        run_mirror(root, to)
+    assert run_job(root.uri, "--to", to, "--promote") == report
+
+
+def test_the_job_says_what_it_would_do_and_does_it(root: QueueRoot, to: str) -> None:
+    first_life(root)
+    would = run_job(root.uri, "--to", to, "--dry-run")
+    assert not Path(to).exists()
+    did = run_job(root.uri, "--to", to)
+    assert (would["records"], would["version"]) == (did["records"], did["version"]) == (12, 5)
+    assert run_job(root.uri, "--to", to, "--dry-run")["files_copied"] == 0
+    assert run_job(root.uri, "--to", to)["commits"] == 0
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "says"),
+    [
+        (["--grace-hours", "99"], Exit.USAGE, "0 to 24"),
+        (["--root", "nowhere"], Exit.UNUSABLE, "no queue"),
+        (["--promote"], Exit.UNUSABLE, "no queue"),
+    ],
+)
+def test_exit_codes_tell_what_is_wrong(
+    root: QueueRoot, to: str, args: list[str], code: Exit, says: str
+) -> None:
+    command = [sys.executable, "-m", "jobs.mirror", "--root", root.uri, "--to", to, *args]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == code
+    assert says in done.stderr
