@@ -21,6 +21,7 @@ from consumer_service.node import Node
 from consumer_service.pause import Pausing
 from consumer_service.purge import Purges
 from consumer_service.queues.batches import QueueDelivered
+from consumer_service.redrives import Redrives
 from consumer_service.seek import Seeks
 from consumer_service.sse import event_stream
 from consumer_service.stand_ins import StandIns
@@ -87,6 +88,7 @@ def create_app(node: Node) -> OpenAPI:
     _pauses(app, Pausing(node))
     _queue_verbs(app, node, groups, stand_ins, metrics)
     _purge(app, Purges(node, seeks))
+    _redrive(app, Redrives(node))
     _status(app, Statuses(node))
     _load(app, Advising(node, groups))
     _webhooks(app, node.webhooks)
@@ -257,6 +259,12 @@ def _purge(app: OpenAPI, purges: Purges) -> None:
     @app.post("/v1/groups/<group>/purge", summary="Settle all there is", **openapi.PURGE)
     def purge(path: GroupPath) -> Response:
         return _answer(purges.purge(path.group, _body(wire.PurgeRequest)))
+
+
+def _redrive(app: OpenAPI, redrives: Redrives) -> None:
+    @app.post("/v1/topics/<topic>/redrive", summary="Send dead records back", **openapi.REDRIVE)
+    def redrive(path: TopicPath) -> Response:
+        return _answer(redrives.run(path.topic, _body(wire.RedriveRequest)))
 
 
 def _status(app: OpenAPI, statuses: Statuses) -> None:

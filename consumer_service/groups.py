@@ -12,6 +12,7 @@ from consumer_service.holding.partition_states import PartitionState
 from consumer_service.join_rules import check_options, is_of_queue_group
 from consumer_service.members import Member
 from consumer_service.node import Node
+from consumer_service.predicates.of_group import predicate_of
 from consumer_service.queues.retry_policy import check_retry, policy_of
 from consumer_service.start import latest_below
 from consumer_service.streams.delivery import Delivered
@@ -86,6 +87,7 @@ class Groups:
         self._node.topics.refresh()
         topics = {topic.topic: topic for topic in self._node.topics.list()}
         check_retry(request, [], topics)
+        predicate_of(request.given())
         made = JoinRequest(topics=["-"], mode="queue", **request.given())
         config = self._config(group, made)
         membership.ensure_group(self._node.session, group, config.mode, config.options)
@@ -132,7 +134,7 @@ class Groups:
 
         When ZooKeeper has lost it, the tables know. Raises `GroupMismatch`.
         """
-        asked = GroupConfig(request.mode, request.group_options())
+        asked = GroupConfig(request.mode, request.given())
         kept = membership.group_config(self._node.session, group)
         if kept is None:
             states = read_group_state(self._node.root, group).states.values()

@@ -26,6 +26,9 @@ def check_options(
 ) -> None:
     """Raise `InvalidRequest` for options that do not go together. Pure."""
     given = request.given()
+    # Parsed before the group is made of it.
+    predicate_of(given)
+    given.pop("predicate", None)
     if request.mode == "stream":
         also = {} if request.max_in_flight is None else {"max_in_flight": request.max_in_flight}
         if given | also:
@@ -35,13 +38,5 @@ def check_options(
                 hint='join with mode "queue", or leave it out',
                 field=name,
             )
-        # Parsed before the group is made of it.
-        predicate_of(request.group_options())
         return
-    if request.predicate is not None:
-        raise InvalidRequest(
-            "predicate is for stream groups, and a queue group is joined",
-            hint='join with mode "stream"',
-            field="predicate",
-        )
     check_retry(request, topics, others)

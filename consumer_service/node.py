@@ -74,7 +74,7 @@ class Node:
             self.topics,
             self.holdings.queues,
             self.dead_letters_of,
-            self._ingest_urls,
+            self.ingest_urls,
             self.waiters.news,
         )
         self.queue_delivery = QueueDelivery(
@@ -109,10 +109,13 @@ class Node:
             session, name, self.topics, allow_private=consumer.webhook_allow_private
         )
         self.draining = threading.Event()
+        self.url = ""
+        """Where the node is found, once it has started."""
         self._registration: Registration | None = None
 
     def start(self, url: str) -> None:
         """Follow the log, hold what is assigned, stand for controller, and be found as `url`."""
+        self.url = url
         self.tailer.start(self.session)
         self.keeper.start()
         self.timer.start()
@@ -184,7 +187,8 @@ class Node:
             return str(named)
         return default_dead_letters(held.topic) if topic is None else topic.dead_letters
 
-    def _ingest_urls(self) -> list[str]:
+    def ingest_urls(self) -> list[str]:
+        """Base URLs of the ingest nodes that live. Raises `CoordinationUnavailable`."""
         return [str(info["url"]) for info in registry.nodes(self.session, "ingest").values()]
 
     def url_of_owner(self, key: Key) -> str | None:

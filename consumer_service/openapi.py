@@ -73,6 +73,9 @@ PUT_QUEUE = _call(
 RECEIVE = _call({200: wire.ReceiveAnswer}, 400, 404, 409, 415, 422, 503, body=wire.ReceiveRequest)
 SETTLE = _call({200: wire.SettleAnswer}, 400, 409, 415, 422, 429, 503, 507, body=wire.AckRequest)
 PURGE = _call({200: wire.PurgeAnswer}, 400, 404, 415, 422, 503, body=wire.PurgeRequest)
+REDRIVE = _call(
+    {200: wire.RedriveAnswer}, 400, 404, 413, 415, 422, 429, 503, body=wire.RedriveRequest
+)
 BROWSE = _call({200: wire.BrowseAnswer}, 404, 422, 503)
 BROWSE["openapi_extensions"] = _query(wire.BrowseQuery)
 RECORD = _call({200: None}, 404, 422, 503)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
+import structlog
+
 from consumer_service.app import create_app
+from consumer_service.memory import return_what_is_free
 from consumer_service.node import Node
 from coordination.session import Session
 from lakequeue.errors import MissingDependency
@@ -14,12 +17,15 @@ from lakequeue.steps import arm
 from queue_tables.root import QueueRoot
 from serving.process import DRAIN_S, Listening, Served, serve
 
+log = structlog.get_logger()
 SPARE_CONNECTIONS = 512
 """Beyond the threads: with none to spare the health check would starve behind parked polls."""
 
 
 def run(settings: Settings, name: str, parent: int | None) -> None:
     """Serve until SIGTERM or SIGINT. `parent`: end when this process (or 0: the parent) does."""
+    # Before there are threads, and in the process that forks.
+    log.debug("memory.allocators", **return_what_is_free())
     consumer = settings.consumer
     connections = consumer.threads + SPARE_CONNECTIONS
     at = Listening(consumer.host, consumer.port, consumer.threads, connections, consumer.url)

@@ -78,6 +78,17 @@ class OffsetSet:
     def __iter__(self) -> Iterator[tuple[int, int]]:
         return zip(self._starts, self._ends, strict=True)
 
+    def missing(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """The ranges of `[start, end)` that are not in the set."""
+        for at in range(bisect_right(self._ends, start), len(self._starts)):
+            if start >= end or self._starts[at] >= end:
+                break
+            if start < self._starts[at]:
+                yield start, self._starts[at]
+            start = self._ends[at]
+        if start < end:
+            yield start, end
+
     def add(self, start: int, end: int) -> None:
         """Add `[start, end)`."""
         if start >= end:

@@ -62,6 +62,8 @@ class Move(NamedTuple):
     member: str = ""
     reason: str = ""
     dead_letter: str = ""
+    end: int = 0
+    """It is about all offsets before this; 0: about `offset` alone."""
 
 
 class Refusal(NamedTuple):

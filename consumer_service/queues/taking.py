@@ -5,14 +5,21 @@ Their facts are not durable yet: `queues/delivery.py` commits them and hands the
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 
 from consumer_service.encode import new_records_of
+from consumer_service.holding.held import Held
+from consumer_service.matching import LOOK_S, look
+from consumer_service.predicates.of_group import predicate_in
+from consumer_service.predicates.terms import Condition
 from consumer_service.queues.attempts import MOST_MOVES
 from consumer_service.queues.batches import Batch, picked
 from consumer_service.queues.partition import QueuePartition
+from consumer_service.queues.passing import pass_over, take_among
 from consumer_service.segments import prefix_within
 from consumer_service.tailer import Tailer
+from lakequeue.clock import boot_seconds
 from lakequeue.errors import OffsetOutOfRange
 from queue_tables.facts import Kind
 
@@ -64,28 +71,59 @@ def take_new(
     most: int,
     max_bytes: int,
 ) -> None:
-    """Records from the scan position on: those that may go out, until there are enough."""
+    """Records from the scan position on: those that may go out, until there are enough.
+
+    Of a group with a predicate for about `LOOK_S` at a time: others want to be served too.
+    """
     held, step = batch.held, max(64, most)
+    predicate = predicate_in(held.options)
+    until = boot_seconds() + LOOK_S
     while len(batch.deliver) < most and batch.bytes < max_bytes and queue.held_back is None:
         if queue.scan >= tailer.end(held.where):
             return
-        if len(batch.moves) >= MOST_MOVES:
+        if len(batch.moves) >= MOST_MOVES or (predicate and boot_seconds() > until):
             batch.more = True
             return
-        ahead = held.rows
-        if ahead is None or ahead["offset"][0].as_py() != queue.scan:
-            ahead = tailer.read(held.where, queue.scan, READ_AHEAD_ROWS, READ_AHEAD_BYTES)
-            if ahead.num_rows == 0:
+        ahead, following = _ahead(tailer, held, queue.scan, predicate)
+        if ahead is None:
+            if following == queue.scan:
                 return
+            with held.lock:
+                batch.moves += pass_over(queue, following)
+            continue
         rows = prefix_within(ahead, step, max_bytes - batch.bytes)
+        if rows.num_rows < ahead.num_rows:
+            following = ahead["offset"][rows.num_rows].as_py()
         records = new_records_of(rows, keys=queue.policy.key_order)
-        first = records[0].offset
+        left = most - len(batch.deliver)
         with held.lock:
-            taken = queue.take_new(now, name, most - len(batch.deliver), records)
-        looked_at = queue.scan - first
+            if predicate is None:
+                taken = queue.take_new(now, name, left, records)
+            else:
+                taken = take_among(queue, now, name, left, records, following)
+        offsets = rows["offset"].to_numpy()
+        looked_at = int(np.searchsorted(offsets, queue.scan))
         held.rows = ahead.slice(looked_at) if looked_at < ahead.num_rows else None
-        batch.add(taken, picked(rows, [one.offset - first for one in taken.deliver]))
+        places = np.searchsorted(offsets, [one.offset for one in taken.deliver])
+        batch.add(taken, picked(rows, places.tolist()))
         step = min(step * 2, 4_096)
+
+
+def _ahead(
+    tailer: Tailer, held: Held, scan: int, predicate: Condition | None
+) -> tuple[pa.Table | None, int]:
+    """The group's next rows from `scan` on, and where to go on behind them; None: none up to there.
+
+    Read ahead already, in memory, or from the files.
+    """
+    rows = held.rows
+    if rows is None or rows["offset"][0].as_py() != scan:
+        if predicate is not None:
+            return look(tailer, held, scan, predicate)
+        rows = tailer.read(held.where, scan, READ_AHEAD_ROWS, READ_AHEAD_BYTES)
+        if rows.num_rows == 0:
+            return None, scan
+    return rows, rows["offset"][rows.num_rows - 1].as_py() + 1
 
 
 def skip_expired(batch: Batch, queue: QueuePartition, expired: OffsetOutOfRange) -> None:

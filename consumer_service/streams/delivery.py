@@ -11,12 +11,12 @@ import pyarrow as pa
 
 from consumer_service.encode import records_of
 from consumer_service.holding.held import Held, Holdings
+from consumer_service.matching import look
 from consumer_service.members import Member
 from consumer_service.predicates.of_group import predicate_in
 from consumer_service.predicates.terms import Condition
 from consumer_service.queues.batches import QueueDelivered
 from consumer_service.segments import prefix_within
-from consumer_service.streams.matching import look
 from consumer_service.tailer import Tailer
 from lakequeue.clock import boot_seconds
 from lakequeue.errors import OffsetOutOfRange

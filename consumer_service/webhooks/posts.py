@@ -10,6 +10,7 @@ import threading
 
 import structlog
 
+from consumer_service.predicates.of_group import predicate_of
 from consumer_service.queues.retry_policy import check_retry
 from consumer_service.webhooks.runner import WebhookRunner
 from consumer_service.webhooks.target import addresses_of, target_of
@@ -62,6 +63,7 @@ class Webhooks:
         # A circle of dead-letter topics may go through some that were not looked at since.
         self._topics.refresh()
         topics = [self._topics.get(topic) for topic in request.topics]
+        predicate_of(request.given())
         check_retry(request, topics, {topic.topic: topic for topic in self._topics.list()})
         config = GroupConfig("queue", request.given())
         membership.ensure_group(self._session, group, config.mode, config.options)

@@ -52,8 +52,8 @@ class ConsumerOptions(TypedDict, total=False):
     """"stream": partitions in order, a position is committed. "queue": each record to one of any
     number of workers, acked by itself; `message.nack` and `message.extend` are for this mode."""
     predicate: str
-    """Stream groups: SQL over the records; only those for which it is true are the group's, and
-    the position passes the others. All members give the same, or none."""
+    """SQL over the records; only those for which it is true are the group's, and the others are
+    passed over. All members give the same, or none."""
     visibility_timeout_ms: int
     """Queue groups: how long a record is kept for a worker; renewed while it is held."""
     max_attempts: int

@@ -139,6 +139,53 @@ def redrive(
                     return run.done
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a bounded redrive has done."""
+
+    done: Redriven
+    ends: dict[int, int]
+    """Partition → offset that the redrive as a whole ends at."""
+    more: bool
+    """It has not come to all of these."""
+
+
+def redrive_some(
+    topic: str,
+    *,
+    urls: str | Sequence[str],
+    consumer_urls: str | Sequence[str],
+    wanted: Wanted,
+    most: int,
+    within_s: float,
+    ends: Mapping[int, int] | None = None,
+    stopping: Callable[[], bool] = lambda: False,
+) -> Part:
+    """As `redrive`, but looks at `most` records at most, and begins no round after `within_s`, or
+    when `stopping()`.
+
+    `ends` are those of the part before; else where the topic ends now. Raises as `redrive` does.
+    """
+    deadline = time.monotonic() + within_s
+    with Admin(urls, consumer_urls) as admin:
+        run = _Run(admin, topic, wanted, None, None, ends)
+        with Consumer(topic, group_of(topic), urls=consumer_urls) as consumer, Producer(urls) as to:
+            while (left := most - run.done.looked_at) > 0 and not stopping():
+                most_now = min(run.most, left)
+                try:
+                    with consumer.transform(to, timeout_s=0.5, max_records=most_now) as tx:
+                        run.send(tx)
+                except TooLarge:
+                    if not run.fewer(tx):
+                        raise
+                    continue
+                run.end(tx)
+                if (not tx.messages and run.reached()) or time.monotonic() >= deadline:
+                    break
+        # Only once the consumer is closed is all acknowledged.
+        return Part(run.done, run.ends, not run.reached())
+
+
 async def redrive_async(
     topic: str,
     *,
@@ -231,15 +278,19 @@ class _Run:
         wanted: Wanted,
         rate: float | None,
         on_progress: Callable[[Redriven], None] | None,
+        ends: Mapping[int, int] | None = None,
     ) -> None:
         if rate is not None and rate <= 0:
             raise InvalidRequest(
                 f"rate {rate} is not above 0", hint="records a second", field="rate"
             )
         admin.topic(checked_name(topic, "topic"))
-        # A look at where the topic ends, for a group that does not exist: ours may have members.
-        look = admin.seek(f"look-{uuid.uuid4().hex}", "latest", topics=[topic], dry_run=True)
-        self._ends = {move.partition: move.to_offset for move in look.partitions}
+        if ends is None:
+            # A look at where it ends, for a group that does not exist: ours may have members.
+            look = admin.seek(f"look-{uuid.uuid4().hex}", "latest", topics=[topic], dry_run=True)
+            ends = {move.partition: move.to_offset for move in look.partitions}
+        self.ends = dict(ends)
+        """Partition → offset that it ends at."""
         self._homes = _Homes(admin, topic)
         self._admin, self._topic, self._wanted = admin, topic, wanted
         self._rate, self._on_progress = rate, on_progress
@@ -257,7 +308,7 @@ class _Run:
         """What becomes of each dead record of the round."""
         if tx.messages:
             # What is behind was put there by us, or has died since.
-            tx.end_at(self._ends.get(tx.messages[0].partition, 0))
+            tx.end_at(self.ends.get(tx.messages[0].partition, 0))
         self._seen = seen = Redriven()
         for message in tx.messages:
             headers = message.headers
@@ -288,10 +339,10 @@ class _Run:
 
     def reached(self) -> bool:
         """Whether the group has gone through all that was there at the start."""
-        if not any(self._ends.values()):
+        if not any(self.ends.values()):
             return True
         at = _positions(self._admin, self._topic)
-        return all(at.get(partition, 0) >= end for partition, end in self._ends.items())
+        return all(at.get(partition, 0) >= end for partition, end in self.ends.items())
 
 
 def _copy(

@@ -136,7 +136,7 @@ class Groups:
         checked_name(name, "group")
         topics = [self._topics.get(topic) for topic in dict.fromkeys(request.topics)]
         check_options(request, topics, self._topics.by_name)
-        group = self.made(name, GroupConfig(request.mode, request.group_options()))
+        group = self.made(name, GroupConfig(request.mode, request.given()))
         below = latest_below(request.from_, {t.topic_id: t.partitions for t in topics}, group.held)
         member = Member(uuid.uuid4().hex, request, host, below)
         group.members[member.member_id] = member

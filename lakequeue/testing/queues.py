@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from random import Random
 from typing import Any
 
 import orjson
 
+from consumer_service.predicates.of_group import predicate_of
+from consumer_service.predicates.single import matches
+from consumer_service.predicates.terms import Condition
 from consumer_service.queues.attempts import Attempt, Taken, move_of
 from consumer_service.queues.dead_records import dead_letter_of
 from consumer_service.queues.partition import QueuePartition
+from consumer_service.queues.passing import take_among
 from consumer_service.queues.retry_policy import DEFAULT_MAX_IN_FLIGHT
 from consumer_service.queues.wishes import Wish, refused_of, superseded, wishes_of
 from ingest.json_body import json_request_of
@@ -59,7 +64,8 @@ class Queues:
         mine = list(_queues(group.in_turn(member)))
         room = self._room(group, member, mine, now, most)
         records: list[dict[str, Any]] = []
-        for look in (self._take_again, self._take_new):
+        take_new = partial(self._take_new, predicate_of(group.config.options))
+        for look in (self._take_again, take_new):
             for held, queue in mine:
                 while len(records) < room:
                     taken = look(held, queue, now, member.member_id, room - len(records))
@@ -78,14 +84,23 @@ class Queues:
         return queue.take_again(now, member, most)
 
     def _take_new(
-        self, held: Held, queue: QueuePartition, now: Micros, member: str, most: int
+        self,
+        predicate: Condition | None,
+        held: Held,
+        queue: QueuePartition,
+        now: Micros,
+        member: str,
+        most: int,
     ) -> Taken:
         rows = self._log.of(*held.key[1:])
         keys = queue.policy.key_order
         taken = Taken()
         while not taken.moves and queue.scan < len(rows) and queue.held_back is None:
             some = rows[queue.scan : queue.scan + _LOOKED_AT]
-            taken = queue.take_new(now, member, most, [row.new(keys=keys) for row in some])
+            wanted = [row for row in some if predicate is None or matches(predicate, row.record)]
+            following = queue.scan + len(some)
+            new = [row.new(keys=keys) for row in wanted]
+            taken = take_among(queue, now, member, most, new, following)
         return taken
 
     def _room(

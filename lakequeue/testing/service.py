@@ -15,6 +15,7 @@ from pydantic import BaseModel
 from consumer_service.member_states import Cause
 from consumer_service.pause_words import answer_of as pause_answer_of
 from consumer_service.pause_words import check_pause
+from consumer_service.predicates.of_group import predicate_of
 from consumer_service.queues.retry_policy import check_retry
 from coordination.group_config import GroupConfig
 from ingest.json_body import json_request_of, parts_of
@@ -244,6 +245,7 @@ class Service:
     def _create_group(self, call: Call, name: str) -> tuple[int, Any]:
         request = valid(wire.QueueGroupRequest, _object(call.body))
         check_retry(request, [], self._topics.by_name)
+        predicate_of(request.given())
         group = self._groups.made(name, GroupConfig("queue", request.given()))
         return 200, wire.QueueGroupAnswer(group=name, options=dict(group.config.options))
 

@@ -124,6 +124,7 @@ from lakequeue.wire.receipts import (
     parse_queue_receipt,
     redrive_id,
 )
+from lakequeue.wire.redrive import RedriveAnswer, RedriveRequest
 from lakequeue.wire.shapes import (
     AnswerShape,
     RequestShape,
@@ -233,6 +234,8 @@ __all__ = [
     "ReceiveRequest",
     "RECORD_FIELDS",
     "RecordStatus",
+    "RedriveAnswer",
+    "RedriveRequest",
     "RefusedAck",
     "RefusedReceipt",
     "RefusedWhy",

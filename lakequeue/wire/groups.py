@@ -27,7 +27,8 @@ Ordering = Literal["none", "key"]
 
 
 class GroupOptions(RequestShape):
-    """How a queue group delivers. Kept from the first member on; null: the topic's, or a default.
+    """What a group is. Kept from the first member on; null: the topic's, or a default. All but
+    `predicate` are for queue groups.
 
     A topic's own retry policy goes before the group's.
     """
@@ -46,6 +47,8 @@ class GroupOptions(RequestShape):
     """Random part of a rest; 20."""
     dead_letter_topic: str | None = None
     """Where dead records go; the topic's, which is `<topic>.dlq` by default."""
+    predicate: str | None = Field(None, min_length=1, max_length=MAX_PREDICATE_CHARS)
+    """SQL: only records for which it is true are the group's."""
 
     def given(self) -> dict[str, Any]:
         """The options that were given."""
@@ -65,18 +68,10 @@ class JoinRequest(GroupOptions):
     max_poll_interval_ms: int | None = Field(None, ge=1_000)
     on_out_of_range: Literal["earliest", "latest", "error"] = "earliest"
     """What to do when the position has expired (retention)."""
-    predicate: str | None = Field(None, min_length=1, max_length=MAX_PREDICATE_CHARS)
-    """Stream groups: SQL; only records for which it is true are the group's. Kept like options."""
     max_in_flight: int | None = Field(None, ge=1, le=MAX_IN_FLIGHT)
     """Queue groups: most records that this member may hold; 1,000."""
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
-
-    def group_options(self) -> dict[str, Any]:
-        """What is kept with the group, of what was given."""
-        if self.mode == "queue":
-            return self.given()
-        return {} if self.predicate is None else {"predicate": self.predicate}
 
 
 class Assigned(AnswerShape):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from lakequeue import Message
@@ -198,14 +200,17 @@ def test_dead_letters_go_back_where_they_came_from(backend: Backend) -> None:
 
 def test_a_delayed_record_does_not_come_early(backend: Backend) -> None:
     topic = backend.topic()
+    began = time.monotonic()
     with backend.producer() as producer:
         producer.send(topic, "late", delay_s=2.0)
         producer.send(topic, "now")
     with backend.worker(topic) as worker:
         assert [m.value for m in take(worker, 1)] == ["now"]
-        assert worker.poll(backend.quiet_s) == []
+        came = worker.poll(backend.quiet_s)
+        # A slow machine may have taken the two seconds for this much.
+        assert came == [] or time.monotonic() - began >= 2.0
         backend.pass_time(2.0)
-        assert [(m.value, m.attempt) for m in take(worker, 1)] == [("late", 1)]
+        assert [(m.value, m.attempt) for m in came or take(worker, 1)] == [("late", 1)]
 
 
 def test_a_record_is_not_delivered_when_its_time_is_over(backend: Backend) -> None:
@@ -275,6 +280,27 @@ def test_a_worker_that_stops_after_some_has_fetched_no_others(backend: Backend) 
     assert values == [0, 1, 2]
     with backend.worker(topic) as other:
         assert attempts(take(other, 2)) == [(3, 1), (4, 1)]
+
+
+def test_a_worker_gets_what_the_predicate_of_its_group_takes(backend: Backend) -> None:
+    topic = backend.topic()
+    for n in range(8):
+        backend.send(topic, {"n": n}, key="ab"[n % 2])
+    with backend.worker(topic, predicate="key = 'b' AND json_value(value, '$.n') > 2") as worker:
+        messages = take(worker, 3)
+        assert [m.value["n"] for m in messages] == [3, 5, 7]
+        messages[0].ack()
+        messages[1].nack()
+        messages[2].ack()
+        (again,) = take(worker, 1)
+        assert (again.offset, again.attempt) == (5, 2)
+        again.ack()
+        worker.commit()
+        wait_for(lambda: lag(backend, topic) == 0, "all is settled")
+        with backend.admin() as admin:
+            assert admin.status(topic, topic, 0, 2).status == "acked"
+    with backend.worker(topic, predicate="TRUE") as other, pytest.raises(GroupMismatch):
+        next(other)
 
 
 def test_what_a_worker_leaves_behind_goes_to_the_others(backend: Backend) -> None:

@@ -85,7 +85,9 @@ class Cluster:
 def cluster(own_queue: Queue, start_node: Callable[..., NodeProcess]) -> Iterator[Cluster]:
     """A cluster with COUNT records in `in`."""
     with ExitStack() as stack:
-        ingest = stack.enter_context(IngestService(Path(own_queue.root.uri)))
+        ingest = stack.enter_context(
+            IngestService(Path(own_queue.root.uri), "--zookeeper", own_queue.zookeeper.hosts)
+        )
         ingest.create("in", partitions=2)
         ingest.create("out", partitions=2)
         bell = Bell(own_queue.session, "log")

@@ -6,8 +6,10 @@ import json
 import signal
 import subprocess
 import time
+from collections.abc import Callable
 from typing import Any
 
+import httpx2
 import pytest
 
 from jobs.options import Exit
@@ -15,6 +17,7 @@ from lakequeue import Admin, Producer, Wanted
 from lakequeue.errors import InvalidRequest, UnknownTopic
 from lakequeue.steps import Step
 from lakequeue.wire import DeadLetterHeader
+from tests.support.consumer_node import NodeProcess
 from tests.support.order_truth import judge, log_rows
 from tests.support.small_cluster import Cluster
 
@@ -151,6 +154,52 @@ def test_the_job_killed_and_then_started_twice_at_once_sends_each_back_once(dead
     assert killed.wait(120) == -signal.SIGKILL
     both = [start_job(dead, "--rate", "20") for _ in range(2)]
     assert [job.wait(120) for job in both] == [0, 0]
+    assert [int(r["value"]) - 1000 for r in back(dead)] == list(range(DEAD))
+    judge(dead.queue.root)
+
+
+def by_http(url: str, **asked: Any) -> dict[str, int]:
+    """Ask until there is no more; the sums."""
+    sums = {"redriven": 0, "kept": 0, "homeless": 0}
+    ends = None
+    while True:
+        body = asked if ends is None else asked | {"end_offsets": ends}
+        answer = httpx2.post(f"{url}/v1/topics/{DLQ}/redrive", json=body, timeout=90)
+        assert answer.status_code == 200, answer.text
+        said = answer.json()
+        assert said["end_offsets"] == (ends or said["end_offsets"])
+        assert sum(said[name] for name in sums) <= asked.get("max", 1_000)
+        sums = {name: count + said[name] for name, count in sums.items()}
+        ends = said["end_offsets"]
+        if not said["more"]:
+            return sums
+
+
+def test_by_http_a_part_at_a_time_and_what_is_kept_is_not_met_again(dead: Cluster) -> None:
+    reason = {"headers": {DeadLetterHeader.REASON: "expired"}}
+    expired = DEAD // 4
+    found = by_http(dead.node.url, max=15, **reason)
+    assert found == {"redriven": expired, "kept": DEAD - expired, "homeless": 0}
+    assert [int(r["value"]) - 1000 for r in back(dead)] == list(range(0, DEAD, 4))
+    assert by_http(dead.node.url)["redriven"] == DEAD - expired
+    assert by_http(dead.node.url)["redriven"] == 0
+    assert [int(r["value"]) - 1000 for r in back(dead)] == list(range(DEAD))
+    for body, status in (({"max": 0}, 422), ({"rate": 1}, 422), ({"end_offsets": ["x"]}, 422)):
+        path = f"{dead.node.url}/v1/topics/{DLQ}/redrive"
+        assert httpx2.post(path, json=body).status_code == status
+    unknown = httpx2.post(f"{dead.node.url}/v1/topics/nowhere/redrive", json={}, timeout=60)
+    assert (unknown.status_code, unknown.json()["code"]) == (404, "unknown_topic")
+
+
+def test_by_http_a_node_killed_in_the_middle_and_asked_again_sends_each_back_once(
+    dead: Cluster, start_node: Callable[..., NodeProcess]
+) -> None:
+    dies = start_node(dead.queue, "dies", crash_at=f"{Step.TRANSFORM_COUNTED}:1")
+    with pytest.raises(httpx2.RequestError):
+        httpx2.post(f"{dies.url}/v1/topics/{DLQ}/redrive", json={}, timeout=90)
+    assert 0 < len(back(dead)) < DEAD, "some of it counts, and nobody was told"
+    found = by_http(dead.node.url)
+    assert 0 < found["redriven"] < DEAD
     assert [int(r["value"]) - 1000 for r in back(dead)] == list(range(DEAD))
     judge(dead.queue.root)
 

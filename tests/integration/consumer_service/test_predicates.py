@@ -181,9 +181,82 @@ def test_a_wrong_predicate_is_refused_and_makes_no_group(queue: Queue, node: Nod
         assert (answer.status_code, problem["field"]) == (422, "predicate"), answer.text
         assert problem["position"] == at
         assert "message_id" in problem["columns"]
-    assert join(node, topic, predicate="key = 'x'", mode="queue").status_code == 422
+        assert join(node, topic, predicate=predicate, mode="queue").status_code == 422
+        made = httpx2.put(f"{node.url}/v1/groups/{group_of(topic)}", json={"predicate": predicate})
+        assert made.status_code == 422, made.text
     assert join(node, topic, predicate="").status_code == 422
     assert httpx2.get(f"{node.url}/v1/groups/{group_of(topic)}").status_code == 404
+
+
+def test_workers_get_what_matches_and_a_taker_knows_what_was_passed_over(
+    queue: Queue, start_node: Start
+) -> None:
+    topic = queue.log.topic()
+    queue.log.append(topic, [str(n) for n in range(3_000)], key="no")
+    for n in range(6):
+        queue.log.append(topic, [f"yes {n}", "not this"], key=["yes", "no"][n % 2])
+    where = "key = 'yes' AND value LIKE 'yes%'"
+    matching = [3_000, 3_004, 3_008]
+    options = {"mode": "queue", "predicate": where}
+    group = group_of(topic)
+    first = start_node(queue, "taking")
+    with Member(first.url, topic, options=options) as worker:
+        found = worker.poll_until(3)
+        assert offsets(found) == matching
+        assert worker.ack(found[:1]).status_code == 200
+        nacks = [{"receipt": record["receipt"], "delay_ms": 0} for record in found[1:]]
+        assert worker.post(nacks=nacks).status_code == 200
+        assert describe(first.url, group)[0]["lag"] == 2, "nothing of the rest is open"
+
+    def status(node: NodeProcess, offset: int) -> tuple[str, str]:
+        path = f"/v1/groups/{group}/topics/{topic.topic}/partitions/0/records/{offset}"
+        said = httpx2.get(f"{node.url}{path}", params={"sent_on": "true"}, timeout=30).json()
+        return said["status"], said["source"]
+
+    assert status(first, 7) == ("acked", "owner")
+    first.kill()
+    second = start_node(queue, "taking-on")
+    assert status(second, 7) == ("acked", "tables")
+    assert [status(second, n)[0] for n in (0, 2_999, 3_000, 3_001, 3_011)] == ["acked"] * 5
+    assert join(second, topic, mode="queue", predicate="TRUE").status_code == 409
+    with Member(second.url, topic, options={"mode": "queue"}) as worker:
+        again = worker.poll_until(2)
+        assert [(r["offset"], r["attempt"]) for r in again] == [(3_004, 2), (3_008, 2)]
+        queue.log.append(topic, ["no", "yes, more"], key="yes")
+        assert offsets(worker.poll_until(1)) == [3_013]
+        wait_for(lambda: status(second, 3_012) == ("acked", "owner"), "it was passed over")
+
+
+def test_many_workers_share_what_matches(queue: Queue, node: NodeProcess) -> None:
+    topic = queue.log.topic(partitions=2)
+    for n in range(400):
+        queue.log.append(topic, [str(n)], n % 2, key=str(n % 7))
+    options = {"mode": "queue", "predicate": "key = '3'", "ordering": "key"}
+    with (
+        Member(node.url, topic, options=options) as one,
+        Member(node.url, topic, options=options) as two,
+    ):
+        seen: list[int] = []
+
+        def all_came() -> bool:
+            for worker in (one, two):
+                records = worker.poll(5, 100)
+                if records:
+                    assert worker.ack(records).status_code == 200
+                seen.extend(int(r["value"]) for r in records)
+            return len(seen) >= len(range(3, 400, 7))
+
+        wait_for(all_came, "what matches")
+        assert sorted(seen) == list(range(3, 400, 7))
+        for partition in range(2):
+            mine = [n for n in seen if n % 2 == partition]
+            assert mine == sorted(mine), "of a key one after the other"
+
+        def settled() -> bool:
+            assert one.poll(wait_ms=0) == []
+            return all(row["lag"] == 0 for row in describe(node.url, one.group).values())
+
+        wait_for(settled, "the rest is settled as well")
 
 
 def test_events_and_the_sdk_have_it_too(queue: Queue, node: NodeProcess) -> None:

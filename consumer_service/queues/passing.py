@@ -1,0 +1,49 @@
+"""Queue groups with a predicate: what it does not take is settled without having been delivered.
+
+The fact is *acked*, with no attempt and no member, of as many offsets at once as there are: so who
+takes the partition over, the fold and retention need to know nothing of predicates. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from consumer_service.queues.attempts import Move, NewRecord, Taken
+from consumer_service.queues.partition import QueuePartition
+from queue_tables.facts import Kind
+
+
+def pass_over(queue: QueuePartition, offset: int) -> list[Move]:
+    """Nothing from the scan position to `offset` is the group's: go on there."""
+    if offset <= queue.scan:
+        return []
+    moves = [
+        Move(Kind.ACKED, first, end=end) for first, end in queue.seen.missing(queue.scan, offset)
+    ]
+    queue.seen.add(queue.scan, offset)
+    queue.scan = offset
+    return moves
+
+
+def take_among(
+    queue: QueuePartition,
+    now: int,
+    member: str,
+    most: int,
+    records: Iterable[NewRecord],
+    following: int,
+) -> Taken:
+    """As `QueuePartition.take_new`: `records` are all that match from `scan` to `following`.
+
+    Stops before the first that is not taken.
+    """
+    taken = Taken()
+    for record in records:
+        taken.moves += pass_over(queue, record.offset)
+        if len(taken.deliver) >= most or queue.held_back is not None:
+            return taken
+        one = queue.take_new(now, member, 1, [record])
+        taken.deliver += one.deliver
+        taken.moves += one.moves
+    taken.moves += pass_over(queue, following)
+    return taken

@@ -1,0 +1,66 @@
+"""Redrive by HTTP: as much of one as a request may take, by a client within the node.
+
+It is the redrive of the SDK (`lakequeue.client.redrive`), so it is exactly once for the same
+reason, and may meet others of the same topic. What is left is for the next request: the pace is the
+caller's.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from consumer_service.node import Node
+from lakequeue.client.redrive import Wanted, redrive_some
+from lakequeue.errors import NotReady, Overloaded
+from lakequeue.wire import RedriveAnswer, RedriveRequest
+
+MOST_AT_ONCE = 4
+"""Each takes a thread of the node, and asks the node by others."""
+
+
+class Redrives:
+    """Thread-safe."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._room = threading.BoundedSemaphore(MOST_AT_ONCE)
+
+    def run(self, topic: str, request: RedriveRequest) -> RedriveAnswer:
+        """Redrive some. Raises `NotReady`, `Overloaded`, and what a redrive raises."""
+        if not self._room.acquire(blocking=False):
+            raise Overloaded(
+                f"{MOST_AT_ONCE} redrives run at this node",
+                hint="ask again, or another node",
+                retry_after_s=1.0,
+            )
+        try:
+            return self._run(topic, request)
+        finally:
+            self._room.release()
+
+    def _run(self, topic: str, request: RedriveRequest) -> RedriveAnswer:
+        node = self._node
+        ingest = node.ingest_urls()
+        if not ingest or node.draining.is_set():
+            raise NotReady(
+                "this node is stopping" if ingest else "no ingest node is registered",
+                hint="dead records go back through one: start it, or ask another node",
+            )
+        part = redrive_some(
+            topic,
+            urls=ingest,
+            consumer_urls=node.url,
+            wanted=Wanted(request.headers, request.since, request.until),
+            most=request.max,
+            within_s=request.wait_ms / 1_000,
+            ends=None if request.end_offsets is None else dict(enumerate(request.end_offsets)),
+            stopping=node.draining.is_set,
+        )
+        done = part.done
+        return RedriveAnswer(
+            redriven=done.redriven,
+            kept=done.kept,
+            homeless=done.homeless,
+            more=part.more,
+            end_offsets=[part.ends[partition] for partition in sorted(part.ends)],
+        )

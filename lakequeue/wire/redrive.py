@@ -1,0 +1,39 @@
+"""Dead records back to where they died, by HTTP: as much as one request may take."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from lakequeue.wire.limits import MAX_PARTITIONS, MAX_REQUEST_RECORDS, MAX_WAIT_MS
+from lakequeue.wire.shapes import AnswerShape, RequestShape
+
+
+class RedriveRequest(RequestShape):
+    """`POST /v1/topics/{topic}/redrive`, of a dead-letter topic. Ask again while there is more."""
+
+    headers: dict[str, str] | None = None
+    """Only records with each of these: `lakequeue-reason`, or one of their own."""
+    since: int | None = None
+    """Only records whose own time, in microseconds, is not before this."""
+    until: int | None = None
+    """… and before this."""
+    max: int = Field(1_000, ge=1, le=MAX_REQUEST_RECORDS)
+    """Look at so many records at most."""
+    wait_ms: int = Field(20_000, ge=0, le=MAX_WAIT_MS)
+    """Begin nothing more after so long."""
+    end_offsets: list[int] | None = Field(None, max_length=MAX_PARTITIONS)
+    """Of the answer before: what has come to the partitions since is left alone. Null: begin."""
+
+
+class RedriveAnswer(AnswerShape):
+    """200: what became of the records looked at. It counts, each once."""
+
+    redriven: int
+    kept: int
+    """Not chosen: put behind the others."""
+    homeless: int
+    """No topic to go back to: put behind the others."""
+    more: bool
+    """The end is not reached: ask again, with these `end_offsets`."""
+    end_offsets: list[int]
+    """Of each partition: where the dead-letter topic ended when the redrive began."""
