@@ -11,6 +11,7 @@ clients is judged by the checker of the tests. Exit status 0: no anomaly, and al
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import sys
 import threading
@@ -224,6 +225,9 @@ def report(strikes: list[Strike], verdict: Verdict, timeout_s: float) -> int:
     late = [strike.what for strike in strikes if not strike.in_time]
     unsent = verdict.sent - verdict.acknowledged
     print(verdict)
+    # Take-overs are work: on a machine that has other things to do they take longer.
+    load, cores = os.getloadavg()[1], os.cpu_count()
+    print(f"this machine: {cores} cores, {load:.1f} processes that wanted one")
     print(
         f"session timeout {timeout_s:g} s; sends that failed: {unsent}; "
         + (f"too late: {', '.join(late)}" if late else "all took over in time")
