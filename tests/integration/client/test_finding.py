@@ -21,7 +21,8 @@ from tests.support.order_truth import judge, log_rows, rows_in
 from tests.support.zookeeper import wait_for
 
 pytestmark = pytest.mark.zookeeper
-PARTITIONS = 8
+PARTITIONS = 24
+"""So many that each of two nodes is first for one of them, whatever ports they have."""
 StartNode = Callable[..., NodeProcess]
 
 
