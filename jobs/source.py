@@ -200,8 +200,9 @@ class ShardReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 # Too early for the next batch: bells do not matter until then.
                 left = min(left, self._last_batch_s + options.min_interval_s - boot_seconds())
                 time.sleep(max(left, 0.0))
-            else:
-                file.wait(left)
+            elif not file.wait(left):
+                # Spark asks again at once, which is a look: another one now would be a second.
+                return start
 
     def _note_batch(self, seen: Sequence[Seen]) -> None:
         # Spark numbers the batches of a fresh checkpoint from 0, one for each new offset.

@@ -61,6 +61,7 @@ _MAX_GROUP_ROWS = 8_192
 _MAX_GROUP_BYTES = 4 << 20
 """Decoded bytes of a row group: what a reader holds at least."""
 _TWO_READERS_BYTES = 4 << 20
+_REMOTE_READERS = 8
 _FILE_BYTES = 1 << 30
 """Sources of one output file are put together in arrays with 32-bit positions (2 GiB)."""
 
@@ -118,10 +119,16 @@ class SourceFiles:
         return len(self._read)
 
     def load(self, paths: Sequence[str]) -> None:
-        """Read these files, two at a time."""
-        if sum(self._store.size(path) for path in paths) < _TWO_READERS_BYTES:
+        """Read these files, several at a time where that is quicker."""
+        readers = 2
+        if self._store.local_path is None:
+            # Each is a request, of which nearly all is waiting; to ask for sizes would be as many.
+            readers = min(_REMOTE_READERS, len(paths))
+        elif sum(self._store.size(path) for path in paths) < _TWO_READERS_BYTES:
             return
-        with ThreadPoolExecutor(2, thread_name_prefix="source-files") as pool:
+        if readers < 2:
+            return
+        with ThreadPoolExecutor(readers, thread_name_prefix="source-files") as pool:
             list(pool.map(self.get, paths))
 
     def get(self, path: str) -> pa.Table:

@@ -29,10 +29,16 @@ if TYPE_CHECKING:
     from obstore.store import ObjectStore as AnyStore
     from obstore.store import RetryConfig
 
+_NEEDS_BUCKET = ("creating", "writing")
 _NOT_REMOTE = ("file", "memory")
 # The client's own patience is 180 s, in which nobody would learn that storage is away: readiness,
 # 503 and the next attempt are ours.
-_RETRY: RetryConfig = {"max_retries": 3, "retry_timeout": timedelta(seconds=10)}
+_RETRY: RetryConfig = {"max_retries": 8, "retry_timeout": timedelta(seconds=10)}
+
+
+def _said(error: Exception) -> str:
+    """What happened, without the insides of the client library that follow it."""
+    return str(error).partition("\n\nDebug source")[0].strip()
 
 
 @contextlib.contextmanager
@@ -40,17 +46,22 @@ def _translated(doing: str, path: str) -> Iterator[None]:
     with METER.request(doing):
         try:
             yield
-        except FileNotFoundError:
+        except FileNotFoundError as e:
+            if doing in _NEEDS_BUCKET:
+                raise RootUnusable(
+                    f"there is nothing to write to, {doing} {path}: {_said(e)}",
+                    hint="create the bucket, or name another one in the root",
+                ) from e
             raise
         except AlreadyExistsError as e:
             raise FileExistsError(path) from e
         except (PermissionDeniedError, UnauthenticatedError, PermissionError) as e:
             raise RootUnusable(
-                f"the object store refused {doing} {path}: {e}",
+                f"the object store refused {doing} {path}: {_said(e)}",
                 hint="check the credentials, and that they may read, list, write and delete there",
             ) from e
         except (BaseError, OSError) as e:
-            raise StorageUnavailable(f"failed {doing} {path}: {e}", retry_after_s=1.0) from e
+            raise StorageUnavailable(f"failed {doing} {path}: {_said(e)}", retry_after_s=1.0) from e
 
 
 class ObjectStore:

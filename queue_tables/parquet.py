@@ -79,8 +79,12 @@ def read_data_file(
     path = f"{table_path}/{add_path}"
     # A small file is read whole: mapping it costs more than half of a millisecond, and a batch
     # reads dozens of them. Threads and read-ahead pay for large files only.
-    small = store.size(path) <= _SMALL_BYTES
-    source = pa.BufferReader(store.get(path)) if small else store.open(path)
+    if store.local_path is None:
+        source = store.open(path)  # whole, by one request
+        small = isinstance(source, str) or source.size() <= _SMALL_BYTES
+    else:
+        small = store.size(path) <= _SMALL_BYTES
+        source = pa.BufferReader(store.get(path)) if small else store.open(path)
     try:
         with pq.ParquetFile(
             source, memory_map=isinstance(source, str), pre_buffer=not small

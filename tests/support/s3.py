@@ -44,10 +44,10 @@ class S3Server:
         """What processes need to find it."""
         return _KEYS | {"AWS_ENDPOINT_URL": self.url, "AWS_ALLOW_HTTP": "true"}
 
-    def store(self, prefix: str) -> ObjectStore:
-        """A prefix of its bucket, for this process, whose environment stays as it is."""
+    def store(self, prefix: str, bucket: str = BUCKET) -> ObjectStore:
+        """A prefix of a bucket, for this process, whose environment stays as it is."""
         return ObjectStore.from_url(
-            f"s3://{BUCKET}/{prefix}",
+            f"s3://{bucket}/{prefix}",
             config={
                 "access_key_id": _KEYS["AWS_ACCESS_KEY_ID"],
                 "secret_access_key": _KEYS["AWS_SECRET_ACCESS_KEY"],

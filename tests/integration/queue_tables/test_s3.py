@@ -6,6 +6,7 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from lakequeue.clock import HybridClock
 from lakequeue.errors import CommitConflict, RootUnusable, StorageUnavailable
 from queue_tables.delta_log import Txn
+from queue_tables.log_writer import SourceFiles
 from queue_tables.root import QueueRoot, probe_storage
 from queue_tables.schemas import INBOX, LOG
 from queue_tables.shards import ShardWriter, seal_shard
@@ -22,6 +24,9 @@ from queue_tables.table import TableLog, create_table
 from queue_tables.tail import Tail
 from queue_tables.upkeep import checkpoint_table
 from tests.support.s3 import S3Server
+
+# A quarter of a second a request on a busy machine, and there are some hundreds.
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +56,14 @@ def test_a_server_without_conditional_puts_is_refused_before_anything_is_made() 
         assert store.sizes("") == {}
 
 
+def test_a_bucket_that_is_not_there_is_told(server: S3Server) -> None:
+    store = server.store("x", bucket="none")
+    for ask in (lambda: QueueRoot.over(store), lambda: store.put("x", b"1")):
+        with pytest.raises(RootUnusable, match=r"(?s)NoSuchBucket.*create the bucket") as caught:
+            ask()
+        assert "Debug source" not in str(caught.value)
+
+
 def test_a_server_that_is_away_is_told_in_seconds(server: S3Server, store: ObjectStore) -> None:
     probe_storage(store)
     began = time.monotonic()
@@ -64,34 +77,33 @@ def test_a_server_that_is_away_is_told_in_seconds(server: S3Server, store: Objec
     assert time.monotonic() - began < 30
 
 
-def test_of_two_committers_one_lands_and_the_other_meets_it(store: ObjectStore) -> None:
+def test_of_several_committers_one_lands_and_the_others_meet_it(store: ObjectStore) -> None:
     create_table(store, LOG.name, LOG)
-    rounds = 10
-    landed: list[tuple[int, str, int]] = []
-    met: list[int] = []
-    start = threading.Barrier(4)
+    rounds, committers = 5, 4
+    tables = [TableLog(store, LOG.name, keep_files=False).open() for _ in range(committers)]
+    together = threading.Barrier(committers)
 
-    def commit(name: str) -> None:
-        table = TableLog(store, LOG.name, keep_files=False).open()
-        start.wait()
-        done = 0
-        while done < rounds:
+    def commit(number: int, value: int) -> tuple[int, int]:
+        """The version it landed at, and how often it met another's commit."""
+        tables[number].refresh()
+        together.wait()
+        met = 0
+        while True:
             try:
-                landed.append((table.commit([Txn(name, done)]), name, done))
+                return tables[number].commit([Txn(f"w{number}", value)]), met
             except CommitConflict as conflict:
-                met.extend(commit.version for commit in conflict.commits)
-                continue
-            done += 1
+                assert conflict.commits  # noqa: PT017 -- one of two outcomes
+                met += 1
 
-    threads = [threading.Thread(target=commit, args=(f"w{n}",)) for n in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert sorted(version for version, _, _ in landed) == list(range(1, 4 * rounds + 1))
-    assert met, "they never raced"
+    landed: list[int] = []
+    with ThreadPoolExecutor(committers) as pool:
+        for value in range(rounds):
+            found = list(pool.map(commit, range(committers), [value] * committers))
+            landed += [version for version, _ in found]
+            assert sum(met > 0 for _, met in found) == committers - 1
+    assert sorted(landed) == list(range(1, committers * rounds + 1))
     told = TableLog(store, LOG.name, keep_files=False).open().txns
-    assert told == {f"w{n}": rounds - 1 for n in range(4)}
+    assert told == {f"w{n}": rounds - 1 for n in range(committers)}
 
 
 def inbox_rows(count: int) -> pa.Table:
@@ -140,6 +152,20 @@ def test_a_checkpoint_by_delta_rs_stands_for_the_commits(
     for version in range(5):
         store.delete(f"log/_delta_log/{version:020d}.json")
     assert TableLog(store, LOG.name, keep_files=False).open().txns == {"a": 4}
+
+
+def test_what_a_batch_reads_is_one_request_a_file(server: S3Server, store: ObjectStore) -> None:
+    root = QueueRoot.over(store)
+    writer = ShardWriter.create(root, "inbox", "node")
+    tail, clock = Tail(store, writer.path, writer.version), HybridClock()
+    for _ in range(6):
+        writer.append(inbox_rows(3), clock.next())
+    paths = [f"{writer.path}/{add.path}" for commit in tail.poll() for add in commit.adds]
+    before = server.requests
+    sources = SourceFiles(store)
+    sources.load(paths)
+    assert sum(sources.get(path).num_rows for path in paths) == 18
+    assert server.requests - before == 6
 
 
 def test_an_empty_poll_is_one_request_and_a_commit_two(
