@@ -5,10 +5,10 @@ VENV := .venv/bin
 ROOT ?= lakequeue-data
 PYTEST ?= $(VENV)/python -m pytest
 
-.PHONY: help setup up demo failover test check fast lint types contracts docs docs-check unit services bench flat notebooks lock clean jars wheel
+.PHONY: help setup up demo failover test check fast lint types contracts docs docs-check unit services bench flat notebooks lock clean jars wheel demo-s3
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## prepare .venv (PYTHON=… names the Python), and nothing else
 	@PYTHON="$(PYTHON)" tools/setup
@@ -24,6 +24,10 @@ demo: setup ## replay the flights of 2013 through the queue and prove it (RECORD
 
 failover: setup jars ## kill each leader of a cluster under load, and see who takes over
 	@$(VENV)/python -m tools.failover
+
+demo-s3: setup ## the same on an S3 server of this machine (RECORDS=20000 for fewer)
+	@$(VENV)/python -m tools.local_s3 $(VENV)/python -m examples.flights.demo --root s3://bucket/demo \
+	  $(if $(RECORDS),--records $(RECORDS))
 
 test: check services ## the whole test suite, from nothing, including the services
 
