@@ -8,7 +8,7 @@ topic, wherever a run dies.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -98,7 +98,14 @@ def take_cut(source: QueueRoot) -> Cut:
 class Mirror:
     """Brings one replica to where its source is. One thread; other runs may do the same."""
 
-    def __init__(self, source: QueueRoot, replica: QueueRoot, step_bytes: int) -> None:
+    def __init__(
+        self,
+        source: QueueRoot,
+        replica: QueueRoot,
+        step_bytes: int,
+        take: Callable[[QueueRoot], Cut] = take_cut,
+    ) -> None:
+        self._take = take
         self._source = source
         self._replica = replica
         self._step_bytes = step_bytes
@@ -111,7 +118,7 @@ class Mirror:
     def run(self) -> MirrorReport:
         """One run. Raises `ReplicaPromoted`; what the source keeps rewriting is tried again."""
         for attempt in range(1, _ATTEMPTS + 1):
-            cut = take_cut(self._source)
+            cut = self._take(self._source)
             reach(Step.MIRROR_CUT)
             try:
                 self._topics(cut)

@@ -14,7 +14,8 @@ def log_to_stderr(level: str) -> None:
         wrapper_class=structlog.make_filtering_bound_logger(
             getattr(logging, level.upper(), logging.INFO)
         ),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        # Not what stands in for it at the moment, which may be closed while this still logs.
+        logger_factory=structlog.PrintLoggerFactory(sys.__stderr__ or sys.stderr),
         processors=[
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,

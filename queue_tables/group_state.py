@@ -85,9 +85,14 @@ def journal_news(
     return news
 
 
-def read_group_offsets(root: QueueRoot) -> tuple[States, dict[ShardName, Stamp]]:
-    """The folded states, and for each journal shard the last stamp folded: of one snapshot."""
-    return _folded(TableLog(root.store, GROUP_OFFSETS.name).open())
+def read_group_offsets(
+    root: QueueRoot, at: Version | None = None
+) -> tuple[States, dict[ShardName, Stamp]]:
+    """The folded states, and for each journal shard the last stamp folded: of one snapshot.
+
+    `at`: of that version; raises `FileNotFoundError` if its file has been cleaned up.
+    """
+    return _folded(TableLog(root.store, GROUP_OFFSETS.name).open(at))
 
 
 def read_group_state(root: QueueRoot, group: str | None = None) -> GroupReading:

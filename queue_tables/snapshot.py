@@ -86,14 +86,16 @@ def _check_protocol(min_reader_version: int) -> None:
         )
 
 
-def load_snapshot(store: Store, table_path: str, *, keep_files: bool = True) -> Snapshot:
-    """Read the newest state of a table.
+def load_snapshot(
+    store: Store, table_path: str, *, keep_files: bool = True, at: Version | None = None
+) -> Snapshot:
+    """Read the newest state of a table, or that of version `at`.
 
     Raises `FileNotFoundError` if there is no table, `CorruptTable` if commits are missing.
     """
     for attempt in range(3):
         try:
-            return _load(store, table_path, keep_files)
+            return _load(store, table_path, keep_files, at)
         except _Moved:
             # Log clean-up ran between the listing and the reading; the newer checkpoint is there.
             if attempt == 2:
@@ -132,10 +134,13 @@ def _complete(names: Iterable[str]) -> dict[tuple[Version, int], list[str]]:
     return {key: found for key, found in parts.items() if len(found) == key[1]}
 
 
-def _load(store: Store, table_path: str, keep_files: bool) -> Snapshot:
+def _load(store: Store, table_path: str, keep_files: bool, at: Version | None) -> Snapshot:
     names = store.names(f"{table_path}/_delta_log")
     commits = {v for n in names if (v := commit_version(n)) is not None}
     complete = _complete(names)
+    if at is not None:
+        commits = {version for version in commits if version <= at}
+        complete = {key: parts for key, parts in complete.items() if key[0] <= at}
     if not commits and not complete:
         raise FileNotFoundError(f"no Delta table at {table_path}")
 
@@ -147,7 +152,7 @@ def _load(store: Store, table_path: str, keep_files: bool) -> Snapshot:
             # A half-written checkpoint stands for nothing; an older one, or the commits, do.
             continue
         break
-    while True:
+    while at is None or snapshot.version < at:
         version = snapshot.version + 1
         try:
             data = store.get(commit_path(table_path, version))

@@ -55,9 +55,14 @@ class TableLog:
         self._snapshot = Snapshot(keep_files=keep_files)
         self._tail = Tail(store, path, Version(-1))
 
-    def open(self) -> TableLog:
-        """Load the newest state. Raises `FileNotFoundError` if there is no table."""
-        self._snapshot = load_snapshot(self.store, self.path, keep_files=self._snapshot.keep_files)
+    def open(self, at: Version | None = None) -> TableLog:
+        """Load the newest state. Raises `FileNotFoundError` if there is no table.
+
+        `at`: that of an earlier version, to be read; a commit would meet what came after it.
+        """
+        self._snapshot = load_snapshot(
+            self.store, self.path, keep_files=self._snapshot.keep_files, at=at
+        )
         self._tail = Tail(self.store, self.path, self._snapshot.version)
         return self
 

@@ -29,6 +29,7 @@ class Job(StrEnum):
     DEAD_LETTERS = "dead_letters"
     METRICS = "metrics"
     MIRROR = "mirror"
+    FORK = "fork"
 
     @property
     def needs_spark(self) -> bool:
