@@ -27,6 +27,7 @@ from lakequeue.spark.result_marks import (
     gaps,
     moved,
     needle,
+    quoted,
     restored_to,
 )
 from lakequeue.steps import Step, reach
@@ -162,7 +163,7 @@ class DeltaSink:
     # -- what the table has -----------------------------------------------------------------------
 
     def _history(self, spark: SparkSession, limit: int | None) -> DataFrame:
-        table = f"delta.`{self._table}`" if self._is_path else self._table
+        table = quoted(self._table) if self._is_path else self._table
         return spark.sql(f"DESCRIBE HISTORY {table}" + (f" LIMIT {limit}" if limit else ""))
 
     def _look(self, spark: SparkSession) -> Found:

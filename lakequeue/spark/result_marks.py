@@ -70,14 +70,17 @@ class Found(NamedTuple):
 def find(group: str, newest_first: Iterable[Commit]) -> Found:
     """The newest round, and the positions of the newest commit that is not restored away.
 
+    A partition that only commits restored away had begun is at 0: the table has nothing of it.
     Raises `InvalidRequest` if that cannot be told, after a RESTORE to a time.
     """
     newest_round, upto = 0, None
+    undone: dict[str, int] = {}
     for commit in newest_first:
         mark = _parse(group, commit.metadata)
         if mark is not None:
             newest_round = newest_round or mark.round
         if upto is not None and commit.version > upto:
+            undone |= dict.fromkeys(mark.positions if mark is not None else (), 0)
             continue
         if commit.restored_to == UNTOLD:
             raise InvalidRequest(
@@ -89,8 +92,13 @@ def find(group: str, newest_first: Iterable[Commit]) -> Found:
         if commit.restored_to is not None:
             upto = commit.restored_to
         elif mark is not None:
-            return Found(newest_round, mark.positions)
-    return Found(newest_round, {})
+            return Found(newest_round, undone | dict(mark.positions))
+    return Found(newest_round, undone)
+
+
+def quoted(path: str) -> str:
+    """A path as the name of a table in SQL."""
+    return "delta.`{}`".format(path.replace("`", "``"))
 
 
 def _parse(group: str, metadata: str | None) -> Mark | None:

@@ -15,6 +15,7 @@ from lakequeue.spark.result_marks import (
     gaps,
     moved,
     needle,
+    quoted,
     restored_to,
 )
 
@@ -50,9 +51,27 @@ def test_what_was_restored_away_does_not_count_and_its_round_is_not_used_again()
     )
     assert find("a", history) == Found(3, {"t/0": 7})
     before_all = [Commit(6, 0, None), *history]
-    assert find("a", before_all) == Found(3, {})
+    assert find("a", before_all) == Found(3, {"t/0": 0})
     again = [commit(7, "a", 4, p0=6), *before_all]
     assert find("a", again) == Found(4, {"t/0": 6})
+
+
+def test_of_a_partition_that_was_restored_away_as_a_whole_the_table_has_nothing() -> None:
+    history = newest_first(
+        commit(1, "a", 1, p0=5),
+        commit(2, "a", 2, p0=5, p1=9),
+        commit(3, "b", 1, p2=9),
+        Commit(4, 1, None),
+    )
+    found = find("a", history)
+    assert found == Found(2, {"t/0": 5, "t/1": 0})
+    # As a checkpoint from before the restore goes on.
+    assert gaps(found.positions, {"t/1": Span(9, 10)}) == {"t/1": (0, 9)}
+
+
+def test_a_path_is_one_name_in_sql_whatever_is_in_it() -> None:
+    assert quoted("/lake/a b") == "delta.`/lake/a b`"
+    assert quoted("/lake/it`s") == "delta.`/lake/it``s`"
 
 
 def test_a_restore_to_a_time_is_refused_until_one_to_a_version_follows() -> None:
