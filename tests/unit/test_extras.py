@@ -1,0 +1,75 @@
+"""What a role imports is installed with the extra by which it is installed."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[2]
+PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
+OURS = {
+    Path(name).name for name in PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+}
+ROLES = {
+    "services": (
+        ("ingest", "consumer_service", "serving", "coordination", "queue_tables"),
+        "server",
+    ),
+    "driver": (("jobs", "serving", "coordination", "queue_tables"), "server,spark"),
+    "Spark source": (("pyspark_lakequeue", "queue_tables"), "spark"),
+    "command line": (("lakequeue/cli",), "cli"),
+    "client": (("lakequeue/client", "lakequeue/wire"), ""),
+}
+"""Role → its packages, and the extras of its image or installation."""
+
+
+def imported(folder: Path) -> Iterator[tuple[str, Path]]:
+    """Top-level names that are imported when a module is."""
+    for path in folder.rglob("*.py"):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.Import):
+                yield from ((alias.name.partition(".")[0], path) for alias in node.names)
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                yield node.module.partition(".")[0], path
+
+
+def declared(extras: str) -> set[str]:
+    """Distributions that are installed with these extras, by their normal names."""
+    lists = [PROJECT["project"]["dependencies"]]
+    optional = PROJECT["project"]["optional-dependencies"]
+    lists += [optional[extra] for extra in extras.split(",") if extra]
+    return {_normal(re.split(r"[\[<>=!~ ]", line)[0]) for lines in lists for line in lines}
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+_BY_MODULE = packages_distributions()
+_BROUGHT = {"werkzeug": "flask", "py4j": "pyspark"}
+"""Modules of what a declared distribution cannot be installed without."""
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_what_a_role_imports_is_declared(role: str) -> None:
+    folders, extras = ROLES[role]
+    there = declared(extras)
+    missing = sorted(
+        {
+            f"{name} ({path.relative_to(REPOSITORY)})"
+            for folder in folders
+            for name, path in imported(REPOSITORY / folder)
+            if name not in OURS
+            and name not in sys.stdlib_module_names
+            and _BROUGHT.get(name, name) not in there
+            and not {_normal(one) for one in _BY_MODULE.get(name, [])} & there
+        }
+    )
+    assert missing == []
