@@ -1,10 +1,11 @@
-"""Maintenance, erasure and SQL on an S3 server, as their commands do it."""
+"""Maintenance, erasure, replicas and SQL on an S3 server."""
 
 from __future__ import annotations
 
 import json
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +19,9 @@ from queue_tables.snapshot import load_snapshot
 from queue_tables.topics import TopicStore
 from tests.support.erase_process import run_erase
 from tests.support.maintained import DAY_MS, read, two_topics
+from tests.support.metrics_process import run_metrics
+from tests.support.mirror_process import run_job, run_mirror
+from tests.support.replicas import first_life, is_same, second_life
 from tests.support.s3 import BUCKET, S3Server
 from tests.support.wall import HOUR, Wall
 
@@ -60,3 +64,18 @@ def test_compaction_retention_erasure_and_sql(
     run(retention.main)
     left = load_snapshot(root.store, "log").files
     assert len(left) == 1, "the file of orders is gone"
+
+
+def test_a_replica_on_s3_of_a_queue_on_disk_and_back(root: QueueRoot, tmp_path: Path) -> None:
+    source = QueueRoot.open(str(tmp_path / "queue"))
+    first_life(source)
+    there, back = f"{root.uri}-replica", str(tmp_path / "back")
+    run_mirror(source, there)
+    second_life(source)
+    run_mirror(source, there, grace_hours=0)
+    is_same(QueueRoot.existing(there, replica_too=True), source)
+    run_mirror(QueueRoot.existing(there, replica_too=True), back)
+    is_same(QueueRoot.existing(back, replica_too=True), source)
+    assert run_job(source.uri, "--to", there, "--promote")["promoted"]
+    promoted = QueueRoot.open(there, create=False)
+    assert run_metrics(promoted, wall_micros() + 2 * HOUR)["rows"] > 0
