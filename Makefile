@@ -5,7 +5,7 @@ VENV := .venv/bin
 ROOT ?= lakequeue-data
 PYTEST ?= $(VENV)/python -m pytest
 
-.PHONY: help setup up demo failover test check fast lint types contracts docs docs-check unit services bench flat notebooks lock clean jars wheel demo-s3
+.PHONY: help setup up demo failover test check fast lint types contracts docs docs-check unit services soak bench flat notebooks lock clean jars wheel demo-s3
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,6 +61,10 @@ services: setup jars ## the tests with real services: integration, faults, end t
 
 wheel: setup ## build the wheel and the source archive into dist/
 	@$(VENV)/python -m hatchling build -d dist
+
+soak: setup jars ## load and random faults for MINUTES=30 (SEED=…, RATE=500); the verdict of the checker
+	@$(VENV)/python -m tests.support.soak --minutes $(or $(MINUTES),30) --rate $(or $(RATE),500) \
+	  $(if $(SEED),--seed $(SEED))
 
 bench: setup ## measure; writes bench/results.md and bench/results.json
 	@$(VENV)/python -m bench

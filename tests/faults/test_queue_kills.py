@@ -83,12 +83,13 @@ def test_killed_while_acking_it_counts_as_a_whole_or_not(
         assert offsets(heir.poll_until(len(expected))) == expected
 
 
+@pytest.mark.parametrize("step", [Step.QUEUE_DELIVERED])
 def test_killed_before_the_answer_the_delivery_counts_and_goes_to_another_at_its_deadline(
-    queue: Queue, node: NodeProcess, start_node: Start
+    queue: Queue, node: NodeProcess, start_node: Start, step: Step
 ) -> None:
     topic = queue.log.topic()
     queue.log.append(topic, ["a"])
-    dying = start_node(queue, "before-answer", crash_at=str(Step.QUEUE_DELIVERED))
+    dying = start_node(queue, "before-answer", crash_at=step)
     first = Member(dying.url, topic, options=QUEUE)
     first.join()
     with pytest.raises(httpx2.HTTPError):

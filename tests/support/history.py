@@ -22,6 +22,7 @@ kernel before the event counts as done, so a process killed with SIGKILL loses n
 | `effect` | final read of a result table | group, topic, part, offset |
 | `sink` | a commit of a result table | group, topic, part, offset, until, `delta_version` |
 | `commit` | final read of a `_delta_log` | topic (the table), `delta_version`, added (new records), removed (files), batch (its own `txn`) |
+| `clock` | a node's wall clock is off, from the invoke to the `ok` | – |
 | `crash`, `heal` | the nemesis ends a process; ends a fault | – |
 """  # noqa: E501 -- rows of a table
 

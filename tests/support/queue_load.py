@@ -62,6 +62,8 @@ class Load:
     """Share of the records after which a node is killed."""
     seed: int = 1
     timeout_s: float = 150.0
+    topic: str = TOPIC
+    group: str = GROUP
 
 
 class Worker:
@@ -94,14 +96,14 @@ class Worker:
     def _leave(self) -> None:
         """Gone, without a word."""
         self._path = ""
-        self._record([Event("leave", t_ns=self._heard_ns, group=GROUP)])
+        self._record([Event("leave", t_ns=self._heard_ns, group=self._load.group)])
 
     def _join(self, url: str) -> None:
         load_ = self._load
         answer = self._http.post(
-            f"{url}/v1/groups/{GROUP}/members",
+            f"{url}/v1/groups/{self._load.group}/members",
             json={
-                "topics": [TOPIC],
+                "topics": [load_.topic],
                 "mode": "queue",
                 "visibility_timeout_ms": load_.visibility_ms,
                 "max_attempts": load_.max_attempts,
@@ -113,16 +115,20 @@ class Worker:
         )
         if answer.status_code == 201:
             self._url = url
-            self._path = f"/v1/groups/{GROUP}/members/{answer.json()['member_id']}"
+            self._path = f"/v1/groups/{self._load.group}/members/{answer.json()['member_id']}"
 
     def _round(self, done: list[int]) -> None:
         if not self._path:
             return
         self._polls += 1
-        self._record([Event("poll", "invoke", group=GROUP, poll=self._polls)])
-        answer = self._http.get(
-            f"{self._url}{self._path}/records", params={"max": self._load.batch, "wait_ms": 1_000}
-        )
+        self._record([Event("poll", "invoke", group=self._load.group, poll=self._polls)])
+        try:
+            answer = self._http.get(
+                f"{self._url}{self._path}/records",
+                params={"max": self._load.batch, "wait_ms": 1_000},
+            )
+        finally:
+            self._record([Event("poll", group=self._load.group, poll=self._polls)])
         wall = wall_micros()
         if answer.status_code == 307:
             self._leave()
@@ -133,7 +139,7 @@ class Worker:
             return
         records = answer.json()["records"]
         self._record(
-            _event(
+            self._event(
                 "receive",
                 "ok",
                 r,
@@ -161,7 +167,7 @@ class Worker:
             nack = poison or self._random.random() < self._load.nack_share
             (nacks if nack else acks).append(r)
         self._record(
-            _event(f, "invoke", r, wall=wall_micros())
+            self._event(f, "invoke", r, wall=wall_micros())
             for f, some in (("ack", acks), ("nack", nacks))
             for r in some
         )
@@ -182,7 +188,9 @@ class Worker:
             answer = self._http.post(f"{url}{self._path}/acks", json=body)
         except httpx2.HTTPError:
             self._record(
-                _event(f, "info", r) for f, some in (("ack", acks), ("nack", nacks)) for r in some
+                self._event(f, "info", r)
+                for f, some in (("ack", acks), ("nack", nacks))
+                for r in some
             )
             raise
         said = answer.json()
@@ -194,31 +202,32 @@ class Worker:
             for r in some:
                 found = refused.get(r["receipt"])
                 if r["receipt"] in settled:
-                    events.append(_event(f, "ok", r, not_before=settled[r["receipt"]].get("due")))
+                    events.append(
+                        self._event(f, "ok", r, not_before=settled[r["receipt"]].get("due"))
+                    )
                     done[0] += f == "ack"
                 elif found is None:
-                    events.append(_event(f, "info", r))
+                    events.append(self._event(f, "info", r))
                 elif found["why"] == "elsewhere":
                     elsewhere.setdefault(found["location"], ([], []))[place].append(r)
                 else:
-                    events.append(_event(f, "fail", r))
+                    events.append(self._event(f, "fail", r))
         self._record(events)
         for location, (some_acks, some_nacks) in elsewhere.items():
             self._send(location, some_acks, some_nacks, done)
 
-
-def _event(f: str, kind: Outcome, record: dict[str, Any], **fields: Any) -> Event:
-    return Event(
-        f,
-        kind,
-        topic=record["topic"],
-        part=record["partition"],
-        offset=record["offset"],
-        key=record["key"],
-        group=GROUP,
-        deliver_count=record["attempt"],
-        **fields,
-    )
+    def _event(self, f: str, kind: Outcome, record: dict[str, Any], **fields: Any) -> Event:
+        return Event(
+            f,
+            kind,
+            topic=record["topic"],
+            part=record["partition"],
+            offset=record["offset"],
+            key=record["key"],
+            group=self._load.group,
+            deliver_count=record["attempt"],
+            **fields,
+        )
 
 
 @contextmanager

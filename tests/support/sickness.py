@@ -30,7 +30,8 @@ from typing import Any
 from tests.support.patching import Patch
 
 SICK_FILE = "QUEUE_TEST_SICK_FILE"
-_LOOK_S = 0.05
+LOOK_S = 0.05
+"""How late a process hears of a change at most, but for what it is in the middle of."""
 
 
 class _Chart:
@@ -43,7 +44,7 @@ class _Chart:
 
     def said(self) -> dict[str, Any]:
         now = time.monotonic()
-        if now > self._looked + _LOOK_S:
+        if now > self._looked + LOOK_S:
             self._looked = now
             try:
                 self._said = json.loads(self._path.read_text())

@@ -252,6 +252,9 @@ QUEUE_CASES: dict[Anomaly, Cases] = {
                     Event("ack", proc="a", topic="t", part=0, offset=0, group="w",
                           deliver_count=1)]),
             history(LOG1, took(0, until_s=5), settle("extend", 0, expires_at=90_000_000), ack(0)),
+            # By the clock of a node that was off.
+            history(LOG1, Event("clock", "invoke", proc="n"), took(0, until_s=2),
+                    Event("clock", proc="n"), ack(0)),
         ],
         terms=QUEUE,
     ),

@@ -206,6 +206,10 @@ LIVENESS_CASES: dict[Anomaly, Cases] = {
         ],
         good=[
             history(send("v0", "invoke"), Event("crash", proc="p"), LATER),
+            # It asked for all partitions, and was told of each.
+            history(
+                Event("snapshot_read", "invoke", proc="r", topic="t"), look(1, 0, ""), LATER
+            ),
             history(LOG, got(*V), LATER, commit(1, kind="invoke")),
         ],
         terms=GRACE,

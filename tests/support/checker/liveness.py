@@ -50,8 +50,7 @@ def check_liveness(history: Indexed, terms: Terms, verdict: Verdict) -> None:
 def _check_stuck(live: list[Event], dead: set[str], before_ns: int, verdict: Verdict) -> None:
     open_calls: dict[tuple[object, ...], Event] = {}
     for e in live:
-        at = (e.topic, e.part, e.offset)
-        call = (e.proc, e.f, e.value or (e.poll if e.f == "poll" else at), e.deliver_count)
+        call = (e.proc, e.f, *_about(e))
         if e.type == "invoke":
             open_calls[call] = e
         else:
@@ -59,6 +58,19 @@ def _check_stuck(live: list[Event], dead: set[str], before_ns: int, verdict: Ver
     for e in open_calls.values():
         if e.t_ns < before_ns and e.proc not in dead:
             verdict.add(Anomaly.STUCK, f"{e.f} {e.value or where(e)}")
+
+
+def _about(e: Event) -> tuple[object, ...]:
+    """What a call of one process is told from its others by."""
+    match e.f:
+        case "poll":
+            return (e.poll,)
+        case "snapshot_read":
+            return (e.topic,)
+        case "send":
+            return (e.value,)
+        case _:
+            return (e.topic, e.part, e.offset, e.deliver_count)
 
 
 def _waits(history: Indexed, events: list[Event], healed: int) -> Iterator[_Wait]:

@@ -5,7 +5,8 @@ ack-widening, repeated-attempt, falling-attempt, over-attempts, acked-and-dead, 
 dead-early, unsettled, key-overtaken, early-delivery, delivered-expired and expired-unrecorded.
 
 A lease lives from its receive to the first of: its end (also as extended), a nack or ack of it
-that was invoked, and its worker's leaving or being gone.
+that was invoked, and its worker's leaving or being gone. Deadlines are of the wall clock: those of
+a time in which a node's clock was off (`clock`) are not judged.
 """
 
 from __future__ import annotations
@@ -26,6 +27,18 @@ def check_queues(history: Indexed, terms: Terms, verdict: Verdict) -> None:
     for group, asked in terms.groups.items():
         if asked.mode == "queue":
             _Group(history, terms, asked, verdict, history.groups.get(group, [])).judge()
+
+
+def _windows(history: Indexed) -> list[tuple[int, int]]:
+    """From when to when a node's clock was off."""
+    begun: dict[str, int] = {}
+    found: list[tuple[int, int]] = []
+    for e in history.of("clock"):
+        if e.type == "invoke":
+            begun[e.proc] = e.t_ns
+        else:
+            found.append((begun.pop(e.proc, 0), e.t_ns))
+    return found + [(at, history.events[-1].t_ns) for at in begun.values()]
 
 
 class _Group:
@@ -53,6 +66,7 @@ class _Group:
         self._crashes = [e.t_ns for e in history.of("crash")]
         for e in history.of("crash"):
             self._gone[e.proc].append(e.t_ns)
+        self._off = _windows(history)
         self._dead = {p for p, es in self._records.items() if any(e.f == "dead" for e in es)}
 
     def judge(self) -> None:
@@ -92,6 +106,8 @@ class _Group:
                 continue
             if before.expires_at is None or self._is_over(before, after, events):
                 continue
+            if self._clock_was_off(before, after):
+                continue
             other = before.proc != after.proc
             name = Anomaly.DOUBLE_LEASE if other else Anomaly.EARLY_REDELIVERY
             self._verdict.add(name, f"{where(after)}, held by {before.proc}")
@@ -110,6 +126,9 @@ class _Group:
             lease.t_ns <= at <= after.t_ns for at in self._gone[lease.proc]
         )
 
+    def _clock_was_off(self, *events: Event) -> bool:
+        return any(begin <= e.t_ns <= end for e in events for begin, end in self._off)
+
     def _judge_times(self, events: list[Event], receives: list[Event]) -> None:
         due = {e.deliver_count: e.not_before for e in events if e.f == "nack" and e.type == "ok"}
         self._verdict.nacked += len(due)
@@ -118,6 +137,8 @@ class _Group:
             at_all = (send.not_before if send is not None else None) or 0
             again = due.get(e.deliver_count - 1) or 0
             earliest = max(at_all, again)
+            if self._clock_was_off(e):
+                continue
             if e.wall + self._eps < earliest:
                 self._verdict.add(Anomaly.EARLY_DELIVERY, f"{where(e)}: {earliest - e.wall} µs")
             elif again:
@@ -163,6 +184,7 @@ class _Group:
             and o.t_ns <= began.t_ns
         ]
         over = bool(ends) and began.wall > 0 and began.wall > ends[-1] + self._eps
+        over = over and not self._clock_was_off(began, *leases)
         if newer or over:
             why = f"after attempt {newer[0].deliver_count}" if newer else "after its end"
             self._verdict.add(Anomaly.STALE_RECEIPT, f"{e.f} {where(e)}, {e.deliver_count} {why}")

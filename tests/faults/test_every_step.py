@@ -1,0 +1,27 @@
+"""No step of any protocol is without a test that crashes at it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lakequeue.steps import Step
+
+HERE = Path(__file__).parents[2]
+FOLDERS = ("faults", "integration/client", "integration/ingest", "integration/consumer_service")
+
+
+@pytest.mark.timeout(300)
+def test_every_step_is_crashed_at_by_a_test_that_names_it() -> None:
+    # Tests that crash at steps have them as parameters, so their names hold them.
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "--collect-only", "-q", *(f"tests/{f}" for f in FOLDERS)],
+        cwd=HERE,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert not [step for step in Step if step not in done.stdout]

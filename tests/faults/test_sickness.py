@@ -1,0 +1,69 @@
+"""What the nemesis does to storage and clocks is felt by a running node, and passes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.ingest_service import IngestService
+from tests.support.patching import environ
+from tests.support.sickness import SICK_FILE
+from tests.support.zookeeper import wait_for
+
+
+@pytest.fixture(scope="module")
+def chart(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file that says what ails the node."""
+    return tmp_path_factory.mktemp("chart") / "sick.json"
+
+
+@pytest.fixture(scope="module")
+def node(chart: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[IngestService]:
+    """An ingest node that can be made sick."""
+    patches = environ("sickness", **{SICK_FILE: str(chart)})
+    root = tmp_path_factory.mktemp("sick") / "queue"
+    with IngestService(root, node="patient", **patches) as running:
+        running.create("orders", partitions=1)
+        yield running
+
+
+def sent(node: IngestService) -> tuple[int, Any]:
+    """Status of a request, and what it says of the storing."""
+    answer = node.send([{"value": "v"}])
+    return answer.status_code, answer.json().get("stored")
+
+
+@pytest.mark.parametrize(
+    ("ills", "expected"),
+    [
+        ({"full": 1.0}, (507, "no")),
+        ({"failing": 1.0}, (503, "no")),
+        # The commit is found to have landed: nobody has to send again.
+        ({"applied": 1.0}, (200, None)),
+        ({"full": 1.0, "only": ["another"]}, (200, None)),
+    ],
+)
+def test_a_sick_store_answers_and_recovers(
+    chart: Path, node: IngestService, ills: dict[str, Any], expected: tuple[int, str | None]
+) -> None:
+    chart.write_text(json.dumps(ills))
+    if expected[0] != 200:
+        wait_for(lambda: sent(node)[0] != 200, "the node is sick")
+    assert sent(node) == expected
+    chart.unlink()
+    wait_for(lambda: sent(node)[0] == 200, "the node is well again")
+
+
+def test_a_clock_that_jumps_shows_in_the_stamps(chart: Path, node: IngestService) -> None:
+    def stamp() -> int:
+        answer = node.send([{"value": "v"}])
+        return int(answer.json().get("stamp", 0))
+
+    before = stamp()
+    chart.write_text(json.dumps({"clock_s": {"patient": 3.0}}))
+    wait_for(lambda: stamp() > before + 2_500_000, "stamps are ahead")
+    chart.unlink()
