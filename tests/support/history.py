@@ -18,6 +18,7 @@ kernel before the event counts as done, so a process killed with SIGKILL loses n
 | `first` | the first offset that retention left of a partition | topic, part, offset |
 | `dead`, `expired`, `reject` | final drain of the dead, the expired, the refused | topic, part, offset (of the original), value, group, `deliver_count` |
 | `snapshot_read` | a reader looks at a partition | topic, part, `delta_version`, offset (the end), value (a digest of what is there) |
+| `replica_read` | final read of a replica | proc, topic, part, offset, value |
 | `position` | final read of a group's table | topic, part, offset, group |
 | `effect` | final read of a result table | group, topic, part, offset |
 | `sink` | a commit of a result table | group, topic, part, offset, until, `delta_version` |

@@ -63,6 +63,13 @@ def look(version: int, end: int, digest: str, part: int = 0) -> Event:
     )
 
 
+def replica(*values: str, start: int = 0) -> list[Event]:
+    return [
+        Event("replica_read", proc="copy", topic="t", part=0, offset=start + n, value=value)
+        for n, value in enumerate(values)
+    ]
+
+
 EFFECT_CASES: dict[Anomaly, Cases] = {
     Anomaly.EFFECT_LOST: Cases(
         bad=[
@@ -184,6 +191,14 @@ TABLE_CASES: dict[Anomaly, Cases] = {
                 sends(*V), got(*V), Event("first", topic="t", part=0, offset=2),
                 read("v2", start=2), position(3),
             ),
+        ],
+    ),
+    Anomaly.REPLICA_NOT_PREFIX: Cases(
+        bad=[history(LOG, replica("v0", "v2")), history(LOG, replica("v1", start=1))],
+        good=[
+            history(LOG, replica(*V)),
+            # It is behind.
+            history(LOG, replica("v0", "v1")),
         ],
     ),
     Anomaly.ENGINES_DIFFER: Cases(

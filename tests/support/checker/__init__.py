@@ -11,8 +11,7 @@ What is a fault, by name: `Anomaly` in `verdict.py`. How each is judged: `log.py
 (requests, transactions, looks), `stream.py`, `queue.py` (the two kinds of groups), `effects.py`,
 `delta.py` (tables and their maintenance), `liveness.py`.
 
-Not judged, because the product has no such thing: replicas of a queue (that one is a prefix of the
-other, what a failover to it lacks, that both accept writes).
+Not judged: what a queue lacks that was promoted from a replica, and whether its primary goes on.
 """
 
 from __future__ import annotations

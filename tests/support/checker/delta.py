@@ -1,7 +1,7 @@
 """The rules of the tables: their logs, their snapshots, and what maintenance may do to them.
 
 Judges repeated-commit, mixed-commit, version-reused, maintenance-visible, position-beyond-log and
-engines-differ.
+engines-differ and replica-not-prefix.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ def check_delta(history: Indexed, terms: Terms, verdict: Verdict) -> None:
     if terms.final:
         _check_positions(history, verdict)
         _check_engines(history, verdict)
+        _check_replicas(history, verdict)
 
 
 def _check_commits(history: Indexed, verdict: Verdict) -> None:
@@ -75,3 +76,18 @@ def _check_engines(history: Indexed, verdict: Verdict) -> None:
     for name, found in others:
         for difference in sorted(expected ^ found, key=str)[:3]:
             verdict.add(Anomaly.ENGINES_DIFFER, f"{name}: {difference}")
+
+
+def _check_replicas(history: Indexed, verdict: Verdict) -> None:
+    primary = {(e.topic, e.part, e.offset): e.value for e in history.final}
+    replicas: dict[tuple[str, str, int], set[int]] = defaultdict(set)
+    for e in history.of("replica_read"):
+        replicas[e.proc, e.topic, e.part].add(e.offset)
+        place = (e.topic, e.part, e.offset)
+        if place not in primary or primary[place] != e.value:
+            verdict.add(Anomaly.REPLICA_NOT_PREFIX, f"{where(e)}: {e.value}")
+    for (proc, topic, part), offsets in replicas.items():
+        first = history.first.get((topic, part), 0)
+        missing = set(range(first, max(offsets))) - offsets
+        if missing:
+            verdict.add(Anomaly.REPLICA_NOT_PREFIX, f"{proc} {topic}/{part} lacks {min(missing)}")

@@ -147,6 +147,8 @@ class Anomaly(StrEnum):
     """A group's position lies behind the end of the log: tables of different moments."""
     ENGINES_DIFFER = "engines-differ"
     """Two readers of the same tables end with different records."""
+    REPLICA_NOT_PREFIX = "replica-not-prefix"
+    """A replica has something else than the beginning of each partition of its primary."""
     VERSION_REUSED = "version-reused"
     """One version of a table was seen with two contents, or versions are missing from a log."""
 
