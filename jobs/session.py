@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -42,14 +43,23 @@ STREAMING = {
 """What a running session can be given, too (a notebook, `spark-submit`)."""
 
 
-def start_session(app: str, work_dir: Path, driver_memory: str) -> SparkSession:
-    """Start Spark, or take the session that `spark-submit` has started.
+def running_session(app: str) -> SparkSession | None:
+    """The session of whoever runs this: `spark-submit`, a cluster of Databricks, a notebook."""
+    hosts = ("PYSPARK_GATEWAY_PORT", "DATABRICKS_RUNTIME_VERSION", "SPARK_REMOTE")
+    if SparkSession.getActiveSession() is None and not any(name in os.environ for name in hosts):
+        return None
+    return SparkSession.builder.appName(app).getOrCreate()
+
+
+def start_session(
+    app: str, work_dir: Path, driver_memory: str, more: Mapping[str, str] | None = None
+) -> SparkSession:
+    """Start Spark, with `more` settings beside ours, or take the session that runs.
 
     Raises `MissingDependency` without a Java.
     """
-    running = SparkSession.getActiveSession()
-    if running is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
-        session = SparkSession.builder.appName(app).getOrCreate()
+    session = running_session(app)
+    if session is not None:
         for name, value in STREAMING.items():
             session.conf.set(name, value)
         return session
@@ -59,7 +69,8 @@ def start_session(app: str, work_dir: Path, driver_memory: str) -> SparkSession:
     log4j = work_dir / "log4j2.properties"
     log4j.write_text(_LOG4J)
     builder = SparkSession.builder.appName(app).master("local[2]")
-    for name, value in (STREAMING | _launch(log4j, work_dir, driver_memory)).items():
+    settings = STREAMING | _launch(log4j, work_dir, driver_memory) | dict(more or {})
+    for name, value in settings.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
 

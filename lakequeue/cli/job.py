@@ -18,7 +18,7 @@ app = typer.Typer(help="Run a job: ordering, folding, maintenance.", no_args_is_
 class Job(StrEnum):
     """A job that can be run alone; `driver` is order and offsets in one Spark driver.
 
-    Maintenance jobs need no Spark.
+    Maintenance jobs need no Spark. `stream_in` streams tables, Kafka and files in.
     """
 
     ORDER = "order"
@@ -30,11 +30,12 @@ class Job(StrEnum):
     METRICS = "metrics"
     MIRROR = "mirror"
     FORK = "fork"
+    STREAM_IN = "stream_in"
 
     @property
     def needs_spark(self) -> bool:
         """Whether pyspark has to be there."""
-        return self in {Job.ORDER, Job.OFFSETS, Job.DRIVER}
+        return self in {Job.ORDER, Job.OFFSETS, Job.DRIVER, Job.STREAM_IN}
 
 
 @app.callback()

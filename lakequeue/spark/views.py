@@ -1,10 +1,18 @@
-"""SQL views over a queue, for Spark and Databricks. Plain SQL: also over Spark Connect."""
+"""SQL views over a queue, for Spark and Databricks. Plain SQL: also over Spark Connect.
+
+As a job: `python -m lakequeue.spark.views --root … --schema main.sales`.
+"""
 
 from __future__ import annotations
 
+import argparse
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from pyspark.errors import PySparkException
+
+from lakequeue.errors import LakequeueError
 from lakequeue.records import checked_name
 from queue_tables.root import QueueRoot
 from queue_tables.schemas import JOURNAL
@@ -49,3 +57,29 @@ def _all_of(journals: Sequence[str]) -> str:
         return f"({' UNION ALL '.join(f'SELECT * FROM delta.`{path}`' for path in journals)})"
     columns = ", ".join(f"CAST(NULL AS {c.spark_type}) AS `{c.name}`" for c in JOURNAL.columns)
     return f"(SELECT {columns} WHERE false)"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Create the views in the session that runs, or in one that is started; 0, 1 or 2 (usage)."""
+    parser = argparse.ArgumentParser(
+        prog="lakequeue.spark.views",
+        description="Create the SQL views of a queue, or create them again: who_acked_what covers "
+        "the nodes that there are then.",
+        epilog="exit codes: 0 done, 1 failed, 2 usage",
+    )
+    parser.add_argument("--root", required=True, help="root URI or directory of the queue")
+    parser.add_argument("--schema", required=True, help="schema, or catalog.schema")
+    args = parser.parse_args(argv)
+    from pyspark.sql import SparkSession
+
+    try:
+        names = create_views(SparkSession.builder.getOrCreate(), args.root, args.schema)
+    except (LakequeueError, PySparkException) as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    sys.stdout.write("".join(f"{args.schema}.{name}\n" for name in names))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

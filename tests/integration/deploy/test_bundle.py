@@ -1,0 +1,136 @@
+"""The Databricks bundle says nothing that Databricks' own classes, or our jobs, do not know."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tomllib
+from importlib.metadata import EntryPoint, distribution
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+from databricks.bundles.jobs import Job
+
+from tests.support.bundle import PARAMETER, VARIABLE, arguments, load, resolve, texts
+
+BUNDLE = load()
+GIVEN = {
+    "root": "s3://bucket/queue",
+    "zookeeper": "zk:2181",
+    "spark_version": "99.x-scala2.13",
+    "node_type_id": "some.type",
+}
+VARIABLES = {name: one.get("default") for name, one in BUNDLE["variables"].items()} | GIVEN
+JOBS: dict[str, Any] = resolve(BUNDLE["resources"]["jobs"], VARIABLES)
+TASKS = [(name, task) for name, job in JOBS.items() for task in job["tasks"]]
+ENTRY_POINTS: dict[str, EntryPoint] = {
+    entry.name: entry
+    for entry in distribution("lakequeue").entry_points
+    if entry.group == "lakequeue.jobs"
+}
+NAMES = [f"{name}.{task['task_key']}" for name, task in TASKS]
+
+
+def test_every_variable_is_declared_with_a_reason_and_used() -> None:
+    declared = BUNDLE["variables"]
+    used = {
+        name
+        for text in texts([BUNDLE["resources"], [one.get("default") for one in declared.values()]])
+        for name in VARIABLE.findall(text)
+    }
+    assert used == set(declared)
+    assert all(one["description"] for one in declared.values())
+    assert {"catalog", "schema", "root"} <= used
+    assert {name for name, one in declared.items() if "default" not in one} == set(GIVEN)
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_a_job_is_one_that_databricks_knows(name: str) -> None:
+    """Unknown fields, wrong types and values are refused by Databricks' own classes."""
+    job = JOBS[name]
+    Job.from_dict(job)
+    clusters = {cluster["job_cluster_key"] for cluster in job["job_clusters"]}
+    keys = [task["task_key"] for task in job["tasks"]]
+    assert len(set(keys)) == len(keys)
+    for task in job["tasks"]:
+        assert task["job_cluster_key"] in clusters
+        assert {before["task_key"] for before in task.get("depends_on", [])} <= set(keys)
+
+
+def test_databricks_classes_refuse_what_they_do_not_know() -> None:
+    """Else the test above could not fail."""
+    job = JOBS["order"]
+    with pytest.raises(ValueError, match="continous"):
+        Job.from_dict(job | {"continous": {}})
+    with pytest.raises(ValueError, match="RUNNING"):
+        Job.from_dict(job | {"continuous": {"pause_status": "RUNNING"}})
+
+
+def test_ordering_is_continuous_and_maintenance_is_scheduled() -> None:
+    assert JOBS["order"]["continuous"] == {"pause_status": "UNPAUSED"}
+    assert JOBS["maintenance"]["schedule"]["timezone_id"] == "UTC"
+    done = {task["python_wheel_task"]["entry_point"] for task in JOBS["maintenance"]["tasks"]}
+    assert done == {"metrics", "retention", "compaction", "create_views"}
+
+
+def test_erasing_changes_nothing_unless_it_is_told_to() -> None:
+    assert {p["name"]: p["default"] for p in JOBS["erase"]["parameters"]}["how"] == "--dry-run"
+
+
+def test_the_libraries_are_the_wheel_and_what_its_extras_name() -> None:
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    wanted = {line for extra in ("cli", "server", "spark") for line in extras[extra]}
+    libraries = VARIABLES["libraries"]
+    named = {library["pypi"]["package"] for library in libraries if "pypi" in library}
+    # Databricks has these two itself.
+    assert named == {line for line in wanted if not line.startswith(("pyspark", "delta-spark"))}
+    assert [library["whl"] for library in libraries if "whl" in library] == ["../../dist/*.whl"]
+
+
+@pytest.mark.parametrize(("job", "task"), TASKS, ids=NAMES)
+def test_job_parameters_are_declared_and_used(job: str, task: dict[str, Any]) -> None:
+    declared = {parameter["name"] for parameter in JOBS[job].get("parameters", [])}
+    used = {name for text in texts(JOBS[job]["tasks"]) for name in PARAMETER.findall(text)}
+    assert used == declared
+    assert task["python_wheel_task"]["package_name"] == "lakequeue"
+
+
+class Parsed(Exception):
+    """The command line is understood: the job would begin now."""
+
+
+@pytest.mark.parametrize(("job", "task"), TASKS, ids=NAMES)
+def test_the_job_takes_the_parameters_that_it_is_given(
+    job: str, task: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its own parser; erase, which has none of argparse, runs in `tests/integration/deploy`."""
+    wheel_task = task["python_wheel_task"]
+    entry = ENTRY_POINTS[wheel_task["entry_point"]].load()
+    if job == "erase":
+        return
+    parse = argparse.ArgumentParser.parse_args
+
+    def parse_and_stop(parser: argparse.ArgumentParser, argv: list[str] | None = None) -> NoReturn:
+        parse(parser, argv)
+        raise Parsed
+
+    monkeypatch.setattr(argparse.ArgumentParser, "parse_args", parse_and_stop)
+    given = {p["name"]: p["default"] or "x" for p in JOBS[job].get("parameters", [])}
+    monkeypatch.setattr(sys, "argv", ["lakequeue", *arguments(task, given)])
+    with pytest.raises(Parsed):
+        entry()
+
+
+def test_an_exit_code_becomes_an_exception(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Databricks looks at nothing else."""
+    retention = ENTRY_POINTS["retention"].load()
+    monkeypatch.setattr(sys, "argv", ["lakequeue", "--help"])
+    retention()
+    monkeypatch.setattr(sys, "argv", ["lakequeue", "--root", str(tmp_path / "nowhere")])
+    with pytest.raises(RuntimeError, match=r"jobs\.retention ended with 4"):
+        retention()
+    assert "nowhere" in capsys.readouterr().err

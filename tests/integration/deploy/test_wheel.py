@@ -1,0 +1,133 @@
+"""The wheel alone, in an environment of its own, has every package and every entry point."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import sysconfig
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakequeue.records import Offset, Partition
+from queue_tables.log_reader import LogReader
+from queue_tables.root import QueueRoot
+from queue_tables.topics import TopicStore
+from tests.support.bundle import arguments, load, resolve
+from tests.support.ordered_log import OrderedLog, Sent
+
+PROJECT = Path(__file__).parents[3]
+PROJECT_TABLE = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+CALL = """
+import sys
+from importlib.metadata import distribution
+dist = distribution("lakequeue")
+(entry,) = [e for e in dist.entry_points if e.name == sys.argv[1] and e.group == "lakequeue.jobs"]
+sys.argv = ["lakequeue", *sys.argv[2:]]
+entry.load()()
+"""
+"""As Databricks calls a task of a wheel."""
+
+
+def quietly(command: list[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Runs a program of an environment that has the wheel, and beside it only what others wrote."""
+    folder = tmp_path_factory.mktemp("wheel")
+    uv = Path(sys.executable).parent / "uv"
+    build = [str(uv), "build", "--wheel", "--no-build-isolation", "--offline"]
+    quiet = {"check": True, "capture_output": True}
+    subprocess.run([*build, "--python", sys.executable, "-o", str(folder), str(PROJECT)], **quiet)  # type: ignore[call-overload]
+    (wheel,) = folder.glob("lakequeue-*.whl")
+    home = folder / "venv"
+    quietly([str(uv), "venv", "--offline", "--python", sys.executable, str(home)])
+    python = home / "bin" / "python"
+    install = [str(uv), "pip", "install", "--offline", "--no-deps", "--compile-bytecode"]
+    quietly([*install, "--python", str(python), str(wheel)])
+    # The packages of others; a path that is named so brings none of the editable ones along.
+    (site,) = home.glob("lib/python*/site-packages")
+    (site / "others.pth").write_text(sysconfig.get_path("purelib") + "\n")
+
+    def run(program: str, *argv: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [str(home / "bin" / program), *argv],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    return run
+
+
+def test_the_wheel_stands_on_its_own(installed: Run) -> None:
+    """Nothing of this working copy is seen from there."""
+    found = installed("python", "-c", "import lakequeue, jobs; print(lakequeue.__file__, jobs)")
+    assert str(PROJECT) not in found.stdout, found.stdout
+    assert installed("python", "-c", "import tests").returncode == 1
+
+
+def test_its_command_and_its_modules_run(installed: Run) -> None:
+    shown = installed("lakequeue", "--help")
+    assert (shown.returncode, "topic" in shown.stdout) == (0, True), shown.stderr
+    for job in ("order", "stream_in"):
+        shown = installed("python", "-m", f"jobs.{job}", "--help")
+        assert (shown.returncode, "exit codes" in shown.stdout) == (0, True), shown.stderr
+
+
+def test_every_entry_point_loads_and_every_package_is_there(installed: Run) -> None:
+    names = sorted(PROJECT_TABLE["entry-points"]["lakequeue.jobs"])
+    shown = installed(
+        "python",
+        "-c",
+        "import ingest, consumer_service, coordination, serving, pyspark_lakequeue, queue_tables\n"
+        "from importlib.metadata import entry_points\n"
+        "for e in entry_points(group='lakequeue.jobs'): e.load(); print(e.name)",
+    )
+    assert sorted(set(shown.stdout.split())) == names, shown.stderr
+
+
+def test_maintenance_and_erasing_of_the_bundle_run_from_the_wheel(
+    installed: Run, tmp_path: Path
+) -> None:
+    """With exactly the parameters that the bundle gives them."""
+    root = QueueRoot.open(str(tmp_path / "queue"))
+    topic = TopicStore(root).create("orders", partitions=1)[0]
+    values = [b"alice", b"bob"]
+    OrderedLog(root).order([Sent(topic.topic_id, 0, value, key=value) for value in values])
+    jobs = resolve(load()["resources"]["jobs"], _Given(root.uri))
+    runs: list[tuple[dict[str, Any], dict[str, str]]]
+    runs = [
+        (task, {})
+        for task in jobs["maintenance"]["tasks"]
+        if task["task_key"] != "views"  # needs Spark: `tests/integration/spark/test_connect.py`
+    ]
+    request = {"topic": "orders", "where": "key = 'alice'", "how": "--dry-run"}
+    (erase,) = jobs["erase"]["tasks"]
+    runs += [(erase, request), (erase, request | {"how": "--yes"})]
+    left = []
+    for task, given in runs:
+        entry = task["python_wheel_task"]["entry_point"]
+        done = installed("python", "-c", CALL, entry, *arguments(task, given))
+        assert done.returncode == 0, done.stderr
+        rows = LogReader(root).read_range(topic.topic_id, Partition(0), Offset(0), 2)
+        left.append(rows.column("value").to_pylist())
+    assert left == [values] * (len(runs) - 1) + [[None, b"bob"]]
+
+
+class _Given(dict[str, str]):
+    """The root; of other variables their names."""
+
+    def __init__(self, root: str) -> None:
+        super().__init__(root=root)
+
+    def __missing__(self, name: str) -> str:
+        return name
