@@ -19,7 +19,8 @@ def test_a_notebook_runs_and_its_page_shows_this_source(
     path: Path, spark: SparkSession, cluster: Cluster
 ) -> None:
     page = run(path, spark, at(cluster))
-    cells = [part for part in page.split("```") if part.startswith("python\n")]
+    cells = [part for part in page.text.split("```") if part.startswith("python\n")]
     written = (PAGES / f"{path.stem}.md").read_text()
     assert cells
     assert [cell for cell in cells if cell not in written] == [], "run `make notebooks`"
+    assert [name for name in page.plots if not (PAGES / name).is_file()] == []

@@ -1,8 +1,8 @@
 """Notebooks in Databricks source format: their cells, run in this process, and what they show.
 
-    python -m tests.support.notebook docs/notebooks
+    python -m tests.support.notebook docs/notebooks [quick_start …]
 
-starts a queue and a Spark session, runs `notebooks/` and writes one page for each.
+starts a queue and a Spark session, runs `notebooks/`, or those named, and writes one page for each.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -53,15 +53,29 @@ def cells_of(path: Path, replaced: Mapping[str, str]) -> list[Cell]:
     return cells
 
 
-def run(path: Path, spark: SparkSession, replaced: Mapping[str, str]) -> str:
-    """Run all cells; a Markdown page of them and of what they showed."""
+class Page(NamedTuple):
+    """What a notebook showed."""
+
+    text: str
+    """Markdown: the cells, and after each what it showed."""
+    plots: dict[str, str]
+    """SVG by file name, as the text names them."""
+
+
+def run(path: Path, spark: SparkSession, replaced: Mapping[str, str]) -> Page:
+    """Run all cells."""
     page: list[str] = []
+    plots: dict[str, str] = {}
     out = io.StringIO()
 
-    def display(frame: DataFrame) -> None:
-        rows = frame.collect()
-        table = [frame.columns, ["---"] * len(frame.columns), *rows]
-        out.write("".join(f"| {' | '.join(map(str, row))} |\n" for row in table))
+    def display(what: Any) -> None:
+        if isinstance(what, DataFrame):
+            table = [what.columns, ["---"] * len(what.columns), *what.collect()]
+            out.write("".join(f"| {' | '.join(map(str, row))} |\n" for row in table))
+        else:
+            name = f"{path.stem}-{len(plots) + 1}.svg"
+            plots[name] = _svg(what)
+            out.write(f"![{name}]({name})\n")
 
     names = {"spark": spark, "display": display, "__name__": "notebook"}
     shown = cells_of(path, {})
@@ -73,10 +87,20 @@ def run(path: Path, spark: SparkSession, replaced: Mapping[str, str]) -> str:
         with contextlib.redirect_stdout(out):
             exec(compile(cell.text, str(path), "exec"), names)  # noqa: S102 -- a notebook is run
         if text := out.getvalue().strip():
-            page.append(text if text.startswith("|") else f"```text\n{text}\n```")
+            page.append(text if text.startswith(("|", "![")) else f"```text\n{text}\n```")
         out.seek(0)
         out.truncate()
-    return "\n\n".join(page) + "\n"
+    return Page("\n\n".join(page) + "\n", plots)
+
+
+def _svg(figure: Any) -> str:
+    """A matplotlib figure, small: text stays text, and nothing in it tells when it was drawn."""
+    import matplotlib as mpl
+
+    drawn = io.StringIO()
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "lakequeue"}):
+        figure.savefig(drawn, format="svg", metadata={"Date": None})
+    return "\n".join(line.rstrip() for line in drawn.getvalue().splitlines()) + "\n"
 
 
 def at(cluster: Cluster) -> dict[str, str]:
@@ -90,7 +114,7 @@ def at(cluster: Cluster) -> dict[str, str]:
 
 def main() -> int:
     """Write the pages."""
-    target = Path(sys.argv[1])
+    target, chosen = Path(sys.argv[1]), sys.argv[2:]
     os.environ["JAVA_HOME"] = str(find_java().home)
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -100,9 +124,13 @@ def main() -> int:
         spark = start_spark(Path(folder))
         target.mkdir(parents=True, exist_ok=True)
         for path in sorted(NOTEBOOKS.glob("*.py")):
+            if chosen and path.stem not in chosen:
+                continue
             page = run(path, spark, at(cluster))
             note = f"*Written by `make notebooks` from [{path.name}](../../notebooks/{path.name}).*"
-            (target / f"{path.stem}.md").write_text(f"{page}\n{note}\n")
+            (target / f"{path.stem}.md").write_text(f"{page.text}\n{note}\n")
+            for name, plot in page.plots.items():
+                (target / name).write_text(plot)
         spark.stop()
     return 0
 

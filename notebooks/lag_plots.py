@@ -1,0 +1,122 @@
+# Databricks notebook source
+# MAGIC %md
+# MAGIC # Lag and backlog, with plots
+# MAGIC When each record was ordered stands in `log`, and when it was acknowledged in the journals. So the
+# MAGIC backlog of a group at any moment of the past is a query: nothing had to be measured at the time.
+
+# COMMAND ----------
+
+ROOT = "lakequeue-data"
+INGEST = "http://127.0.0.1:8080"
+CONSUMER = "http://127.0.0.1:8081"
+
+# COMMAND ----------
+
+from lakequeue import Admin, Consumer, Producer
+
+admin = Admin(INGEST, CONSUMER)
+admin.create_topic("tickets", partitions=3)
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Something to look at
+# MAGIC Six waves of tickets. The desk falls behind in the first three, and catches up.
+
+# COMMAND ----------
+
+sent, done = [60, 60, 60, 20, 20, 20], [20, 20, 20, 60, 60, 40]
+with (
+    Producer(INGEST, acks="ordered") as producer,
+    Consumer("tickets", group="desk", urls=CONSUMER) as consumer,
+):
+    for wave, (more, less) in enumerate(zip(sent, done)):
+        for n in range(more):
+            producer.send("tickets", {"wave": wave, "n": n}, key=f"caller-{n % 30}")
+        producer.flush(60)
+        while less:
+            for message in consumer.poll(5.0, less):
+                message.ack()
+                less -= 1
+        consumer.commit(30)
+print("behind by", sum(place.lag for place in admin.group("desk").partitions))
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## The backlog over time
+
+# COMMAND ----------
+
+import lakequeue.spark
+
+lakequeue.spark.create_views(spark, ROOT, "desk")
+moves = spark.sql(
+    """
+    SELECT unix_micros(ordered_at) AS at, 1 AS ordered, 0 AS acked
+    FROM desk.records WHERE topic = 'tickets'
+    UNION ALL
+    SELECT unix_micros(acked_at), 0, to_offset - coalesce(from_offset, 0)
+    FROM desk.who_acked_what WHERE topic = 'tickets' AND `group` = 'desk'
+    ORDER BY at
+    """
+).toPandas()
+seconds = (moves["at"] - moves["at"].min()) / 1e6
+ordered, acked = moves["ordered"].cumsum(), moves["acked"].cumsum()
+print(f"{ordered.max()} ordered, {acked.max()} acknowledged, at most {(ordered - acked).max()} behind")
+assert (ordered.max(), acked.max()) == (240, 220)
+
+# COMMAND ----------
+
+from matplotlib.figure import Figure
+
+figure = Figure(figsize=(7, 3), layout="constrained")
+axes = figure.subplots()
+axes.step(seconds, ordered, where="post", label="ordered")
+axes.step(seconds, acked, where="post", label="acknowledged by desk")
+axes.fill_between(seconds, acked, ordered, step="post", alpha=0.2, label="backlog")
+axes.set_xlabel("seconds")
+axes.set_ylabel("records")
+axes.legend()
+display(figure)
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## How long records wait
+# MAGIC From the order to the acknowledgement, by record: joined by offsets.
+
+# COMMAND ----------
+
+waits = spark.sql(
+    """
+    SELECT (unix_micros(a.acked_at) - unix_micros(r.ordered_at)) / 1e6 AS wait
+    FROM desk.records r JOIN desk.who_acked_what a
+      ON a.topic_id = r.topic_id AND a.`partition` = r.`partition`
+     AND r.`offset` >= coalesce(a.from_offset, 0) AND r.`offset` < a.to_offset
+    WHERE r.topic = 'tickets' AND a.`group` = 'desk'
+    """
+).toPandas()["wait"]
+figure = Figure(figsize=(7, 2.5), layout="constrained")
+axes = figure.subplots()
+axes.hist(waits, bins=20)
+axes.set_xlabel("seconds between ordered and acknowledged")
+axes.set_ylabel("records")
+display(figure)
+assert len(waits) == 220
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## The lag now, by partition
+# MAGIC As the consumer service knows it, without a look at the tables.
+
+# COMMAND ----------
+
+lags = {place.partition: place.lag for place in admin.group("desk").partitions}
+figure = Figure(figsize=(7, 2), layout="constrained")
+axes = figure.subplots()
+axes.barh([f"partition {partition}" for partition in lags], lags.values())
+axes.set_xlabel("records behind")
+display(figure)
+assert sum(lags.values()) == 20

@@ -1,0 +1,99 @@
+# Databricks notebook source
+# MAGIC %md
+# MAGIC # Operating the jobs: retention, compaction, erasing
+# MAGIC Jobs run once and end, beside a running queue; killed, they are started again. Each says first what it
+# MAGIC would do (`--dry-run`), and reports what it did. `lakequeue up` runs retention and compaction by
+# MAGIC itself; here they are run by hand.
+
+# COMMAND ----------
+
+ROOT = "lakequeue-data"
+INGEST = "http://127.0.0.1:8080"
+CONSUMER = "http://127.0.0.1:8081"
+
+# COMMAND ----------
+
+import json
+import subprocess
+import sys
+
+from lakequeue import Admin, Producer
+
+
+def run(*command):
+    """The report of a command; what it complains of, if it fails."""
+    done = subprocess.run([sys.executable, "-m", *command, "--root", ROOT, "--json"], capture_output=True)
+    if done.returncode:
+        raise RuntimeError(f"exit code {done.returncode}: {done.stderr.decode()}")
+    return json.loads(done.stdout)
+
+
+admin = Admin(INGEST, CONSUMER)
+admin.create_topic("letters", partitions=2, retention_ms=7 * 86_400_000)
+with Producer(INGEST, acks="ordered") as producer:
+    for n in range(60):
+        who = "alice" if n % 20 == 0 else f"customer-{n}"
+        producer.send("letters", {"from": who, "text": "…"}, key=who)
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Retention
+# MAGIC Whole closed hours go, and nothing that a live group has not consumed. These records came just now, so
+# MAGIC nothing of theirs goes.
+
+# COMMAND ----------
+
+report = run("jobs.retention", "--dry-run")
+print(json.dumps(report, indent=1))
+assert report["dry_run"]
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Compaction
+# MAGIC Merges the small files of closed hours, deletes what no version needs, checkpoints every table and
+# MAGIC removes commits behind the checkpoints. No reader is told of it.
+
+# COMMAND ----------
+
+table = spark.read.format("delta").load(f"{ROOT}/log").where("topic = 'letters'")
+before = table.count()
+report = run("jobs.compaction", "--target-mb", "64")
+print(json.dumps({part: report[part] for part in ("job", "log", "vacuum")}, indent=1))
+assert table.count() == before == 60
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Erasing
+# MAGIC Alice asks to be forgotten. The dry run counts; the run erases her records everywhere: in `log`, among
+# MAGIC dead letters and refused copies, and in the inbox. `left` is the proof: all was read once more.
+
+# COMMAND ----------
+
+erase = ("lakequeue.cli.app", "erase", "letters", "--where", "key = 'alice'", "--yes")
+found = run(*erase, "--dry-run")
+print("would be erased:", found["records"], "records")
+report = run(*erase, "--delete-now")
+print("erased:", report["records"], "left:", report["left"]["records"], "old files:", report["old_files"])
+assert (found["records"], report["records"], report["left"]["records"]) == (3, 3, 0)
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC A tombstone stays at each offset, so readers and positions go on as if nothing had happened.
+
+# COMMAND ----------
+
+records = (
+    spark.read.format("lakequeue")
+    .option("root", ROOT)
+    .option("subscribe", "letters")
+    .option("includeHeaders", "true")
+    .load()
+)
+erased = records.where("value IS NULL")
+display(erased.selectExpr("topic", "key", "value", "headers[0].key AS header").distinct())
+assert (records.count(), erased.count()) == (60, 3)
+assert records.where("decode(value, 'UTF-8') LIKE '%alice%'").count() == 0

@@ -1,0 +1,129 @@
+# Databricks notebook source
+# MAGIC %md
+# MAGIC # Produce and consume
+# MAGIC Keys and headers, what an acknowledgement says, records that are refused, several records or none;
+# MAGIC then groups: members that share partitions, and workers that share records.
+
+# COMMAND ----------
+
+ROOT = "lakequeue-data"
+INGEST = "http://127.0.0.1:8080"
+CONSUMER = "http://127.0.0.1:8081"
+
+# COMMAND ----------
+
+from lakequeue import Admin, Consumer, Producer
+
+admin = Admin(INGEST, CONSUMER)
+admin.create_topic("parcels", partitions=3, max_record_bytes=1_000)
+admin.create_topic("invoices", partitions=1)
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Send
+# MAGIC Records of one key go to one partition, in the order of sending. `acks="ordered"` answers with the
+# MAGIC offset; the default answers as soon as the record is durable, which is sooner.
+
+# COMMAND ----------
+
+with Producer(INGEST, acks="ordered") as producer:
+    handles = [
+        producer.send(
+            "parcels", {"id": n}, key=f"street-{n % 4}", headers={"kind": "large" if n % 3 else "small"}
+        )
+        for n in range(12)
+    ]
+    placed = [handle.result(timeout=60) for handle in handles]
+rows = [(n, f"street-{n % 4}", done.partition, done.offset) for n, done in enumerate(placed)]
+display(spark.createDataFrame(rows, "id int, key string, partition int, offset long"))
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## What is refused, and what is sent twice
+# MAGIC A record that is too large is given up alone. A `message_id` that was there already is not a second
+# MAGIC record: the answer names the first.
+
+# COMMAND ----------
+
+from lakequeue.errors import LakequeueError
+
+try:
+    with Producer(INGEST) as producer:
+        producer.send("parcels", "x" * 2_000)
+except LakequeueError as error:
+    print(error.code, "-", error.hint)
+with Producer(INGEST, acks="ordered") as producer:
+    first, again = (
+        producer.send("parcels", {"id": 12}, key="street-0", message_id="parcel-12").result(60)
+        for _ in range(2)
+    )
+print(again.duplicate, (first.partition, first.offset) == (again.partition, again.offset))
+assert again.duplicate
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Together, or not at all
+# MAGIC Over topics and partitions: one version of the log shows all of them.
+
+# COMMAND ----------
+
+with Producer(INGEST, acks="ordered") as producer, producer.atomic() as batch:
+    batch.send("parcels", {"id": 13}, key="street-1")
+    batch.send("invoices", {"parcel": 13, "total": 5})
+versions = (
+    spark.read.format("delta")
+    .load(f"{ROOT}/log")
+    .where("topic IN ('parcels', 'invoices') AND decode(value, 'UTF-8') LIKE '%13%'")
+    .selectExpr("topic", "decode(value, 'UTF-8') value", "_metadata.file_path file")
+)
+display(versions.drop("file").orderBy("topic"))
+assert versions.select("file").distinct().count() == 1
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## A group whose members share the partitions
+# MAGIC Two members; each partition has one owner at a time, and comes in the order of its offsets.
+
+# COMMAND ----------
+
+seen = []
+with (
+    Consumer("parcels", group="vans", urls=CONSUMER) as one,
+    Consumer("parcels", group="vans", urls=CONSUMER) as two,
+):
+    while len({message.value["id"] for message in seen}) < 14:
+        for member in (one, two):
+            for message in member.poll(0.1):
+                seen.append(message)
+                message.ack()
+    one.commit(30)
+    two.commit(30)
+offsets = sorted({(message.partition, message.offset, message.value["id"]) for message in seen})
+display(spark.createDataFrame(offsets, "partition int, offset long, id long"))
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Workers that share the records
+# MAGIC In a queue group each record is settled by itself: here the first attempt at one of them fails, and it
+# MAGIC comes again.
+
+# COMMAND ----------
+
+attempts = {}
+with Consumer("parcels", group="packers", urls=CONSUMER, mode="queue") as worker:
+    while len(attempts) < 14 or attempts[7] < 2:
+        for message in worker.poll(1.0):
+            parcel = message.value["id"]
+            attempts[parcel] = message.attempt
+            if parcel == 7 and message.attempt == 1:
+                message.nack(delay_s=0.1)
+            else:
+                message.ack()
+    worker.commit(30)
+print({parcel: count for parcel, count in sorted(attempts.items()) if count > 1})
+assert attempts[7] == 2
