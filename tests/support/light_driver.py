@@ -20,6 +20,7 @@ from jobs.lookout import Lookout
 from jobs.narrow import FACT_ROWS, fact_rows, narrow_rows
 from jobs.query import ProcessBatch
 from jobs.source import SourceOptions
+from jobs.source_note import Told
 from jobs.term_file import Term
 from lakequeue.clock import boot_seconds
 from queue_tables.log_writer import SourceFiles
@@ -65,6 +66,10 @@ class PlainQuery:
         self._held.set()
         self._bell.set()
         self._batch.acquire()
+
+    def told(self) -> Told:
+        """Nothing: what it asks of storage is counted by the process itself."""
+        return Told()
 
     def progress(self) -> dict[str, int]:
         """Nothing is measured."""
