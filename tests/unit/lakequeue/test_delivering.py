@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import threading
 
+import orjson
+import pytest
+
 from lakequeue.client.delivering import Delivering
+from lakequeue.client.effects import Http, Reply
 from lakequeue.client.nodes import Nodes
 from lakequeue.client.outbox import Limits
+from lakequeue.wire import Consumed
 
 
 def test_the_stamp_that_is_carried_never_goes_back() -> None:
@@ -30,3 +35,17 @@ def test_the_stamp_that_is_carried_never_goes_back() -> None:
     core.saw(Compared(5))
     other.join()
     assert core.last_stamp == 9
+
+
+def test_a_round_of_which_nothing_comes_out_is_sent_too() -> None:
+    nodes = Nodes("http://127.0.0.1:1")
+    core = Delivering(nodes, "p", "committed", Limits(), 1.0, lambda: 0.0, lambda: None, None, None)
+    consumed = Consumed(group="g", topic="t", partition=1, from_offset=0, next_offset=3)
+    script = core.produce_whole([], consumed)
+    effect = next(script)
+    assert isinstance(effect, Http)
+    assert orjson.loads(effect.request.body or b"")["records"] == []
+    with pytest.raises(StopIteration) as ended:
+        script.send(Reply(200, {}, b'{"records": [], "stamp": 7}'))
+    assert ended.value.value == []
+    assert core.last_stamp == 7
