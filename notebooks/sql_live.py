@@ -1,0 +1,155 @@
+# Databricks notebook source
+# MAGIC %md
+# MAGIC # SQL over a live queue
+# MAGIC The queue's tables are what it runs on, so a query sees what the services see. Here records come in
+# MAGIC while they are queried: the records themselves, who is behind, what workers hold, what became of one
+# MAGIC record.
+
+# COMMAND ----------
+
+ROOT = "lakequeue-data"
+INGEST = "http://127.0.0.1:8080"
+CONSUMER = "http://127.0.0.1:8081"
+
+# COMMAND ----------
+
+import threading
+
+import lakequeue.spark
+from lakequeue import Admin, Consumer, Producer
+
+admin = Admin(INGEST, CONSUMER)
+admin.create_topic("sales", partitions=2)
+lakequeue.spark.create_views(spark, ROOT, "live")
+enough = threading.Event()
+
+
+def sell(producer, n):
+    """One sale."""
+    sale = {"id": n, "total": (n * 7) % 50, "lines": [{"sku": f"s{n % 3}"}]}
+    producer.send("sales", sale, key=f"shop-{n % 4}", message_id=f"sale-{n}")
+
+
+def keep_selling():
+    """Two sales a second, until it is enough."""
+    with Producer(INGEST) as producer:
+        n = 40
+        while not enough.wait(0.5):
+            sell(producer, n)
+            n += 1
+
+
+with Producer(INGEST, acks="ordered") as producer:
+    for n in range(40):
+        sell(producer, n)
+till = threading.Thread(target=keep_selling, daemon=True)
+till.start()
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Records, and more of them a moment later
+# MAGIC `value_json` is a VARIANT: no schema is needed to look into it.
+
+# COMMAND ----------
+
+with Consumer("sales", group="report", urls=CONSUMER) as consumer:
+    taken = 0
+    while taken < 20:
+        for message in consumer.poll(5.0, 20 - taken):
+            message.ack()
+            taken += 1
+    consumer.commit(30)
+worker = Consumer("sales", group="refunds", urls=CONSUMER, mode="queue", max_in_flight=3)
+held = []
+while len(held) < 3:
+    held += worker.poll(1.0)
+
+
+def count():
+    """Sales that are ordered now."""
+    return spark.sql("SELECT count(*) FROM live.records WHERE topic = 'sales'").head()[0]
+
+
+before = count()
+display(
+    spark.sql(
+        """
+        SELECT key_text AS shop, value_json:id::int AS id, value_json:total::int AS total,
+               value_json:lines[0].sku::string AS sku
+        FROM live.records WHERE topic = 'sales' AND value_json:id::int < 40 AND value_json:total::int > 44
+        ORDER BY id
+        """
+    )
+)
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Who is behind, and with what
+# MAGIC Positions are in the tables some seconds after they were acknowledged (the offsets job folds them).
+# MAGIC The stream group has done twenty records. `backlog(group)` is what it has not, as rows, so the backlog
+# MAGIC can be summed, joined and searched before anybody works on it.
+
+# COMMAND ----------
+
+behind = "SELECT sum(committed_offset) done, sum(lag) > 0 behind FROM live.lag WHERE `group` = 'report'"
+while spark.sql(behind).head().done != 20:
+    pass
+display(spark.sql(behind))
+display(
+    spark.sql(
+        """
+        SELECT key_text AS shop, count(*) > 0 AS waits, min(value_json:total::int) AS least
+        FROM (SELECT key_text, try_parse_json(value_text) value_json FROM live.backlog('report'))
+        GROUP BY key_text ORDER BY key_text
+        """
+    )
+)
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## What workers hold
+# MAGIC A worker of the queue group `refunds` has taken three records and not said a word about them yet.
+
+# COMMAND ----------
+
+while spark.sql("SELECT * FROM live.in_flight('refunds')").count() != 3:
+    pass
+display(
+    spark.sql("SELECT topic, attempt, count(*) held FROM live.in_flight('refunds') GROUP BY topic, attempt")
+)
+one = held[0]
+one.ack()
+worker.commit(30)
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## What became of one record
+# MAGIC By its place: once per group. By its message id: whether it was ordered, or why not.
+
+# COMMAND ----------
+
+place = f"topic = 'sales' AND `partition` = {one.partition} AND `offset` = {one.offset}"
+status = f"SELECT `group`, status FROM live.record_status WHERE {place} AND `group` = 'refunds'"
+while spark.sql(status).head().status != "acked":
+    pass
+display(spark.sql(status))
+with Producer(INGEST, acks="ordered") as producer:
+    producer.send("sales", {"id": 0}, key="shop-0", message_id="sale-0").result(60)
+display(
+    spark.sql(
+        "SELECT status, count(*) FROM live.message_status WHERE message_id = 'sale-0' GROUP BY status ORDER BY 1"
+    )
+)
+
+# COMMAND ----------
+
+enough.set()
+till.join()
+worker.close()
+after = count()
+print("more came while this ran:", after > before >= 40)
+assert after > before >= 40
