@@ -13,12 +13,12 @@ from typing import Any
 
 import orjson
 import pyarrow.dataset as ds
-from deltalake import DeltaTable
 
 from queue_tables.delta_log import Add
 from queue_tables.root import QueueRoot, ShardKind
 from queue_tables.schemas import TABLES
 from queue_tables.table import TableLog
+from queue_tables.upkeep import opened
 
 _BOUNDED = ("topic_id", "partition", "offset")
 """Columns by whose statistics files are passed over: those a query names most, never null."""
@@ -31,8 +31,7 @@ def dataset(uri: str, table: str) -> ds.Dataset:
     """
     root = QueueRoot.existing(uri, replica_too=True)
     files = TableLog(root.store, table).open().files
-    base = str(root.store.local_path or root.uri).rstrip("/")
-    read = DeltaTable(f"{base}/{table}").to_pyarrow_dataset()
+    read = opened(root, table).to_pyarrow_dataset()
     fragments = [
         read.format.make_fragment(path, read.filesystem, partition_expression=_promised(add))
         for path, add in files.items()

@@ -8,8 +8,6 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from deltalake import DeltaTable
-
 from lakequeue.errors import CommitConflict, TailLost
 from lakequeue.records import Version
 from lakequeue.steps import Step, reach
@@ -19,7 +17,7 @@ from queue_tables.root import QueueRoot
 from queue_tables.snapshot import checkpoint_versions, is_readable_checkpoint
 from queue_tables.table import TableLog
 from queue_tables.tail import commit_versions
-from queue_tables.upkeep import checkpoint_table, make_checkpoint_durable, translated
+from queue_tables.upkeep import checkpoint_table, make_checkpoint_durable, opened, translated
 
 GRACE_HOURS = 6
 """Removed data files stay this long by default, for readers that opened an earlier version."""
@@ -45,7 +43,7 @@ def vacuum_table(root: QueueRoot, table_path: str, grace_hours: int, *, dry_run:
     (`maintenance.vacuumed`), or its own commit came before and then its files are in the table.
     """
     with translated(table_path):
-        table = DeltaTable(f"{root.uri}/{table_path}")
+        table = opened(root, table_path)
         listed = table.vacuum(
             retention_hours=grace_hours, dry_run=True, enforce_retention_duration=False, full=True
         )
@@ -80,7 +78,7 @@ def delete_removed(root: QueueRoot, table_path: str, grace_hours: int = 0) -> in
     named stay: their writer may be about to.
     """
     with translated(table_path):
-        removed = DeltaTable(f"{root.uri}/{table_path}").vacuum(
+        removed = opened(root, table_path).vacuum(
             retention_hours=grace_hours, dry_run=True, enforce_retention_duration=False
         )
     left = _existing(root, table_path, removed)

@@ -19,6 +19,8 @@ from lakequeue.records import Version
 from queue_tables.root import QueueRoot
 from queue_tables.schemas import GROUP_OFFSETS
 
+_LISTINGS = 5
+
 
 def checkpoint_table(root: QueueRoot, table_path: str) -> Version:
     """Write a Delta checkpoint of the table at its newest version; that version.
@@ -29,7 +31,7 @@ def checkpoint_table(root: QueueRoot, table_path: str) -> Version:
     if not root.store.names(f"{table_path}/_delta_log"):
         raise FileNotFoundError(f"no Delta table at {table_path}")
     with translated(table_path):
-        table = DeltaTable(f"{root.uri}/{table_path}")
+        table = opened(root, table_path)
     return _checkpoint(root, table_path, table)
 
 
@@ -44,7 +46,7 @@ def trim_table(root: QueueRoot, table_path: str, keep_hours: int = 1) -> Version
     if table_path != GROUP_OFFSETS.name:
         raise ValueError(f"{table_path} is tailed: its commits are not to be removed")
     with translated(table_path):
-        table = DeltaTable(f"{root.uri}/{table_path}")
+        table = opened(root, table_path)
         # Dry: delta-rs would put two commits of its own into the table, not durable ones.
         replaced = table.vacuum(
             retention_hours=keep_hours, dry_run=True, enforce_retention_duration=False
@@ -56,6 +58,21 @@ def trim_table(root: QueueRoot, table_path: str, keep_hours: int = 1) -> Version
     with translated(table_path):
         table.cleanup_metadata()
     return version
+
+
+def opened(root: QueueRoot, table_path: str) -> DeltaTable:
+    """The table as delta-rs sees it.
+
+    A listing that is made while others commit may have a version and not the one before it, which
+    delta-rs takes for a damaged log. So it is listed anew, a few times, before that is believed.
+    """
+    for left in reversed(range(_LISTINGS)):
+        try:
+            return DeltaTable(f"{root.uri}/{table_path}")
+        except DeltaError:
+            if not left:
+                raise
+    raise AssertionError("unreachable")
 
 
 @contextmanager

@@ -7,15 +7,17 @@ from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
 
 from lakequeue.records import Epoch, Offset, Partition, ShardName, Stamp, TopicId
+from queue_tables import upkeep
 from queue_tables.facts import Fact, Kind, fold
 from queue_tables.group_state import GroupOffsetsWriter, GroupStateReader, read_group_offsets
 from queue_tables.root import QueueRoot
 from queue_tables.snapshot import load_snapshot
 from queue_tables.table import TableLog
 from queue_tables.topics import TopicStore
-from queue_tables.upkeep import checkpoint_table, trim_table
+from queue_tables.upkeep import checkpoint_table, opened, trim_table
 
 
 @pytest.fixture
@@ -43,6 +45,30 @@ def test_the_state_is_the_same_from_checkpoint_and_from_commits(root: QueueRoot)
     )
     topics.create("one-more")
     assert len(TopicStore(root).list()) == 5
+
+
+def test_a_listing_that_has_missed_a_commit_is_made_anew(
+    root: QueueRoot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topics = TopicStore(root)
+    for n in range(4):
+        topics.create(f"t{n}")
+    missed = Path(root.uri, "topics/_delta_log", f"{2:020d}.json")
+    missed.rename(missed.with_suffix(".away"))
+    with pytest.raises(DeltaError, match="gap"):
+        opened(root, "topics")
+    looks = 0
+
+    def look(uri: str) -> DeltaTable:
+        nonlocal looks
+        looks += 1
+        if looks == 2:  # what the first listing came too early for
+            missed.with_suffix(".away").rename(missed)
+        return DeltaTable(uri)
+
+    monkeypatch.setattr(upkeep, "DeltaTable", look)
+    assert opened(root, "topics").version() == 4
+    assert looks == 2
 
 
 def test_delta_rs_reads_what_the_queue_committed(root: QueueRoot) -> None:
