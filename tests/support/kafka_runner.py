@@ -9,16 +9,21 @@ import argparse
 import json
 import os
 import sys
+import threading
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from jobs.feed_options import parse
 from jobs.jars import jar_paths
+from jobs.stream_in import stream_in
 from lakequeue.java import find_java
 from queue_tables.root import QueueRoot
 from queue_tables.snapshot import load_snapshot
+from tests.support.checkpoint import forget_the_last_batch
 from tests.support.kafka import source_jars
 from tests.support.notebook import CELL
 from tests.support.zookeeper import wait_for
@@ -57,8 +62,38 @@ def run(
     return shown
 
 
+def stream_in_orders(
+    spark: SparkSession, broker: str, root: QueueRoot, folder: Path
+) -> dict[str, Any]:
+    """What Kafka's topic holds, and the topic `fed` after the job `stream_in` has run on it.
+
+    Its second run repeats the last batch of the first; the third finds nothing new.
+    """
+    options = parse(
+        "jobs.stream_in",
+        [
+            *("kafka", "--servers", broker, "--subscribe", "orders", "--keep-partitions"),
+            *("--option", "maxOffsetsPerTrigger=90", "--root", root.uri, "--topic", "fed"),
+            *("--checkpoint", str(folder / "fed"), "--available-now"),
+        ],
+    )
+    runs = [stream_in(spark, options, threading.Event())]
+    forget_the_last_batch(folder / "fed")
+    runs += [stream_in(spark, options, threading.Event()) for _ in range(2)]
+    wait_for(lambda: all_ordered(root), "ordering", 60.0)
+    shown: dict[str, Any] = {"runs": [[run["batches"], run["rows_read"]] for run in runs]}
+    for source, given, topic in (
+        ("kafka", {"kafka.bootstrap.servers": broker}, "orders"),
+        ("lakequeue", {"root": root.uri}, "fed"),
+    ):
+        reader = spark.read.format(source).options(**given, subscribe=topic, includeHeaders="true")
+        rows = reader.load().drop("topic", "timestampType").toArrow().to_pylist()
+        shown[source] = sorted(json.dumps(row, default=_text) for row in rows)
+    return shown
+
+
 def _text(value: Any) -> str:
-    return bytes(value).hex()
+    return value.isoformat() if isinstance(value, datetime) else bytes(value).hex()
 
 
 def all_ordered(root: QueueRoot) -> bool:
@@ -101,6 +136,8 @@ def main() -> int:
     ):
         shown = run(spark, cells, args.folder / name, after)
         sys.stdout.write(f"SHOWN {json.dumps([name, shown])}\n")
+    fed = stream_in_orders(spark, args.broker, root, args.folder)
+    sys.stdout.write(f"SHOWN {json.dumps(['stream_in', fed])}\n")
     spark.stop()
     return 0
 

@@ -1,4 +1,7 @@
-"""A notebook written for Kafka runs with two lines changed, and shows the same rows."""
+"""A notebook written for Kafka runs with two lines changed, and shows the same rows.
+
+With the same broker: the job `stream_in` of a Kafka topic.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]
     except CannotFetch as error:
         pytest.skip(f"a Kafka broker cannot be fetched here: {error}")
     root = QueueRoot.open(str(folder / "queue"))
-    for name in ("orders", "copy"):
+    for name in ("orders", "copy", "fed"):
         TopicStore(root).create(name, partitions=PARTITIONS, partitioner="murmur2")
     with kafka_broker(folder, PARTITIONS) as address, ordering(root):
         command = [sys.executable, "-m", "tests.support.kafka_runner"]
@@ -36,7 +39,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]
             [*command, *given], capture_output=True, text=True, timeout=800, check=False
         )
     lines = [line for line in done.stdout.splitlines() if line.startswith("SHOWN ")]
-    assert len(lines) == 2, done.stdout[-2000:] + done.stderr[-4000:]
+    assert len(lines) == 3, done.stdout[-2000:] + done.stderr[-4000:]
     return dict(json.loads(line.removeprefix("SHOWN ")) for line in lines)
 
 
@@ -68,3 +71,15 @@ def test_what_kafka_refuses_is_refused(shown: dict[str, dict[str, Any]]) -> None
     assert verdicts[0] == verdicts[1]
     assert set(verdicts[1].values()) == {"refused"}
     assert len(verdicts[1]) == 7
+
+
+def test_a_kafka_topic_is_streamed_in_with_its_partitions_offsets_and_times(
+    shown: dict[str, dict[str, Any]],
+) -> None:
+    streamed = shown["stream_in"]
+    assert len(streamed["kafka"]) == 200
+    assert streamed["lakequeue"] == streamed["kafka"]
+    (batches, rows), (again, repeated), nothing = streamed["runs"]
+    assert (batches >= 3, rows) == (True, 200)
+    assert (again, 0 < repeated <= 90) == (1, True)
+    assert nothing == [0, 0]
