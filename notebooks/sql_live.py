@@ -60,7 +60,7 @@ with Consumer("sales", group="report", urls=CONSUMER) as consumer:
             message.ack()
             taken += 1
     consumer.commit(30)
-worker = Consumer("sales", group="refunds", urls=CONSUMER, mode="queue", max_in_flight=3)
+worker = Consumer("sales", group="returns", urls=CONSUMER, mode="queue", max_in_flight=3)
 held = []
 while len(held) < 3:
     held += worker.poll(1.0)
@@ -111,14 +111,14 @@ display(
 
 # MAGIC %md
 # MAGIC ## What workers hold
-# MAGIC A worker of the queue group `refunds` has taken three records and not said a word about them yet.
+# MAGIC A worker of the queue group `returns` has taken three records and not said a word about them yet.
 
 # COMMAND ----------
 
-while spark.sql("SELECT * FROM live.in_flight('refunds')").count() != 3:
+while spark.sql("SELECT * FROM live.in_flight('returns')").count() != 3:
     pass
 display(
-    spark.sql("SELECT topic, attempt, count(*) held FROM live.in_flight('refunds') GROUP BY topic, attempt")
+    spark.sql("SELECT topic, attempt, count(*) held FROM live.in_flight('returns') GROUP BY topic, attempt")
 )
 one = held[0]
 one.ack()
@@ -133,7 +133,7 @@ worker.commit(30)
 # COMMAND ----------
 
 place = f"topic = 'sales' AND `partition` = {one.partition} AND `offset` = {one.offset}"
-status = f"SELECT `group`, status FROM live.record_status WHERE {place} AND `group` = 'refunds'"
+status = f"SELECT `group`, status FROM live.record_status WHERE {place} AND `group` = 'returns'"
 while spark.sql(status).head().status != "acked":
     pass
 display(spark.sql(status))

@@ -34,13 +34,13 @@ from lakequeue.errors import (
     Rejected,
     UnknownTopic,
     Unreachable,
-    from_problem,
 )
 from lakequeue.records import Offset, Partition, TopicPartition
 from lakequeue.steps import Step, reach
 from lakequeue.wire import (
     MAX_DEDUP_WINDOW_MS,
     dead_letter_id,
+    from_problem,
     place_of,
 )
 from queue_tables.facts import Kind

@@ -22,9 +22,8 @@ from lakequeue.errors import (
     Stored,
     TryAgain,
     Unreachable,
-    from_problem,
 )
-from lakequeue.wire import PROBLEM
+from lakequeue.wire import PROBLEM, from_problem
 
 MAX_REDIRECTS = 5
 _BACKOFF = tenacity.wait_random_exponential(multiplier=0.05, max=5.0, min=0.02)

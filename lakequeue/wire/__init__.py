@@ -97,6 +97,7 @@ from lakequeue.wire.limits import (
 )
 from lakequeue.wire.nodes import NodeInfo, NodeList
 from lakequeue.wire.pauses import PauseAnswer, PauseRequest, PauseRule
+from lakequeue.wire.problems import from_problem
 from lakequeue.wire.produce import (
     Consumed,
     EpochAnswer,
@@ -256,6 +257,7 @@ __all__ = [
     "dead_letter_id",
     "derived_message_id",
     "from_bytes",
+    "from_problem",
     "group_checksum",
     "headers_from_json",
     "headers_to_json",

@@ -30,7 +30,8 @@ def _ack_before_commit(appender: ModuleType) -> None:
     def commit(self: Any, group: Any) -> Any:
         pool.submit(late, self, group)
         rows = sum(len(part.rows) for submission in group for part in submission.parts)
-        return appender.Committed(self.shard, self.newest_stamp, self._writer.version, rows, 0.0)
+        stamp, version = self.newest_stamp, self._writer.version
+        return appender.Committed(self.shard, stamp, version, rows, 0, {})
 
     appender.Appender.commit = commit
 

@@ -220,6 +220,7 @@ def test_workers_get_what_matches_and_a_taker_knows_what_was_passed_over(
     assert [status(second, n)[0] for n in (0, 2_999, 3_000, 3_001, 3_011)] == ["acked"] * 5
     assert join(second, topic, mode="queue", predicate="TRUE").status_code == 409
     with Member(second.url, topic, options={"mode": "queue"}) as worker:
+        worker.wait_owned(1)  # before that it would be sent on, to the node that was killed
         again = worker.poll_until(2)
         assert [(r["offset"], r["attempt"]) for r in again] == [(3_004, 2), (3_008, 2)]
         queue.log.append(topic, ["no", "yes, more"], key="yes")

@@ -13,12 +13,13 @@ import pytest
 
 from lakequeue.clock import HybridClock
 from lakequeue.errors import CommitConflict, RootUnusable, StorageUnavailable
+from queue_tables import object_store
 from queue_tables.delta_log import Txn
 from queue_tables.log_writer import SourceFiles
 from queue_tables.root import QueueRoot, probe_storage
 from queue_tables.schemas import INBOX, LOG
 from queue_tables.shards import ShardWriter, seal_shard
-from queue_tables.storage_meter import METER
+from queue_tables.storage_meter import StorageMeter
 from queue_tables.store import ObjectStore
 from queue_tables.table import TableLog, create_table
 from queue_tables.tail import Tail
@@ -169,16 +170,19 @@ def test_what_a_batch_reads_is_one_request_a_file(server: S3Server, store: Objec
 
 
 def test_an_empty_poll_is_one_request_and_a_commit_two(
-    server: S3Server, store: ObjectStore
+    server: S3Server, store: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # One of its own: other tests' threads look into other stores meanwhile.
+    meter = StorageMeter()
+    monkeypatch.setattr(object_store, "METER", meter)
     root = QueueRoot.over(store)
     writer = ShardWriter.create(root, "inbox", "node")
     tail = Tail(store, writer.path, writer.version)
     tail.poll()  # the first looks back
-    before, counted = server.requests, sum(METER.snapshot().requests.values())
+    before, counted = server.requests, sum(meter.snapshot().requests.values())
     tail.poll()
     assert server.requests - before == 1
     before = server.requests
     writer.append(inbox_rows(1), HybridClock().next())
     assert server.requests - before == 3, "data file, commit, and a look that nothing was cleaned"
-    assert sum(METER.snapshot().requests.values()) - counted == 4, "as the meter has it"
+    assert sum(meter.snapshot().requests.values()) - counted == 4, "as the meter has it"

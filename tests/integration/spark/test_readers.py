@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from pyspark.sql.types import StructType
@@ -18,30 +17,11 @@ from pyspark_lakequeue.options import read_options
 from pyspark_lakequeue.stream_reader import StreamReader
 from queue_tables.group_state import read_group_state
 from queue_tables.root import QueueRoot
-from queue_tables.store import LocalStore
 from queue_tables.topics import TopicStore
 from tests.support.log_builder import LogBuilder
+from tests.support.source_readers import Reads, batch, rows_of, stream
 
 Row = dict[str, Any]
-
-
-@pytest.fixture
-def log(root: QueueRoot) -> LogBuilder:
-    return LogBuilder(root)
-
-
-def batch(root: QueueRoot, **given: str) -> BatchReader:
-    options = {"root": root.uri} | {name.replace("_", "."): v for name, v in given.items()}
-    return BatchReader(read_options(options, streaming=False), StructType())
-
-
-def stream(root: QueueRoot, **given: str) -> StreamReader:
-    options = {"root": root.uri, "pollTimeoutMs": "1"} | given
-    return StreamReader(read_options(options, streaming=True), StructType())
-
-
-def rows_of(reader: BatchReader) -> list[Row]:
-    return [row for part in reader.partitions() for b in reader.read(part) for row in b.to_pylist()]
 
 
 def between(reader: StreamReader, start: Row, end: Row) -> list[tuple[str, int, int]]:
@@ -57,26 +37,6 @@ def between(reader: StreamReader, start: Row, end: Row) -> list[tuple[str, int, 
 
 def offsets(vector: Mapping[str, Any]) -> dict[str, dict[str, int]]:
     return {name: dict(o) for name, o in vector.items() if not name.startswith("@")}
-
-
-class Reads:
-    """Counts what is opened below `log/`."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.files: Counter[str] = Counter()
-        opened = LocalStore.open
-
-        def counting(store: LocalStore, path: str) -> str | pa.BufferReader:
-            if path.endswith(".parquet") and path.startswith("log/"):
-                self.files[path.removeprefix("log/")] += 1
-            return opened(store, path)
-
-        monkeypatch.setattr(LocalStore, "open", counting)
-
-
-@pytest.fixture
-def reads(monkeypatch: pytest.MonkeyPatch) -> Reads:
-    return Reads(monkeypatch)
 
 
 # -- batch ----------------------------------------------------------------------------------------
@@ -153,60 +113,6 @@ def test_topics_are_chosen_by_pattern_list_and_assignment(root: QueueRoot, log: 
     assert rows_of(batch(root, subscribePattern="orders")) == [], "the whole name must match"
     found = rows_of(batch(root, assign='{"other":[1],"orders-us":[0]}'))
     assert {(r["topic"], r["partition"]) for r in found} == {("other", 1), ("orders-us", 0)}
-
-
-def test_a_batch_begins_and_ends_at_times(root: QueueRoot, log: LogBuilder) -> None:
-    topic = log.topic("orders", 2)
-    for n in range(4):
-        log.append(topic, [f"{n}"], 0, timestamp=(1_000 + n) * 1_000)
-    log.append(topic, ["x"], 1, timestamp=1_000_000)
-    found = rows_of(
-        batch(
-            root,
-            subscribe="orders",
-            startingOffsetsByTimestamp='{"orders":{"0":1001,"1":5}}',
-            endingTimestamp="1003",
-        )
-    )
-    assert [(r["partition"], r["offset"]) for r in found] == [(0, 1), (0, 2), (1, 0)]
-    with pytest.raises(InvalidRequest, match="no record of orders/1 is at or after 1001"):
-        rows_of(batch(root, subscribe="orders", startingTimestamp="1001"))
-    found = rows_of(
-        batch(
-            root,
-            subscribe="orders",
-            startingTimestamp="1001",
-            startingOffsetsByTimestampStrategy="latest",
-        )
-    )
-    assert [(r["partition"], r["offset"]) for r in found] == [(0, 1), (0, 2), (0, 3)]
-
-
-def test_a_batch_reads_what_had_been_ordered_at_a_time_and_opens_no_older_files_to_find_it(
-    root: QueueRoot, reads: Reads
-) -> None:
-    ordered_at = iter(range(1_000_000, 11_000_000, 1_000_000))
-    log = LogBuilder(root, wall=lambda: next(ordered_at))
-    topic = log.topic("orders", 2)
-    for n in range(10):
-        # The records' own times go backwards: only when they were ordered counts.
-        log.append_many(topic, {0: [f"{n}"], 1: [f"{n}"]}, timestamp=(100 - n) * 1_000)
-
-    def read(as_of: int, **more: str) -> list[tuple[int, int]]:
-        rows = rows_of(batch(root, subscribe="orders", asOfTimestamp=str(as_of), **more))
-        return sorted((row["partition"], row["offset"]) for row in rows)
-
-    def first(commits: int) -> list[tuple[int, int]]:
-        return [(partition, n) for partition in (0, 1) for n in range(commits)]
-
-    assert read(999) == []
-    assert read(1_000) == first(1), "at that very time: it counts"
-    assert read(6_999) == first(6)
-    assert read(10_000) == read(99_000) == first(10)
-    late = '{"orders":{"0":8,"1":8}}'
-    reads.files.clear()
-    assert read(9_500, startingOffsets=late) == [(0, 8), (1, 8)]
-    assert len(reads.files) == 3, "the oldest, the wanted one, and the one behind it"
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from lakequeue import errors
+from lakequeue.wire import from_problem
 
 
 def test_an_error_survives_the_wire() -> None:
     sent = errors.Overloaded("64 MiB wait", hint="slow down", stored="no", retry_after_s=2.0, n=7)
-    got = errors.from_problem(sent.to_problem(), sent.http_status)
+    got = from_problem(sent.to_problem(), sent.http_status)
     assert type(got) is errors.Overloaded
     assert (got.detail, got.hint, got.stored) == ("64 MiB wait", "slow down", "no")
     assert (got.retry_after_s, got.extra) == (2.0, {"n": 7})
@@ -25,7 +26,7 @@ def test_an_error_survives_the_wire() -> None:
 def test_unknown_codes_are_judged_by_their_status(
     status: int, kind: type[errors.LakequeueError]
 ) -> None:
-    assert isinstance(errors.from_problem({"code": "from_the_future"}, status), kind)
+    assert isinstance(from_problem({"code": "from_the_future"}, status), kind)
 
 
 ROOT = Path(__file__).parents[3]
