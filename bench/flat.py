@@ -23,20 +23,13 @@ from typing import Any
 import pyarrow as pa
 
 from bench.inbox import inbox_rows
-from jobs.batch import SENT
 from jobs.checkpoints import Checkpoints
 from jobs.log_compaction import Bounds, compact_log
 from jobs.log_retention import retain_log
-from jobs.lookout import Lookout
-from jobs.narrow import narrow_rows
-from jobs.order_batch import OrderTerm
-from jobs.order_state import OrderState
 from jobs.shard_retention import ROW_MARGIN_US, retain_shards
 from jobs.table_upkeep import upkeep_tables
-from jobs.term_file import Term
 from lakequeue.clock import HybridClock, wall_micros
 from lakequeue.logs import log_to_stderr
-from lakequeue.records import Epoch
 from lakequeue.settings import OrderSettings
 from queue_tables.clean_up import KEEP_COMMITS_S
 from queue_tables.root import QueueRoot
@@ -44,6 +37,7 @@ from queue_tables.schemas import LOG
 from queue_tables.shards import ShardWriter, shard_path
 from queue_tables.snapshot import load_snapshot
 from queue_tables.topics import TopicStore
+from tests.support.order_process import Orderer
 
 BATCH_US = 333_333
 """Time told per batch: three a second, as the job makes under steady load."""
@@ -84,19 +78,14 @@ class Course:
         )[0]
         self._clock = HybridClock(lambda: self._now)
         self._shards = [ShardWriter.create(root, "inbox", f"node-{n}") for n in range(2)]
-        self._state = OrderState(root, _MAX_IDS)
-        self._term = OrderTerm(self._state, Epoch(1), lambda: self._now)
-        plan = self._term.begin()
-        self._lookout = Lookout(root, "inbox", 1 << 30)
-        self._lookout.begin(Term(Epoch(1), self._state.watermarks(), plan))
-        self._state.warm()
+        self._leader = Orderer(root, 1, ids=_MAX_IDS, wall=lambda: self._now)
         self._checkpoints = Checkpoints(root, LOG.name, checkpoint_every)
 
     def run(self, batches: int) -> None:
         """So many batches more."""
         for _ in range(batches):
             self._batch()
-            self._checkpoints.look(self._state.log.version)
+            self._checkpoints.look(self._leader.state.log.version)
             if len(self.took_ms) % self.maintain_every == 0:
                 began = time.perf_counter()
                 self.maintain()
@@ -113,16 +102,11 @@ class Course:
             rows = inbox_rows(self._topic.topic_id, PARTITIONS, values, ids)
             shard.append(rows, self._clock.next())
         began, cpu = time.perf_counter(), time.process_time()
-        start, end = self._lookout.marks(), self._lookout.next_end()
-        assert end is not None
-        files = [(s.shard, path) for s in self._lookout.between(start, end) for path in s.paths]
-        rows = pa.Table.from_batches(narrow_rows(self.root.store, files), schema=SENT)
-        done = self._term.process(rows)
-        self._lookout.done(end)
+        done = self._leader.step()
         self.took_ms.append((time.perf_counter() - began) * 1e3)
         self.cpu_ms.append((time.process_time() - cpu) * 1e3)
         assert done is not None
-        assert done.ordered == each * len(self._shards)
+        assert done["ordered"] == each * len(self._shards)
 
     def maintain(self) -> None:
         """One run of the maintenance jobs, but for vacuum: it keeps files for hours."""

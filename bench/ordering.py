@@ -23,17 +23,11 @@ import pyarrow as pa
 
 from bench.inbox import inbox_rows
 from coordination.embedded import EmbeddedZooKeeper
-from jobs.batch import SENT
-from jobs.lookout import Lookout
-from jobs.narrow import narrow_rows
-from jobs.order_batch import OrderTerm
-from jobs.order_state import OrderState
-from jobs.term_file import Term
 from lakequeue.clock import HybridClock
-from lakequeue.records import Epoch
 from queue_tables.root import QueueRoot
 from queue_tables.shards import ShardWriter
 from queue_tables.topics import TopicStore
+from tests.support.order_process import Orderer
 
 GROUP = 2_000
 PARTITIONS = 8
@@ -66,16 +60,7 @@ def fill(
 
 def order_all(root: QueueRoot) -> None:
     """Order what is there, without Spark: it is not what is measured."""
-    state = OrderState(root, 10**9)
-    term = OrderTerm(state, Epoch(1))
-    lookout = Lookout(root, "inbox", BATCH_BYTES)
-    lookout.begin(Term(Epoch(1), state.watermarks(), term.begin()))
-    start = lookout.marks()
-    while (end := lookout.next_end()) is not None:
-        files = [(s.shard, path) for s in lookout.between(start, end) for path in s.paths]
-        term.process(pa.Table.from_batches(narrow_rows(root.store, files), schema=SENT))
-        lookout.done(end)
-        start = end
+    Orderer(root, 1, BATCH_BYTES, ids=10**9).drain()
 
 
 def run_job(root: QueueRoot, hosts: str, work: Path) -> list[dict[str, Any]]:

@@ -66,13 +66,15 @@ def fork(settings: Settings, args: argparse.Namespace, now: Micros) -> Report:
         if at > now:
             raise WrongUsage(f"--as-of {args.as_of} is to come", hint="give an earlier time")
         take = partial(cut_at, at=at)
-    cut = take(source)  # what is refused is refused before anything is made
     if args.dry_run:
+        cut = take(source)
         return {
             "version": int(cut.log.version),
             "files_copied": len(cut.log.files) + len(cut.topics.files),
             "bytes_copied": sum(file.size for file in cut.log.files.values()),
         }
+    if args.as_of is not None:
+        take(source)  # what is refused is refused before anything is made
     copy = QueueRoot.replica(args.to, source)
     report = asdict(Mirror(source, copy, _STEP_BYTES, take).run())
     promote(copy, source.queue_id)

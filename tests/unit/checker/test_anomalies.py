@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.support.checker import Anomaly, check
-from tests.support.small_group_histories import QUEUE_CASES, STREAM_CASES
 from tests.support.small_histories import Cases
 from tests.support.small_log_histories import LOG_CASES
+from tests.support.small_queue_histories import QUEUE_CASES
+from tests.support.small_stream_histories import STREAM_CASES
 from tests.support.small_table_histories import EFFECT_CASES, LIVENESS_CASES, TABLE_CASES
 
 CASES: list[tuple[Anomaly, Cases]] = [
