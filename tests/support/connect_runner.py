@@ -24,12 +24,12 @@ from pyspark.sql import SparkSession
 
 import lakequeue.spark
 from jobs.feed_options import parse
-from jobs.jars import jar_paths
 from jobs.stream_in import stream_in
 from lakequeue.java import find_java
 from lakequeue.spark.views import main as views_main
 from queue_tables.root import QueueRoot
 from tests.support.kafka_runner import all_ordered
+from tests.support.spark_session import settings
 from tests.support.zookeeper import wait_for
 
 RECORDS = 60
@@ -42,22 +42,8 @@ def start(folder: Path) -> SparkSession:
     # A free port instead of 15002; the client asks the server which one.
     os.environ["SPARK_TESTING"] = "1"
     builder = SparkSession.builder.remote("local[2]")
-    settings = {
-        "spark.driver.memory": "1g",
-        "spark.driver.extraClassPath": ":".join(map(str, jar_paths())),
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
-        "spark.connect.grpc.binding.address": "127.0.0.1",
-        "spark.ui.enabled": "false",
-        "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        "spark.local.dir": str(folder / "local"),
-        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        "spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
-        "spark.sql.shuffle.partitions": "1",
-        "spark.databricks.delta.snapshotPartitions": "1",
-    }
-    for name, value in settings.items():
+    more = {"spark.connect.grpc.binding.address": "127.0.0.1"}
+    for name, value in (settings(folder) | more).items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
 

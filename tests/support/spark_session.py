@@ -11,30 +11,36 @@ from pyspark.sql import SparkSession
 from jobs.jars import jar_paths
 
 
-def start_spark(folder: Path) -> SparkSession:
-    """Start it; `JAVA_HOME` is set. Its warehouse and scratch files go into `folder`."""
-    # Spark's workers must run the same Python as the tests.
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    builder = SparkSession.builder.master("local[2]").appName("lakequeue-tests")
-    settings = {
+def settings(folder: Path) -> dict[str, str]:
+    """What every session of the tests has; its warehouse and scratch files go into `folder`."""
+    return {
         "spark.driver.memory": "1g",
         "spark.driver.extraClassPath": ":".join(map(str, jar_paths())),
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.local.dir": str(folder / "local"),
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
-        "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "1",
-        "spark.sql.adaptive.enabled": "false",
         "spark.databricks.delta.snapshotPartitions": "1",
+    }
+
+
+def start_spark(folder: Path) -> SparkSession:
+    """Start it; `JAVA_HOME` is set."""
+    # Spark's workers must run the same Python as the tests.
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    builder = SparkSession.builder.master("local[2]").appName("lakequeue-tests")
+    more = {
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.adaptive.enabled": "false",
         "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     }
-    for name, value in settings.items():
+    for name, value in (settings(folder) | more).items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
