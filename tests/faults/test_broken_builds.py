@@ -8,6 +8,7 @@ the first verdict names the anomaly, the second has none.
 from __future__ import annotations
 
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -37,6 +38,7 @@ from tests.support.consumer_node import (
 from tests.support.history import Event, Outcome, Recorder, load
 from tests.support.ingest_service import IngestService
 from tests.support.patching import environ
+from tests.support.power import NOTES, PowerCut
 from tests.support.tables import final_read
 from tests.support.zookeeper import wait_for
 
@@ -77,13 +79,14 @@ class Story:
         return body
 
     @contextmanager
-    def ordering(self, *patches: str) -> Iterator[subprocess.Popen[bytes]]:
+    def ordering(self, *patches: str, crash_at: str = "") -> Iterator[subprocess.Popen[bytes]]:
         """The order job as a process of the next epoch, until the end of the block."""
         self.epoch += 1
         process = subprocess.Popen(
             [
                 *(sys.executable, "-m", "tests.support.order_process", "--stay"),
                 *("--root", str(self.root), "--epoch", str(self.epoch)),
+                *(("--crash-at", crash_at) if crash_at else ()),
             ],
             cwd=HERE,
             env=os.environ | environ(*patches),
@@ -178,6 +181,31 @@ def test_one_look_lets_an_effect_overtake_its_cause(story: Story, broken: bool) 
 
 
 @BUILDS
+def test_a_leader_that_wakes_up_in_anothers_term_orders_nothing_again(
+    story: Story, broken: bool
+) -> None:
+    patches = ("no_order_epoch_check",) if broken else ()
+    with IngestService(story.root) as node:
+        node.create(TOPIC, partitions=1)
+        # Frozen with a batch that is numbered and written, and not committed.
+        with story.ordering(*patches, crash_at="order.data_written:2:stop") as old:
+            story.send(node, "v0")
+            story.wait_stored("v0")
+            story.send(node, "v1")
+            wait_for(lambda: is_stopped(old.pid), "the leader is frozen")
+            with story.ordering(*patches):
+                story.wait_stored("v1")
+                old.send_signal(signal.SIGCONT)
+                if broken:
+                    wait_for(lambda: story.stored().count("v1") > 1, "both order", every_s=0.1)
+                else:
+                    assert old.wait(30) == 3
+                story.send(node, "v2")
+                story.wait_stored("v2")
+    told(broken, story.anomalies(), Anomaly.DUPLICATE)
+
+
+@BUILDS
 def test_a_shard_that_is_reopened_hides_what_it_writes_where_a_lost_commit_was(
     story: Story, broken: bool
 ) -> None:
@@ -201,12 +229,38 @@ def test_a_shard_that_is_reopened_hides_what_it_writes_where_a_lost_commit_was(
     told(broken, story.anomalies(), Anomaly.LOST_WRITE, Anomaly.UNSEEN)
 
 
+@BUILDS
+def test_what_is_answered_before_it_is_synced_goes_with_the_power(
+    story: Story, broken: bool
+) -> None:
+    notes = story.folder / "notes"
+    patches = environ("power", *(("no_sync",) if broken else ()), **{NOTES: str(notes)})
+    with IngestService(story.root) as node:
+        node.create(TOPIC, partitions=1)
+    power = PowerCut(story.root, notes, leave=story.root / "_work")
+    with IngestService(story.root, node="dying", **patches) as node:
+        for n in range(5):
+            assert "records" in story.send(node, f"v{n}"), "it answers as if all were well"
+        node.kill()
+    print("the power took", power.cut(random.Random(1)))
+    with IngestService(story.root, node="heir") as node:
+        story.send(node, "last")
+        with story.ordering():
+            story.wait_stored("last")
+    told(broken, story.anomalies(), Anomaly.LOST_WRITE, Anomaly.UNSEEN)
+
+
 @contextmanager
 def story_node(story: Story, crash_at: str = "", **environment: str) -> Iterator[IngestService]:
     """Always the same node."""
     args = ("--crash-at", crash_at) if crash_at else ()
     with IngestService(story.root, *args, node="n", **environment) as node:
         yield node
+
+
+def is_stopped(pid: int) -> bool:
+    """By SIGSTOP."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
 
 
 def cut_newest_commit(root: Path, shard: str) -> None:

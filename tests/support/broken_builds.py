@@ -41,6 +41,22 @@ def _no_epoch_check_in_journal(journal: ModuleType) -> None:
     vars(journal)["judge"] = lambda entries, _fences, _taken: [f for e in entries for f in e.facts]
 
 
+def _no_epoch_check_in_log(rejects: ModuleType) -> None:
+    """A leader commits behind whatever a newer one has committed meanwhile."""
+
+    def commit(table: Any, actions: Any, info: Any, _epoch: Any, **_begins: bool) -> Any:
+        met: list[Any] = []
+        while True:
+            try:
+                table.commit(actions, info)
+            except rejects.CommitConflict as conflict:
+                met += conflict.commits
+            else:
+                return met
+
+    vars(rejects)["commit_fenced"] = commit
+
+
 def _no_trust_after_commit(acks: ModuleType) -> None:
     """The answer does not ask whether the lease still holds."""
     acks.Acks._check_trust = lambda _self, _mine: None
@@ -83,12 +99,20 @@ def _reopened_shard(shards: ModuleType) -> None:
     shards.ShardWriter.create = classmethod(create)
 
 
+def _no_sync(store: ModuleType) -> None:
+    """What is written is left to the kernel, which writes it out when it likes."""
+    vars(store)["_write_synced"] = lambda path, data: path.write_bytes(bytes(memoryview(data)))
+    vars(store)["_fsync_dir"] = lambda _path: None
+
+
 PATCHES: dict[str, Sequence[tuple[str, Patch]]] = {
     "ack_before_commit": [("ingest.appender", _ack_before_commit)],
     "no_epoch_check": [
         ("consumer_service.holding.journal", _no_epoch_check_in_journal),
         ("consumer_service.streams.acks", _no_trust_after_commit),
     ],
+    "no_order_epoch_check": [("jobs.rejects", _no_epoch_check_in_log)],
+    "no_sync": [("queue_tables.store", _no_sync)],
     "no_watermark": [("jobs.order_state", _no_watermark)],
     "one_look": [("jobs.lookout", _one_look)],
     "slow_looks": [("jobs.lookout", _slow_looks)],
