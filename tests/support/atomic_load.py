@@ -80,9 +80,15 @@ class AtomicLoad:
         self._looks += 1
         proc = f"reader-{self._looks}"
         self._recorder.write([Event("snapshot_read", "invoke", proc=proc, topic=self._topic)])
-        reader = LogReader(self._root)
-        known = next(t for t in TopicStore(self._root).list() if t.topic == self._topic)
-        ends = [reader.end_offset(known.topic_id, Partition(n)) for n in range(known.partitions)]
+        try:
+            reader = LogReader(self._root)
+            known = next(t for t in TopicStore(self._root).list() if t.topic == self._topic)
+            slots = range(known.partitions)
+            ends = [reader.end_offset(known.topic_id, Partition(n)) for n in slots]
+        except (LakequeueError, OSError):
+            # A power loss takes what is being read.
+            self._recorder.write([Event("snapshot_read", "info", proc=proc, topic=self._topic)])
+            return
         self._recorder.write(
             Event("snapshot_read", proc=proc, topic=self._topic, part=n, offset=end)
             for n, end in enumerate(ends)

@@ -9,6 +9,7 @@ that was started with `patching.environ("sickness", …)`.
 | `failing` | share of writes that fail before anything has happened |
 | `applied` | share of commits that land, and are answered by an error |
 | `slow_lists_ms` | how long a listing takes |
+| `slow_syncs_ms` | how long names stay visible and not yet durable |
 | `only` | names of nodes (`--node`) that it is about; all without it |
 | `clock_s` | name of a node → how many seconds its wall clock is off |
 """
@@ -67,6 +68,7 @@ class _Chart:
 def _sick_store(store: ModuleType) -> None:
     chart = _Chart()
     write, put_new, names = store._write_synced, store.LocalStore.put_new, store.LocalStore.names
+    sync = store._fsync_dir
 
     def write_synced(path: Path, data: Any) -> None:
         if chart.strikes("full"):
@@ -88,7 +90,14 @@ def _sick_store(store: ModuleType) -> None:
             threading.Event().wait(wait_s)
         return names(self, prefix)  # type: ignore[no-any-return]
 
+    def fsync_dir(path: Path) -> None:
+        wait_s = chart.said().get("slow_syncs_ms", 0) / 1_000
+        if wait_s:
+            threading.Event().wait(wait_s)
+        sync(path)
+
     vars(store)["_write_synced"] = write_synced
+    vars(store)["_fsync_dir"] = fsync_dir
     store.LocalStore.put_new = put
     store.LocalStore.names = listed
 

@@ -15,20 +15,19 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
 
 from lakequeue.client.admin import Admin
 from lakequeue.errors import LakequeueError
-from lakequeue.supervisor.cluster import Cluster
 from tests.support.atomic_load import AtomicLoad
 from tests.support.checker import GroupTerms, Terms, Verdict, check
 from tests.support.faulty_cluster import FaultyCluster
 from tests.support.history import Recorder, load
 from tests.support.load import LoadConsumer, LoadProducer, wait_until
-from tests.support.nemesis import Fault, Nemesis, schedule
+from tests.support.nemesis import BLOWS, ILLS, OF_SPARK, Fault, Nemesis, schedule
 from tests.support.queue_load import Load, Worker
 from tests.support.tables import truth
 
@@ -48,37 +47,34 @@ class Soak:
 
     def __init__(self, faulty: FaultyCluster, folder: Path, name: str, rate: int) -> None:
         self._faulty = faulty
-        self._cluster: Cluster = faulty.cluster
         self._folder = folder
         self._rate = rate
         self.stream = self.stream_group = f"{name}-stream"
         self.jobs = self.queue_group = f"{name}-jobs"
 
-    def run(self, faults: Iterable[Fault], seed: int) -> Verdict:
+    def run(self, faults: Iterable[Sequence[Fault]], seed: int) -> Verdict:
         """Load on, all `faults` one after the other, calm, drained, judged."""
-        cluster, folder = self._cluster, self._folder
+        faulty, folder = self._faulty, self._folder
         with ExitStack() as stack:
             admin = stack.enter_context(
-                Admin(cluster.ingest_urls, cluster.consumer_urls, timeout_s=60)
+                Admin(faulty.ingest_urls, faulty.consumer_urls, timeout_s=60)
             )
             admin.create_topic(self.stream, partitions=PARTITIONS)
             admin.create_topic(self.jobs, partitions=2)
             consumers = [self._consumer(n, stack) for n in range(3)]
             stop_workers = self._work(stack)
             producers = [
-                LoadProducer(
-                    cluster.ingest_urls, topic, folder, f"p{n}-{topic}", rate, lenient=True
-                )
+                LoadProducer(faulty.ingest_urls, topic, folder, f"p{n}-{topic}", rate, lenient=True)
                 for n, (topic, rate) in enumerate(
                     [(self.stream, self._rate // 2)] * 2 + [(self.jobs, JOBS_RATE)]
                 )
             ]
-            atomic = AtomicLoad(cluster.ingest_urls, cluster.root, self.stream, folder)
+            atomic = AtomicLoad(faulty.ingest_urls, faulty.cluster.root, self.stream, folder)
             wait_until("records come", lambda: any(c.received() for c in consumers), 120)
             nemesis = Nemesis(self._faulty, folder, seed)
             try:
-                for fault in faults:
-                    nemesis.strike(fault)
+                for together in faults:
+                    nemesis.strike(together)
             finally:
                 nemesis.close()
             threading.Event().wait(CALM_S)  # what comes after the last fault is judged by its lag
@@ -93,7 +89,7 @@ class Soak:
         return self._judge()
 
     def _consumer(self, number: int, stack: ExitStack) -> LoadConsumer:
-        urls, name = self._cluster.consumer_urls, f"c{number}"
+        urls, name = self._faulty.consumer_urls, f"c{number}"
         consumer = LoadConsumer(urls, self.stream, self.stream_group, self._folder, name)
         stack.callback(consumer.stop)
         return consumer
@@ -112,7 +108,7 @@ class Soak:
         recorders: list[Recorder] = []
         for n in range(WORKERS):
             recorder = Recorder(self._folder / f"worker-{n}.jsonl", f"w{n}")
-            worker = Worker(asked, self._cluster.consumer_urls, recorder, n)
+            worker = Worker(asked, self._faulty.consumer_urls, recorder, n)
             thread = threading.Thread(target=worker.run, args=(stop, [0]), name=f"worker-{n}")
             thread.start()
             threads.append(thread)
@@ -147,7 +143,7 @@ class Soak:
         topics, groups = (self.stream, self.jobs), (self.stream_group, self.queue_group)
         events = [
             *load(self._folder.glob("*.jsonl")),
-            *truth(self._cluster.root, topics, groups),
+            *truth(self._faulty.cluster.root, topics, groups),
         ]
         stream = GroupTerms(topics=(self.stream,), drained=True)
         queue = GroupTerms("queue", topics=(self.jobs,), drained=True, max_attempts=MAX_ATTEMPTS)
@@ -155,7 +151,7 @@ class Soak:
         return check(events, Terms(terms, grace_s=GRACE_S))
 
 
-def timed(faults: Iterable[Fault], minutes: float) -> Iterable[Fault]:
+def timed(faults: Iterable[Sequence[Fault]], minutes: float) -> Iterable[Sequence[Fault]]:
     """As many of them as begin within that time."""
     until = time.monotonic() + 60 * minutes
     for fault in faults:
@@ -180,7 +176,7 @@ def main() -> int:
     history.mkdir(parents=True)
     sys.stdout.write(f"soak: seed {args.seed}, {args.minutes:g} minutes, in {folder}\n")
     sys.stdout.flush()
-    faults = schedule(args.seed, args.only) if args.only else schedule(args.seed)
+    faults = schedule(args.seed, args.only or [*BLOWS, *ILLS, *(() if args.light else OF_SPARK)])
     with FaultyCluster(folder, spark=not args.light) as faulty:
         faulty.cluster.wait_ready()
         soak = Soak(faulty, history, "soak", args.rate)
