@@ -11,6 +11,7 @@ from pyspark.sql.datasource import InputPartition
 
 from lakequeue.errors import CorruptTable
 from pyspark_lakequeue.planning import Piece
+from queue_tables.parquet import complete, damage_named
 from queue_tables.schemas import HEADERS, LOG
 from queue_tables.store import Store, open_store
 
@@ -65,9 +66,15 @@ def _read_file(
     columns = [*_COLUMNS, "headers"] if include_headers else list(_COLUMNS)
     try:
         source = store.open(f"{LOG.name}/{path}")
-        with pq.ParquetFile(source, memory_map=isinstance(source, str)) as file:
+        with (
+            damage_named(f"{LOG.name}/{path}"),
+            pq.ParquetFile(
+                source, memory_map=isinstance(source, str), page_checksum_verification=True
+            ) as file,
+        ):
             for piece in pieces:
                 rows = file.read_row_group(piece.row_group, columns, use_threads=False)
+                complete(rows, file.metadata.row_group(piece.row_group).num_rows)
                 for start, end in _stretches(piece):
                     yield from _as_kafka(rows.slice(start, end - start), include_headers)
     except FileNotFoundError as error:

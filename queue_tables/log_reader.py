@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Literal
 
 import numpy as np
@@ -24,7 +25,7 @@ from lakequeue.records import Offset, Partition, TopicId, Version
 from queue_tables.decoded import Pieces
 from queue_tables.delta_log import Add, Commit
 from queue_tables.log_index import LogIndex, PartitionKey, Span
-from queue_tables.parquet import newest_micros
+from queue_tables.parquet import complete, damage_named, newest_micros
 from queue_tables.root import QueueRoot
 from queue_tables.row_groups import INDEX_COLUMNS, only_key, runs, times_of
 from queue_tables.schemas import LOG
@@ -342,26 +343,31 @@ class LogReader:
         for file in self._table.files.values():
             self._index.add(file)
 
-    def _file(self, path: str) -> pq.ParquetFile:
+    @contextmanager
+    def _file(self, path: str) -> Iterator[pq.ParquetFile]:
         source = self._store.open(f"{LOG.name}/{path}")
         with self._lock:
             footer = self._footers.get(path)
-        try:
-            file = pq.ParquetFile(source, metadata=footer, memory_map=isinstance(source, str))
-        except pa.ArrowInvalid as error:
-            raise CorruptTable(
-                f"log file {path} cannot be read: {error}", hint="restore it from a backup"
-            ) from error
-        with self._lock:
-            self._footers[path] = file.metadata
-            self._footers.move_to_end(path)
-            if len(self._footers) > _FOOTERS:
-                self._footers.popitem(last=False)
-        return file
+        with (
+            damage_named(f"{LOG.name}/{path}"),
+            pq.ParquetFile(
+                source,
+                metadata=footer,
+                memory_map=isinstance(source, str),
+                page_checksum_verification=True,
+            ) as file,
+        ):
+            with self._lock:
+                self._footers[path] = file.metadata
+                self._footers.move_to_end(path)
+                if len(self._footers) > _FOOTERS:
+                    self._footers.popitem(last=False)
+            yield file
 
     def _decode(self, path: str, row_group: int) -> pa.Table:
         with self._file(path) as file:
-            return file.read_row_group(row_group, self._columns).combine_chunks()
+            rows = file.read_row_group(row_group, self._columns).combine_chunks()
+            return complete(rows, file.metadata.row_group(row_group).num_rows)
 
     def _spans_of(self, path: str) -> Iterator[tuple[PartitionKey, Span]]:
         with self._file(path) as file:

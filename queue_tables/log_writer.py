@@ -155,6 +155,7 @@ def write_log_file(store: Store, rows: pa.Table, hour: str, compression: str = C
         use_dictionary=[name for name in rows.schema.names if name not in _PLAIN],
         write_statistics=list(LOG.stats),
         store_schema=False,
+        write_page_checksum=True,
     ) as writer:
         for start, end in row_groups(rows):
             writer.write_table(rows.slice(start, end - start), row_group_size=end - start)

@@ -83,6 +83,10 @@ class Soak:
             atomic.stop()
             for group in (self.stream_group, self.queue_group):
                 self._drain(admin, group)
+            ended = [c.name for c in consumers if c.process.poll() is not None]
+            assert not ended, (
+                f"nobody stopped {ended}: an error has come through to the application"
+            )
             stop_workers()
             for consumer in consumers:
                 consumer.stop()
@@ -95,7 +99,7 @@ class Soak:
         return consumer
 
     def _work(self, stack: ExitStack) -> Callable[[], None]:
-        """Start the workers of the queue group; what stops them."""
+        """Start the workers of the queue group; what stops them, and raises what one died of."""
         asked = Load(
             topic=self.jobs,
             group=self.queue_group,
@@ -106,10 +110,18 @@ class Soak:
         stop = threading.Event()
         threads: list[threading.Thread] = []
         recorders: list[Recorder] = []
+        failures: list[BaseException] = []
+
+        def work(worker: Worker) -> None:
+            try:
+                worker.run(stop, [0])
+            except BaseException as failure:  # noqa: BLE001 -- handed to whoever stops them
+                failures.append(failure)
+
         for n in range(WORKERS):
             recorder = Recorder(self._folder / f"worker-{n}.jsonl", f"w{n}")
             worker = Worker(asked, self._faulty.consumer_urls, recorder, n)
-            thread = threading.Thread(target=worker.run, args=(stop, [0]), name=f"worker-{n}")
+            thread = threading.Thread(target=work, args=(worker,), name=f"worker-{n}")
             thread.start()
             threads.append(thread)
             recorders.append(recorder)
@@ -120,6 +132,8 @@ class Soak:
                 thread.join(60)
             for recorder in recorders:
                 recorder.close()
+            if failures:
+                raise failures.pop()
 
         stack.callback(end)
         return end

@@ -276,3 +276,20 @@ def test_what_compaction_replaced_meanwhile_is_left_to_the_read(root: QueueRoot)
     (Path(root.uri) / "log" / path).unlink()
     assert reader.sought(T1, P0, Offset(0), 10, lambda _: False) == (0, 1)
     assert reader.sought(T1, P0, Offset(9), 10, lambda _: True) == (9, 9), "nothing is left"
+
+
+def test_a_bit_that_flips_in_a_log_file_is_named_and_never_read(root: QueueRoot) -> None:
+    builder = OrderedLog(root)
+    builder.order(a_batch(500), groups=1, files=1)
+    (path,) = (Path(root.uri) / "log").glob("hour=*/*.parquet")
+    whole = path.read_bytes()
+    footer = int.from_bytes(whole[-8:-4], "little") + 8
+    expected = list(enumerate(builder.expected["t1", 0]))
+    named = 0
+    for at in random.Random(1).sample(range(4, len(whole) - footer), 60):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x10]) + whole[at + 1 :])
+        try:
+            assert list(read_all(LogReader(root, cache_bytes=0), "t1", 0, 0, 1000)) == expected
+        except CorruptTable as error:
+            named += path.name in str(error)
+    assert named > 10

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import random
+
 import orjson
 import pyarrow as pa
 import pytest
 
 from lakequeue.errors import CorruptTable
 from queue_tables.parquet import file_stats, read_data_file, write_data_file
-from queue_tables.schemas import INBOX, TABLES, Column, Table
+from queue_tables.schemas import INBOX, REJECTS, TABLES, Column, Table
 from queue_tables.store import ObjectStore
 from tests.support.rows import inbox_rows, rows_of
 
+PARTITION = {"hour": "2013-01-31T07"}
 TIMED = Table("timed", "", "", (Column("t", "timestamp", ""), Column("n", "int", "")), stats=("t",))
 
 
@@ -74,3 +77,20 @@ def test_a_damaged_file_is_named() -> None:
         read_data_file(store, "t", "x.parquet")
     with pytest.raises(FileNotFoundError):
         read_data_file(store, "t", "gone.parquet")
+
+
+@pytest.mark.parametrize("table", [INBOX, REJECTS], ids=lambda t: t.name)
+def test_a_bit_that_flips_is_never_read_as_another_value(table: Table) -> None:
+    store = ObjectStore.in_memory()
+    values = [f"a value that is long enough to be hit, number {i}".encode() for i in range(300)]
+    rows = rows_of(table, {"value": values}, without=table.partition_by)
+    whole = store.get(f"t/{write_data_file(store, 't', rows, PARTITION, table).path}")
+    footer = int.from_bytes(whole[-8:-4], "little") + 8
+    named = 0
+    for at in random.Random(1).sample(range(4, len(whole) - footer), 200):
+        store.put("t/x", whole[:at] + bytes([whole[at] ^ 0x10]) + whole[at + 1 :])
+        try:
+            assert read_data_file(store, "t", "x", ["value"])["value"].to_pylist() == values
+        except CorruptTable:
+            named += 1
+    assert named > 20
