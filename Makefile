@@ -57,7 +57,7 @@ unit: setup ## unit tests: no Spark, no ZooKeeper, no network
 	@$(PYTEST) tests/unit tests/behaviour -m "not zookeeper" -q
 
 services: setup jars ## the tests with real services: integration, faults, end to end
-	@$(VENV)/python -m tools.run_services tests --ignore=tests/unit
+	@$(VENV)/python -m tools.run_services
 
 wheel: setup ## build the wheel and the source archive into dist/
 	@$(VENV)/python -m hatchling build -d dist

@@ -1,11 +1,13 @@
-"""Run tests; of a few that failed say whether they fail again, alone in a fresh process.
+"""Run tests, a room of them at a time; of a few that failed say whether they fail again, alone.
 
-    python -m tools.run_services [what pytest takes]
+    python -m tools.run_services [ROOM …]      a folder or file of tests each
 
 Tests with real services race real clocks: a machine that stops for seconds at the wrong instant
 fails a test of a program without fault. Whoever only starts again whatever is red gets used to red;
 so this starts again at once, says which tests were unstable, last, and is green only if each of
 them has passed then. More than `MOST` failures are no coincidence, and end it.
+Each room is a process of its own: what one leaves behind (a session, a meter, a process that
+would not end) does not reach another, and a room that dies takes no other with it.
 Decision record 0014 has the reasons.
 """
 
@@ -18,28 +20,57 @@ import tempfile
 from pathlib import Path
 
 MOST = 5
-_TESTS_FAILED = 1
-"""pytest's exit code; all others are about the run itself."""
+LONGEST_S = 1800
+"""What a room may take; the slowest takes ten minutes on two cores."""
+_TESTS = Path("tests")
+_NO_ROOMS = {"unit", "support", "integration"}
+_PASSED, _TESTS_FAILED = 0, 1
+"""pytest's exit codes; the others are about the run itself."""
 
 
-def main(arguments: list[str]) -> int:
-    """The exit code of pytest; 0 also if what had failed has passed the second time."""
-    with tempfile.TemporaryDirectory() as folder:
-        arguments = ["-o", f"cache_dir={folder}", *arguments]
-        code = _pytest(arguments)
-        failed = _failed(Path(folder))
-        if code != _TESTS_FAILED or not 0 < len(failed) <= MOST:
+def rooms() -> list[str]:
+    """The folders with tests of real services."""
+    folders = [*_TESTS.iterdir(), *(_TESTS / "integration").iterdir()]
+    return sorted(
+        str(folder)
+        for folder in folders
+        if folder.name not in _NO_ROOMS and any(folder.glob("test_*.py"))
+    )
+
+
+def main(chosen: list[str]) -> int:
+    """0 if every test has passed, be it the second time; else pytest's exit code."""
+    failed: list[str] = []
+    for room in chosen or rooms():
+        code, found = _run(room)
+        if code not in (_PASSED, _TESTS_FAILED):
             return code
+        failed += found
+        if len(failed) > MOST:
+            print(f"\nmore than {MOST} failed:", *failed, sep="\n  ", flush=True)
+            return _TESTS_FAILED
+    if failed:
         print(f"\nonce more, in a fresh process: {len(failed)} that failed", flush=True)
-        code = _pytest(["--last-failed", "--last-failed-no-failures=none", *arguments])
-    if code == 0:
+        code, _ = _run(*failed)
+        if code != _PASSED:
+            return code
         print("\nUNSTABLE, failed and then passed; each is a fault of its test or of the program:")
         print("\n".join(f"  {test}" for test in failed), flush=True)
-    return code
+    return _PASSED
 
 
-def _pytest(arguments: list[str]) -> int:
-    return subprocess.run([sys.executable, "-m", "pytest", *arguments], check=False).returncode
+def _run(*what: str) -> tuple[int, list[str]]:
+    """pytest's exit code, and what failed; a run that died is itself what failed."""
+    with tempfile.TemporaryDirectory() as cache:
+        command = [sys.executable, "-m", "pytest", "-o", f"cache_dir={cache}", *what]
+        try:
+            code = subprocess.run(command, check=False, timeout=LONGEST_S).returncode
+        except subprocess.TimeoutExpired:
+            print(f"\n{' '.join(what)} took more than {LONGEST_S} s, and was ended", flush=True)
+            return _TESTS_FAILED, list(what)
+        failed = _failed(Path(cache))
+    died = code < 0 or (code == _TESTS_FAILED and not failed)
+    return (_TESTS_FAILED, list(what)) if died else (code, failed)
 
 
 def _failed(cache: Path) -> list[str]:

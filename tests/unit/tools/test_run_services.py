@@ -1,22 +1,28 @@
-"""What failed is run once more, and never hidden."""
+"""What failed is run once more, and never hidden; a room that dies takes no other with it."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tools.run_services import MOST
+from tools import run_services
+from tools.run_services import MOST, main, rooms
 
 REPOSITORY = Path(__file__).parents[3]
 
-TESTS = """
+SHAKY = """
+import os
+import threading
 from pathlib import Path
 import pytest
 
-RUNS = Path(__file__).with_name("runs")
+
+def seen(number):
+    runs = Path("runs")
+    with runs.open("a") as file:
+        file.write(f"{{number}}\\n")
+    return runs.read_text().split().count(str(number))
 
 
 def test_steady():
@@ -25,11 +31,23 @@ def test_steady():
 
 @pytest.mark.parametrize("number", range({count}))
 def test_shaky(number):
-    with RUNS.open("a") as runs:
-        runs.write(f"{{number}}\\n")
-    seen = RUNS.read_text().split().count(str(number))
-    assert seen >= {passes_at}
+    if seen(number) < {passes_at}:
+        {fault}
 """
+FAILS = "pytest.fail('too early')"
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+
+
+def write(name: str, count: int, passes_at: int, fault: str) -> str:
+    Path(name).write_text(SHAKY.format(count=count, passes_at=passes_at, fault=fault))
+    return name
 
 
 @pytest.mark.parametrize(
@@ -42,33 +60,52 @@ def test_shaky(number):
     ids=["pass when repeated", "fail again", "too many"],
 )
 def test_what_fails_is_run_once_more_and_named(
-    tmp_path: Path, count: int, passes_at: int, code: int, runs_each: int, unstable: bool
+    capfd: pytest.CaptureFixture[str],
+    count: int,
+    passes_at: int,
+    code: int,
+    runs_each: int,
+    unstable: bool,
 ) -> None:
-    file = tmp_path / "test_sample.py"
-    file.write_text(TESTS.format(count=count, passes_at=passes_at))
-    (tmp_path / "pytest.ini").write_text("[pytest]\n")
-    ended = subprocess.run(
-        [sys.executable, "-m", "tools.run_services", "-c", str(tmp_path / "pytest.ini"), str(file)],
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ended.returncode == code, ended.stdout
-    assert (tmp_path / "runs").read_text().split().count("0") == runs_each
-    assert ("UNSTABLE" in ended.stdout) == unstable
+    assert main([write("test_sample.py", count, passes_at, FAILS)]) == code
+    assert Path("runs").read_text().split().count("0") == runs_each
+    out = capfd.readouterr().out
+    assert ("UNSTABLE" in out) == unstable
     if unstable:
-        assert "test_shaky[0]" in ended.stdout.partition("UNSTABLE")[2]
-        assert "test_steady" not in ended.stdout.partition("UNSTABLE")[2]
+        assert "test_shaky[0]" in out.partition("UNSTABLE")[2]
+        assert "test_steady" not in out.partition("UNSTABLE")[2]
 
 
-def test_a_run_that_could_not_begin_is_not_repeated(tmp_path: Path) -> None:
-    ended = subprocess.run(
-        [sys.executable, "-m", "tools.run_services", str(tmp_path / "missing.py")],
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ended.returncode == pytest.ExitCode.USAGE_ERROR
-    assert "once more" not in ended.stdout
+@pytest.mark.parametrize(
+    "fault",
+    ["os._exit(1)", "os.abort()"],
+    ids=["exits", "crashes"],
+)
+def test_a_room_that_dies_is_run_once_more_as_a_whole_after_the_others(
+    capfd: pytest.CaptureFixture[str], fault: str
+) -> None:
+    dies = write("test_dies.py", 1, 2, fault)
+    Path("test_other.py").write_text("def test_other():\n    pass\n")
+    assert main([dies, "test_other.py"]) == 0
+    out = capfd.readouterr().out
+    assert out.index("test_other.py .") < out.index("once more") < out.index("test_dies.py ..")
+    assert "test_dies.py" in out.partition("UNSTABLE")[2]
+
+
+def test_a_room_that_hangs_is_ended(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_services, "LONGEST_S", 0.5)
+    assert main([write("test_hangs.py", 1, 3, "threading.Event().wait()")]) == 1
+    assert capfd.readouterr().out.count("took more than") == 2
+
+
+def test_a_run_that_could_not_begin_is_not_repeated(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["missing.py"]) == pytest.ExitCode.USAGE_ERROR
+    assert "once more" not in capfd.readouterr().out
+
+
+def test_every_test_is_in_a_room_or_a_unit_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(REPOSITORY)
+    files = {str(path.parent) for path in Path("tests").rglob("test_*.py")}
+    assert {folder for folder in files if not folder.startswith("tests/unit")} == set(rooms())
