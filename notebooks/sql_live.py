@@ -14,6 +14,7 @@ CONSUMER = "http://127.0.0.1:8081"
 # COMMAND ----------
 
 import threading
+import time
 
 import lakequeue.spark
 from lakequeue import Admin, Consumer, Producer
@@ -54,16 +55,23 @@ till.start()
 # COMMAND ----------
 
 with Consumer("sales", group="report", urls=CONSUMER) as consumer:
-    taken = 0
-    while taken < 20:
-        for message in consumer.poll(5.0, 20 - taken):
+    taken = set()
+    while len(taken) < 20:
+        for message in consumer.poll(5.0, 20 - len(taken)):
             message.ack()
-            taken += 1
+            taken.add((message.partition, message.offset))  # a record may come twice
     consumer.commit(30)
 worker = Consumer("sales", group="returns", urls=CONSUMER, mode="queue", max_in_flight=3)
 held = []
 while len(held) < 3:
     held += worker.poll(1.0)
+
+
+def until(sql, holds):
+    """Ask until it holds of the rows, for a minute at most."""
+    end = time.monotonic() + 60
+    while not holds(rows := spark.sql(sql).collect()):
+        assert time.monotonic() < end, rows
 
 
 def count():
@@ -94,8 +102,7 @@ display(
 # COMMAND ----------
 
 behind = "SELECT sum(committed_offset) done, sum(lag) > 0 behind FROM live.lag WHERE `group` = 'report'"
-while spark.sql(behind).head().done != 20:
-    pass
+until(behind, lambda rows: rows[0].done == 20)
 display(spark.sql(behind))
 display(
     spark.sql(
@@ -115,8 +122,7 @@ display(
 
 # COMMAND ----------
 
-while spark.sql("SELECT * FROM live.in_flight('returns')").count() != 3:
-    pass
+until("SELECT * FROM live.in_flight('returns')", lambda rows: len(rows) == 3)
 display(
     spark.sql("SELECT topic, attempt, count(*) held FROM live.in_flight('returns') GROUP BY topic, attempt")
 )
@@ -134,8 +140,7 @@ worker.commit(30)
 
 place = f"topic = 'sales' AND `partition` = {one.partition} AND `offset` = {one.offset}"
 status = f"SELECT `group`, status FROM live.record_status WHERE {place} AND `group` = 'returns'"
-while spark.sql(status).head().status != "acked":
-    pass
+until(status, lambda rows: rows[0].status == "acked")
 display(spark.sql(status))
 with Producer(INGEST, acks="ordered") as producer:
     producer.send("sales", {"id": 0}, key="shop-0", message_id="sale-0").result(60)
