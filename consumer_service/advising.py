@@ -7,14 +7,58 @@ from collections import deque
 
 from consumer_service.groups import Groups
 from consumer_service.node import Node
-from lakequeue.advice import Look, advise
+from lakequeue.advice import Look, Past, advise
 from lakequeue.clock import boot_seconds
-from lakequeue.errors import UnknownGroup
-from lakequeue.wire import AdviceAnswer
+from lakequeue.wire import MAX_WAIT_MS, AdviceAnswer
 
 _LOOKS = 4
 """In a stretch without earlier looks."""
-_KEPT = 240
+APART_S = 5.0
+"""Looks are kept so far apart: calls that follow each other quickly leave no more of them."""
+LONGER_S = 60.0
+"""A look may begin a stretch that is so much longer than was asked for. One from an hour ago says
+little about now."""
+_OLDEST_S = MAX_WAIT_MS / 1_000 + LONGER_S
+
+
+class Looks:
+    """The newest look, and what earlier ones said: about two dozen of them. Not thread-safe."""
+
+    def __init__(self) -> None:
+        self.newest: Look | None = None
+        self._kept: deque[Past] = deque()
+        """In the order of time, the newest included."""
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def add(self, look: Look) -> None:
+        """The newest look; of those close together one stays."""
+        if len(self._kept) > 1 and self._kept[-1].at_s - self._kept[-2].at_s < APART_S:
+            self._kept.pop()
+        self._kept.append(look.past())
+        self.newest = look
+        while self._kept[0].at_s < look.at_s - _OLDEST_S:
+            self._kept.popleft()
+
+    def before(self, over_s: float) -> Past | None:
+        """What the newest look is compared with: the newest one that is `over_s` older, else the
+        oldest of what is kept; None if there is none."""
+        if self.newest is None:
+            return None
+        now = self.newest.at_s
+        usable = [past for past in self._kept if now - over_s - LONGER_S < past.at_s < now]
+        whole = [past for past in usable if past.at_s <= now - over_s]
+        return whole[-1] if whole else next(iter(usable), None)
+
+    def cover(self, over_s: float) -> bool:
+        """Whether the last `over_s` seconds can be judged."""
+        first = self.before(over_s)
+        return (
+            self.newest is not None
+            and first is not None
+            and (self.newest.at_s - first.at_s >= over_s)
+        )
 
 
 class Advising:
@@ -24,42 +68,33 @@ class Advising:
     def __init__(self, node: Node, groups: Groups) -> None:
         self._node = node
         self._groups = groups
-        self._looks: deque[Look] = deque(maxlen=_KEPT)
-        self._looking = threading.Lock()
+        self._looks = Looks()
+        self._lock = threading.Lock()
 
     def advise(self, over_s: float) -> AdviceAnswer:
         """Judge the last `over_s` seconds; takes as long if nobody has looked before."""
         self._look()
         began = boot_seconds()
-        while not self._covers(over_s) and boot_seconds() < began + over_s:
+        while not self._covers(over_s):
             left = began + over_s - boot_seconds()
-            if self._node.draining.wait(min(over_s / _LOOKS, left)):
+            if self._node.draining.wait(max(0.0, min(over_s / _LOOKS, left))):
                 break
             self._look()
-        return advise(self._since(over_s), self._node.settings.consumer.threads)
+            if left <= 0:
+                # A look that took long had come to its end only now.
+                break
+        with self._lock:
+            first, last = self._looks.before(over_s), self._looks.newest
+        return advise(first, last, self._node.settings.consumer.threads)
 
     def _covers(self, over_s: float) -> bool:
-        stretch = self._since(over_s)
-        return stretch[-1].at_s - stretch[0].at_s >= over_s
-
-    def _since(self, over_s: float) -> list[Look]:
-        """The looks of the stretch: the newest that is old enough to begin it, and all later."""
-        with self._looking:
-            looks = list(self._looks)
-        start = looks[-1].at_s - over_s
-        earlier = [number for number, look in enumerate(looks) if look.at_s <= start]
-        # One from an hour ago says little about now.
-        begin = earlier[-1] if earlier and looks[earlier[-1]].at_s > start - over_s else None
-        return looks[begin:] if begin is not None else [lk for lk in looks if lk.at_s > start]
+        with self._lock:
+            return self._looks.cover(over_s)
 
     def _look(self) -> None:
-        with self._looking:
-            at_s = boot_seconds()
-            described = []
-            for summary in self._groups.list().groups:
-                try:
-                    described.append(self._groups.describe(summary.group))
-                except UnknownGroup:
-                    # Deleted between the list and the look.
-                    continue
-            self._looks.append(Look(at_s, described))
+        """Look now, unless another caller has while this one waited for it."""
+        asked_at = boot_seconds()
+        with self._lock:
+            newest = self._looks.newest
+            if newest is None or newest.at_s < asked_at:
+                self._looks.add(Look(boot_seconds(), self._groups.describe_all()))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
@@ -271,9 +273,27 @@ class Groups:
         checked_name(group, "group")
         node.topics.refresh()
         node.tailer.catch_up()
-        states = {
-            k: s for k, s in read_group_state(node.root, group).states.items() if not s.deleted
-        }
+        states = read_group_state(node.root, group).states
+        return self._described(group, {k: s for k, s in states.items() if not s.deleted})
+
+    def describe_all(self) -> Sequence[GroupDescription]:
+        """Every group, by one reading of the tables."""
+        node = self._node
+        node.topics.refresh()
+        node.tailer.catch_up()
+        by_group: dict[str, dict[Key, GroupState]] = {}
+        for key, state in read_group_state(node.root).states.items():
+            if not state.deleted:
+                by_group.setdefault(key.group, {})[key] = state
+        found = []
+        for name in sorted({*by_group, *membership.groups(node.session)}):
+            # It may have been deleted since.
+            with contextlib.suppress(UnknownGroup):
+                found.append(self._described(name, by_group.get(name, {})))
+        return found
+
+    def _described(self, group: str, states: dict[Key, GroupState]) -> GroupDescription:
+        node = self._node
         present = membership.members(node.session, group)
         config = membership.group_config(node.session, group)
         if config is None and states:

@@ -32,6 +32,7 @@ from queue_tables.log_writer import SourceFiles
 from queue_tables.marks import offset_mark
 from queue_tables.root import QueueRoot
 from queue_tables.schemas import GROUP_OFFSETS
+from queue_tables.topics import TopicStore
 from queue_tables.upkeep import trim_table
 from serving.meters import Meters
 
@@ -60,6 +61,7 @@ class OffsetsWork(Work):
         self._states: dict[Key, GroupState] = {}
         self._folded: dict[ShardName, Stamp] = {}
         self._marks = LogMarks(root)
+        self._topics: TopicStore | None = None
         self._meters: Meters | None = None
 
     def watch(self, meters: Meters) -> None:
@@ -73,7 +75,9 @@ class OffsetsWork(Work):
             return  # the leader tells
         states = [state for state in self._states.values() if not state.deleted]
         yield Sample(metrics.GROUPS, len({state.group for state in states}))
-        marks = self._marks.read()
+        marks, topics = self._marks.read(), self._topics_now()
+        # What waits of a topic that is gone waits for nobody; its name may be another one's now.
+        states = [state for state in states if topics.by_id(state.topic_id) is not None]
         lags: Counter[tuple[str, ...]] = Counter()
         opened: Counter[tuple[str, ...]] = Counter()
         for state in states:
@@ -83,6 +87,13 @@ class OffsetsWork(Work):
                 opened[state.group, stage] += count
         yield from (Sample(metrics.GROUP_LAG, lag, labels) for labels, lag in lags.items())
         yield from (Sample(metrics.GROUP_OPEN, n, labels) for labels, n in opened.items())
+
+    def _topics_now(self) -> TopicStore:
+        if self._topics is None:
+            self._topics = TopicStore(self._root)
+        else:
+            self._topics.refresh()
+        return self._topics
 
     def warm(self) -> None:
         """Nothing: the folded state is read in one go when the term begins."""

@@ -22,7 +22,7 @@ from jobs.batch import SENT
 from jobs.batch_files import BatchNote
 from jobs.narrow import FACT_ROWS, fact_rows, narrow_rows
 from jobs.source import SOURCES, SourceOptions
-from jobs.source_note import SourceNote, Told
+from jobs.source_note import SourceNotes, Told
 from jobs.term_file import Term, TermFile
 from queue_tables.log_writer import SourceFiles
 from queue_tables.store import open_store
@@ -43,7 +43,7 @@ class ShardQuery:
         self._store = open_store(options.root)
         self._file = TermFile(options.folder, options.kind)
         self._note = BatchNote(options.folder, options.kind, 0)
-        self._source_note = SourceNote(options.folder, options.kind, 0)
+        self._source_notes = SourceNotes(options.folder, options.kind)
         self._query: StreamingQuery | None = None
         self._checkpoint = options.folder
         self._available_now = False
@@ -121,13 +121,13 @@ class ShardQuery:
         return dict(newest["durationMs"]) if newest else {}
 
     def told(self) -> Told:
-        """What the source told last."""
-        return self._source_note.read()
+        """What the source told last; its requests to storage are those of all starts."""
+        return self._source_notes.read()
 
     def _start_query(self, attempt: int) -> StreamingQuery:
         source = SOURCES[self._options.kind]
         self._note = BatchNote(self._options.folder, self._options.kind, attempt)
-        self._source_note = SourceNote(self._options.folder, self._options.kind, attempt)
+        self._source_notes.begin(attempt)
         self._spark.dataSource.register(source)  # with an environment of its own, see ShardSource
         frame = (
             self._spark.readStream.format(source.name())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from lakequeue.clock import boot_seconds
@@ -53,3 +53,27 @@ class SourceNote:
         except FileNotFoundError:
             return Told()
         return Told(body["pending"], Usage(**body["usage"]))
+
+
+class SourceNotes:
+    """The notes of all starts of a query, as its driver reads them, one start after the other.
+
+    A new start counts from 0; what is told goes on, as a counter must.
+    """
+
+    def __init__(self, folder: Path, query: str) -> None:
+        self._folder = folder
+        self._query = query
+        self._before = Usage()
+        self._note = SourceNote(folder, query, 0)
+
+    def begin(self, attempt: int) -> None:
+        """A start of this number; the one before has ended."""
+        if attempt:
+            self._before = self._before.plus(self._note.read().usage)
+        self._note = SourceNote(self._folder, self._query, attempt)
+
+    def read(self) -> Told:
+        """What waits now, and what was asked of the storage in all starts."""
+        newest = self._note.read()
+        return replace(newest, usage=self._before.plus(newest.usage))

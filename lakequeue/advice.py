@@ -1,6 +1,6 @@
 """When to add consumers, partitions or nodes: a pure rule over how the lag of groups goes.
 
-Given are looks at all groups, one after the other. A group falls behind when its lag rises by more
+Given are two looks at all groups. A group falls behind when its lag rises by more
 than a twentieth of what comes in, or would need more than a quarter of an hour to be gone. Then:
 
 - nobody consumes: start somebody;
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lakequeue.wire import Advice, AdviceAnswer, Course, GroupDescription, PartitionState, Trend
@@ -37,6 +37,19 @@ CROWDED = 0.8
 """Part of a node's threads that its members may take."""
 
 
+_Place = tuple[str, str | None, str, int]
+"""(group, topic_id, topic, partition)"""
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What of an earlier look is compared with: little, as many of them may be kept."""
+
+    at_s: float
+    places: Mapping[_Place, tuple[int, int]]
+    """-> (end offset, lag)"""
+
+
 @dataclass(frozen=True, slots=True)
 class Look:
     """All groups at one moment."""
@@ -45,23 +58,39 @@ class Look:
     """Any clock that does not go back."""
     groups: Sequence[GroupDescription]
 
+    def past(self) -> Past:
+        """As a later look needs it."""
+        return Past(
+            self.at_s,
+            {
+                _place(group.group, row): (row.end_offset, row.lag)
+                for group in self.groups
+                for row in group.partitions
+            },
+        )
+
+
+def _place(group: str, row: PartitionState) -> _Place:
+    return group, row.topic_id, row.topic, row.partition
+
 
 @dataclass(frozen=True, slots=True)
 class _Partition:
     """One partition of a group, at the first and at the last look."""
 
     number: int
-    before: PartitionState
+    end_before: int
+    lag_before: int
     after: PartitionState
     seconds: float
 
     @property
     def came_per_s(self) -> float:
-        return max(0, self.after.end_offset - self.before.end_offset) / self.seconds
+        return max(0, self.after.end_offset - self.end_before) / self.seconds
 
     @property
     def lag_per_s(self) -> float:
-        return (self.after.lag - self.before.lag) / self.seconds
+        return (self.after.lag - self.lag_before) / self.seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +126,10 @@ class _Work:
         return worst if alone and worst.lag_per_s >= HOT * rises else None
 
 
-def advise(looks: Sequence[Look], threads: int) -> AdviceAnswer:
-    """What to add, by looks in the order of time; `threads`: polls that a node can hold. Pure."""
-    if len(looks) < 2 or looks[-1].at_s <= looks[0].at_s:
+def advise(first: Past | None, last: Look | None, threads: int) -> AdviceAnswer:
+    """What to add, by two looks (None: not yet); `threads`: polls that a node can hold. Pure."""
+    if first is None or last is None or last.at_s <= first.at_s:
         return AdviceAnswer(over_s=0.0, advice=[], trends=[])
-    first, last = looks[0], looks[-1]
     works = [work for group in last.groups for work in _works(group, first, last)]
     advice = [found for work in works if (found := _for_group(work)) is not None]
     advice += _for_nodes(works, last.groups, threads)
@@ -124,20 +152,14 @@ def course_of(lag: int, lag_per_s: float, in_per_s: float, out_per_s: float) -> 
     return "falling_behind" if lag / -lag_per_s > TOO_LONG_S else "catching_up"
 
 
-def _works(group: GroupDescription, first: Look, last: Look) -> Iterable[_Work]:
-    before = {
-        (row.topic_id, row.topic, row.partition): row
-        for was in first.groups
-        if was.group == group.group
-        for row in was.partitions
-    }
+def _works(group: GroupDescription, first: Past, last: Look) -> Iterable[_Work]:
     by_topic: dict[str, list[_Partition]] = defaultdict(list)
     seconds = last.at_s - first.at_s
     for row in group.partitions:
         # A partition that was born meanwhile has no course yet; a paused one is meant to wait.
-        was = before.get((row.topic_id, row.topic, row.partition))
+        was = first.places.get(_place(group.group, row))
         if was is not None and not row.paused:
-            by_topic[row.topic].append(_Partition(row.partition, was, row, seconds))
+            by_topic[row.topic].append(_Partition(row.partition, *was, row, seconds))
     for topic, partitions in by_topic.items():
         lag = sum(p.after.lag for p in partitions)
         lag_per_s = sum(p.lag_per_s for p in partitions)

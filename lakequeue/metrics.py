@@ -39,6 +39,9 @@ class Metric:
     doc: str
     labels: tuple[str, ...] = ()
     buckets: tuple[float, ...] = ()
+    known: tuple[tuple[str, ...], ...] = ()
+    """Values of its labels that are shown as 0 before the first event: an increase from nothing to
+    100 is none to a Prometheus, so an alert would miss the first one."""
 
 
 class Sample(NamedTuple):
@@ -50,8 +53,8 @@ class Sample(NamedTuple):
     times: float = 0.0
 
 
-def _counter(name: str, doc: str, *labels: str) -> Metric:
-    return Metric(f"lakequeue_{name}", Kind.COUNTER, doc, labels)
+def _counter(name: str, doc: str, *labels: str, known: tuple[tuple[str, ...], ...] = ()) -> Metric:
+    return Metric(f"lakequeue_{name}", Kind.COUNTER, doc, labels, known=known)
 
 
 def _gauge(name: str, doc: str, *labels: str) -> Metric:
@@ -101,7 +104,10 @@ LEADING = _gauge(
 # -- ingest ---------------------------------------------------------------------------------------
 
 INGEST_REQUESTS = _counter(
-    "ingest_requests_total", "produce requests by outcome: ok, or the code of the error", "outcome"
+    "ingest_requests_total",
+    "produce requests by outcome: ok, or the code of the error",
+    "outcome",
+    known=(("ok",), ("overloaded",)),
 )
 INGEST_RECORDS = _counter("ingest_records_total", "records acknowledged")
 INGEST_BYTES = _counter(
@@ -180,6 +186,7 @@ LEASE_CHANGES = _counter(
     "partitions taken (delivered from here on), returned (given back), lost (the session ended, or "
     "a newer epoch fenced us)",
     "change",
+    known=(("taken",), ("returned",), ("lost",)),
 )
 OUTSTANDING = _gauge(
     "consumer_outstanding_records", "records that are at consumers of this node, not settled yet"
@@ -212,6 +219,7 @@ ORDER_RECORDS = _counter(
     "order_records_total",
     "records taken from the inbox by what became of them: ordered, duplicate, refused",
     "result",
+    known=(("ordered",), ("duplicate",), ("refused",)),
 )
 ORDER_BATCH_S = _histogram(
     "order_batch_seconds",
@@ -231,7 +239,7 @@ FOLDED_FACTS = _counter("offsets_facts_total", "facts folded")
 GROUP_LAG = _gauge(
     "group_lag_records",
     "backlog: records of the topic that the group has not settled, open ones included; as of the "
-    "last fold, told by the leader of the offsets job",
+    "last fold, told by the leader of the offsets job, until the group or the topic is deleted",
     "group",
     "topic",
 )
@@ -261,6 +269,9 @@ MAINTENANCE = _counter(
     "runs that the order leader started: compaction or retention, by outcome: done, failed",
     "run",
     "outcome",
+    known=tuple(
+        (run, outcome) for run in ("compaction", "retention") for outcome in ("done", "failed")
+    ),
 )
 
 DRIVER = (

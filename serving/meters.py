@@ -7,6 +7,7 @@ state is asked for when somebody looks (`on_scrape`), so that it costs nothing i
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 
 import structlog
@@ -40,17 +41,24 @@ log = structlog.get_logger("metrics")
 
 
 Ask = Callable[[], Iterable[Sample]]
+FORGOTTEN_AFTER_S = 3_600.0
+"""A label's values of which nothing was heard for so long make room for new ones: groups come and
+go, and those that are there now are of interest."""
 
 
 class Meters:
     """A registry of its own, so that several nodes may live in one process. Thread-safe."""
 
-    def __init__(self, declared: Iterable[Metric]) -> None:
+    def __init__(
+        self, declared: Iterable[Metric], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._clock = clock
         self._registry = CollectorRegistry()
         self._declared = tuple(declared)
         self._lock = threading.Lock()
         self._counted: dict[Metric, Counter | Histogram] = {}
-        self._values: dict[Metric, set[tuple[str, ...]]] = {}
+        self._values: dict[Metric, dict[tuple[str, ...], float]] = {}
+        """Values of labels that have a series, and when they were counted last."""
         self._asked: list[Ask] = []
         self._answers: set[Metric] = set()
         ProcessCollector(registry=self._registry)
@@ -60,13 +68,13 @@ class Meters:
         """`by` more."""
         found = self._instrument(metric)
         assert isinstance(found, Counter)  # noqa: S101 -- a counter is declared as one
-        (found.labels(*self._bounded(metric, labels)) if labels else found).inc(by)
+        (found.labels(*self._bounded(metric, found, labels)) if labels else found).inc(by)
 
     def observe(self, metric: Metric, value: float, *labels: str) -> None:
         """One more observation of a histogram."""
         found = self._instrument(metric)
         assert isinstance(found, Histogram)  # noqa: S101 -- as above
-        (found.labels(*self._bounded(metric, labels)) if labels else found).observe(value)
+        (found.labels(*self._bounded(metric, found, labels)) if labels else found).observe(value)
 
     def on_scrape(self, ask: Ask, *metrics: Metric) -> None:
         """Let `ask` answer for `metrics` whenever somebody looks.
@@ -103,14 +111,18 @@ class Meters:
                 self._counted[metric] = _made(metric, self._registry)
             return self._counted[metric]
 
-    def _bounded(self, metric: Metric, labels: tuple[str, ...]) -> tuple[str, ...]:
-        known = self._values.setdefault(metric, set())
-        if labels in known:
-            return labels
+    def _bounded(
+        self, metric: Metric, found: Counter | Histogram, labels: tuple[str, ...]
+    ) -> tuple[str, ...]:
         with self._lock:
-            if len(known) >= MOST_VALUES:
-                return (OTHER,) * len(labels)
-            known.add(labels)
+            known, now = self._values.setdefault(metric, {}), self._clock()
+            if labels not in known and len(known) >= MOST_VALUES:
+                oldest = min(known, key=lambda one: known[one])
+                if known[oldest] > now - FORGOTTEN_AFTER_S:
+                    return (OTHER,) * len(labels)
+                del known[oldest]
+                found.remove(*oldest)
+            known[labels] = now
         return labels
 
     def asked(self) -> dict[Metric, dict[tuple[str, ...], Sample]]:
@@ -157,7 +169,10 @@ def bounded(samples: Iterable[Sample]) -> list[Sample]:
 
 def _made(metric: Metric, registry: CollectorRegistry) -> Counter | Histogram:
     if metric.kind is Kind.COUNTER:
-        return Counter(metric.name, metric.doc, metric.labels, registry=registry)
+        counter = Counter(metric.name, metric.doc, metric.labels, registry=registry)
+        for labels in metric.known:
+            counter.labels(*labels)
+        return counter
     if metric.kind is Kind.HISTOGRAM:
         return Histogram(
             metric.name, metric.doc, metric.labels, buckets=metric.buckets, registry=registry

@@ -113,8 +113,8 @@ def metrics_page() -> str:
         "when it is scraped; nothing is computed in between.",
         "",
         f"A label `group` or `topic` has at most {MOST_VALUES} values in a process; what is beyond "
-        f"goes together as `{OTHER}`. What a leader alone knows is told by it alone, so sums "
-        "over instances count nothing twice.",
+        f"goes together as `{OTHER}`, until one that was not counted for an hour makes room. What "
+        "a leader alone knows is told by it alone, so sums over instances count nothing twice.",
         "",
         "How to scrape, the dashboard and the alerts: [operations.md](operations.md#watching-it).",
     ]

@@ -40,11 +40,11 @@ def judged(
     after: GroupDescription | list[GroupDescription],
     threads: int = 100,
 ) -> AdviceAnswer:
-    looks = [
+    first, last = (
         Look(at, [given] if isinstance(given, GroupDescription) else given)
         for at, given in ((0.0, before), (SECONDS, after))
-    ]
-    return advise(looks, threads)
+    )
+    return advise(first.past(), last, threads)
 
 
 def only(answer: AdviceAnswer) -> tuple[str, int | None]:
@@ -53,8 +53,7 @@ def only(answer: AdviceAnswer) -> tuple[str, int | None]:
 
 
 def test_one_look_says_nothing_yet() -> None:
-    assert advise([], 100).advice == []
-    assert advise([Look(0.0, [group([10], [10], [])])], 100).advice == []
+    assert advise(None, Look(0.0, [group([10], [10], [])]), 100).advice == []
 
 
 @pytest.mark.parametrize(
