@@ -79,6 +79,16 @@ class Appender:
         self._topics.refresh()
         return writer
 
+    def _open_another(self, shard: ShardName, sealed: ShardSealed) -> None:
+        try:
+            self._writer = self._open()
+        except LakequeueError as error:
+            # That nothing is in a new shard says nothing of the old one.
+            error.stored = sealed.stored
+            raise
+        self.incarnations += 1
+        log.warning("shard sealed by another", sealed=shard, opened=self._writer.name)
+
     def _check(self, group: Sequence[Submission]) -> None:
         for submission in group:
             refuse_if_changed(submission.parts, self._topics, self._wall())
@@ -144,9 +154,7 @@ class Appender:
                 # We were taken for dead (a long pause, say). Nothing of this group is in the old
                 # shard, so a new incarnation takes it, under the same stamp.
                 self._expectations.forget(shard, stamp)
-                self._writer = self._open()
-                self.incarnations += 1
-                log.warning("shard sealed by another", sealed=shard, opened=self._writer.name)
+                self._open_another(shard, e)
                 if e.stored == "unknown":
                     # It may be in the old shard after all: who sent it has to send it again,
                     # under the same message ids.

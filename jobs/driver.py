@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import sys
 import threading
-import uuid
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import structlog
 from pyspark.sql import SparkSession
@@ -25,6 +22,7 @@ from jobs.query import ShardQuery
 from jobs.session import start_session
 from jobs.source import SourceOptions
 from jobs.watching import Watching
+from jobs.work_folder import WorkFolder
 from lakequeue.errors import Broken, CoordinationUnavailable, Fenced, LakequeueError
 from lakequeue.settings import Settings
 from queue_tables.root import QueueRoot, ShardKind
@@ -104,7 +102,8 @@ class _Process:
         self._queries: list[ShardQuery] = []
         settings = options.settings
         self._root = QueueRoot.open(settings.root)
-        self._folder = _fresh_folder(options.work_dir, options.node)
+        self._work_folder = WorkFolder(options.work_dir, options.node)
+        self._folder = self._work_folder.path
         # A successor of this name closes the session of a killed one at once, and so need not
         # wait out its timeout to lead.
         self._session = Session(
@@ -175,17 +174,8 @@ class _Process:
         self._watching.close()
         self._session.stop()
         self._state.say(state="stopped", code=int(code))
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._work_folder.remove()
         return code
-
-
-def _fresh_folder(work_dir: Path, node: str) -> Path:
-    """A folder of this process alone; those of dead predecessors of this node are removed."""
-    for old in work_dir.glob(f"driver-{node}.*.d"):
-        shutil.rmtree(old, ignore_errors=True)
-    folder = work_dir / f"driver-{node}.{uuid.uuid4().hex[:8]}.d"
-    folder.mkdir()
-    return folder
 
 
 def leave(code: int) -> None:

@@ -142,6 +142,23 @@ def test_what_is_mounted_exists() -> None:
             assert (DEPLOY / source).exists() if source.startswith(".") else source in declared
 
 
+def test_credentials_that_are_not_given_are_not_there() -> None:
+    """Empty ones would be used as they are, in place of the machine's role."""
+    for name, service in COMPOSE["services"].items():
+        given = {n: v for n, v in service.get("environment", {}).items() if n.startswith("AWS_")}
+        assert set(given.values()) <= {None}, name
+        if "LAKEQUEUE_ROOT" in service.get("environment", {}):
+            assert {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"} <= set(given)
+            assert {"AWS_REGION", "AWS_ENDPOINT_URL", "AWS_ALLOW_HTTP"} <= set(given)
+
+
+def test_a_zookeeper_keeps_its_snapshots_and_its_log() -> None:
+    kept = [mount for s in services("zookeeper").values() for mount in s["volumes"]]
+    assert len(set(kept)) == len(kept)
+    for service in services("zookeeper").values():
+        assert {mount.partition(":")[2] for mount in service["volumes"]} == {"/data", "/datalog"}
+
+
 def test_images_are_named_without_a_host() -> None:
     images = [service["image"] for service in COMPOSE["services"].values()]
     images += re.findall(r"^FROM (\S+)", DOCKERFILE, re.M)

@@ -11,10 +11,11 @@ import pytest
 
 from lakequeue.errors import CorruptTable, NewerFormat, RootUnusable, SchemaDrift
 from queue_tables.delta_log import Metadata
-from queue_tables.root import QueueRoot
+from queue_tables.root import QueueRoot, probe_storage
 from queue_tables.schemas import GROUP_OFFSETS, LOG, TOPICS
-from queue_tables.store import LocalStore
+from queue_tables.store import LocalStore, Store
 from queue_tables.table import TableLog, delta_schema
+from tests.support.faulty_store import FaultyStore
 
 
 def test_a_new_root_has_its_tables_and_an_identity(tmp_path: Path) -> None:
@@ -31,6 +32,17 @@ def test_a_root_that_is_not_there_is_only_created_when_asked(tmp_path: Path) -> 
     with pytest.raises(RootUnusable, match="there is no queue at"):
         QueueRoot.open(str(tmp_path / "q"), create=False)
     assert not (tmp_path / "q").exists()
+
+
+def test_a_probe_whose_first_put_was_sent_twice_is_told_by_the_second(tmp_path: Path) -> None:
+    def sent_twice(inner: Store, path: str, data: bytes) -> None:
+        inner.put_new(path, data)
+        inner.put_new(path, data)
+
+    store = FaultyStore(LocalStore(tmp_path))
+    store.faults = [sent_twice]
+    probe_storage(store)
+    assert store.names("_lakequeue") == []
 
 
 def test_a_root_of_a_newer_format_is_refused(tmp_path: Path) -> None:
