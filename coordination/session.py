@@ -21,7 +21,6 @@ every one of ours only sets events; the threads that wait on these do the work.
 from __future__ import annotations
 
 import threading
-import time
 import uuid
 import weakref
 from pathlib import Path
@@ -36,7 +35,7 @@ from kazoo.retry import KazooRetry
 
 from coordination.burial import CLIENT_LOG, bury, forget, remember
 from coordination.kept import KeptNodes
-from lakequeue.clock import boot_seconds
+from lakequeue.clock import boot_seconds, wall_micros
 from lakequeue.errors import (
     ClockSkew,
     CoordinationUnavailable,
@@ -53,6 +52,8 @@ MAX_SKEW_S = 5.0
 """A node whose clock is further off is not ready."""
 BEATS = 8
 """Round trips in one session timeout."""
+_SLOW_S = 2.0
+"""Of an answer that takes longer, the time in it may be off by as much as matters."""
 _ATTEMPTS = 5
 # The library's default waits up to a minute between attempts: longer than any session lasts.
 _RECONNECT = {"max_tries": -1, "delay": 0.05, "max_delay": 0.3}
@@ -98,8 +99,8 @@ class Session(KeptNodes):
         self.node = checked_name(node, "node")
         self.boot = uuid.uuid4().hex[:12]
         """This incarnation of the node: part of every ephemeral node's name or content."""
-        self.skew_s = 0.0
-        """This machine's wall clock less ZooKeeper's, in seconds; measured every 10 s."""
+        self._zookeeper_clock_s: float | None = None
+        """ZooKeeper's clock less `boot_seconds()`; None before it was asked."""
         self._margin_s = settings.lease_margin_s
         self._remember_in = remember_in
         self._lock = threading.Lock()
@@ -179,6 +180,16 @@ class Session(KeptNodes):
         """Whether what this session holds is certainly still held."""
         return self.connected.is_set() and boot_seconds() < self._trusted_until
 
+    @property
+    def skew_s(self) -> float:
+        """This machine's wall clock less ZooKeeper's, in seconds; 0 before it was measured.
+
+        That one is asked every 10 s. A jump of ours is seen at once: the time since boot has none.
+        """
+        if self._zookeeper_clock_s is None:
+            return 0.0
+        return wall_micros() / 1e6 - boot_seconds() - self._zookeeper_clock_s
+
     def check_clock(self) -> None:
         """Raise `ClockSkew` when this machine's clock is too far off; see `skew_s`."""
         if abs(self.skew_s) > MAX_SKEW_S:
@@ -232,7 +243,7 @@ class Session(KeptNodes):
                 else:
                     self._beat()
                     self.renew_kept()
-                    if boot_seconds() >= next_skew:
+                    if boot_seconds() >= next_skew or self._zookeeper_clock_s is None:
                         next_skew = boot_seconds() + SKEW_EVERY_S
                         self._measure_skew()
             except (LakequeueError, KazooException, OSError) as error:
@@ -257,13 +268,16 @@ class Session(KeptNodes):
         path = self.path("clocks", f"{self.node}~{self.boot}")
         if self.read(path) is None:
             self.put_ephemeral(path, b"")
-        before = time.time()
+        before = boot_seconds()
         try:
             stat = self.call(self.kazoo.set_async, path, b"")
         except NoNodeError:
             # The session was replaced in between; measured again soon.
             return
-        self.skew_s = (before + time.time()) / 2 - stat.mtime / 1000.0
+        took = boot_seconds() - before
+        if took < _SLOW_S:
+            # A slow answer says little of the time, and a paused process is no clock that is off.
+            self._zookeeper_clock_s = stat.mtime / 1000.0 - (before + took / 2)
 
     def _forget_old_history(self) -> None:
         """Let a rebuilt ensemble in.

@@ -23,7 +23,7 @@ from ingest.validation import Limits
 from ingest.verdicts import check_consumed, refuse_if_judged_so
 from lakequeue import wire
 from lakequeue.clock import HybridClock, WallClock, wall_micros
-from lakequeue.errors import OrderTimeout, UnknownTopic
+from lakequeue.errors import NotReady, OrderTimeout, UnknownTopic
 from lakequeue.partitioner import StickyRoundRobin
 from lakequeue.records import Stamp, checked_name
 from lakequeue.settings import IngestSettings, Settings
@@ -157,6 +157,7 @@ class IngestNode:
         return committed.stamp, outcomes
 
     def _check(self, request: Request, size: int) -> None:
+        self._refuse_if_off()
         check_whole(
             request,
             size,
@@ -164,6 +165,19 @@ class IngestNode:
             max_ahead_s=self.settings.max_carried_ahead_s,
             max_group_bytes=self.settings.max_group_bytes,
         )
+
+    def _refuse_if_off(self) -> None:
+        """Raise `NotReady` if this clock is off, and other nodes are there to go to.
+
+        They would refuse a stamp of ours that is far ahead: a producer that carries one could send
+        nothing anywhere until their clocks are there too. And we would refuse theirs. A client asks
+        nobody's `/readyz`, so it has to be said here.
+        """
+        troubles = self._clock_troubles() if self.presence.state == "connected" else []
+        if troubles and len(self.presence.nodes().ingest) > 1:
+            raise NotReady(
+                troubles[0].detail, hint="send to another node; mend NTP on this one", stored="no"
+            )
 
     def _complete(self, request: Request, topic: Topic) -> None:
         """Fill in what depends on this node: arrival, keyless partitions, the request's id."""
@@ -225,6 +239,10 @@ class IngestNode:
             found.append(Trouble(failure.code, f"the newest commit failed: {failure.detail}"))
         elif (free := self._free_bytes()) is not None and free < self._needed_bytes():
             found.append(Trouble("storage_full", f"{free} bytes are free on the root's disk"))
+        return found + self._clock_troubles()
+
+    def _clock_troubles(self) -> list[Trouble]:
+        found: list[Trouble] = []
         ahead_s = (self.appender.newest_stamp - self._wall()) / 1e6
         if ahead_s > _MAX_SKEW_S:
             found.append(

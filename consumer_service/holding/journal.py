@@ -19,7 +19,13 @@ from typing import TypeVar
 import structlog
 
 from lakequeue.clock import HybridClock
-from lakequeue.errors import CommitConflict, ShardSealed, StorageUnavailable, Stored
+from lakequeue.errors import (
+    CommitConflict,
+    LakequeueError,
+    ShardSealed,
+    StorageUnavailable,
+    Stored,
+)
 from lakequeue.records import ShardName
 from queue_tables.delta_log import Commit
 from queue_tables.fact_rows import to_arrow
@@ -157,9 +163,14 @@ class Journal:
                 for key, epoch in fences_in(conflict.commits).items():
                     self._fences[key] = max(epoch, self._fences.get(key, 0))
                     log.info("journal.fenced", partition=list(key), epoch=epoch)
-            except ShardSealed:
+            except ShardSealed as sealed:
                 log.warning("journal.sealed", shard=self._writer.name)
-                self._writer = ShardWriter.create(self._root, "journal", self._node)
+                try:
+                    self._writer = ShardWriter.create(self._root, "journal", self._node)
+                except LakequeueError as error:
+                    # That nothing is in a new shard says nothing of the old one.
+                    error.stored = sealed.stored
+                    raise
                 self._fences, self._taken = {}, {}
                 self._on_sealed()
                 raise

@@ -285,11 +285,11 @@ class _Run:
                 f"rate {rate} is not above 0", hint="records a second", field="rate"
             )
         admin.topic(checked_name(topic, "topic"))
-        if ends is None:
-            # A look at where it ends, for a group that does not exist: ours may have members.
-            look = admin.seek(f"look-{uuid.uuid4().hex}", "latest", topics=[topic], dry_run=True)
-            ends = {move.partition: move.to_offset for move in look.partitions}
-        self.ends = dict(ends)
+        # A look at where it ends, for a group that does not exist: ours may have members.
+        look = admin.seek(f"look-{uuid.uuid4().hex}", "latest", topics=[topic], dry_run=True)
+        now = {move.partition: move.to_offset for move in look.partitions}
+        # An end that is not there was that of an earlier topic of this name: it is never reached.
+        self.ends = now if ends is None else {p: min(end, now.get(p, 0)) for p, end in ends.items()}
         """Partition → offset that it ends at."""
         self._homes = _Homes(admin, topic)
         self._admin, self._topic, self._wanted = admin, topic, wanted

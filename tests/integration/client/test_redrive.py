@@ -187,6 +187,8 @@ def test_by_http_a_part_at_a_time_and_what_is_kept_is_not_met_again(dead: Cluste
     for body, status in (({"max": 0}, 422), ({"rate": 1}, 422), ({"end_offsets": ["x"]}, 422)):
         path = f"{dead.node.url}/v1/topics/{DLQ}/redrive"
         assert httpx2.post(path, json=body).status_code == status
+    before = httpx2.post(path, json={"end_offsets": [10**9], "wait_ms": 0}, timeout=60).json()
+    assert not before["more"], "ends that a topic of this name had which is gone are never reached"
     unknown = httpx2.post(f"{dead.node.url}/v1/topics/nowhere/redrive", json={}, timeout=60)
     assert (unknown.status_code, unknown.json()["code"]) == (404, "unknown_topic")
 

@@ -12,7 +12,7 @@ from coordination.burial import bury
 from coordination.embedded import EmbeddedZooKeeper, free_port
 from coordination.registry import nodes, register
 from coordination.session import Session
-from lakequeue.clock import boot_seconds
+from lakequeue.clock import boot_seconds, wall_micros
 from lakequeue.errors import ClockSkew, CoordinationUnavailable
 from lakequeue.settings import CoordinationSettings
 from tests.support.zookeeper import FAST, MakeSession, erase, expire, wait_for
@@ -155,16 +155,18 @@ def test_a_clock_that_is_off_is_measured_and_named(
 ) -> None:
     assert abs(sessions("good").skew_s) < 1
     real = sessions("b")
+    patched = "coordination.session.wall_micros"
     with monkeypatch.context() as patch:
-        import time
-
-        true_time = time.time
-        patch.setattr(time, "time", lambda: true_time() + 7.0)
+        patch.setattr(patched, lambda: wall_micros() + 7_000_000)
         off = sessions("off")
-    assert off.skew_s == pytest.approx(7.0, abs=0.5)
-    with pytest.raises(ClockSkew, match=r"node off is \+7\.. s off"):
-        off.check_clock()
+        wait_for(lambda: abs(off.skew_s - 7.0) < 0.5, "a measured skew")
+        with pytest.raises(ClockSkew, match=r"node off is \+7\.. s off"):
+            off.check_clock()
     real.check_clock()
+    with monkeypatch.context() as patch:
+        patch.setattr(patched, lambda: wall_micros() - 60_000_000)
+        assert real.skew_s == pytest.approx(-60.0, abs=0.5), "a jump is seen without asking"
+    assert abs(real.skew_s) < 1
 
 
 def test_a_restarted_node_registers_at_once_while_the_killed_ones_entry_lives(
