@@ -13,7 +13,7 @@ is left by the records that are still there. What is erased:
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -23,11 +23,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakequeue.clock import Micros, hour_of
-from lakequeue.errors import CommitConflict
+from lakequeue.errors import CommitConflict, CorruptTable
 from lakequeue.records import Format, ShardName, Stamp
 from lakequeue.steps import Step, reach
 from lakequeue.wire import DeadLetterHeader
-from queue_tables.clean_up import delete_removed
+from queue_tables.clean_up import delete_removed, left_behind
 from queue_tables.delta_log import Add
 from queue_tables.log_marks import LogMarks
 from queue_tables.log_writer import write_log_file
@@ -60,6 +60,8 @@ class _Found:
     places: set[Place] = field(default_factory=set)
     offsets: set[tuple[int, int]] = field(default_factory=set)
     """(partition, offset) of the records themselves."""
+    ids: set[str] = field(default_factory=set)
+    """Message ids of these."""
     dead_letters: int = 0
 
     def count(self) -> dict[str, int]:
@@ -81,8 +83,9 @@ def erase(
 ) -> dict[str, Any]:
     """Erase what `match` takes of topic `name`, as far as it is ordered; the report.
 
-    `delete_now`: the replaced files are deleted at once, not after the grace of vacuum. Raises
-    `UnknownTopic`, and `CommitConflict` if other maintenance was faster again and again.
+    `delete_now`: files that hold them and have left their table, now or by an earlier rewriting,
+    are deleted at once, not after the grace of vacuum. Raises `UnknownTopic`, and `CommitConflict`
+    if other maintenance was faster again and again.
     """
     for attempt in range(1, _ATTEMPTS + 1):
         try:
@@ -111,59 +114,83 @@ def _erase(
         # What a run of retention left behind when it was killed may hold copies as well.
         delete_removed(root, shard_path("inbox", shard))
     reach(Step.ERASE_INBOX_DONE)
-    old = [f"{REJECTS.name}/{path}" for path in found.rejects]
     _rewrite(rejects, found.rejects, now, _write_rejects)
     reach(Step.ERASE_REJECTS_COMMITTED)
-    old += [f"{LOG.name}/{path}" for path in found.log]
     _rewrite(log, found.log, now, _write_log)
     reach(Step.ERASE_LOG_COMMITTED)
-    if delete_now:
-        for path in old:
-            root.store.delete(path)
-    # The proof: everything is read once more.
+    # The proof: everything is read once more, and what is no part of the tables any more.
     left = _find(log, rejects, topic, letters, match).count()
-    return report | {
-        "left": left,
-        "old_files": [path for path in old if root.store.exists(path)],
-    }
+    behind = {table.name: left_behind(root, table.name) for table in (LOG, REJECTS)}
+    outside = {name: [*files.removed, *files.unnamed] for name, files in behind.items()}
+    still = _find(log, rejects, topic, letters, match, outside, found)
+    old: list[str] = []
+    for name, paths in ((LOG.name, still.log), (REJECTS.name, still.rejects)):
+        for path in paths:
+            # What no commit names may be another process's, which is about to give it up.
+            if delete_now and path in behind[name].removed:
+                root.store.delete(f"{name}/{path}")
+            else:
+                old.append(f"{name}/{path}")
+    return report | {"left": left, "old_files": [path for path in old if root.store.exists(path)]}
 
 
 # -- finding --------------------------------------------------------------------------------------
 
 
 def _find(
-    log: TableLog, rejects: TableLog, topic: Topic, letters: Topic | None, match: Match
+    log: TableLog,
+    rejects: TableLog,
+    topic: Topic,
+    letters: Topic | None,
+    match: Match,
+    outside: Mapping[str, Iterable[str]] | None = None,
+    known: _Found | None = None,
 ) -> _Found:
-    found = _Found()
-    ids: set[str] = set()
-    mine = [path for path, add in log.files.items() if _may_hold(add, topic)]
-    for path in mine:
-        hits = _hits(_rows(log, path), topic, match)
+    """What is to be erased in the tables; or of what is `known` to be in files `outside` of them.
+
+    A file of a table that is gone raises `FileNotFoundError`, one outside is gone.
+    """
+    found = _Found() if known is None else _Found(offsets=set(known.offsets), ids=set(known.ids))
+    in_log: Mapping[str, Add | None] = log.files
+    in_rejects: Iterable[str] = rejects.files
+    if outside is not None:
+        in_log, in_rejects = dict.fromkeys(outside[LOG.name]), outside[REJECTS.name]
+    mine = [path for path, add in in_log.items() if _may_hold(add, topic)]
+    for path, rows in _each(log, mine, outside is not None):
+        hits = _hits(rows, topic, match)
         if hits.num_rows:
             _note(found, found.log, path, hits)
             pairs = zip(hits["partition"].to_pylist(), hits["offset"].to_pylist(), strict=True)
             found.offsets |= set(pairs)
-            ids |= set(hits["message_id"].to_pylist()) - {None}
+            found.ids |= set(hits["message_id"].to_pylist()) - {None}
     if letters is not None:
-        for path in [path for path, add in log.files.items() if _may_hold(add, letters)]:
-            hits = _letters(_rows(log, path), topic, letters, found.offsets, match)
+        theirs = [path for path, add in in_log.items() if _may_hold(add, letters)]
+        for path, rows in _each(log, theirs, outside is not None):
+            hits = _letters(rows, topic, letters, found.offsets, match)
             if hits.num_rows:
                 found.dead_letters += hits.num_rows
                 _note(found, found.log, path, hits)
-    for path in rejects.files:
-        rows = _rows(rejects, path)
+    for path, rows in _each(rejects, in_rejects, outside is not None):
         original = rows.append_column("offset", rows["original_offset"])
-        same = pc.is_in(rows["message_id"], pa.array(sorted(ids), pa.string()))
+        same = pc.is_in(rows["message_id"], pa.array(sorted(found.ids), pa.string()))
         hits = pa.concat_tables([_hits(original, topic, match), _of(original.filter(same), topic)])
         if hits.num_rows:
             _note(found, found.rejects, path, hits)
     return found
 
 
-def _rows(table: TableLog, path: str) -> pa.Table:
-    """A file with the number of each row, `at`."""
-    rows = read_data_file(table.store, table.path, path)
-    return rows.append_column("at", pa.array(range(rows.num_rows), pa.int64()))
+def _each(
+    table: TableLog, paths: Iterable[str], may_be_gone: bool
+) -> Iterator[tuple[str, pa.Table]]:
+    """Files with the number of each row, `at`. One that may be gone may be half written as well."""
+    for path in paths:
+        try:
+            rows = read_data_file(table.store, table.path, path)
+        except (FileNotFoundError, CorruptTable):
+            if may_be_gone:
+                continue
+            raise
+        yield path, rows.append_column("at", pa.array(range(rows.num_rows), pa.int64()))
 
 
 def _of(rows: pa.Table, topic: Topic) -> pa.Table:
@@ -194,11 +221,18 @@ def _letters(
         if said.get(DeadLetterHeader.TOPIC) != topic.topic or not all(map(str.isdecimal, where)):
             continue
         partition, offset = map(int, where)
-        if (partition, offset) in offsets or match(
+        died_here = _incarnation(rows["message_id"][at].as_py()) in {None, topic.topic_id}
+        if (died_here and (partition, offset) in offsets) or match(
             _as_it_was(rows.slice(at, 1), topic, partition, offset)
         ).num_rows:
             wanted.append(at)
     return rows.take(pa.array(wanted, pa.int64()))
+
+
+def _incarnation(letter_id: str | None) -> str | None:
+    """The topic id in the message id of a dead letter (`dead_letter_id`); a redrive has others."""
+    kind, *names = (letter_id or "").split(":")
+    return names[1] if kind == "dead" and len(names) > 3 else None
 
 
 def _as_it_was(letter: pa.Table, topic: Topic, partition: int, offset: int) -> pa.Table:
@@ -215,8 +249,8 @@ def _note(found: _Found, files: dict[str, list[int]], path: str, hits: pa.Table)
     found.places |= set(zip(hits["shard"].to_pylist(), hits["stamp"].to_pylist(), strict=True))
 
 
-def _may_hold(add: Add, topic: Topic) -> bool:
-    stats = orjson.loads(add.stats or "{}")
+def _may_hold(add: Add | None, topic: Topic) -> bool:
+    stats = orjson.loads((add and add.stats) or "{}")
     low, high = stats.get("minValues", {}), stats.get("maxValues", {})
     lowest: str = low.get("topic_id", "")
     highest: str = high.get("topic_id", topic.topic_id)

@@ -87,6 +87,30 @@ def delete_removed(root: QueueRoot, table_path: str, grace_hours: int = 0) -> in
     return len(left)
 
 
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """Data files that are there and belong to no newest version; paths relative to the table."""
+
+    removed: list[str]
+    """A commit took them out; they wait for vacuum."""
+    unnamed: list[str]
+    """No commit names them, or none that is remembered: somebody writes them, or died over it."""
+
+
+def left_behind(root: QueueRoot, table_path: str) -> Behind:
+    """What lies in a table's folder beside the files of its newest version."""
+    with translated(table_path):
+        table = opened(root, table_path)
+        removed, listed = (
+            table.vacuum(
+                retention_hours=0, dry_run=True, enforce_retention_duration=False, full=full
+            )
+            for full in (False, True)
+        )
+    removed = _existing(root, table_path, removed)
+    return Behind(removed, _existing(root, table_path, set(listed) - set(removed)))
+
+
 def _existing(root: QueueRoot, table_path: str, paths: Iterable[str]) -> list[str]:
     """Those of `paths` that are there; one listing a folder."""
     folders: dict[str, list[str]] = defaultdict(list)

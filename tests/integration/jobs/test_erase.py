@@ -18,7 +18,7 @@ from jobs.erase import ERASED_HEADER
 from lakequeue.clock import wall_micros
 from lakequeue.errors import InvalidRequest, UnknownTopic
 from lakequeue.records import Offset, Partition, TopicPartition
-from lakequeue.wire import DeadLetterHeader
+from lakequeue.wire import DeadLetterHeader, dead_letter_id
 from queue_tables.log_reader import LogReader
 from queue_tables.log_writer import write_log_file
 from queue_tables.parquet import read_data_file
@@ -128,6 +128,20 @@ def test_old_files_go_with_the_next_vacuum_and_the_report_names_them(
     assert read(LogReader(root), topic) == ERASED
 
 
+def test_files_that_were_replaced_before_are_named_and_go_as_well(
+    root: QueueRoot, topic: Topic
+) -> None:
+    # Within the grace of vacuum the files that compaction has replaced still exist.
+    run_compaction(root, wall_micros() + 2 * 3_600 * 1_000_000)
+    report = run_erase(root, "orders", "key = 'alice'")
+    assert sorted(report["old_files"]) == files_with(root.uri, SECRET)
+    run_compaction(root, wall_micros() + 3 * 3_600 * 1_000_000)
+    again = run_erase(root, "orders", "key = 'alice'", delete_now=True)
+    assert (again["records"], again["old_files"]) == (0, [])
+    assert files_with(root.uri, SECRET) == []
+    assert read(LogReader(root), topic) == ERASED
+
+
 def test_a_copy_that_comes_later_is_a_duplicate_of_the_tombstone(
     root: QueueRoot, topic: Topic
 ) -> None:
@@ -172,6 +186,20 @@ def test_a_predicate_on_content_finds_dead_letters_whose_record_is_gone(
     report = run_erase(root, "orders", where, delete_now=True)
     assert (report["records"], report["dead_letters"]) == (1, 1)
     assert read(LogReader(root), topic)[0] == (b"alice", SECRET)
+
+
+def test_a_dead_letter_of_an_earlier_topic_of_that_name_stays(
+    root: QueueRoot, topic: Topic
+) -> None:
+    letters = TopicStore(root).get("orders.dlq")
+    # It died at the offset that one of Alice's records has in the topic of today.
+    died = dead_letter_id("g", "an-earlier-topic", 0, 3)
+    bobs = {"topic_id": letters.topic_id, "key": b"bob", "value": b"b0", "message_id": died}
+    Inbox(root, "m").commit(NOW + 4, [bobs | {"headers": dead(3)}])
+    Orderer(root, 2).drain()
+    assert run_erase(root, "orders", "key = 'alice'")["dead_letters"] == 1
+    kept = [row["value"] for row in rows_in(root, "log") if row["topic"] == "orders.dlq"]
+    assert sorted(filter(None, kept)) == [b"b0", b"b2"]
 
 
 def test_another_topics_records_and_a_topic_that_is_not_there(
