@@ -21,11 +21,11 @@ from jobs.maintenance import Report, parser_of, run_job
 from jobs.mirror_work import Mirror, keep_up, plan_of, promote, take_cut
 from lakequeue.arguments import WrongUsage
 from lakequeue.clock import Micros
-from lakequeue.errors import InvalidRequest, RootUnusable
+from lakequeue.errors import RootUnusable
 from lakequeue.settings import Settings
 from queue_tables.clean_up import GRACE_HOURS, MOST_GRACE_HOURS
 from queue_tables.log_reader import LogReader
-from queue_tables.replica import ReplicaTable
+from queue_tables.replica import ReplicaTable, must_be_whole
 from queue_tables.root import QueueRoot
 from queue_tables.schemas import LOG
 
@@ -120,15 +120,11 @@ def _promote(args: argparse.Namespace) -> Report:
         if not replica.was_promoted:
             raise RootUnusable(f"{replica.uri} is no replica", hint="it is a queue as it is")
         return {"queue_id": replica.queue_id, "promoted": True}
-    table = ReplicaTable(replica, LOG.name, replica.replica_of)
-    if not table.complete and not args.incomplete:
-        raise InvalidRequest(
-            f"{replica.uri} is on a long way: it has {table.mark} and not all of the next cut",
-            hint="run the mirror once more; if the source is lost, promote with --incomplete: "
-            "records are whole, and marks of producers and transforms may be behind them",
-        )
     if not args.dry_run:
-        promote(replica, replica.replica_of)
+        promote(replica, replica.replica_of, incomplete=args.incomplete)
+    elif not args.incomplete:
+        log = ReplicaTable(replica, LOG.name, replica.replica_of).log
+        must_be_whole(replica, log, replica.replica_of)
     return {"queue_id": replica.queue_id, "promoted": not args.dry_run}
 
 

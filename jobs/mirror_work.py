@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import structlog
 
 from jobs.mirror_rules import MirrorFile, MirrorPlan, ends_after, plan_mirror
-from lakequeue.errors import CommitConflict
+from lakequeue.errors import CommitConflict, TailLost
 from lakequeue.steps import Step, reach
 from queue_tables.clean_up import (
     GRACE_HOURS,
@@ -52,6 +52,8 @@ CHECKPOINT_EVERY = 100
 _ATTEMPTS = 20
 _YOUNG_MS = 3_600_000
 """Far below the grace of vacuum."""
+_GROUPS_GRACE_HOURS = 1
+"""As in a queue: whoever reads the groups of a replica is not to lose the file under its hands."""
 _COPIERS = 4
 _OFFSET = "offset/"
 
@@ -124,8 +126,9 @@ class Mirror:
                 self._topics(cut)
                 self._log(cut)
                 self._groups(cut)
-            except (CommitConflict, FileNotFoundError) as other:
-                # Another run was faster, or the source has deleted files of this cut meanwhile.
+            except (CommitConflict, TailLost, FileNotFoundError) as other:
+                # Another run was faster, perhaps long ago, or the source has deleted files of this
+                # cut meanwhile.
                 log.info("cut_anew", why=str(other))
                 if attempt == _ATTEMPTS:
                     raise
@@ -151,7 +154,7 @@ class Mirror:
 
     def _log(self, cut: Cut) -> None:
         table = ReplicaTable(self._replica, LOG.name, self._source.queue_id)
-        if cut.log.version < table.mark < PROMOTED:
+        if cut.log.version < table.aim and table.mark < PROMOTED:
             raise CommitConflict("another run has gone further", stored="no", commits=())
         self.report.version = int(cut.log.version)
         if table.mark == cut.log.version:
@@ -247,16 +250,22 @@ def keep_up(replica: QueueRoot, grace_hours: int) -> int:
     for name in MIRRORED:
         checkpoint_if_due(replica, name, CHECKPOINT_EVERY)
         clean_commits(replica, name, _now_ms())
-    deleted = delete_removed(replica, GROUP_OFFSETS.name)
+    deleted = delete_removed(replica, GROUP_OFFSETS.name, _GROUPS_GRACE_HOURS)
     deleted += delete_removed(replica, LOG.name, grace_hours)
     # What runs that died have copied. Not sooner: another run may be about to commit.
     return deleted + vacuum_table(replica, LOG.name, GRACE_HOURS, dry_run=False).files
 
 
-def promote(replica: QueueRoot, source_id: str) -> None:
-    """Make the replica a queue of its own. Killed anywhere, it is a replica or a queue."""
-    for name in MIRRORED:
-        shut_out(replica, name, source_id)
+def promote(replica: QueueRoot, source_id: str, *, incomplete: bool = False) -> None:
+    """Make the replica a queue of its own. Killed anywhere, it is a replica or a queue.
+
+    Raises `InvalidRequest` if it is on a long way, unless `incomplete`: then nothing is done, and
+    its mirror may go on.
+    """
+    # `log` comes first, for it is judged. Until the others follow, a run may bring newer topics, or
+    # positions of the cut that `log` has.
+    for name in (LOG.name, TOPICS.name, GROUP_OFFSETS.name):
+        shut_out(replica, name, source_id, whole=name == LOG.name and not incomplete)
         reach(Step.MIRROR_FENCED)
     replica.promote()
     reach(Step.MIRROR_PROMOTED)

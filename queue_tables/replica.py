@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from lakequeue.errors import CommitConflict, ReplicaPromoted, TailLost
+from lakequeue.errors import CommitConflict, InvalidRequest, ReplicaPromoted, TailLost
 from lakequeue.records import ShardName, Version
 from queue_tables.delta_log import Action, Add, Remove, Txn
 from queue_tables.fact_rows import states_to_arrow
@@ -74,9 +74,9 @@ class ReplicaTable:
         return self.log.txns.get(_MARK + self._source_id, -1)
 
     @property
-    def complete(self) -> bool:
-        """Whether all of a cut is there: a long way is gone in several commits."""
-        return 0 <= self.mark >= self.log.txns.get(_AIMS_AT + self._source_id, -1)
+    def aim(self) -> int:
+        """The cut that is there, or of which some is: no earlier one is to be applied."""
+        return max(self.mark, self.log.txns.get(_AIMS_AT + self._source_id, -1))
 
     def commit(
         self,
@@ -152,10 +152,33 @@ def commit_groups(
     return True
 
 
-def shut_out(root: QueueRoot, table: str, source_id: str) -> None:
-    """Let no mirror of that source commit to the table any more. Durable; idempotent."""
+def must_be_whole(root: QueueRoot, log: TableLog, source_id: str) -> None:
+    """Raise `InvalidRequest` if the replica's `log` has some of a cut and not all of it.
+
+    A long way is gone in several commits. The replica of a replica takes the marks of that one
+    along, and with them that it was on its way.
+    """
+    mark = log.txns.get(_MARK + source_id, -1)
+    started = {n.removeprefix(_AIMS_AT): v for n, v in log.txns.items() if n.startswith(_AIMS_AT)}
+    if mark < 0 or any(log.txns.get(_MARK + of, -1) < cut for of, cut in started.items()):
+        raise InvalidRequest(
+            f"{root.uri} is on a long way: it has {mark} and not all of the next cut",
+            hint="run the mirror once more (that of a replica's own source first); if the source "
+            "is lost, promote with --incomplete: records are whole, and marks of producers and "
+            "transforms may be behind them",
+        )
+
+
+def shut_out(root: QueueRoot, table: str, source_id: str, *, whole: bool = False) -> None:
+    """Let no mirror of that source commit to the table any more. Durable; idempotent.
+
+    `whole`: only if all of a cut is there (`must_be_whole`), as of the commit that this one lands
+    behind: a mirror may run meanwhile.
+    """
     log = TableLog(root.store, table, keep_files=False).open()
     while log.txns.get(_MARK + source_id, -1) < PROMOTED:
+        if whole:
+            must_be_whole(root, log, source_id)
         with contextlib.suppress(CommitConflict, TailLost):
             log.commit([Txn(_MARK + source_id, PROMOTED)], {"promotion": True})
     log.make_durable()

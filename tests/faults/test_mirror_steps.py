@@ -11,14 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from jobs.mirror_work import promote
-from lakequeue.errors import InvalidRequest
+from jobs.mirror_work import Mirror, promote, take_cut
+from lakequeue.errors import CommitConflict, InvalidRequest
 from lakequeue.steps import Step
 from queue_tables.replica import ReplicaTable
 from queue_tables.root import QueueRoot
 from queue_tables.table import TableLog
+from queue_tables.topics import TopicStore
 from tests.support.mirror_process import run_job, run_mirror
-from tests.support.replicas import first_life, is_prefix, is_same, second_life
+from tests.support.replicas import fill, first_life, is_prefix, is_same, second_life
 from tests.support.zookeeper import wait_for
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -80,12 +81,37 @@ def test_a_first_copy_that_is_killed_goes_on_where_it_was(
     is_prefix(replica, source)
     table = ReplicaTable(replica, "log", source.queue_id)
     assert len(table.log.files) == 2
-    assert not table.complete
-    with pytest.raises(InvalidRequest, match="long way"):
-        run_job(to, "--to", to, "--promote")
+    other = QueueRoot.replica(f"{to}-of-it", replica)
+    run_mirror(replica, other.uri)
+    for half, of in ((replica, source), (other, replica)):
+        with pytest.raises(InvalidRequest, match="long way"):
+            run_job(half.uri, "--to", half.uri, "--promote", "--dry-run")
+        # Judged in the commit that shuts the mirror out: it might have set out since a look.
+        with pytest.raises(InvalidRequest, match="long way"):
+            promote(half, of.queue_id)
     run_mirror(source, to, step_bytes=1)
     assert set(table.log.files) < set(ReplicaTable(replica, "log", source.queue_id).log.files)
     is_same(QueueRoot.existing(to, replica_too=True), source)
+
+
+def test_a_run_with_an_older_cut_takes_nothing_back_from_one_on_a_long_way(
+    queues: tuple[QueueRoot, str],
+) -> None:
+    source, to = queues
+    run_mirror(source, to)
+    orders = TopicStore(source).get("orders")
+    fill(source, 3, 1, "g", [orders])
+    older = take_cut(source)
+    fill(source, 4, 1, "hi", [orders])
+    crash = f"{Step.MIRROR_ROWS_COMMITTED}:2"
+    assert start(source, to, "--step-bytes", "1", "--crash-at", crash).wait(60) == -signal.SIGKILL
+    replica = QueueRoot.existing(to, replica_too=True)
+    there = TableLog(replica.store, "log").open().files
+    with pytest.raises(CommitConflict, match="gone further"):
+        Mirror(source, replica, 1 << 30, lambda _: older).run()
+    assert TableLog(replica.store, "log").open().files == there
+    run_mirror(source, to)
+    is_same(replica, source)
 
 
 def test_runs_at_once_apply_everything_once(queues: tuple[QueueRoot, str]) -> None:

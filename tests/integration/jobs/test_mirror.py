@@ -136,6 +136,19 @@ def test_a_mirror_beside_a_leader_and_maintenance_is_always_a_prefix(
     is_same(replica_at(to), root)
 
 
+def test_the_file_of_positions_that_a_run_replaces_stays_for_those_who_read_it(
+    root: QueueRoot, to: str
+) -> None:
+    orders = first_life(root)
+    run_mirror(root, to)
+    reader = DeltaTable(f"{to}/group_offsets")
+    commit(root, orders, "billing", 2)
+    assert run_mirror(root, to).groups
+    assert reader.to_pyarrow_table()["committed_offset"].to_pylist() == [1]
+    reader.update_incremental()
+    assert reader.to_pyarrow_table()["committed_offset"].to_pylist() == [2]
+
+
 def test_nobody_else_writes_a_replica(root: QueueRoot, to: str) -> None:
     first_life(root)
     run_mirror(root, to)
