@@ -253,7 +253,8 @@ def keep_up(replica: QueueRoot, grace_hours: int) -> int:
     deleted = delete_removed(replica, GROUP_OFFSETS.name, _GROUPS_GRACE_HOURS)
     deleted += delete_removed(replica, LOG.name, grace_hours)
     # What runs that died have copied. Not sooner: another run may be about to commit.
-    return deleted + vacuum_table(replica, LOG.name, GRACE_HOURS, dry_run=False).files
+    grace_hours = max(GRACE_HOURS, grace_hours)
+    return deleted + vacuum_table(replica, LOG.name, grace_hours, dry_run=False).files
 
 
 def promote(replica: QueueRoot, source_id: str, *, incomplete: bool = False) -> None:

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import string
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
 
 import lakequeue.duck
+from jobs.mirror_work import Mirror
 from jobs.options import Exit
 from lakequeue.errors import RootUnusable
 from lakequeue.records import Offset, Partition
 from queue_tables.log_reader import LogReader
 from queue_tables.parquet import read_data_file
 from queue_tables.root import QueueRoot
+from queue_tables.snapshot import load_snapshot
 from queue_tables.topics import TopicStore
 from tests.support.compaction_process import run_compaction
 from tests.support.erase_process import run_erase
@@ -229,3 +233,22 @@ def test_exit_codes_tell_what_is_wrong(
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     assert done.returncode == code
     assert says in done.stderr
+
+
+def test_replaced_files_stay_for_the_grace_that_is_given(
+    root: QueueRoot, to: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first_life(root)
+    run_mirror(root, to)
+    old = [Path(to, "log", path) for path in load_snapshot(replica_at(to).store, "log").files]
+    run_compaction(root, NOW)
+    seven_hours_ago = time.time() - 7 * 3_600
+    with monkeypatch.context() as then:
+        then.setattr("jobs.mirror_work._now_ms", lambda: int(seven_hours_ago * 1_000))
+        assert Mirror(root, replica_at(to), 1 << 30).run().files_removed == len(old)
+    for file in old:
+        os.utime(file, (seven_hours_ago, seven_hours_ago))
+    run_mirror(root, to, grace_hours=24)
+    assert all(file.exists() for file in old)
+    run_mirror(root, to, grace_hours=6)
+    assert not any(file.exists() for file in old)
