@@ -120,11 +120,17 @@ def _promote(args: argparse.Namespace) -> Report:
         if not replica.was_promoted:
             raise RootUnusable(f"{replica.uri} is no replica", hint="it is a queue as it is")
         return {"queue_id": replica.queue_id, "promoted": True}
-    if not args.dry_run:
-        promote(replica, replica.replica_of, incomplete=args.incomplete)
-    elif not args.incomplete:
-        log = ReplicaTable(replica, LOG.name, replica.replica_of).log
-        must_be_whole(replica, log, replica.replica_of)
+    try:
+        if not args.dry_run:
+            promote(replica, replica.replica_of, incomplete=args.incomplete)
+        elif not args.incomplete:
+            log = ReplicaTable(replica, LOG.name, replica.replica_of).log
+            must_be_whole(replica, log, replica.replica_of)
+    except FileNotFoundError as missing:
+        raise RootUnusable(
+            f"{replica.uri} is a replica without tables: its first run has died at once",
+            hint="run the mirror again, or begin with an empty root",
+        ) from missing
     return {"queue_id": replica.queue_id, "promoted": not args.dry_run}
 
 

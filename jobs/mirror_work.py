@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import structlog
 
 from jobs.mirror_rules import MirrorFile, MirrorPlan, ends_after, plan_mirror
-from lakequeue.errors import CommitConflict, TailLost
+from lakequeue.errors import CommitConflict, CorruptTable, TailLost
 from lakequeue.steps import Step, reach
 from queue_tables.clean_up import (
     GRACE_HOURS,
@@ -118,7 +118,10 @@ class Mirror:
         self.report = MirrorReport()
 
     def run(self) -> MirrorReport:
-        """One run. Raises `ReplicaPromoted`; what the source keeps rewriting is tried again."""
+        """One run. Raises `ReplicaPromoted`; what the source keeps rewriting is tried again.
+
+        Raises `CorruptTable` if the source names a file that is not there, however often it looks.
+        """
         for attempt in range(1, _ATTEMPTS + 1):
             cut = self._take(self._source)
             reach(Step.MIRROR_CUT)
@@ -130,9 +133,15 @@ class Mirror:
                 # Another run was faster, perhaps long ago, or the source has deleted files of this
                 # cut meanwhile.
                 log.info("cut_anew", why=str(other))
-                if attempt == _ATTEMPTS:
-                    raise
-                continue
+                if attempt < _ATTEMPTS:
+                    continue
+                if isinstance(other, FileNotFoundError):
+                    raise CorruptTable(
+                        f"a file of this cut of {self._source.uri} is gone: {other}",
+                        hint="restore it from a backup; of an earlier time, it was deleted since: "
+                        "give a later one",
+                    ) from other
+                raise
             break
         return self.report
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import string
 import subprocess
 import sys
@@ -16,7 +18,7 @@ from deltalake import DeltaTable
 import lakequeue.duck
 from jobs.mirror_work import Mirror
 from jobs.options import Exit
-from lakequeue.errors import RootUnusable
+from lakequeue.errors import CorruptTable, RootUnusable
 from lakequeue.records import Offset, Partition
 from queue_tables.log_reader import LogReader
 from queue_tables.parquet import read_data_file
@@ -233,6 +235,20 @@ def test_exit_codes_tell_what_is_wrong(
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     assert done.returncode == code
     assert says in done.stderr
+
+
+def test_a_file_that_is_gone_and_a_replica_without_tables_are_named(
+    root: QueueRoot, to: str
+) -> None:
+    first_life(root)
+    run_mirror(root, to)
+    shutil.rmtree(Path(to, "log"))
+    with pytest.raises(RootUnusable, match="without tables"):
+        run_job(root.uri, "--to", to, "--promote")
+    lost = next(iter(load_snapshot(root.store, "log").files))
+    root.store.delete(f"log/{lost}")
+    with pytest.raises(CorruptTable, match=re.escape(Path(lost).name)):
+        run_mirror(root, f"{to}-2")
 
 
 def test_replaced_files_stay_for_the_grace_that_is_given(
