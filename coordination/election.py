@@ -48,7 +48,14 @@ class State(StrEnum):
 class Election:
     """A candidacy for `name`, in a thread of its own. `start()` it, and `stop()` it."""
 
-    def __init__(self, session: Session, name: str, info: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        session: Session,
+        name: str,
+        info: dict[str, Any] | None = None,
+        event: threading.Event | None = None,
+    ) -> None:
+        """`event`, if given, is set whenever the state changes, for one that waits for more."""
         self.name = name
         self.leading = threading.Event()
         self.state = State.CANDIDATE
@@ -56,6 +63,7 @@ class Election:
         self._id = uuid.uuid4().hex
         self._path = session.path("leaders", name)
         self._info = info or {}
+        self._event = event or threading.Event()
         self._changed = session.waker()
         self._condition = threading.Condition()
         self._term = 0
@@ -222,6 +230,7 @@ class Election:
             else:
                 self.leading.clear()
             self._condition.notify_all()
+        self._event.set()
 
 
 def leader(session: Session, name: str) -> dict[str, Any] | None:

@@ -36,8 +36,14 @@ from lakequeue.parent import die_with_parent
 from lakequeue.settings import Settings
 
 HOST = "127.0.0.1"
-TICK_MS = 500
-"""Sessions expire on a tick; a session timeout may be from 2 ticks to `MAX_SESSION_MS`."""
+TICK_MS = 100
+"""Sessions expire on a tick, and a follower tells the leader twice a tick who was heard: a death is
+noticed up to one and a half of them after the session timeout. A timeout may be from 2 ticks to
+`MAX_SESSION_MS`."""
+_CATCH_UP_S = 10.0
+"""How long a server that has been away may take to fetch what it has missed."""
+_ANSWER_S = 5.0
+"""How long a server may take to answer the one that leads."""
 MAX_SESSION_MS = 60_000
 _ALONE = "org.apache.zookeeper.server.ZooKeeperServerMain"
 _OF_SEVERAL = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
@@ -132,9 +138,12 @@ def server_command(
 
 
 def _ensemble_config(place: Place) -> str:
-    # In ticks: a server that has been away gets 10 s to fetch what it has missed, 5 s to answer.
     members = "".join(f"server.{n}={where}\n" for n, where in sorted(place.servers.items()))
-    return f"initLimit=20\nsyncLimit=10\n{members}"
+    return f"initLimit={_ticks(_CATCH_UP_S)}\nsyncLimit={_ticks(_ANSWER_S)}\n{members}"
+
+
+def _ticks(seconds: float) -> int:
+    return round(seconds * 1000 / TICK_MS)
 
 
 def free_port() -> int:

@@ -51,13 +51,15 @@ class Look:
         return min((self.commits[s][-1].stamp for s in self.truncated), default=None)
 
 
-def consistent_cut(first: Look, late: Iterable[Seen], max_bytes: int) -> list[Seen]:
+def consistent_cut(
+    first: Look, late: Iterable[Seen], max_bytes: int, max_commits: int
+) -> list[Seen]:
     """The commits to order now, in (stamp, shard) order.
 
-    `late`: commits that the second look found and the first had not. A batch holds whole commits
-    and at most `max_bytes` of records, but at least one commit, or a single large one would stop
-    the queue. The bound cuts a prefix over all shards: cutting each shard for itself would let a
-    later record of one overtake an earlier one of another.
+    `late`: commits that the second look found and the first had not. A batch holds whole commits,
+    at most `max_commits` of them, and at most `max_bytes` of records, but at least one commit, or
+    a single large one would stop the queue. The bounds cut a prefix over all shards: cutting each
+    shard for itself would let a later record of one overtake an earlier one of another.
     """
     below = min((seen.stamp for seen in late), default=None)
     upto = first.bound()
@@ -67,7 +69,7 @@ def consistent_cut(first: Look, late: Iterable[Seen], max_bytes: int) -> list[Se
         if (below is not None and seen.stamp >= below) or (upto is not None and seen.stamp > upto):
             break
         total += seen.bytes
-        if admitted and total > max_bytes:
+        if admitted and (total > max_bytes or len(admitted) >= max_commits):
             break
         admitted.append(seen)
     return admitted

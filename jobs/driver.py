@@ -1,4 +1,7 @@
-"""Order job and offsets job as two queries in one Spark driver: `python -m jobs.driver`."""
+"""Order job and offsets job as two queries in one Spark driver: `python -m jobs.driver`.
+
+Or `spark-submit jobs/driver.py`, to be run on a cluster.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,13 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import structlog
 from pyspark.sql import SparkSession
+
+if __package__ in {None, ""}:  # run as a file by spark-submit: find the packages beside it
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from coordination.bells import Bell
 from coordination.registry import register
@@ -137,7 +144,7 @@ class _Process:
             driver_batch_bytes=settings.order.driver_batch_bytes,
             poll_s=settings.order.poll_s,
             min_interval_s=interval_s,
-            tasks=2,
+            tasks=settings.order.tasks,
         )
         work.watch(self._watching.meters)
         query = ShardQuery(spark, source, work.process)

@@ -97,10 +97,12 @@ class Leader:
         self._session = session
         self._query = query
         self._say = say
-        self._election = Election(session, work.name)
+        # A dead leader rings no bell: whoever has won must not wait for one.
+        news = threading.Event()
+        self._election = Election(session, work.name, event=news)
         self._stopping = threading.Event()
         self._source_bell = BellListener(session, work.hears)
-        self._standby_bell = BellListener(session, work.follows)
+        self._standby_bell = BellListener(session, work.follows, news)
         self.error: BaseException | None = None
         self.failed = threading.Event()
         self.leading = False

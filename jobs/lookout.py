@@ -21,6 +21,13 @@ from queue_tables.tail import Tail, find_version
 MAX_READ = 5_000
 """Commits of one shard held in memory; the rest of a longer backlog waits for later batches."""
 
+MOST_COMMITS = 1 << 20
+"""In any batch: no bound, beside that in bytes."""
+FIRST_COMMITS = 256
+"""In the first batch of a term; each later one may have twice as many as the one before. A small
+file takes a millisecond to read, so what piled up while nobody led would else be waited for as a
+whole: like this its beginning is delivered at once, and a backlog is soon taken in large bites."""
+
 Offset = dict[ShardName, Stamp]
 """What Spark keeps: the last stamp admitted of each shard."""
 
@@ -49,6 +56,7 @@ class Lookout:
         self._marks: dict[ShardName, Stamp] = {}
         self._shards: dict[ShardName, _Shard] = {}
         self._plan: Mapping[ShardName, Stamp] | None = None
+        self._max_commits = FIRST_COMMITS
 
     def begin(self, term: Term) -> None:
         """Go on from the watermarks of `term`; nothing happens if it is the present one."""
@@ -58,6 +66,7 @@ class Lookout:
         self._marks = dict(term.watermarks)
         self._shards = {}
         self._plan = term.plan
+        self._max_commits = FIRST_COMMITS
 
     def marks(self) -> Offset:
         """Where the present term has got to: the last stamp admitted of each shard."""
@@ -82,11 +91,12 @@ class Lookout:
         if not first.commits:
             return None
         late = self._second_look(first, before)
-        admitted = consistent_cut(first, late, self._max_bytes)
+        admitted = consistent_cut(first, late, self._max_bytes, self._max_commits)
         if limit is not None:
             admitted = _within(admitted, limit)
         if not admitted:
             return None
+        self._max_commits = min(self._max_commits * 2, MOST_COMMITS)
         return self._admit(ends(admitted))
 
     def _planned(self, plan: Mapping[ShardName, Stamp]) -> Offset:

@@ -9,8 +9,10 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from jobs.batch import Batch, above, unfold
@@ -34,8 +36,8 @@ from queue_tables.delta_log import Action, Add, Txn
 from queue_tables.log_writer import PLAN, SourceFiles, write_log_files
 from queue_tables.marks import offset_mark
 
-_TWO_FILES_BYTES = 8 << 20
-"""Batches of this many record bytes are written by two threads, as two files."""
+_FILE_BYTES = 4 << 20
+"""A batch becomes several files, written at once, if each of them has this many record bytes."""
 
 WriteFiles = Callable[[str, pa.Table], list[Add]]
 """(root URI, plan) -> the files, durable."""
@@ -58,14 +60,18 @@ class Done:
 class OrderTerm:
     """One leader's term. Used by one thread at a time."""
 
-    def __init__(self, state: OrderState, epoch: Epoch, wall: WallClock = wall_micros) -> None:
+    def __init__(
+        self, state: OrderState, epoch: Epoch, wall: WallClock = wall_micros, files: int = 2
+    ) -> None:
+        """`files`: as many as a large batch is written to at most."""
         self.epoch = epoch
         self._state = state
+        self._files = files
         self._rejects = RejectsTable(state.root)
         self._wall = wall
         self._counter = 0
         self._plan: dict[ShardName, Stamp] | None = None
-        self._pool = ThreadPoolExecutor(2, thread_name_prefix="log-writer")
+        self._pool = ThreadPoolExecutor(files, thread_name_prefix="log-writer")
 
     def begin(self) -> dict[ShardName, Stamp] | None:
         """Put the epoch into `log` and `rejects`, with no rows, before anything else.
@@ -183,15 +189,16 @@ class OrderTerm:
         if not len(ordered.survivors):
             return []
         size = int(batch.table["bytes"].to_numpy().sum())
-        files = 2 if size >= _TWO_FILES_BYTES else 1
+        files = max(1, min(size // _FILE_BYTES, self._files))
         plan = log_plan(batch, ordered, topics, now, files)
         uri = self._state.root.uri
         if write is not None:
             return write(uri, plan)
         if files == 1:
             return write_log_files(uri, plan, sources=sources)
-        half = int(np.searchsorted(plan["out_file"].to_numpy(zero_copy_only=False), "1"))
-        parts = [plan.slice(0, half), plan.slice(half)]
+        labels = plan["out_file"].to_numpy(zero_copy_only=False)
+        begins = [0, *(np.flatnonzero(labels[1:] != labels[:-1]) + 1).tolist(), len(labels)]
+        parts = [plan.slice(begin, end - begin) for begin, end in pairwise(begins)]
         written = self._pool.map(lambda part: write_log_files(uri, part, sources=sources), parts)
         return [add for adds in written for add in adds]
 
@@ -225,12 +232,9 @@ def log_plan(
     by_place = np.lexsort((ordered.offsets, partition, rank[topic]))
     rows, offsets = rows[by_place], ordered.offsets[by_place]
     topic, partition = batch.topic[rows], batch.partition[rows]
-    out_file = np.zeros(len(rows), np.int64)
-    if files > 1:
-        place = topic.astype(np.int64) << 32 | partition
-        borders = np.flatnonzero(place[1:] != place[:-1]) + 1
-        if len(borders):
-            out_file[borders[np.abs(borders - len(rows) // 2).argmin()] :] = 1
+    place = topic.astype(np.int64) << 32 | partition
+    borders = np.flatnonzero(place[1:] != place[:-1]) + 1
+    out_file = np.searchsorted(_cuts(borders, len(rows), files), np.arange(len(rows)), "right")
     narrow = batch.table.select(["file", "row", "topic_id", "shard"]).take(pa.array(rows))
     count = len(rows)
     columns = {
@@ -245,6 +249,15 @@ def log_plan(
         "ordered_at": pa.repeat(pa.scalar(now, pa.timestamp("us", tz="UTC")), count),
         "shard": narrow["shard"].cast(pa.string()),
         "hour": pa.repeat(pa.scalar(hour_of(now)), count),
-        "out_file": pa.array(out_file).cast(pa.string()),
+        # As wide as they get: the plan is sorted by these labels.
+        "out_file": pa.array([f"{n:05d}" for n in range(files)]).take(pa.array(out_file)),
     }
     return pa.table(columns, schema=PLAN)
+
+
+def _cuts(borders: npt.NDArray[np.int64], rows: int, files: int) -> npt.NDArray[np.int64]:
+    """Where files end: of `borders` those nearest to equal shares; fewer if there are few."""
+    if not len(borders):
+        return borders
+    shares = np.arange(1, files) * rows // files
+    return np.unique(borders[np.abs(borders[:, None] - shares).argmin(axis=0)])

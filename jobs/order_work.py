@@ -112,7 +112,7 @@ class OrderWork(Work):
     def begin(self, epoch: Epoch) -> None:
         """Commit the epoch; from here on only this leader orders."""
         with self._lock:
-            term = OrderTerm(self._state, epoch)
+            term = OrderTerm(self._state, epoch, files=self._settings.tasks)
             term.begin()
             self._state.warm()
             self._term = term

@@ -64,6 +64,12 @@ class OrderSettings(_Slice):
         description="batches up to this many record bytes are read and written by the driver "
         "itself, larger ones by Spark's tasks: for a cluster less than max_batch_bytes",
     )
+    tasks: int = Field(
+        2,
+        ge=1,
+        description="tasks that read a large batch, and files that it is written to, at most: on a "
+        "cluster as many as it has cores",
+    )
     poll_s: float = Field(1.0, description="longest wait for the bell before looking anyway")
     batch_interval_s: float = Field(
         0.0,

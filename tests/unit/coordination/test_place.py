@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from coordination.embedded import Place, place_of
+from coordination.embedded import Place, place_of, server_command
 from lakequeue.errors import InvalidSetting
 
 
@@ -21,3 +23,17 @@ def test_a_server_is_alone_or_one_of_those_that_are_named() -> None:
 def test_anything_else_is_refused(number: int | None, servers: str | None) -> None:
     with pytest.raises(InvalidSetting, match="is no server of an ensemble"):
         place_of(number, servers)
+
+
+def test_an_ensemble_notices_a_death_soon_after_the_session_timeout_whatever_a_tick_is(
+    tmp_path: Path,
+) -> None:
+    place = Place(1, {1: "a:1:2", 2: "b:1:2", 3: "c:1:2"})
+    server_command(tmp_path, 2181, place)
+    lines = (tmp_path / "zoo.cfg").read_text().splitlines()
+    config = dict(line.split("=", 1) for line in lines)
+    tick_ms = int(config["tickTime"])
+    # A session ends on a tick; followers tell the leader twice a tick whom they have heard.
+    assert tick_ms * 1.5 <= 200
+    assert tick_ms * int(config["initLimit"]) == 10_000
+    assert tick_ms * int(config["syncLimit"]) == 5_000

@@ -105,7 +105,7 @@ class World:
 
 
 def two_looks(world: World, rng: random.Random) -> list[Seen]:
-    """The rule under test, with bounds in bytes and in commits read."""
+    """The rule under test, with bounds in bytes, in commits, and in commits read."""
     first = world.look(limit=rng.choice([1, 3, 10**9]))
     second = world.look()
     known = {c for commits in first.commits.values() for c in commits}
@@ -116,11 +116,11 @@ def two_looks(world: World, rng: random.Random) -> list[Seen]:
         for c in commits
         if c not in known
     ]
-    return consistent_cut(first, late, rng.choice([1, 50, 500, 10**9]))
+    return consistent_cut(first, late, rng.choice([1, 50, 500, 10**9]), rng.choice([1, 4, 10**9]))
 
 
 def one_look(world: World, _rng: random.Random) -> list[Seen]:
-    return consistent_cut(world.look(), [], 10**9)
+    return consistent_cut(world.look(), [], 10**9, 10**9)
 
 
 def bound_per_shard(world: World, rng: random.Random) -> list[Seen]:
@@ -176,10 +176,10 @@ def test_everything_quiet_is_admitted() -> None:
 
 def test_at_least_one_commit_is_admitted_whatever_its_size() -> None:
     seen = Seen(Stamp(5), ShardName("a"), Version(1), 1, 1_000)
-    assert consistent_cut(Look({seen.shard: [seen]}), [], max_bytes=10) == [seen]
+    assert consistent_cut(Look({seen.shard: [seen]}), [], max_bytes=10, max_commits=9) == [seen]
 
 
 def test_a_late_commit_holds_back_what_is_not_below_it() -> None:
     a, b = Seen(Stamp(5), ShardName("a")), Seen(Stamp(7), ShardName("b"))
     late = Seen(Stamp(7), ShardName("c"))
-    assert consistent_cut(Look({a.shard: [a], b.shard: [b]}), [late], 100) == [a]
+    assert consistent_cut(Look({a.shard: [a], b.shard: [b]}), [late], 100, 100) == [a]

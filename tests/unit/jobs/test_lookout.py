@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from jobs.lookout import Lookout
 from jobs.term_file import Term
 from lakequeue.records import Epoch, ShardName, Stamp
@@ -46,3 +48,19 @@ def test_a_run_that_ends_takes_all_of_its_commits_and_overtakes_none() -> None:
     new.append(inbox_rows([b"x"]), Stamp(60))
     assert lookout.next_end(targets) == {old.name: 50, new.name: 40}
     assert lookout.next_end(targets) is None
+
+
+def test_the_first_batch_of_a_term_is_small_and_the_next_ones_are_larger(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("jobs.lookout.FIRST_COMMITS", 4)
+    root = QueueRoot.over(ObjectStore.in_memory())
+    shard = ShardWriter.create(root, "inbox", "a")
+    for stamp in range(1, 23):
+        shard.append(inbox_rows([b"x"]), Stamp(stamp))
+    lookout = Lookout(root, "inbox", 1 << 20)
+    for epoch in (1, 2):
+        # A new leader begins small again, and from what is ordered.
+        lookout.begin(Term(Epoch(epoch)))
+        ends = [lookout.next_end() for _ in range(4)]
+        assert ends == [{shard.name: 4}, {shard.name: 12}, {shard.name: 22}, None]
