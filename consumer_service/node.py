@@ -61,7 +61,7 @@ class Node:
         self.journal = Journal(root, name, consumer.linger_ms, self._on_sealed, self._on_committed)
         self.segments = Segments(consumer.tail_bytes)
         self.tailer = Tailer(root, self.segments, self._wants, self._wake, consumer.poll_s)
-        self.takeover = Takeover(root, self.journal, self._policy_of)
+        self.takeover = Takeover(root, self.journal, self.tailer.marks, self._policy_of)
         self.acks = Acks(self.journal, self.holdings)
         self.delivery = Delivery(
             self.tailer, self.holdings, consumer.max_poll_bytes, self.acks.pass_on

@@ -198,7 +198,7 @@ class Seeks:
                     self._refuse_lease(key, topic)
                 held.move(Cause.LEASED)
                 batch.append(held)
-            Takeover(node.root, node.journal).run(batch, lambda _: None)
+            Takeover(node.root, node.journal, node.tailer.marks).run(batch, lambda _: None)
             lost = [held for held in batch if held.state is not PartitionState.OWNED]
             if lost:
                 raise EpochSuperseded(

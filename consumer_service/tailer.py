@@ -93,6 +93,11 @@ class Tailer:
                 self._ends.setdefault(where, end)
         return end
 
+    def marks(self) -> Mapping[str, int]:
+        """Every mark of `log` as of now, durable."""
+        self.catch_up()
+        return self._reader.marks()
+
     def first(self, where: TopicPartition) -> Offset:
         """The lowest offset that still exists; the end if there is none."""
         return self._reader.first_offset(where.topic_id, where.partition)

@@ -100,15 +100,38 @@ def read_group_state(root: QueueRoot, group: str | None = None) -> GroupReading:
     return GroupStateReader(root).read(group)
 
 
+@dataclass(slots=True)
+class _Followed:
+    """A journal shard as far as it was read: the next reading goes on from there."""
+
+    tail: Tail
+    news: list[JournalNews] = field(default_factory=list)
+    """Of each commit behind the fold position."""
+
+    def drop_folded(self, folded: Stamp | None) -> None:
+        """Forget what a newer fold has, and commits without a stamp below that."""
+        for at in range(len(self.news) - 1, -1, -1):
+            stamp = self.news[at].last_stamp
+            if folded is not None and stamp is not None and stamp <= folded:
+                del self.news[: at + 1]
+                return
+
+
 class GroupStateReader:
     """Reads the state of groups again and again; keeps its handle on `group_offsets`.
 
+    A reading of all groups goes on where the one before has ended, unless `forget` comes between.
     Not thread-safe.
     """
 
     def __init__(self, root: QueueRoot) -> None:
         self._root = root
         self._table = TableLog(root.store, GROUP_OFFSETS.name).open()
+        self._followed: dict[ShardName, _Followed] = {}
+
+    def forget(self) -> None:
+        """Let go of what was read: the next reading begins at the fold positions."""
+        self._followed.clear()
 
     def read(self, group: str | None = None) -> GroupReading:
         """All that is committed when this is called is in the answer, and durable.
@@ -134,21 +157,40 @@ class GroupStateReader:
         if gone := before.difference(shards):
             # Folded to its end, but perhaps by a fold that came after ours.
             raise TailLost(f"journal shard {min(gone)} was removed meanwhile", hint="read again")
-        news = [self._journal(shard, folded.get(shard), group) for shard in shards]
-        fences = [fence for one in news for fence in one.fences]
+        news = {shard: self._journal(shard, folded.get(shard), group) for shard in shards}
+        all_news = [one for several in news.values() for one in several]
+        fences = [fence for one in all_news for fence in one.fences]
         return GroupReading(
             fold_news(
                 states,
-                [state for one in news for state in one.states],
+                [state for one in all_news for state in one.states],
                 fences,
-                {shard for shard, one in zip(shards, news, strict=True) if one.sealed},
+                {shard for shard, several in news.items() if any(one.sealed for one in several)},
             ),
             fences,
             folded,
             shards,
         )
 
-    def _journal(self, shard: ShardName, folded: Stamp | None, group: str | None) -> JournalNews:
+    def _journal(
+        self, shard: ShardName, folded: Stamp | None, group: str | None
+    ) -> list[JournalNews]:
+        """What each commit behind the fold position says."""
+        store = self._root.store
+        # Put back when all has gone well: whoever tries again begins anew.
+        followed = self._followed.pop(shard, None) if group is None else None
+        if followed is None:
+            followed = _Followed(self._tail_from(shard, folded))
+        for commit in followed.tail.poll():
+            followed.news.append(journal_news(store, shard, [commit], group))
+        # Whoever acts on a version makes it durable first.
+        followed.tail.make_durable()
+        followed.drop_folded(folded)
+        if group is None:
+            self._followed[shard] = followed
+        return followed.news
+
+    def _tail_from(self, shard: ShardName, folded: Stamp | None) -> Tail:
         store, path = self._root.store, shard_path("journal", shard)
         start = Version(-1)
         if folded is not None:
@@ -156,11 +198,7 @@ class GroupStateReader:
             if start > 0 and not store.exists(commit_path(path, start)):
                 # All that is left is above our fold: what was cleaned up is in a newer one.
                 raise TailLost(f"{path}: facts behind {folded} were cleaned up", hint="read again")
-        tail = Tail(store, path, start)
-        commits = tail.poll()
-        # Whoever acts on a version makes it durable first.
-        tail.make_durable()
-        return journal_news(store, shard, commits, group)
+        return Tail(store, path, start)
 
 
 class GroupOffsetsWriter:

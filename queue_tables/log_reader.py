@@ -113,6 +113,11 @@ class LogReader:
                 self._table.make_durable()
                 self._durable = self._table.version
 
+    def marks(self) -> Mapping[str, int]:
+        """Every mark (`queue_tables/marks.py`), as of the last refresh."""
+        with self._lock:
+            return dict(self._table.txns)
+
     def end_offset(self, topic_id: TopicId, partition: Partition) -> Offset:
         """The offset that the next record will get, as of the last refresh."""
         return Offset(self._table.txns.get(f"offset/{topic_id}/{partition}", 0))

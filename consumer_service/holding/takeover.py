@@ -25,7 +25,6 @@ from lakequeue.records import Epoch, Offset, Partition, ShardName, TopicId
 from lakequeue.steps import Step, reach
 from queue_tables.facts import QUEUE, Fact, GroupState, Key, Kind
 from queue_tables.group_state import GroupStateReader
-from queue_tables.log_marks import LogMarks
 from queue_tables.marks import consumed_mark
 from queue_tables.record_states import NOTHING, RecordStates, join_records
 from queue_tables.root import QueueRoot
@@ -67,17 +66,31 @@ def plan_fences(
     return plan
 
 
-def outnumbered(states: Mapping[Key, GroupState], epochs: Mapping[Key, Epoch]) -> dict[Key, Epoch]:
+def outnumbered(
+    states: Mapping[Key, GroupState],
+    epochs: Mapping[Key, Epoch],
+    done: Collection[tuple[ShardName, Key]] = (),
+) -> dict[Key, Epoch]:
     """The partitions on which the tables record our epoch or a higher one. Pure.
 
-    Nothing of ours stands under a fresh epoch yet, so even an equal one is another's: the
-    ensemble was rebuilt and counts anew.
+    `done`: the fences that we have set under these epochs. But for them nothing of ours stands
+    there yet, so an equal epoch is another's as well: the ensemble was rebuilt and counts anew.
     """
     return {
         key: states[key].highest_epoch
         for key, epoch in epochs.items()
-        if key in states and states[key].highest_epoch >= epoch
+        if key in states and _records(states[key], epoch, done)
     }
+
+
+def _records(state: GroupState, epoch: Epoch, done: Collection[tuple[ShardName, Key]]) -> bool:
+    """Whether the state has `epoch` or a higher one from anything but our own fences."""
+    foreign = (
+        word.epoch
+        for shard, word in state.holders.items()
+        if word.taken or word.epoch != epoch or (shard, state.key) not in done
+    )
+    return max((state.epoch, *foreign)) >= epoch
 
 
 def consumed_of(state: GroupState | None, key: Key, marks: Mapping[str, int]) -> int | None:
@@ -110,12 +123,14 @@ class Takeover:
         self,
         root: QueueRoot,
         journal: Journal,
+        marks: Callable[[], Mapping[str, int]],
         policy_of: Callable[[Held], Policy] = lambda _: Policy(),
     ) -> None:
+        """`marks`: those of `log` as of the call, durable."""
         self._policy_of = policy_of
         self._root = root
         self._reader = GroupStateReader(root)
-        self._marks = LogMarks(root)
+        self._marks = marks
         self._journal = journal
 
     def run(self, batch: Iterable[Held], start: Start) -> None:
@@ -127,6 +142,7 @@ class Takeover:
         try:
             self._run(taking, start)
         finally:
+            self._reader.forget()
             for held in taking:
                 if held.state in {PartitionState.FENCING, PartitionState.READING}:
                     held.move(Cause.TAKEOVER_ENDED)
@@ -142,7 +158,7 @@ class Takeover:
         reach(Step.TAKEOVER_FENCED)
         at = wall_micros()
         # After the fence, like the states: whoever produces for us later meets the order job.
-        marks = self._marks.read()
+        marks = self._marks()
         facts: list[Fact] = []
         positions: dict[Key, Position] = {}
         for held in taking:
@@ -191,7 +207,7 @@ class Takeover:
         while True:
             states = self._reader.read().states
             epochs = {h.key: h.epoch for h in batch if h.state is PartitionState.FENCING}
-            above = outnumbered(states, epochs)
+            above = outnumbered(states, epochs, done)
             for held in batch:
                 if held.key in above and held.lease is not None:
                     held.move(Cause.OUTNUMBERED)

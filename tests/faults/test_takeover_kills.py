@@ -25,6 +25,7 @@ from tests.support.consumer_node import (
     queue,
     start_node,
 )
+from tests.support.patching import environ
 from tests.support.zookeeper import wait_for
 
 __all__ = ["node", "own_queue", "queue", "start_node"]
@@ -118,6 +119,27 @@ def test_killed_under_load(queue: Queue, node: NodeProcess, start_node: Start) -
             start = mine[0] if mine else total
             assert start >= acked[partition]
             assert mine == list(range(start, total))
+
+
+def test_from_a_death_to_the_next_record_nobody_waits_for_a_clock(
+    own_queue: Queue, start_node: Start
+) -> None:
+    """How soon a survivor delivers after the session's end is the sum of its steps, each once."""
+    topic = own_queue.log.topic(partitions=2)
+    told = environ("signals_alone")
+    # The first to start is the controller as well, so that the survivor has to become it.
+    dying, heir = (start_node(own_queue, name, **told) for name in ("dying", "heir"))
+    with Member(dying.url, topic) as first, Member(heir.url, topic) as second:
+        (theirs,) = first.wait_owned(1)
+        (ours,) = second.wait_owned(1)
+        own_queue.log.append_many(topic, {theirs: ["x"], ours: ["y"]})
+        assert second.ack(second.poll_until(1)).status_code == 200
+        epoch = describe(heir.url, second.group)[theirs]["epoch"]
+        dying.kill()
+        (record,) = second.poll(wait_ms=60_000)
+        assert (record["partition"], record["offset"]) == (theirs, 0)
+        # The lease was taken once: no fence of our own made us take it anew.
+        assert describe(heir.url, second.group)[theirs]["epoch"] == epoch + 1
 
 
 def test_a_frozen_owner_that_wakes_up_late_is_refused(

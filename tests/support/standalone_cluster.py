@@ -32,11 +32,12 @@ class StandaloneCluster:
         self._base = {k: v for k, v in os.environ.items() if k not in {"PYTHONPATH", "SPARK_HOME"}}
         self._base |= {
             "JAVA_HOME": java_home,
+            "PYSPARK_PYTHON": sys.executable,
             "SPARK_LOCAL_IP": HOST,
             "SPARK_DAEMON_MEMORY": "128m",
             "SPARK_DAEMON_JAVA_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
         }
-        self._workers: list[subprocess.Popen[bytes]] = []
+        self._daemons: dict[str, subprocess.Popen[bytes]] = {}
         self._held = ExitStack()
         self.url = ""
         """`spark://…`, once started."""
@@ -56,17 +57,14 @@ class StandaloneCluster:
         for number in (1, 2):
             place = self._folder / f"worker-{number}"
             options = ("--cores", "1", "--memory", "600m", "--work-dir", str(place), self.url)
-            name = f"worker-{number}"
-            self._workers.append(self._daemon(name, "worker.Worker", self._environ, *options))
+            self._daemon(f"worker-{number}", "worker.Worker", self._environ, *options)
 
         def registered() -> bool:
             return all(_REGISTERED in self._said(f"worker-{number}") for number in (1, 2))
 
         wait_for(registered, "both workers are registered", START_S)
 
-    def _daemon(
-        self, name: str, main: str, environ: Mapping[str, str], *options: str
-    ) -> subprocess.Popen[bytes]:
+    def _daemon(self, name: str, main: str, environ: Mapping[str, str], *options: str) -> None:
         spark_class = Path(sys.executable).parent / "spark-class"
         command = [str(spark_class), f"org.apache.spark.deploy.{main}", "--host", HOST]
         command += ["--port", "0", "--webui-port", "0", *options]
@@ -75,15 +73,17 @@ class StandaloneCluster:
                 command, cwd=self._folder, env={**self._base, **environ}, stdout=log, stderr=log
             )
         self._held.callback(_kill_all, process)
-        return process
+        self._daemons[name] = process
 
     def _said(self, name: str) -> str:
-        return (self._folder / f"{name}.log").read_text(errors="replace")
+        said = (self._folder / f"{name}.log").read_text(errors="replace")
+        assert self._daemons[name].poll() is None, said[-2_000:]
+        return said
 
     def lose_machine_of(self, pid: int) -> None:
         """Kill the worker under which process `pid` runs, and all that runs there: a power cut."""
         above = {parent.pid for parent in psutil.Process(pid).parents()}
-        (worker,) = (worker for worker in self._workers if worker.pid in above)
+        (worker,) = (daemon for daemon in self._daemons.values() if daemon.pid in above)
         _kill_all(worker)
 
     def __exit__(

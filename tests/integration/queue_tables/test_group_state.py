@@ -11,7 +11,7 @@ from lakequeue.errors import LeadershipLost
 from lakequeue.records import Epoch, Offset, Partition, ShardName, Stamp, TopicId, Version
 from queue_tables.clean_up import clean_commits
 from queue_tables.fact_rows import to_arrow
-from queue_tables.facts import Fact, Key, Kind, States, fold_news
+from queue_tables.facts import Fact, Fence, Key, Kind, States, fold_news
 from queue_tables.group_state import (
     GroupOffsetsWriter,
     GroupStateReader,
@@ -242,3 +242,39 @@ def test_a_reading_never_goes_back_while_folds_go_on(root: QueueRoot) -> None:
     assert not failures
     assert readings > 3
     assert reader.read("g").states[KEY].committed_offset == 119
+
+
+def test_a_second_reading_reads_what_is_new_and_no_more(
+    root: QueueRoot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journals = [Journal(root, "c"), Journal(root, "d")]
+    for journal in journals:
+        for offset in range(1, 11):
+            journal.say(Kind.COMMITTED, offset, group=journal.name)
+    reader = GroupStateReader(root)
+    first = reader.read()
+    journals[0].say(Kind.COMMITTED, 11, group=journals[0].name)
+    fence_shard(root, journals[1].name, [("g", TopicId("t1"), Partition(0), Epoch(7))])
+    asked: list[str] = []
+    get = root.store.get
+
+    def counted(path: str) -> bytes:
+        asked.append(path)
+        return get(path)
+
+    monkeypatch.setattr(root.store, "get", counted)
+    second = reader.read()
+    monkeypatch.undo()
+    found = [path for path in asked if path.endswith(".json")]
+    # Of each shard the new commit, and the one after it, which is not there.
+    assert len([path for path in found if path.startswith("journal/")]) == 4
+    assert second.fences == [Fence(journals[1].name, "g", TopicId("t1"), Partition(0), Epoch(7))]
+    assert second.states != first.states
+    assert second.states == GroupStateReader(root).read().states
+
+    # What is folded meanwhile is let go of, and so is all with `forget`.
+    writer = GroupOffsetsWriter(root)
+    fold_all(root, writer, writer.begin(Epoch(1))[0])
+    assert reader.read().fences == GroupStateReader(root).read().fences
+    reader.forget()
+    assert reader.read().states == second.states

@@ -64,6 +64,21 @@ def test_an_equal_or_higher_epoch_in_the_tables_outnumbers() -> None:
     assert outnumbered(states, epochs) == {key(1): 5, key(2): 7}
 
 
+def test_our_own_fences_do_not_outnumber_us() -> None:
+    states = {
+        key(0): state(0, a=(5, False)),
+        key(1): state(1, a=(5, False), b=(5, False)),
+        key(2): state(2, a=(5, True)),
+        key(3): state(3, epoch=5, a=(5, False)),
+        key(4): state(4, a=(6, False)),
+    }
+    epochs = {key(n): Epoch(5) for n in range(5)}
+    done = {(A, key(n)) for n in range(5)}
+    # Those of others do, and whoever has taken under the same epoch: the ensemble was rebuilt.
+    assert outnumbered(states, epochs, done) == {key(1): 5, key(2): 5, key(3): 5, key(4): 6}
+    assert outnumbered(states, epochs) == {**{key(n): 5 for n in range(4)}, key(4): 6}
+
+
 def test_a_committed_position_wins_over_the_start() -> None:
     assert position_of(state(offset=7, generation=2), 99).offset == 7
     assert position_of(state(offset=7, generation=2), 99).generation == 2
