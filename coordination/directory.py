@@ -22,20 +22,33 @@ class Directory:
         self._changed = session.waker()
         self._changed.set()
         self._known = NodeList(ingest=[], consumer=[])
-        self._lock = threading.Lock()
+        self._told = False
+        """ZooKeeper has told once."""
+        self._asking = threading.Lock()
 
     def nodes(self) -> NodeList:
-        """Those registered; of a killed one the entry stays for a session timeout."""
-        with self._lock:
-            if self._changed.is_set() and self._session.connected.is_set():
-                self._changed.clear()
-                try:
-                    self._known = NodeList(
-                        ingest=self._read("ingest"), consumer=self._read("consumer")
-                    )
-                except CoordinationUnavailable:
-                    self._changed.set()
-            return self._known
+        """Those registered; of a killed one the entry stays for a session timeout.
+
+        One caller asks, the others go on with what is known: an ensemble that is slow to answer
+        must not hold all threads of a service.
+        """
+        due = self._changed.is_set() and self._session.connected.is_set()
+        if due and self._asking.acquire(blocking=not self._told):
+            try:
+                self._ask()
+            finally:
+                self._asking.release()
+        return self._known
+
+    def _ask(self) -> None:
+        if not self._changed.is_set():
+            return  # another caller has, while this one waited
+        self._changed.clear()
+        try:
+            self._known = NodeList(ingest=self._read("ingest"), consumer=self._read("consumer"))
+            self._told = True
+        except CoordinationUnavailable:
+            self._changed.set()
 
     def _read(self, role: str) -> list[NodeInfo]:
         found = registry.nodes(self._session, role, self._changed)

@@ -1,8 +1,9 @@
 """One call to a service: which node, which redirect, how often again, and what then.
 
 A call is repeated only when the error says that repeating helps (`TryAgain`, or no answer), after
-a pause with jitter that doubles, never shorter than the server's Retry-After. What is repeated is
-the same bytes, so an idempotent request stays single.
+a pause with jitter that doubles, never shorter than the server's Retry-After. A node that is itself
+in trouble is left, and the next one is asked at once, until all have been. What is repeated is the
+same bytes, so an idempotent request stays single.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from lakequeue.client.nodes import Choice
 from lakequeue.errors import (
     LakequeueError,
     NotReady,
+    StorageUnavailable,
     Stored,
     TryAgain,
     Unreachable,
@@ -26,6 +28,8 @@ from lakequeue.errors import (
 from lakequeue.wire import PROBLEM, from_problem
 
 MAX_REDIRECTS = 5
+_ANOTHER_MAY = (Unreachable, NotReady, StorageUnavailable)
+"""Another node may well do it: this one is gone, going, or cut off from the storage."""
 _BACKOFF = tenacity.wait_random_exponential(multiplier=0.05, max=5.0, min=0.02)
 
 
@@ -53,6 +57,11 @@ def pause_before(attempt: int) -> float:
     state = tenacity.RetryCallState(_RETRYING, None, (), {})
     state.attempt_number = attempt
     return _BACKOFF(state)
+
+
+def _pause_after(error: LakequeueError, attempt: int, *, untried: bool) -> float:
+    """Seconds; none if a node comes next that was not asked yet: Retry-After is about the other."""
+    return 0.0 if untried else max(pause_before(attempt), error.retry_after_s or 0.0)
 
 
 _RETRYING = tenacity.Retrying()
@@ -89,11 +98,10 @@ def call(nodes: Choice, request: Request, now: Now, policy: Policy) -> Script[An
             error.stored = "unknown"
         if not isinstance(error, TryAgain):
             raise error
-        moves = isinstance(error, Unreachable | NotReady) and not policy.sticky
+        moves = isinstance(error, _ANOTHER_MAY) and not policy.sticky
         if moves:
             nodes.leave(node)
-        pause = 0.0 if moves and attempt < len(nodes) else pause_before(attempt)
-        pause = max(pause, error.retry_after_s or 0.0)
+        pause = _pause_after(error, attempt, untried=moves and attempt < len(nodes))
         out_of_time = policy.deadline_s is not None and now() - start + pause > policy.deadline_s
         if out_of_time or policy.give_up():
             raise error

@@ -94,6 +94,17 @@ def test_a_draining_node_is_left() -> None:
     assert run.result().node == "http://b"
 
 
+def test_a_node_that_is_cut_off_from_the_storage_is_left_and_all_are_asked_before_a_pause() -> None:
+    away = problem(StorageUnavailable("no answer", stored="no"), **{"retry-after": "5"})
+    run = Run("http://a,http://b", away, OK)
+    assert run.result().node == "http://b"
+    assert run.waits == []
+    run = Run("http://a,http://b", away, away, OK)
+    assert run.result().node == "http://a"
+    assert len(run.waits) == 1
+    assert run.waits[0] >= 5.0
+
+
 def test_what_stays_wrong_is_not_sent_again() -> None:
     run = Run("http://a", problem(UnknownTopic("no topic x")))
     with pytest.raises(UnknownTopic):

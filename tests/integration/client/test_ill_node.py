@@ -1,4 +1,4 @@
-"""A node whose clock jumps, beside one whose clock is right: producers do not get to feel it."""
+"""A node that is ill beside one that is well: producers do not get to feel it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def stamps(queue: Queue, node: str) -> list[int]:
     return [row["stamp"] for s in shards for row in rows_in(queue.root, f"inbox/{s}")]
 
 
-def test_a_node_whose_clock_jumps_takes_nothing_while_others_are_there(
+def test_what_a_node_with_a_wrong_clock_or_without_storage_cannot_take_another_takes(
     own_queue: Queue, tmp_path: Path
 ) -> None:
     root, chart = Path(own_queue.root.uri), tmp_path / "chart.json"
@@ -46,7 +46,7 @@ def test_a_node_whose_clock_jumps_takes_nothing_while_others_are_there(
         right.create("t", partitions=PARTITIONS)
         for node in (right, off):
             wait_for(partial(knows_both, node), "each knows the other", 60.0)
-        producer = stack.enter_context(Producer(str(right.ready["url"])))
+        producer = stack.enter_context(Producer(str(right.ready["url"]), delivery_timeout_s=60.0))
 
         def send() -> None:
             handles = [producer.send("t", n, partition=n) for n in range(PARTITIONS)]
@@ -65,6 +65,13 @@ def test_a_node_whose_clock_jumps_takes_nothing_while_others_are_there(
         assert max(stamps(own_queue, "right")) <= wall_micros()
         chart.write_text("{}")
         wait_for(partial(says, off, 200), "it is right again", 60.0)
+
+        chart.write_text(json.dumps({"failing": 1.0, "only": ["off"]}))
+        wait_for(lambda: off.send([{"value": 1}], topic="t").status_code == 503, "it fails", 60.0)
+        ended = len(stamps(own_queue, "off"))
+        send()
+        send()
+        assert len(stamps(own_queue, "off")) == ended
 
 
 def knows_both(node: IngestService) -> bool:
