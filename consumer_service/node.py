@@ -146,12 +146,14 @@ class Node:
         reasons: list[str] = []
         if self.draining.is_set():
             reasons.append("stopping")
-        if not self.session.trusted():
+        answers = self.session.trusted()
+        if not answers:
             reasons.append("ZooKeeper does not answer: consumption is stopped")
         if abs(self.session.skew_s) > MAX_SKEW_S:
             reasons.append(f"this machine's clock is {self.session.skew_s:+.1f} s off")
         reasons += [f for f in (self.tailer.failure, self.keeper.failure) if f is not None]
-        if self._registration is not None:
+        if self._registration is not None and answers:
+            # Else it would be asked for as long as a session lasts: a probe does not wait for that.
             try:
                 self._registration.check_alone()
             except LakequeueError as e:

@@ -35,17 +35,29 @@ def grow(admin: Admin, topic: str, partitions: int, timeout_s: float) -> TopicDe
         return admin.alter_topic(topic, partitions=partitions)
     began = time.monotonic()
     closed_ms = min(round((timeout_s + _MARGIN_S) * 1_000), MAX_CLOSED_MS)
-    admin.alter_topic(topic, closed_for_ms=closed_ms)
+    closed = admin.alter_topic(topic, closed_for_ms=closed_ms)
     try:
         left_s = began + timeout_s - time.monotonic()
         admin.settle_topic(topic, max(left_s, 1.0))
         _wait_consumed(admin, topic, began + timeout_s)
+        if not _closed_as(admin, closed):
+            raise NotDrained(
+                f"somebody else has opened or closed topic {topic} meanwhile",
+                hint="let one drain it at a time, and try again",
+            )
         return admin.alter_topic(topic, partitions=partitions, closed_for_ms=0)
     except BaseException:
         # If that fails too it opens by itself.
         with contextlib.suppress(LakequeueError):
-            admin.alter_topic(topic, closed_for_ms=0)
+            if _closed_as(admin, closed):
+                admin.alter_topic(topic, closed_for_ms=0)
         raise
+
+
+def _closed_as(admin: Admin, closed: TopicDescription) -> bool:
+    """Whether it is closed still as we have closed it: then it was never open in between."""
+    now = admin.topic(closed.topic)
+    return (now.topic_id, now.closed_until) == (closed.topic_id, closed.closed_until)
 
 
 def _wait_consumed(admin: Admin, topic: str, deadline: float) -> None:

@@ -138,6 +138,23 @@ def state_of(pid: int) -> str:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
+def test_a_topic_that_was_open_in_between_does_not_grow_as_if_it_had_been_drained(
+    place: Place,
+) -> None:
+    assert place.ingest.send([{"value": 1}], "t", "?wait=ordered&timeout_ms=30000").is_success
+    place.admin.seek("waits", "earliest", topics=["t"])
+    with ThreadPoolExecutor(1) as pool:
+        growing = pool.submit(place.admin.grow_topic, "t", 6, timeout_s=60)
+        wait_for(lambda: place.admin.topic("t").closed_until is not None, "it is closed")
+        place.admin.alter_topic("t", closed_for_ms=0)
+        other = place.admin.alter_topic("t", closed_for_ms=120_000)
+        place.admin.seek("waits", "latest", topics=["t"])
+        with pytest.raises(NotDrained, match="somebody else"):
+            growing.result()
+    now = place.admin.topic("t")
+    assert (now.partitions, now.closed_until) == (2, other.closed_until), "the other one drains"
+
+
 def test_a_group_that_does_not_consume_keeps_it_as_it_was(place: Place) -> None:
     with Producer(place.url) as producer:
         producer.send("t", 1, key="k")
