@@ -38,13 +38,14 @@ from lakequeue.settings import Settings
 HOST = "127.0.0.1"
 TICK_MS = 100
 """Sessions expire on a tick, and a follower tells the leader twice a tick who was heard: a death is
-noticed up to one and a half of them after the session timeout. A timeout may be from 2 ticks to
-`MAX_SESSION_MS`."""
+noticed up to one and a half of them after the session timeout."""
+MIN_SESSION_MS = 1_000
+MAX_SESSION_MS = 60_000
+"""Between these a session timeout is granted as it is asked for."""
 _CATCH_UP_S = 10.0
 """How long a server that has been away may take to fetch what it has missed."""
 _ANSWER_S = 5.0
 """How long a server may take to answer the one that leads."""
-MAX_SESSION_MS = 60_000
 _ALONE = "org.apache.zookeeper.server.ZooKeeperServerMain"
 _OF_SEVERAL = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 EXIT_UNUSABLE = 3
@@ -112,6 +113,7 @@ def server_command(
         f"clientPortAddress={host}\n"
         f"clientPort={port}\n"
         f"tickTime={TICK_MS}\n"
+        f"minSessionTimeout={MIN_SESSION_MS}\n"
         f"maxSessionTimeout={MAX_SESSION_MS}\n"
         "maxClientCnxns=0\n"
         "admin.enableServer=false\n"
