@@ -75,6 +75,26 @@ def _parse(found: tuple[bytes, Any] | None) -> GroupAssignment:
     return GroupAssignment(fields["version"], fields["epoch"], shares)
 
 
+class Looked:
+    """The partitions of topics, looked up once in one look at all groups: a hundred groups on one
+    topic are one request to storage, not a hundred."""
+
+    def __init__(self, partitions_of: PartitionsOf) -> None:
+        self._partitions_of = partitions_of
+        self._found: dict[str, list[Target]] = {}
+
+    def of(self, topics: Iterable[str]) -> list[Target]:
+        """The partitions of those that exist."""
+        wanted = list(topics)
+        # One that was not there is asked for by the next group anew: it may have been made since,
+        # and nobody tells of it once its first member has come.
+        if new := [topic for topic in wanted if topic not in self._found]:
+            for each in self._partitions_of(new):
+                target = Target(*each)
+                self._found.setdefault(target.topic, []).append(target)
+        return [target for topic in wanted for target in self._found.get(topic, ())]
+
+
 class Controller:
     """A candidate for the controller's post, and the controller while it leads.
 
@@ -148,9 +168,10 @@ class Controller:
 
     def _assign_all(self, epoch: int) -> None:
         failure: Exception | None = None
+        looked = Looked(self._partitions_of)
         for group in groups(self._session, self._changed):
             try:
-                self._assign(group, members(self._session, group, self._changed), epoch)
+                self._assign(group, members(self._session, group, self._changed), epoch, looked)
             except LeadershipLost:
                 raise
             except Exception as error:  # noqa: BLE001 - one group must not stop the others
@@ -158,14 +179,14 @@ class Controller:
         if failure is not None:
             raise failure
 
-    def _assign(self, group: str, present: dict[str, Member], epoch: int) -> None:
+    def _assign(self, group: str, present: dict[str, Member], epoch: int, looked: Looked) -> None:
         path = group_path(self._session, group, "assignment")
         found = self._session.read(path)
         last = _parse(found)
         if last.epoch > epoch:
             raise LeadershipLost(f"controller epoch {epoch} is superseded by {last.epoch}")
         topics = sorted({topic for member in present.values() for topic in member.topics})
-        targets = [Target(*each) for each in self._partitions_of(topics)] if topics else []
+        targets = looked.of(topics)
         if any(member.mode == "queue" for member in present.values()):
             share = assign_nodes(targets, _workers(present.values()), last.members)
         else:
