@@ -26,7 +26,7 @@ from lakequeue.clock import Micros, hour_of
 from lakequeue.errors import CommitConflict, CorruptTable
 from lakequeue.records import Format, ShardName, Stamp
 from lakequeue.steps import Step, reach
-from lakequeue.wire import DeadLetterHeader
+from lakequeue.wire import ERASED_HEADER, DeadLetterHeader
 from queue_tables.clean_up import delete_removed, left_behind
 from queue_tables.delta_log import Add
 from queue_tables.log_marks import LogMarks
@@ -45,8 +45,6 @@ Match = Callable[[pa.Table], pa.Table]
 """Rows with the columns of `log` (and `at`) -> those that are to be erased, in their order."""
 Place = tuple[str, int]
 """(shard, stamp): the group commit that a row came in."""
-ERASED_HEADER = "lakequeue-erased"
-"""The one header of a tombstone; its value is the time, RFC 3339."""
 _ATTEMPTS = 5
 
 

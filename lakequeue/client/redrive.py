@@ -28,6 +28,7 @@ from lakequeue.wire import (
     DEAD_LETTER_HEADERS,
     DEFAULT_CONSUMER_URL,
     DEFAULT_INGEST_URL,
+    ERASED_HEADER,
     DeadLetterHeader,
     TopicDescription,
     headers_from_json,
@@ -262,7 +263,10 @@ def dead_letter_topics(topics: Iterable[TopicDescription]) -> list[str]:
 def fate_of(
     headers: Sequence[tuple[str, bytes | None]], timestamp: int, wanted: Wanted, homes: _Homes
 ) -> Redriven:
-    """What becomes of one dead record. Pure, given `homes`."""
+    """What becomes of one dead record; nothing of one that was erased. Pure, given `homes`."""
+    if [name for name, _ in headers] == [ERASED_HEADER]:
+        # Put behind the others it would be a new record each time, and stay for good.
+        return Redriven()
     if not wanted.takes(headers, timestamp):
         return Redriven(kept=1)
     return Redriven(homeless=1) if homes.of(headers) is None else Redriven(redriven=1)
@@ -314,6 +318,8 @@ class _Run:
             headers = message.headers
             fate = fate_of(headers, message.timestamp, self._wanted, self._homes)
             seen += fate
+            if not fate.looked_at:
+                continue
             home = self._homes.of(headers) if fate.redriven else None
             if home is not None:
                 _copy(tx, message, home[0], home[1], own_headers(headers))

@@ -118,6 +118,7 @@ from lakequeue.wire.queue_verbs import (
 )
 from lakequeue.wire.receipts import (
     DEAD_LETTER_HEADERS,
+    ERASED_HEADER,
     DeadLetterHeader,
     QueueReceipt,
     dead_letter_id,
@@ -178,6 +179,7 @@ __all__ = [
     "DEFAULT_ORDER_TIMEOUT_MS",
     "DEFAULT_PARTITIONS",
     "DEAD_LETTER_HEADERS",
+    "ERASED_HEADER",
     "DeadLetterHeader",
     "DeadLetterPlace",
     "ENCODINGS",

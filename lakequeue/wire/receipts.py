@@ -71,6 +71,10 @@ DEAD_LETTER_HEADERS: Final = frozenset(
 """All of them; a record that is sent back loses them."""
 
 
+ERASED_HEADER: Final = "lakequeue-erased"
+"""The one header of a tombstone that erasing leaves; its value is the time, RFC 3339."""
+
+
 def dead_letter_id(
     group: str, topic_id: str, partition: int, offset: int, generation: int = 0
 ) -> str:

@@ -18,6 +18,7 @@ from lakequeue.errors import InvalidRequest, UnknownTopic
 from lakequeue.steps import Step
 from lakequeue.wire import DeadLetterHeader
 from tests.support.consumer_node import NodeProcess
+from tests.support.erase_process import run_erase
 from tests.support.order_truth import judge, log_rows
 from tests.support.small_cluster import Cluster
 
@@ -212,3 +213,15 @@ def test_bad_redrives_are_refused(dead: Cluster) -> None:
             client.redrive("nowhere")
         with pytest.raises(InvalidRequest, match="rate"):
             client.redrive(DLQ, rate=0)
+
+
+def test_a_dead_record_that_was_erased_is_passed_and_not_put_behind_the_others(
+    dead: Cluster,
+) -> None:
+    root = dead.queue.root
+    assert run_erase(root, DLQ, "key = 'k3'")["records"] == 1
+    with admin(dead) as client:
+        done = client.redrive(DLQ)
+    assert (done.redriven, done.kept, done.homeless) == (DEAD - 1, 0, 0)
+    assert len([row for row in log_rows(root) if row["topic"] == DLQ]) == DEAD
+    assert [int(r["value"]) - 1000 for r in back(dead)] == [n for n in range(DEAD) if n != 3]

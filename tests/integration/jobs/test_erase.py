@@ -14,11 +14,10 @@ from deltalake import DeltaTable
 
 from consumer_service.segments import Segments
 from consumer_service.tailer import Tailer
-from jobs.erase import ERASED_HEADER
 from lakequeue.clock import wall_micros
 from lakequeue.errors import InvalidRequest, UnknownTopic
 from lakequeue.records import Offset, Partition, TopicPartition
-from lakequeue.wire import DeadLetterHeader, dead_letter_id
+from lakequeue.wire import ERASED_HEADER, DeadLetterHeader, dead_letter_id
 from queue_tables.log_reader import LogReader
 from queue_tables.log_writer import write_log_file
 from queue_tables.parquet import read_data_file
