@@ -171,15 +171,7 @@ def _delivery(app: OpenAPI, node: Node, groups: Groups, metrics: Metrics) -> Non
 
     @app.post("/v1/groups/<group>/members/<member>/acks", summary="Acknowledge", **openapi.ACKS)
     def acks(path: MemberPath) -> Response:
-        started = time.perf_counter()
-        try:
-            answer = groups.acks(path.group, path.member, _body(wire.AckRequest))
-        except LakequeueError as e:
-            e.stored = e.stored or "no"
-            metrics.refused(e.code)
-            raise
-        metrics.acked(time.perf_counter() - started)
-        return _answer(answer)
+        return _acked(metrics, lambda: groups.acks(path.group, path.member, _body(wire.AckRequest)))
 
 
 def _groups(app: OpenAPI, groups: Groups, seeks: Seeks, stand_ins: StandIns) -> None:
@@ -249,10 +241,7 @@ def _queue_verbs(
 
     @app.post("/v1/groups/<group>/acks", summary="Settle by receipt", **openapi.SETTLE)
     def settle(path: GroupPath) -> Response:
-        started = time.perf_counter()
-        answer = groups.settle(path.group, _body(wire.AckRequest))
-        metrics.acked(time.perf_counter() - started)
-        return _answer(answer)
+        return _acked(metrics, lambda: groups.settle(path.group, _body(wire.AckRequest)))
 
 
 def _purge(app: OpenAPI, purges: Purges) -> None:
@@ -366,6 +355,19 @@ def hung_up(link: socket.socket | None) -> Callable[[], bool]:
             return True
 
     return gone
+
+
+def _acked(metrics: Metrics, settle: Callable[[], BaseModel]) -> Response:
+    """Acks, by whichever call: timed, and counted if they are refused."""
+    started = time.perf_counter()
+    try:
+        answer = settle()
+    except LakequeueError as e:
+        e.stored = e.stored or "no"
+        metrics.refused(e.code)
+        raise
+    metrics.acked(time.perf_counter() - started)
+    return _answer(answer)
 
 
 def _body(shape: type[Shape]) -> Shape:

@@ -26,6 +26,21 @@ def problem(answer: httpx2.Response) -> tuple[int, str]:
     return answer.status_code, body["code"]
 
 
+def test_acks_that_are_refused_are_counted_by_whichever_call_they_come(node: NodeProcess) -> None:
+    series = 'lakequeue_consumer_refused_acks_total{code="invalid_request"} '
+
+    def counted() -> float:
+        lines = httpx2.get(f"{node.url}/metrics", timeout=60).text.splitlines()
+        return sum(float(line.removeprefix(series)) for line in lines if line.startswith(series))
+
+    before = counted()
+    for path in ("/v1/groups/g/members/m/acks", "/v1/groups/g/acks"):
+        answer = httpx2.post(f"{node.url}{path}", json={"acks": 5}, timeout=60)
+        assert problem(answer) == (422, "invalid_request")
+        assert answer.json()["stored"] == "no"
+    assert counted() == before + 2
+
+
 def test_bad_requests_get_a_problem(queue: Queue, node: NodeProcess) -> None:
     topic = queue.log.topic()
     queue.log.append(topic, ["a"])
