@@ -1,8 +1,13 @@
-"""What the nemesis does to storage and clocks is felt by a running node, and passes."""
+"""What the nemesis does to storage and clocks is felt by a running node, and passes; what the power
+takes is what was not synced."""
 
 from __future__ import annotations
 
 import json
+import os
+import random
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +16,7 @@ import pytest
 
 from tests.support.ingest_service import IngestService
 from tests.support.patching import environ
+from tests.support.power import NOTES, PowerCut
 from tests.support.sickness import SICK_FILE
 from tests.support.zookeeper import wait_for
 
@@ -67,3 +73,61 @@ def test_a_clock_that_jumps_shows_in_the_stamps(chart: Path, node: IngestService
     chart.write_text(json.dumps({"clock_s": {"patient": 3.0}}))
     wait_for(lambda: stamp() > before + 2_500_000, "stamps are ahead")
     chart.unlink()
+
+
+WRITER = """
+import os, sys, time
+from pathlib import Path
+import queue_tables.store  # from here on all is noted
+
+root = Path(sys.argv[1])
+
+def sync(path):
+    fd = os.open(path, os.O_RDONLY)
+    os.fsync(fd)
+    os.close(fd)
+
+def write(name, synced=True):
+    (root / name).write_bytes(b"x" * 1000)
+    if synced:
+        sync(root / name)
+
+(root / "folder").mkdir()
+write("whole")
+write("torn", synced=False)
+sync(root)
+now = time.time_ns()
+write("tick")
+while (root / "tick").stat().st_ctime_ns <= now:  # the clock of the files goes in steps
+    os.utime(root / "tick")
+write("nameless")
+write("folder/nameless")
+(root / "homeless").mkdir()
+write("homeless/whole")
+sync(root / "homeless")
+"""
+
+
+class Worst(random.Random):
+    """Whatever may be lost is."""
+
+    def random(self) -> float:
+        return 0.0
+
+
+def test_the_power_takes_what_was_not_synced_and_nothing_else(tmp_path: Path) -> None:
+    root, notes = tmp_path / "root", tmp_path / "notes"
+    root.mkdir()
+    (root / "before").write_bytes(b"there before")
+    power = PowerCut(root, notes, leave=root / "_work")
+    patches = environ("power", **{NOTES: str(notes)})
+    command = [sys.executable, "-c", WRITER, str(root)]
+    subprocess.run(command, env=os.environ | patches, check=True)
+    taken = power.cut(Worst(1))
+    assert {t.partition(" ")[0] for t in taken} == {
+        *("folder/nameless", "homeless/", "nameless", "tick", "torn"),
+    }
+    assert len((root / "torn").read_bytes()) < 1000
+    left = {str(p.relative_to(root)) for p in root.rglob("*")}
+    assert left == {"before", "folder", "torn", "whole"}
+    assert power.cut(Worst(1)) == []
