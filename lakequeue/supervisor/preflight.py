@@ -85,7 +85,8 @@ def take_over_coordination(work_dir: Path, names: Sequence[str]) -> None:
     data is copied: what stands in no table (options of queue groups, webhooks, pauses) stays.
     """
     last = {p.parent.parent.name: _newest(p) for p in work_dir.glob("zookeeper*/data/version-2")}
-    newest = max(last, key=lambda name: last[name], default=None)
+    # Copies are as old as what they were made of: then a start was killed in the middle, maybe.
+    newest = max(last, key=lambda name: (last[name], name not in names), default=None)
     if newest is None or newest in names:
         return
     for name in names:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 from pathlib import Path
 
@@ -76,6 +77,12 @@ def test_what_zookeeper_keeps_goes_along_when_the_number_of_servers_changes(
     take_over_coordination(tmp_path, three)
     for name in three:
         assert (tmp_path / name / "data" / "version-2" / "log.1").read_text() == "zookeeper 10.0"
+    # Killed in the middle: some have it, the last ones do not.
+    for killed_before in three:
+        shutil.rmtree(tmp_path / killed_before)
+        take_over_coordination(tmp_path, three)
+        copied = tmp_path / killed_before / "data" / "version-2" / "log.1"
+        assert copied.read_text() == "zookeeper 10.0"
     newer = wrote("zookeeper-2", 20.0)
     take_over_coordination(tmp_path, three)
     assert newer.read_text() == "zookeeper-2 20.0"
