@@ -35,6 +35,8 @@ class Seen(NamedTuple):
     """Data files, relative to the shard's table."""
     fences: tuple[tuple[str, str, int, int], ...] = ()
     """Journal: (group, topic_id, partition, epoch) of fences since the commit before."""
+    sizes: tuple[int, ...] = ()
+    """Bytes of the data files, if they follow each other in the order of records; else ()."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,7 @@ from lakequeue.errors import InvalidRequest
 Kind = Literal["delta", "kafka", "json"]
 
 MAX_BYTES_PER_TRIGGER = str(128 << 20)
-"""In digits: Spark's file source knows no units. Files are compressed, and a batch must stay below
-what one write takes, 768 MiB of rows."""
+"""In digits: Spark's file source knows no units. A batch is ordered as one, and others wait."""
 MAX_OFFSETS_PER_TRIGGER = "100000"
 NOT_JSON_HEADER = "lakequeue-file"
 """On a record that went to the topic for what is no JSON: the file that it stood in."""

@@ -163,6 +163,45 @@ class _TopicIds:
         self.floor = max(self.floor, below)
 
 
+class Staged:
+    """Ids of a batch that is ordered piece by piece: in no log yet, and known to its later pieces.
+
+    Of its own rows any earlier one counts as the original, as within one piece.
+    """
+
+    def __init__(self, known: IdIndex) -> None:
+        self._known = known
+        self._topics: dict[TopicId, _TopicIds] = {}
+
+    def find(
+        self, topic_id: TopicId, hi: U64, lo: U64, *, oldest: Stamp, newest: Stamp, window_us: int
+    ) -> Found:
+        """As `IdIndex.find`, and then among the ids of the pieces before."""
+        found = self._known.find(
+            topic_id, hi, lo, oldest=oldest, newest=newest, window_us=window_us
+        )
+        if topic_id in self._topics:
+            search = _Search(hi, lo, _ZERO)
+            for run in self._topics[topic_id].runs:
+                search.look_in(run)
+            here = search.found.mask & ~found.mask
+            found.mask[here] = True
+            found.partition[here] = search.found.partition[here]
+            found.offset[here] = search.found.offset[here]
+        return found
+
+    def add(self, topic_id: TopicId, ids: Ids) -> None:
+        """Ids of the piece that was just numbered."""
+        self._topics.setdefault(topic_id, _TopicIds()).add(ids)
+
+    def settle(self) -> None:
+        """The batch is committed: they are ids like all others."""
+        for topic_id, topic in self._topics.items():
+            for run in topic.runs:
+                self._known.add(topic_id, run)
+        self._topics.clear()
+
+
 ReadOlder = Callable[[TopicId, Stamp, Stamp], Iterable[Ids]]
 """(topic, from, below): the ids in `log` with from <= stamp < below, in chunks, any order."""
 

@@ -15,9 +15,8 @@ from __future__ import annotations
 import contextlib
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-import pyarrow as pa
 import structlog
 from pyspark.sql import SparkSession
 
@@ -26,11 +25,10 @@ from coordination.election import Election, leader
 from coordination.epochs import next_epoch
 from coordination.registry import nodes
 from coordination.session import Session
-from jobs.query import ShardQuery
+from jobs.query import Part, ShardQuery
 from jobs.term_file import Term
 from lakequeue.errors import CoordinationUnavailable, LakequeueError, LeadershipLost
 from lakequeue.records import Epoch
-from queue_tables.log_writer import SourceFiles
 from serving.meters import Meters
 
 log = structlog.get_logger("leader")
@@ -74,8 +72,8 @@ class Work(ABC):
         """The term that has begun, with the watermarks of now."""
 
     @abstractmethod
-    def process(self, spark: SparkSession, rows: pa.Table, sources: SourceFiles) -> None:
-        """One batch; `sources` has what was read of its files already."""
+    def process(self, spark: SparkSession, parts: Sequence[Part]) -> None:
+        """One batch, in parts that are read when they are called for."""
 
     @abstractmethod
     def watch(self, meters: Meters) -> None:

@@ -13,6 +13,7 @@ from jobs.cut import Look, Seen, consistent_cut, ends
 from jobs.term_file import Term
 from lakequeue.errors import CorruptTable, TailLost
 from lakequeue.records import ShardName, Stamp
+from queue_tables.bulk import IN_ORDER
 from queue_tables.delta_log import Commit
 from queue_tables.root import QueueRoot, ShardKind
 from queue_tables.shards import SEALED
@@ -246,6 +247,7 @@ def _seen(shard: ShardName, commit: Commit) -> Seen | None:
         int(info.get("rows", 0)),
         int(info.get("bytes", 0)),
         tuple(add.path for add in commit.adds),
+        sizes=tuple(add.size for add in commit.adds) if info.get(IN_ORDER) else (),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,6 +16,7 @@ from jobs.batch import above
 from jobs.checkpoints import Checkpoints
 from jobs.leader import Work
 from jobs.narrow import FENCE
+from jobs.query import Part
 from jobs.sealing import Sealer
 from jobs.term_file import Term
 from lakequeue import metrics
@@ -28,7 +29,6 @@ from queue_tables.fact_rows import news_from_arrow
 from queue_tables.facts import Fence, GroupState, Key, fold, fold_news
 from queue_tables.group_state import GroupOffsetsWriter
 from queue_tables.log_marks import LogMarks
-from queue_tables.log_writer import SourceFiles
 from queue_tables.marks import offset_mark
 from queue_tables.root import QueueRoot
 from queue_tables.schemas import GROUP_OFFSETS
@@ -117,8 +117,13 @@ class OffsetsWork(Work):
         with self._lock:
             return Term(self._epoch, dict(self._folded))
 
-    def process(self, _spark: SparkSession, rows: pa.Table, _sources: SourceFiles) -> None:
-        """Fold one cut of facts. Folding twice changes nothing, so nothing here has to be exact."""
+    def process(self, _spark: SparkSession, parts: Sequence[Part]) -> None:
+        """Fold one cut of facts."""
+        for read in parts:
+            self.fold(read()[0])
+
+    def fold(self, rows: pa.Table) -> None:
+        """Folding twice changes nothing, so nothing here has to be exact."""
         began = time.perf_counter()
         with self._lock:
             if self._writer is None:

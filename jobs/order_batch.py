@@ -6,9 +6,8 @@ The steps, their durable effects and who repairs what: `docs/protocols/order.md`
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -16,7 +15,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from jobs.batch import Batch, above, unfold
+from jobs.id_index import Staged
 from jobs.order_state import ORDER_TXN, OrderState, order_number
+from jobs.order_whole import Done, Piece, Whole
 from jobs.ordering import Ordered, TopicRule, order
 from jobs.rejects import RejectsTable, commit_fenced
 from lakequeue.clock import WallClock, hour_of, wall_micros
@@ -43,18 +44,10 @@ WriteFiles = Callable[[str, pa.Table], list[Add]]
 """(root URI, plan) -> the files, durable."""
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
-    """What a batch came to, and where its time went (seconds)."""
-
-    rows: int
-    ordered: int
-    duplicates: int
-    refused: int
-    version: Version
-    numbering_s: float
-    writing_s: float
-    committing_s: float
+ReadPart = Callable[[], tuple[pa.Table, SourceFiles | None]]
+"""-> rows (`SENT`), and the inbox files that were read with them"""
+ChooseWriter = Callable[[pa.Table], WriteFiles | None]
+"""(narrow rows) -> what writes their log files; None: this process"""
 
 
 class OrderTerm:
@@ -100,41 +93,34 @@ class OrderTerm:
         `sources` has inbox files that were read already; `write` writes the log files elsewhere.
         Raises `LeadershipLost` when a newer leader has committed: then nothing was.
         """
+        return self.process_parts([lambda: (sent, sources)], lambda _rows: write)
+
+    def process_parts(self, parts: Sequence[ReadPart], write: ChooseWriter) -> Done | None:
+        """The same for a cut whose rows are read in `parts`, in cut order: one is held at a time.
+
+        What is written of a part nobody sees: rejects of all are committed when the last part is
+        numbered, then its rows are written, then one commit brings everything.
+        """
         state = self._state
-        began = time.perf_counter()
-        watermarks = state.watermarks()
-        batch = Batch.of(above(unfold(sent), watermarks))
-        if len(batch) == 0:
+        whole = Whole(Staged(state.index), self._wall())
+        for number, read in enumerate(parts, start=1):
+            piece = self._number(whole, read)
+            if whole.rows and number == len(parts):
+                reach(Step.ORDER_NUMBERED)
+                self._commit_rejects(whole)
+            if piece is not None:
+                began = time.perf_counter()
+                whole.adds += self._write(whole, piece, write(piece.batch.table))
+                whole.writing_s += time.perf_counter() - began
+            del piece  # before the next is read
+        if not whole.rows:
             return None
-        reach(Step.ORDER_CUT)
-        topics = state.rules(batch.topics)
-        ordered = order(batch, state.index, self._next_offsets(batch), topics, state.log.txns)
-        reach(Step.ORDER_NUMBERED)
-        numbered = time.perf_counter()
-
-        self._counter += 1
-        number = order_number(self.epoch, self._counter)
-        now = self._wall()
-        self._commit_rejects(batch, ordered, topics, number, now, watermarks)
-        adds = self._write(batch, ordered, topics, now, sources, write)
         reach(Step.ORDER_DATA_WRITTEN)
-        written = time.perf_counter()
-
-        self._commit(ordered, adds, number)
+        began = time.perf_counter()
+        self._commit(whole)
         reach(Step.ORDER_COMMITTED)
-        for topic_id, ids in ordered.new_ids.items():
-            state.index.add(topic_id, ids)
-        committed = time.perf_counter()
-        return Done(
-            len(batch),
-            len(ordered.survivors),
-            len(ordered.duplicates),
-            len(ordered.refused),
-            state.log.version,
-            numbered - began,
-            written - numbered,
-            committed - written,
-        )
+        whole.ids.settle()
+        return whole.done(state.log.version, time.perf_counter() - began)
 
     @property
     def plan(self) -> dict[ShardName, Stamp] | None:
@@ -156,41 +142,50 @@ class OrderTerm:
         ]
         return self._state.next_offsets(partitions)
 
-    def _commit_rejects(
-        self,
-        batch: Batch,
-        ordered: Ordered,
-        topics: Mapping[TopicId, TopicRule],
-        number: int,
-        now: int,
-        watermarks: Mapping[ShardName, Stamp],
-    ) -> None:
+    def _number(self, whole: Whole, read: ReadPart) -> Piece | None:
+        """Read a part and judge its rows; None if all of them were ordered before."""
+        state = self._state
+        began = time.perf_counter()
+        watermarks = state.watermarks()
+        sent, sources = read()
+        batch = Batch.of(above(unfold(sent), watermarks))
+        if len(batch) == 0:
+            return None
+        if not whole.rows:
+            reach(Step.ORDER_CUT)
+            self._counter += 1
+            if self._plan is not None:
+                whole.recorded = self._rejects.recorded(self._plan, watermarks)
+        whole.topics |= state.rules([t for t in batch.topics if t not in whole.topics])
+        offsets = {**self._next_offsets(batch), **whole.next_offsets}
+        marks = {**state.log.txns, **whole.marks} if whole.marks else state.log.txns
+        ordered = order(batch, whole.ids, offsets, whole.topics, marks)
+        whole.take(batch, ordered)
+        whole.numbering_s += time.perf_counter() - began
+        rejected = self._rejects.write(batch, ordered, whole.topics, whole.now, whole.recorded)
+        whole.rejects += rejected
+        return Piece(batch, ordered, sources)
+
+    def _commit_rejects(self, whole: Whole) -> None:
         plan, self._plan = self._plan, None
-        if plan is not None and ordered.watermarks != plan:
+        if plan is not None and whole.watermarks != plan:
             raise LeadershipLost(
-                f"the first batch ends at {ordered.watermarks}, and {plan} was planned",
+                f"the first batch ends at {whole.watermarks}, and {plan} was planned",
                 hint="start the job again",
             )
-        if not len(ordered.refused) and not len(ordered.duplicates):
-            return
-        recorded = self._rejects.recorded(plan, watermarks) if plan is not None else set()
-        self._rejects.commit(batch, ordered, topics, number, now, recorded)
-        reach(Step.ORDER_REJECTS_COMMITTED)
+        if whole.duplicates or whole.refused:
+            if whole.rejects:
+                number = order_number(self.epoch, self._counter)
+                self._rejects.commit(whole.rejects, whole.watermarks, number)
+            reach(Step.ORDER_REJECTS_COMMITTED)
 
-    def _write(
-        self,
-        batch: Batch,
-        ordered: Ordered,
-        topics: Mapping[TopicId, TopicRule],
-        now: int,
-        sources: SourceFiles | None,
-        write: WriteFiles | None,
-    ) -> list[Add]:
+    def _write(self, whole: Whole, piece: Piece, write: WriteFiles | None) -> list[Add]:
+        batch, ordered, sources = piece
         if not len(ordered.survivors):
             return []
         size = int(batch.table["bytes"].to_numpy().sum())
         files = max(1, min(size // _FILE_BYTES, self._files))
-        plan = log_plan(batch, ordered, topics, now, files)
+        plan = log_plan(batch, ordered, whole.topics, whole.now, files)
         uri = self._state.root.uri
         if write is not None:
             return write(uri, plan)
@@ -202,19 +197,19 @@ class OrderTerm:
         written = self._pool.map(lambda part: write_log_files(uri, part, sources=sources), parts)
         return [add for adds in written for add in adds]
 
-    def _commit(self, ordered: Ordered, adds: list[Add], number: int) -> None:
+    def _commit(self, whole: Whole) -> None:
         """Rows and the watermarks they move, at once."""
         actions: list[Action] = [
-            *adds,
-            Txn(ORDER_TXN, number),
+            *whole.adds,
+            Txn(ORDER_TXN, order_number(self.epoch, self._counter)),
             *(
                 Txn(offset_mark(p.topic_id, p.partition), int(offset))
-                for p, offset in ordered.next_offsets.items()
+                for p, offset in whole.next_offsets.items()
             ),
-            *(Txn(f"inbox/{shard}", int(stamp)) for shard, stamp in ordered.watermarks.items()),
-            *(Txn(name, value) for name, value in ordered.marks.items()),
+            *(Txn(f"inbox/{shard}", int(stamp)) for shard, stamp in whole.watermarks.items()),
+            *(Txn(name, value) for name, value in whole.marks.items()),
         ]
-        info = {"epoch": self.epoch, "counter": self._counter, "rows": len(ordered.survivors)}
+        info = {"epoch": self.epoch, "counter": self._counter, "rows": whole.ordered}
         commit_fenced(self._state.log, actions, info, self.epoch)
 
 

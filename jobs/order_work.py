@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import pyarrow as pa
@@ -17,8 +17,10 @@ from jobs.checkpoints import Checkpoints
 from jobs.executor_writer import write_on_executors
 from jobs.leader import Work
 from jobs.maintenance_runs import MaintenanceRuns
-from jobs.order_batch import Done, OrderTerm, WriteFiles
+from jobs.order_batch import OrderTerm, WriteFiles
 from jobs.order_state import OrderState
+from jobs.order_whole import Done
+from jobs.query import Part
 from jobs.rejects import RejectsTable
 from jobs.sealing import Sealer
 from jobs.table_sizes import TableSizes
@@ -29,7 +31,6 @@ from lakequeue.metrics import Sample
 from lakequeue.records import Epoch, Version
 from lakequeue.settings import OrderSettings
 from lakequeue.steps import Step, reach
-from queue_tables.log_writer import SourceFiles
 from queue_tables.root import QueueRoot
 from queue_tables.schemas import LOG, REJECTS
 from serving.meters import Meters
@@ -128,11 +129,11 @@ class OrderWork(Work):
             raise NotReady("no term has begun")
         return self._term
 
-    def process(self, spark: SparkSession, rows: pa.Table, sources: SourceFiles) -> None:
+    def process(self, spark: SparkSession, parts: Sequence[Part]) -> None:
         """Order one cut, and ring."""
         began = time.perf_counter()
         with self._lock:
-            done = self._begun().process(rows, sources, self._writer(spark, rows))
+            done = self._begun().process_parts(parts, partial(self._writer, spark))
         if done is None:
             return
         if self._bell is not None:

@@ -8,8 +8,9 @@ that runs is finished first, and none begins after `hold`.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from jobs.batch import SENT
-from jobs.batch_files import BatchNote
+from jobs.batch_files import BatchFiles, BatchNote
 from jobs.narrow import FACT_ROWS, fact_rows, narrow_rows
 from jobs.source import SOURCES, SourceOptions
 from jobs.source_note import SourceNotes, Told
@@ -30,7 +31,10 @@ from queue_tables.store import open_store
 log = structlog.get_logger("query")
 
 _START_ATTEMPTS = 10
-ProcessBatch = Callable[[SparkSession, pa.Table, SourceFiles], None]
+Part = Callable[[], tuple[pa.Table, SourceFiles]]
+"""Reads a part of a batch: its rows, and what else was read of its files."""
+ProcessBatch = Callable[[SparkSession, Sequence[Part]], None]
+"""Called with the parts of a batch, nearly always one, in cut order."""
 
 
 class ShardQuery:
@@ -143,25 +147,39 @@ class ShardQuery:
             return writer.trigger(availableNow=True).start()
         return writer.trigger(processingTime="0 seconds").start()
 
-    def _rows(self, frame: DataFrame, number: int, sources: SourceFiles) -> pa.Table:
-        """The rows of a batch: a small one is read here, a large one by Spark's tasks."""
+    def _parts(self, frame: DataFrame, number: int) -> list[Part]:
+        """The parts of a batch: of a small one, and of a write in pieces, each is read here, when
+        it is called for; any other is read by Spark's tasks, now."""
         noted = self._note.read(number)
         if noted is None:
-            return frame.toArrow()
-        if self._options.kind == "inbox":
-            sources.load([f"inbox/{shard}/{path}" for shard, path in noted.files])
-            return pa.Table.from_batches(narrow_rows(sources, noted.files), SENT)
-        return pa.Table.from_batches(fact_rows(self._store, noted.files, noted.fences), FACT_ROWS)
+            rows = frame.toArrow()
+            return [lambda: (rows, SourceFiles(self._store))] if rows.num_rows else []
+        if len(noted) == 1:
+            # A failure to read is Spark's to meet, before the batch counts as begun.
+            read = self._read(noted[0], whole=True)
+            return [lambda: read] if read[0].num_rows else []
+        whole = self._options.max_batch_bytes <= self._options.driver_batch_bytes
+        return [partial(self._read, piece, whole=whole) for piece in noted]
+
+    def _read(self, noted: BatchFiles, *, whole: bool) -> tuple[pa.Table, SourceFiles]:
+        """The rows of these files; with `whole` keys and values of the inbox, too."""
+        sources = SourceFiles(self._store)
+        if self._options.kind == "journal":
+            facts = fact_rows(self._store, noted.files, noted.fences)
+            return pa.Table.from_batches(facts, FACT_ROWS), sources
+        if not whole:
+            return pa.Table.from_batches(narrow_rows(self._store, noted.files), SENT), sources
+        sources.load([f"inbox/{shard}/{path}" for shard, path in noted.files])
+        return pa.Table.from_batches(narrow_rows(sources, noted.files), SENT), sources
 
     def _on_batch(self, frame: DataFrame, number: int) -> None:
-        sources = SourceFiles(self._store)
-        rows = self._rows(frame, number, sources)
+        parts = self._parts(frame, number)
         self.rehearsed.set()
-        if rows.num_rows == 0:
+        if not parts:
             return  # the rehearsal
         with self._batch:
             try:
-                self._process(frame.sparkSession, rows, sources)
+                self._process(frame.sparkSession, parts)
             except BaseException as error:
                 # Spark wraps it in text; the process has to know which error it was.
                 self.error = error

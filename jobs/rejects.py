@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -127,29 +128,30 @@ class RejectsTable:
         """The cut of a batch that has its rejects here and is not passed in `log`."""
         return unfinished_in(self._table.txns, watermarks) or None
 
-    def commit(
+    def write(
         self,
         batch: Batch,
         ordered: Ordered,
         topics: Mapping[TopicId, TopicRule],
-        number: int,
         now: Micros,
         recorded: set[Key],
-    ) -> None:
-        """Record the batch's refused rows and duplicates, if it has any that are not `recorded`."""
+    ) -> list[Add]:
+        """Write refused rows and duplicates as a durable file, if any are not `recorded`."""
+        if not len(ordered.refused) and not len(ordered.duplicates):
+            return []
         rows = _rows(self._root, batch, ordered, topics, now, recorded)
         if rows.num_rows == 0:
-            return
+            return []
         partition = {"hour": hour_of(now)}
-        add = write_data_file(self._root.store, REJECTS.name, rows, partition, REJECTS)
-        plan = [Txn(f"{_PLAN_TXN}{s}", int(end)) for s, end in ordered.watermarks.items()]
+        return [write_data_file(self._root.store, REJECTS.name, rows, partition, REJECTS)]
+
+    def commit(self, adds: list[Add], ends: Mapping[ShardName, Stamp], number: int) -> None:
+        """Record what was written for a batch that has these `ends`."""
+        plan = [Txn(f"{_PLAN_TXN}{shard}", int(end)) for shard, end in ends.items()]
         epoch = order_epoch(number)
-        info = {
-            "epoch": epoch,
-            "counter": number - order_number(epoch, 0),
-            "rows": rows.num_rows,
-        }
-        commit_fenced(self._table, [add, Txn(ORDER_TXN, number), *plan], info, epoch)
+        rows = sum(orjson.loads(add.stats or "{}").get("numRecords", 0) for add in adds)
+        info = {"epoch": epoch, "counter": number - order_number(epoch, 0), "rows": rows}
+        commit_fenced(self._table, [*adds, Txn(ORDER_TXN, number), *plan], info, epoch)
 
     def recorded(
         self, plan: Mapping[ShardName, Stamp], above: Mapping[ShardName, Stamp]

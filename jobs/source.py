@@ -208,7 +208,7 @@ class ShardReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # Spark numbers the batches of a fresh checkpoint from 0, one for each new offset.
         options = self._options
         note = BatchNote(options.folder, options.kind, options.attempt)
-        note.write(self._batches, seen, options.driver_batch_bytes)
+        note.write(self._batches, seen, options.driver_batch_bytes, options.max_batch_bytes)
         self._batches += 1
 
     def _tell(self, lookout: Lookout) -> None:

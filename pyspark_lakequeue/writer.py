@@ -20,7 +20,7 @@ from pyspark.sql.datasource import (
 )
 
 from lakequeue.clock import hour_of, wall_micros
-from lakequeue.errors import Broken, InvalidRequest, NotReady, TooLarge
+from lakequeue.errors import Broken, InvalidRequest, NotReady
 from lakequeue.records import Stamp
 from lakequeue.steps import Step, reach
 from pyspark_lakequeue.sink_options import SinkOptions, check_columns
@@ -39,9 +39,6 @@ FILE_BYTES = 32 << 20
 _FILE_ROWS = 500_000
 _TASKS = 1 << 16
 """File n of task t has the stamp of the write + n × this + t, so that no two have the same."""
-MAX_WRITE_BYTES = 768 << 20
-"""Bytes of one write, as Arrow holds its rows: it is ordered as one batch, and the log writer takes
-no more than 1 GiB of sources for one file."""
 
 
 class Batch(NamedTuple):
@@ -58,8 +55,6 @@ class Written(WriterCommitMessage):
 
     batch: Batch
     files: list[BulkFile] = field(default_factory=list)
-    held_bytes: int = 0
-    """Of its rows, as Arrow holds them."""
 
 
 class _Writer:
@@ -92,7 +87,6 @@ class _Writer:
         for rows in _files(shaper.shape(pa.Table.from_batches([b])) for b in batches):
             stamp = Stamp(self.arrival + len(written.files) * _TASKS + task)
             written.files.append(_write(self.options.root, batch, rows, stamp))
-            written.held_bytes += rows.nbytes
             reach(Step.BULK_DATA_WRITTEN)
         return written
 
@@ -102,15 +96,8 @@ class _Writer:
         files = [file for message in done for file in message.files]
         if not files:
             return None
-        root = QueueRoot.existing(self.options.root)
-        size = sum(message.held_bytes for message in done)
-        if size > MAX_WRITE_BYTES:
-            discard(root, files)
-            raise TooLarge(
-                f"{size} bytes of rows in one write, the limit is {MAX_WRITE_BYTES}",
-                hint="write in parts, or as a stream whose source has a limit per trigger",
-            )
         batch = done[0].batch
+        root = QueueRoot.existing(self.options.root)
         commit_bulk(root, batch.writer, batch.run, batch.number, files)
         return batch
 

@@ -35,6 +35,8 @@ from queue_tables.table import TableLog, create_table
 
 BATCH_TXN = "batch"
 """Number of the newest batch of the writer that is in the shard."""
+IN_ORDER = "in_order"
+"""In a commit's info: its files are named in the order of their stamps, no two have the same."""
 QUIET_S = 86_400
 """A query may run once an hour: its shard stays its own for a day."""
 ONCE = "0"
@@ -162,7 +164,9 @@ def _check_stamps(files: Sequence[BulkFile], newest: int) -> None:
 
 
 def _append(root: QueueRoot, own: TableLog, batch: int, files: Sequence[BulkFile]) -> Version:
-    adds = [_in_shard(root, own, file) for file in files]
+    # Told of them in the order of their stamps, the order job can take file after file.
+    ordered = sorted(files, key=lambda file: file.stamp)
+    adds = [_in_shard(root, own, file) for file in ordered]
     stamp = max((file.stamp for file in files), default=Stamp(0))
     sequence = own.txns.get(GROUP_TXN, 0) + 1
     actions: list[Action] = [Txn(GROUP_TXN, sequence), Txn(STAMP_TXN, stamp), Txn(BATCH_TXN, batch)]
@@ -170,6 +174,7 @@ def _append(root: QueueRoot, own: TableLog, batch: int, files: Sequence[BulkFile
         "stamp": stamp,
         "rows": sum(file.rows for file in files),
         "bytes": sum(file.bytes for file in files),
+        IN_ORDER: True,
     }
     while True:
         try:

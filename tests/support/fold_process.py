@@ -18,7 +18,6 @@ from jobs.offsets_work import OffsetsWork
 from lakequeue.errors import LeadershipLost
 from lakequeue.records import Epoch
 from lakequeue.steps import arm
-from queue_tables.log_writer import SourceFiles
 from queue_tables.root import QueueRoot
 
 NO_SPARK = cast(SparkSession, None)
@@ -45,7 +44,7 @@ class Folder:
         files = [(s.shard, path) for s in seen for path in s.paths]
         fences = [(s.shard, *fence) for s in seen for fence in s.fences]
         rows = pa.Table.from_batches(fact_rows(self.root.store, files, fences), FACT_ROWS)
-        self.work.process(NO_SPARK, rows, SourceFiles(self.root.store))
+        self.work.fold(rows)
         self.lookout.done(end)
         return True
 

@@ -105,7 +105,7 @@ class PlainQuery:
         else:
             fences = [(s.shard, *fence) for s in seen for fence in s.fences]
             rows = pa.Table.from_batches(fact_rows(self._store, files, fences), FACT_ROWS)
-        self._process(self._spark, rows, SourceFiles(self._store))
+        self._process(self._spark, [lambda: (rows, SourceFiles(self._store))])
         self._lookout.done(end)
         return True
 

@@ -15,10 +15,12 @@ import json
 import signal
 import sys
 import threading
+from functools import partial
 
 import pyarrow as pa
 
 from jobs.batch import SENT
+from jobs.batch_files import BatchFiles, pieces_of
 from jobs.lookout import Lookout
 from jobs.narrow import narrow_rows
 from jobs.order_batch import OrderTerm
@@ -49,25 +51,34 @@ class Orderer:
         self.root = root
         plan = self.term.begin()
         self.lookout = Lookout(root, "inbox", max_bytes)
+        self._max_bytes = max_bytes
         self.lookout.begin(Term(Epoch(epoch), self.state.watermarks(), plan))
         self.state.warm()
 
     def plan(self) -> pa.Table | None:
         """The narrow rows of the next cut, or None."""
+        pieces = self.cut()
+        return pa.concat_tables(self.read(p)[0] for p in pieces) if pieces else None
+
+    def cut(self) -> list[BatchFiles]:
+        """The pieces of the next cut; [] if there is nothing to order."""
         start = self.lookout.marks()
         end = self.lookout.next_end()
         if end is None:
-            return None
-        seen = self.lookout.between(start, end)
-        files = [(s.shard, path) for s in seen for path in s.paths]
-        return pa.Table.from_batches(narrow_rows(self.root.store, files), schema=SENT)
+            return []
+        return pieces_of(self.lookout.between(start, end), self._max_bytes)
+
+    def read(self, piece: BatchFiles) -> tuple[pa.Table, None]:
+        """The narrow rows of a piece."""
+        return pa.Table.from_batches(narrow_rows(self.root.store, piece.files), schema=SENT), None
 
     def step(self) -> dict[str, int] | None:
         """Order one cut; None if there is nothing to order."""
-        rows = self.plan()
-        if rows is None:
+        pieces = self.cut()
+        if not pieces:
             return None
-        done = self.term.process(rows)
+        parts = [partial(self.read, piece) for piece in pieces]
+        done = self.term.process_parts(parts, lambda _rows: None)
         self.lookout.done(self.lookout.marks())
         if done is None:
             return {"rows": 0}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import queue
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,11 +12,10 @@ from pyspark.sql import SparkSession
 
 from jobs.batch import SENT
 from jobs.narrow import narrow_rows
-from jobs.query import ShardQuery
+from jobs.query import Part, ShardQuery
 from jobs.source import SourceOptions
 from jobs.term_file import Term
 from lakequeue.records import Epoch
-from queue_tables.log_writer import SourceFiles
 from queue_tables.root import QueueRoot
 from queue_tables.snapshot import load_snapshot
 from queue_tables.topics import TopicStore
@@ -44,7 +43,9 @@ class Running:
         self.query.start(folder / "checkpoint")
         wait_for(self.query.rehearsed.is_set, "the rehearsal", START_S)
 
-    def _keep(self, _spark: SparkSession, rows: pa.Table, sources: SourceFiles) -> None:
+    def _keep(self, _spark: SparkSession, parts: Sequence[Part]) -> None:
+        (read,) = parts
+        rows, sources = read()
         self._batches.put((rows, len(sources) > 0))
 
     def next(self) -> Batch:

@@ -10,22 +10,16 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StringType, StructField, StructType
 
 import lakequeue.spark
-from lakequeue.errors import TooLarge
-from lakequeue.records import Stamp
-from pyspark_lakequeue.sink_options import SinkOptions
-from pyspark_lakequeue.writer import MAX_WRITE_BYTES, Batch, BatchWriter, Written
-from queue_tables.bulk import BulkFile, shard_of
-from queue_tables.parquet import write_data_file
 from queue_tables.root import QueueRoot
-from queue_tables.schemas import INBOX
 from queue_tables.shards import is_sealed
+from queue_tables.snapshot import load_snapshot
 from queue_tables.topic_rules import Topic
 from queue_tables.topics import TopicStore
 from tests.support.checkpoint import forget_the_last_batch
 from tests.support.order_process import Orderer
+from tests.support.order_truth import judge, reject_rows
 from tests.support.topic_values import ordered
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
@@ -187,21 +181,23 @@ def test_a_stream_writes_each_batch_once_also_when_its_last_is_run_again(
     assert again == dict.fromkeys(wanted, 2), "without its checkpoint it is another query"
 
 
-def test_a_write_too_large_to_be_ordered_is_refused_before_it_is_committed(
-    root: QueueRoot, topic: Topic
+def test_a_write_larger_than_a_batch_is_ordered_in_one_version_piece_by_piece(
+    spark: SparkSession, root: QueueRoot, topic: Topic
 ) -> None:
-    schema = StructType([StructField("value", StringType())])
-    writer = BatchWriter(SinkOptions(root.uri, "orders", None), schema, overwrite=False)
-    batch = Batch("spark-w", "0", 0)
-    large = Written(batch, [_file(root)], held_bytes=MAX_WRITE_BYTES + 1)
-    with pytest.raises(TooLarge, match=f"the limit is {MAX_WRITE_BYTES}"):
-        writer.commit([large])
-    assert root.shards("inbox") == []
-    assert not root.store.exists(f"inbox/spark-w-0/{large.files[0].add.path}")
-
-
-def _file(root: QueueRoot) -> BulkFile:
-    shard = shard_of("spark-w", "0")
-    rows = INBOX.file_arrow.empty_table()
-    add = write_data_file(root.store, f"inbox/{shard}", rows, {"hour": "2026-01-01T00"}, INBOX)
-    return BulkFile(shard, add, Stamp(1), 1, 1)
+    """20 tasks; a batch may have 4 kB, so the order job holds the rows of two or so at a time."""
+    records, limit = 4_000, 4_000
+    frame = spark.range(0, records, 1, 20).selectExpr(
+        "concat('k', id % 10) key",
+        "concat('v', lpad(id, 8, '0')) value",
+        "if(id % 100 = 99, 'again', concat('m', id)) message_id",
+    )
+    orderer = Orderer(root, 1, max_bytes=limit)
+    write(frame, root, topic="orders")
+    before = orderer.state.log.version
+    assert [batch["rows"] for batch in orderer.drain()] == [records], "one commit, one batch"
+    assert orderer.state.log.version == before + 1
+    assert len(load_snapshot(root.store, "log").files) > 5, "written piece by piece"
+    judge(root)
+    rows = ordered(root, topic, 2)
+    assert len({r["value"] for r in rows}) == len(rows) == records - records // 100 + 1
+    assert len(reject_rows(root)) == records // 100 - 1, "copies are found across pieces"

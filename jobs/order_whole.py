@@ -1,0 +1,86 @@
+"""What the pieces of one batch come to, until one commit makes all of it visible."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from jobs.batch import Batch
+from jobs.id_index import Staged
+from jobs.ordering import Ordered, TopicRule
+from jobs.rejects import Key
+from lakequeue.clock import Micros
+from lakequeue.records import Offset, ShardName, Stamp, TopicId, TopicPartition, Version
+from queue_tables.delta_log import Add
+from queue_tables.log_writer import SourceFiles
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a batch came to, and where its time went (seconds)."""
+
+    rows: int
+    ordered: int
+    duplicates: int
+    refused: int
+    version: Version
+    numbering_s: float
+    writing_s: float
+    committing_s: float
+
+
+class Piece(NamedTuple):
+    """Rows that are in memory together: a batch, or a part of a large one."""
+
+    batch: Batch
+    ordered: Ordered
+    sources: SourceFiles | None
+
+
+@dataclass(slots=True)
+class Whole:
+    """A batch, as far as its pieces are numbered. Of a row it keeps the id, and nothing else."""
+
+    ids: Staged
+    now: Micros
+    """`ordered_at` of every row."""
+    topics: dict[TopicId, TopicRule] = field(default_factory=dict)
+    """As they were when a piece first met them."""
+    next_offsets: dict[TopicPartition, Offset] = field(default_factory=dict)
+    watermarks: dict[ShardName, Stamp] = field(default_factory=dict)
+    marks: dict[str, int] = field(default_factory=dict)
+    recorded: set[Key] = field(default_factory=set)
+    """Rows that stand in `rejects` already, by a leader that died."""
+    adds: list[Add] = field(default_factory=list)
+    rejects: list[Add] = field(default_factory=list)
+    rows: int = 0
+    ordered: int = 0
+    duplicates: int = 0
+    refused: int = 0
+    numbering_s: float = 0.0
+    writing_s: float = 0.0
+
+    def take(self, batch: Batch, ordered: Ordered) -> None:
+        """A piece is numbered: the next one goes on from there."""
+        self.next_offsets |= ordered.next_offsets
+        self.watermarks |= ordered.watermarks
+        self.marks |= ordered.marks
+        for topic_id, ids in ordered.new_ids.items():
+            self.ids.add(topic_id, ids)
+        self.rows += len(batch)
+        self.ordered += len(ordered.survivors)
+        self.duplicates += len(ordered.duplicates)
+        self.refused += len(ordered.refused)
+
+    def done(self, version: Version, committing_s: float) -> Done:
+        """It is committed, as `version` of `log`."""
+        return Done(
+            self.rows,
+            self.ordered,
+            self.duplicates,
+            self.refused,
+            version,
+            self.numbering_s,
+            self.writing_s,
+            committing_s,
+        )
