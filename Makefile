@@ -5,7 +5,7 @@ VENV := .venv/bin
 ROOT ?= lakequeue-data
 PYTEST ?= $(VENV)/python -m pytest
 
-.PHONY: help setup up demo failover test check fast lint types contracts docs docs-check unit services soak bench flat notebooks lock clean jars wheel demo-s3
+.PHONY: help setup up demo failover test check fast lint types contracts docs docs-check unit services soak bench bench-spark flat notebooks lock clean jars wheel demo-s3
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -68,6 +68,9 @@ soak: setup jars ## load and random faults for MINUTES=30 (SEED=…, RATE=500); 
 
 bench: setup ## measure; writes bench/results.md and bench/results.json
 	@$(VENV)/python -m bench
+
+bench-spark: setup jars ## measure Spark on a queue (20 min); writes bench/spark.md and bench/spark.json
+	@$(VENV)/python -m bench.spark
 
 flat: setup ## measure whether 20,000 batches take as long at the end as in the beginning (BATCHES=…)
 	@$(VENV)/python -m bench.flat $(if $(BATCHES),--batches $(BATCHES))

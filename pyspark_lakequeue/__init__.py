@@ -20,13 +20,17 @@ if TYPE_CHECKING:
 
 __all__ = ["DefaultSource"]
 
-SCHEMA = (
-    "key BINARY, value BINARY, topic STRING, `partition` INT, `offset` BIGINT, "
-    "timestamp TIMESTAMP, timestampType INT"
-)
-"""That of `format("kafka")`, column for column."""
-HEADERS = "headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
-"""The last column, with `includeHeaders`."""
+SCHEMA = {
+    "key": "BINARY",
+    "value": "BINARY",
+    "topic": "STRING",
+    "partition": "INT",
+    "offset": "BIGINT",
+    "timestamp": "TIMESTAMP",
+    "timestampType": "INT",
+    "headers": "ARRAY<STRUCT<key: STRING, value: BINARY>>",
+}
+"""That of `format("kafka")`, column for column. `headers` only if they are asked for."""
 
 
 class DefaultSource(DataSource):
@@ -39,9 +43,9 @@ class DefaultSource(DataSource):
 
     def schema(self) -> str:
         """The columns, as the Kafka source has them. Raises `InvalidRequest` for wrong options."""
-        from pyspark_lakequeue.options import includes_headers
+        from pyspark_lakequeue.options import wanted_columns
 
-        return f"{SCHEMA}, {HEADERS}" if includes_headers(self.options) else SCHEMA
+        return ", ".join(f"`{name}` {SCHEMA[name]}" for name in wanted_columns(self.options))
 
     def reader(self, schema: StructType) -> BatchReader:
         """For `spark.read`."""

@@ -54,7 +54,7 @@ class BatchReader(DataSourceReader):
         from pyspark_lakequeue.reading import LogTask, read_task
 
         task = cast(LogTask, partition)
-        yield from read_task(self._options.root, task, self._options.include_headers)
+        yield from read_task(self._options.root, task, self._options.columns)
 
 
 def wanted_ranges(

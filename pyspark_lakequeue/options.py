@@ -48,6 +48,7 @@ _READ = (
     "maxRecordsPerPartition",
     "failOnDataLoss",
     "includeHeaders",
+    "columns",
     "group.id",
     "pollTimeoutMs",
     # How the Kafka source talks to its brokers. There are none here, so nothing follows from them.
@@ -56,6 +57,8 @@ _READ = (
     "fetchOffset.retryIntervalMs",
 )
 _OURS = {name.lower(): name for name in _READ}
+COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
+"""What is read unless `columns` says otherwise; `includeHeaders` adds `headers`."""
 _STREAM_ONLY = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 _ENDS = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
 _BATCH_ONLY = (*_ENDS, "asOfTimestamp")
@@ -91,14 +94,31 @@ class ReadOptions:
     max_records: int | None
     """Most records of one Spark partition."""
     fail_on_data_loss: bool
-    include_headers: bool
+    columns: tuple[str, ...]
     group: str | None
     poll_ms: int
 
 
-def includes_headers(options: Mapping[str, str]) -> bool:
-    """Whether the schema has the column `headers`."""
-    return Options(options, _OURS).flag("includeHeaders", default=False)
+def wanted_columns(given: Mapping[str, str]) -> tuple[str, ...]:
+    """The columns that are read, in the order of the schema. Raises `InvalidRequest`.
+
+    Spark does not tell a source written in Python which columns a query needs, so without the
+    option `columns` all of them go through its worker.
+    """
+    options = Options(given, _OURS)
+    headers = options.flag("includeHeaders", default=False)
+    every = (*COLUMNS, "headers")
+    text = options.get("columns")
+    if text is None:
+        return every if headers else COLUMNS
+    by_name = {name.lower(): name for name in every}
+    asked = [name.strip() for name in text.split(",") if name.strip()]
+    unknown = [name for name in asked if name.lower() not in by_name]
+    if unknown or not asked:
+        said = f"there is no column {unknown[0]!r}" if unknown else "names no column"
+        raise wrong("columns", said, f"some of {', '.join(every)}, separated by commas")
+    chosen = {by_name[name.lower()] for name in asked} | ({"headers"} if headers else set())
+    return tuple(name for name in every if name in chosen)
 
 
 def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
@@ -133,7 +153,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         min_partitions=options.count("minPartitions") or 0,
         max_records=options.count("maxRecordsPerPartition"),
         fail_on_data_loss=options.flag("failOnDataLoss", default=True),
-        include_headers=options.flag("includeHeaders", default=False),
+        columns=wanted_columns(given),
         group=checked_name(group, "group") if group is not None else None,
         poll_ms=options.count("pollTimeoutMs") or _DEFAULT_POLL_MS,
     )

@@ -15,7 +15,6 @@ from queue_tables.parquet import complete, damage_named
 from queue_tables.schemas import HEADERS, LOG
 from queue_tables.store import Store, open_store
 
-_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp")
 CREATE_TIME = 0
 """`timestampType`: the record's own time, as Kafka's CreateTime."""
 
@@ -28,9 +27,9 @@ OUT = pa.schema(
         pa.field("offset", pa.int64()),
         pa.field("timestamp", pa.timestamp("us", tz="UTC")),
         pa.field("timestampType", pa.int32()),
+        pa.field("headers", HEADERS),
     ]
 )
-OUT_WITH_HEADERS = OUT.append(pa.field("headers", HEADERS))
 
 
 @dataclass
@@ -44,26 +43,27 @@ class LogTask(InputPartition):
         self.pieces = pieces
 
 
-def read_task(uri: str, task: LogTask, include_headers: bool) -> Iterator[pa.RecordBatch]:
+def read_task(uri: str, task: LogTask, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """The records of a task, a batch for each stretch of one partition.
 
     Raises `CorruptTable` if a file is gone: it was rewritten and vacuumed since the plan was made.
     """
     store = open_store(uri)
+    out = pa.schema([OUT.field(name) for name in columns])
     at = 0
     while at < len(task.pieces):
         path = task.pieces[at].path
         same = at
         while same < len(task.pieces) and task.pieces[same].path == path:
             same += 1
-        yield from _read_file(store, path, task.pieces[at:same], include_headers)
+        yield from _read_file(store, path, task.pieces[at:same], out)
         at = same
 
 
 def _read_file(
-    store: Store, path: str, pieces: Sequence[Piece], include_headers: bool
+    store: Store, path: str, pieces: Sequence[Piece], out: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    columns = [*_COLUMNS, "headers"] if include_headers else list(_COLUMNS)
+    columns = [name for name in out.names if name in LOG.file_arrow.names]
     try:
         source = store.open(f"{LOG.name}/{path}")
         with (
@@ -76,7 +76,7 @@ def _read_file(
                 rows = file.read_row_group(piece.row_group, columns, use_threads=False)
                 complete(rows, file.metadata.row_group(piece.row_group).num_rows)
                 for start, end in _stretches(piece):
-                    yield from _as_kafka(rows.slice(start, end - start), include_headers)
+                    yield from _as_kafka(rows.slice(start, end - start), out)
     except FileNotFoundError as error:
         raise CorruptTable(
             f"log file {path} is gone",
@@ -97,12 +97,12 @@ def _stretches(piece: Piece) -> Iterator[tuple[int, int]]:
     yield start, end
 
 
-def _as_kafka(rows: pa.Table, include_headers: bool) -> Iterator[pa.RecordBatch]:
-    kind = pa.repeat(pa.scalar(CREATE_TIME, pa.int32()), rows.num_rows)
-    out = OUT_WITH_HEADERS if include_headers else OUT
-    columns = {name: rows.column(name) for name in rows.column_names} | {"timestampType": kind}
-    if include_headers:
-        columns["headers"] = _null_if_empty(rows.column("headers").combine_chunks())
+def _as_kafka(rows: pa.Table, out: pa.Schema) -> Iterator[pa.RecordBatch]:
+    columns = {name: rows.column(name) for name in rows.column_names}
+    if "timestampType" in out.names:
+        columns["timestampType"] = pa.repeat(pa.scalar(CREATE_TIME, pa.int32()), rows.num_rows)
+    if "headers" in columns:
+        columns["headers"] = _null_if_empty(columns["headers"].combine_chunks())
     # Spark takes exactly the declared types.
     table = pa.table([columns[name] for name in out.names], names=out.names).cast(out)
     yield from table.combine_chunks().to_batches()

@@ -231,7 +231,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         from pyspark_lakequeue.reading import LogTask, read_task
 
         task = cast(LogTask, partition)
-        yield from read_task(self._options.root, task, self._options.include_headers)
+        yield from read_task(self._options.root, task, self._options.columns)
 
 
 def _ids(topics: Mapping[str, Topic]) -> dict[str, str]:

@@ -105,6 +105,20 @@ def test_headers_come_when_asked_for_and_are_null_where_there_are_none(
     assert rows_of(batch(root, subscribe="orders", includeHeaders="true"))[0]["headers"] is None
 
 
+@pytest.mark.parametrize("columns", ["value", "offset,timestampType", "timestampType", "headers"])
+def test_only_the_columns_that_were_asked_for_are_read(
+    root: QueueRoot, log: LogBuilder, columns: str
+) -> None:
+    topic = log.topic("orders", 2)
+    for n in range(4):
+        log.append(topic, [f"v{n}"], n % 2)
+    every = rows_of(batch(root, subscribe="orders", includeHeaders="true"))
+    some = rows_of(batch(root, subscribe="orders", columns=columns))
+    names = columns.split(",")
+    assert [list(row) for row in some] == [names] * 4
+    assert some == [{name: row[name] for name in names} for row in every]
+
+
 def test_topics_are_chosen_by_pattern_list_and_assignment(root: QueueRoot, log: LogBuilder) -> None:
     for name in ("orders-eu", "orders-us", "other"):
         log.append_many(log.topic(name, 2), {0: ["a"], 1: ["b"]})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lakequeue.errors import InvalidRequest, LakequeueError
-from pyspark_lakequeue.options import Subscription, read_options
+from pyspark_lakequeue.options import COLUMNS, Subscription, read_options
 from pyspark_lakequeue.positions import EARLIEST, LATEST, AsOf, AtOffsets, AtTime, AtTimes
 
 BASE = {"root": "/q", "subscribe": "orders"}
@@ -17,7 +17,7 @@ def test_the_defaults_are_those_of_the_kafka_source() -> None:
     assert stream.starting == LATEST
     for options in (batch, stream):
         assert options.fail_on_data_loss
-        assert not options.include_headers
+        assert options.columns == COLUMNS
         assert (options.max_offsets, options.min_offsets, options.min_partitions) == (None, None, 0)
         assert options.group is None
 
@@ -28,6 +28,27 @@ def test_names_do_not_depend_on_case_and_lists_may_have_spaces() -> None:
     assert options.subscription == Subscription(topics=("a", "b"))
     assert not options.fail_on_data_loss
     assert options.group == "g"
+
+
+@pytest.mark.parametrize(
+    ("more", "columns"),
+    [
+        ({"includeHeaders": "true"}, (*COLUMNS, "headers")),
+        ({"columns": "Offset, VALUE,offset"}, ("value", "offset")),
+        ({"columns": "value", "includeHeaders": "true"}, ("value", "headers")),
+        ({"columns": "timestamptype,headers"}, ("timestampType", "headers")),
+    ],
+)
+def test_columns_come_in_the_order_of_the_schema(
+    more: dict[str, str], columns: tuple[str, ...]
+) -> None:
+    assert read_options(BASE | more, streaming=False).columns == columns
+
+
+@pytest.mark.parametrize("text", ["values", "value,ordered_at", " , "])
+def test_a_column_that_the_source_does_not_have_is_refused(text: str) -> None:
+    with pytest.raises(InvalidRequest, match="option columns"):
+        read_options(BASE | {"columns": text}, streaming=True)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from collections import defaultdict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyspark_lakequeue.planning import TASK_BYTES, Cut, Piece, plan_tasks
+from pyspark_lakequeue.planning import MOST_TASK_BYTES, SPREAD, TASK_BYTES, Cut, Piece, plan_tasks
 
 
 def pieces_of(groups: list[list[int]], size: int = 1000) -> list[Piece]:
@@ -78,3 +78,6 @@ def test_little_is_read_by_one_task_and_much_by_many() -> None:
     assert len(plan_tasks(pieces_of(groups))) == 1
     assert len(plan_tasks(pieces_of(groups, size=TASK_BYTES))) == 8
     assert len(plan_tasks(pieces_of(groups, size=TASK_BYTES // 2))) == 4
+    large = pieces_of([[10]] * 128, size=TASK_BYTES)
+    assert len(plan_tasks(large)) == 128 * TASK_BYTES // MOST_TASK_BYTES
+    assert len(plan_tasks(large[:24])) == SPREAD

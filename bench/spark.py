@@ -1,0 +1,262 @@
+"""Spark on a queue: reading speed, the latency of a stream, a large write.
+
+    python -m bench.spark [--records 10000000] [--rounds 5] [--seconds 60] [--write-gib 2]
+
+- Reading: `sum(length(value))` over so many records of 200 B, by `format("lakequeue")` and by
+  `format("delta")` on the same files, in turns, both warm; the ratio of the medians of one run.
+  The inbox is filled by shard writers and ordered by the order job's own parts.
+- Latency: a queue under 1,000 records/s of 1 kB; a consumer and a streaming query with
+  `foreachBatch` get the same records. What the query adds is the difference of the two.
+- A large write: one frame becomes one commit; time and peak memory of ordering it.
+
+Writes bench/spark.json and bench/spark.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from bench import latency, machine
+from bench.inbox import inbox_rows
+from lakequeue.client.admin import Admin
+from lakequeue.clock import HybridClock
+from lakequeue.java import find_java
+from lakequeue.settings import OrderSettings
+from lakequeue.supervisor.cluster import Cluster, ClusterOptions
+from queue_tables.root import QueueRoot
+from queue_tables.shards import ShardWriter
+from queue_tables.topics import TopicStore
+from tests.support.order_process import Orderer
+from tests.support.spark_session import start_spark
+
+HERE = Path(__file__).parent
+TOPIC, PARTITIONS, VALUE_BYTES = "bench", 8, 200
+GROUP = 50_000
+RATE, WARM_UP_S = 1_000, 30.0
+BATCH_BYTES = OrderSettings().max_batch_bytes
+
+
+def fill(root: QueueRoot, records: int) -> None:
+    """Append records of random bytes to two shards, and order them as they come."""
+    topic_id = TopicStore(root).create(TOPIC, partitions=PARTITIONS)[0].topic_id
+    shards = [ShardWriter.create(root, "inbox", f"bench-{i}") for i in range(2)]
+    clock, leader = HybridClock(), Orderer(root, 1, BATCH_BYTES, ids=10**9)
+    for start in range(0, records, GROUP):
+        count = min(GROUP, records - start)
+        edges = np.arange(count + 1, dtype=np.int32) * VALUE_BYTES
+        noise = pa.py_buffer(os.urandom(count * VALUE_BYTES))
+        values = pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(edges), noise])
+        ids = [f"m-{start + i:010d}" for i in range(count)]
+        rows = inbox_rows(topic_id, PARTITIONS, values, ids)
+        shards[start // GROUP % 2].append(rows, clock.next())
+        if start // GROUP % 12 == 11:  # a batch is full
+            leader.drain()
+    leader.drain()
+
+
+def reading(spark: SparkSession, root: QueueRoot, records: int, rounds: int) -> dict[str, Any]:
+    """Seconds of each way of reading, in turns; the first round warms up and does not count."""
+
+    def queue(**more: str) -> DataFrame:
+        reader = spark.read.format("lakequeue").options(root=root.uri, subscribe=TOPIC, **more)
+        return reader.load()
+
+    ways: dict[str, Callable[[], DataFrame]] = {
+        "delta": lambda: spark.read.format("delta").load(f"{root.uri}/log"),
+        "lakequeue": queue,
+        "lakequeue_value_only": lambda: queue(columns="value"),
+    }
+    took: dict[str, list[float]] = {name: [] for name in ways}
+    for number in range(rounds + 1):
+        for name, frame in ways.items():
+            began = time.perf_counter()
+            found = frame().selectExpr("sum(length(value))").collect()[0][0]
+            if number:
+                took[name].append(round(time.perf_counter() - began, 3))
+            assert found == records * VALUE_BYTES, f"{name} read {found} bytes"
+    of_delta = {
+        name: round(median(took["delta"]) / median(seconds), 3) for name, seconds in took.items()
+    }
+    return {"records": records, "seconds": took, "speed_of_delta": of_delta}
+
+
+class Arrivals:
+    """Notes when a streaming query gets each record."""
+
+    def __init__(self) -> None:
+        self.ms: list[float] = []
+
+    def __call__(self, frame: DataFrame, _number: int) -> None:
+        """One batch: it counts when its records are here."""
+        rows = frame.select("headers").toArrow()
+        now = time.monotonic_ns()
+        for headers in rows["headers"].to_pylist():
+            told = {header["key"]: header["value"] for header in headers}
+            if told["measured"] == b"1":
+                self.ms.append((now - int(told["sent"])) / 1e6)
+
+
+def streaming(spark: SparkSession, folder: Path, seconds: float) -> dict[str, Any]:
+    """Latency of a consumer and of a streaming query, of the same records."""
+    arrivals = Arrivals()
+    with Cluster(ClusterOptions(root=str(folder / "queue"))) as cluster:
+        cluster.wait_ready()
+        with Admin(cluster.ingest_urls, cluster.consumer_urls) as admin:
+            admin.create_topic(latency.TOPIC, partitions=PARTITIONS)
+        query = (
+            spark.readStream.format("lakequeue")
+            .options(root=str(folder / "queue"), subscribe=latency.TOPIC, includeHeaders="true")
+            .load()
+            .writeStream.foreachBatch(arrivals)
+            .option("checkpointLocation", str(folder / "checkpoint"))
+            .trigger(processingTime="0 seconds")
+            .start()
+        )
+        try:
+            ingest, consumer = cluster.ingest_urls[0], cluster.consumer_urls[0]
+            found = latency.measure(ingest, consumer, folder, RATE, seconds, WARM_UP_S)
+            want, deadline = int(RATE * seconds), time.monotonic() + 60
+            while len(arrivals.ms) < want and time.monotonic() < deadline:
+                query.awaitTermination(1)
+            batches = [dict(p["durationMs"]) for p in query.recentProgress if p["numInputRows"]]
+        finally:
+            query.stop()
+    consumer_ms, query_ms = found["end_to_end"], latency.percentiles(arrivals.ms)
+    phases = {name for batch in batches for name in batch}
+    return {
+        "consumer": consumer_ms,
+        "query": query_ms,
+        "added_p50_ms": round(query_ms["p50_ms"] - consumer_ms["p50_ms"], 1),
+        "added_p99_ms": round(query_ms["p99_ms"] - consumer_ms["p99_ms"], 1),
+        "batch_ms": {name: median(b.get(name, 0) for b in batches) for name in sorted(phases)},
+    }
+
+
+def large_write(spark: SparkSession, folder: Path, gib: float) -> dict[str, Any]:
+    """One frame of so many GiB of record bytes; what writing and ordering it take."""
+    root = QueueRoot.open(str(folder / "large"))
+    TopicStore(root).create(TOPIC, partitions=PARTITIONS)
+    records = int(gib * 2**30) // (VALUE_BYTES + 10)
+    frame = spark.range(0, records, 1, 16).selectExpr(
+        "lpad(id % 100000, 10, '0') key", f"rpad(sha2(id, 512), {VALUE_BYTES}, id) value"
+    )
+    began = time.perf_counter()
+    frame.write.format("lakequeue").options(root=root.uri, topic=TOPIC).mode("append").save()
+    written_s = time.perf_counter() - began
+    command = [sys.executable, "-m", "tests.support.order_process", "--root", root.uri]
+    began = time.perf_counter()
+    done = subprocess.run(
+        [*command, "--epoch", "1", "--max-bytes", str(BATCH_BYTES)],
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    ordered_s = time.perf_counter() - began
+    batches = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [batch["ordered"] for batch in batches] == [records], "one batch, one version"
+    return {
+        "gib": gib,
+        "records": records,
+        "written_s": round(written_s, 1),
+        "ordered_s": round(ordered_s, 1),
+        "peak_mib": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10,
+    }
+
+
+def render(results: dict[str, Any]) -> str:
+    """The results as a Markdown table."""
+    rows = []
+    if "reading" in results:
+        read, ratio = results["reading"], results["reading"]["speed_of_delta"]
+        rows += [
+            (
+                f'`format("lakequeue")` reads {read["records"]:,} records of {VALUE_BYTES} B',
+                f'{ratio["lakequeue"]:.0%} of the speed of `format("delta")`',
+                "≥ 80 %",
+            ),
+            (
+                'the same with `columns="value"`',
+                f'{ratio["lakequeue_value_only"]:.0%} of the speed of `format("delta")`',
+                "–",
+            ),
+        ]
+    if "streaming" in results:
+        found = results["streaming"]
+        rows.append(
+            (
+                "a streaming read adds to the end-to-end latency of a consumer",
+                f"p50 {found['added_p50_ms']:.0f} ms, p99 {found['added_p99_ms']:.0f} ms",
+                "≤ 300 ms",
+            )
+        )
+    if "large_write" in results:
+        large = results["large_write"]
+        rows.append(
+            (
+                f"one write of {large['gib']:g} GiB ({large['records']:,} records)",
+                f"written in {large['written_s']:.0f} s, ordered in {large['ordered_s']:.0f} s,"
+                f" by a process of {large['peak_mib']:,} MiB at most",
+                "–",
+            )
+        )
+    where: machine.Machine = results["machine"]
+    lines = ["| measure | found | target |", "|---|---|---|"]
+    lines += [f"| {name} | {found} | {target} |" for name, found, target in rows]
+    lines += [
+        "",
+        f"{where['cores']} cores, {where['memory_gib']:.0f} GiB, local disk; measured "
+        f"{where['measured_at'][:10]} by `make bench-spark`.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Measure what was asked for; write the results."""
+    parser = argparse.ArgumentParser(prog="make bench-spark", description=__doc__)
+    parser.add_argument("--records", type=int, default=10_000_000, help="to read; 0: none")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=60.0, help="of streaming; 0: none")
+    parser.add_argument("--write-gib", type=float, default=2.0, help="0: none")
+    parser.add_argument("--out", type=Path, default=HERE, help="folder for the results")
+    args = parser.parse_args()
+    os.environ["JAVA_HOME"] = str(find_java().home)
+    results: dict[str, Any] = {"machine": machine.describe()}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        if args.records:
+            fill(QueueRoot.open(str(folder / "read")), args.records)
+        spark = start_spark(folder)
+        try:
+            if args.records:
+                root = QueueRoot.open(str(folder / "read"))
+                results["reading"] = reading(spark, root, args.records, args.rounds)
+            if args.write_gib:
+                results["large_write"] = large_write(spark, folder, args.write_gib)
+            if args.seconds:
+                results["streaming"] = streaming(spark, folder, args.seconds)
+        finally:
+            spark.stop()
+    (args.out / "spark.json").write_text(json.dumps(results, indent=2) + "\n")
+    (args.out / "spark.md").write_text(render(results))
+    print(json.dumps(results, indent=2))
+    print(render(results))
+
+
+if __name__ == "__main__":
+    main()
