@@ -150,3 +150,19 @@ def test_a_wrong_option_is_named_when_the_frame_is_made_or_read(
     reader = spark.read.format("lakequeue").option("root", root.uri)
     with pytest.raises(Exception, match="did you mean startingOffsets"):
         reader.options(subscribe="orders", startingOffset="earliest").load().count()
+
+
+def test_a_scan_by_spark_itself_has_the_rows_of_the_source(
+    spark: SparkSession, root: QueueRoot, log: LogBuilder
+) -> None:
+    for name in ("orders", "flights"):
+        topic = log.topic(name, 2)
+        log.append_many(topic, {0: [f"{name}-a", "b"], 1: ["c"]})
+        log.append(topic, ["d"], headers=[[{"key": "h", "value": b"v"}]])
+    reader = spark.read.format("lakequeue").options(root=root.uri, includeHeaders="true")
+    expected = reader.option("subscribe", "orders").load()
+    found = lakequeue.spark.records(spark, root.uri, "orders")
+    assert found.schema.simpleString() == expected.schema.simpleString()
+    order = ["partition", "offset"]
+    assert found.orderBy(*order).collect() == expected.orderBy(*order).collect()
+    assert lakequeue.spark.records(spark, root.uri, "orders", "flights").count() == 8
