@@ -12,22 +12,28 @@ if __package__ in {None, ""}:  # run as a file by spark-submit: find the package
 
 from jobs.log_compaction import Bounds, compact_log
 from jobs.maintenance import Report, main_of, parser_of, run_parts
-from jobs.rejects_compaction import compact_rejects
+from jobs.small_files import compact_metrics, compact_rejects
 from jobs.table_upkeep import upkeep_tables
 from lakequeue.clock import Micros
 from queue_tables.clean_up import GRACE_HOURS, MOST_GRACE_HOURS, vacuum_table
 from queue_tables.root import QueueRoot
-from queue_tables.schemas import LOG, REJECTS
+from queue_tables.schemas import GROUP_HISTORY, LOG, METRICS, REJECTS
 
 _DEFAULT = Bounds()
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run once; an `Exit` code."""
+    return main_of(options(), compact, argv)
+
+
+def options() -> argparse.ArgumentParser:
+    """The command line."""
     parser = parser_of(
         "jobs.compaction",
-        "Merge the small files of closed hours of `log` and `rejects`, delete files that no "
-        "version needs any more, checkpoint tables and delete the commits behind checkpoints.",
+        "Merge the small files of closed hours of `log` and `rejects` and of closed days of "
+        "`metrics`, delete files that no version needs any more, checkpoint tables and delete the "
+        "commits behind checkpoints.",
     )
     parser.add_argument(
         "--target-mb",
@@ -47,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         default=GRACE_HOURS,
         help="how long removed files stay for readers of earlier versions (%(default)s)",
     )
-    return main_of(parser, compact, argv)
+    return parser
 
 
 def compact(root: QueueRoot, args: argparse.Namespace, now: Micros) -> Report:
@@ -63,7 +69,7 @@ def compact(root: QueueRoot, args: argparse.Namespace, now: Micros) -> Report:
 
     def vacuum() -> Report:
         report: Report = {}
-        for name in (LOG.name, REJECTS.name):
+        for name in (LOG.name, REJECTS.name, METRICS.name, GROUP_HISTORY.name):
             done = vacuum_table(root, name, args.grace_hours, dry_run=dry_run)
             report[name] = {"files_deleted": done.files, "bytes_deleted": done.bytes}
         return report
@@ -72,6 +78,7 @@ def compact(root: QueueRoot, args: argparse.Namespace, now: Micros) -> Report:
         {
             "log": lambda: compact_log(root, now, bounds, dry_run=dry_run).document(),
             "rejects": lambda: compact_rejects(root, now, bounds, dry_run=dry_run).document(),
+            "metrics": lambda: compact_metrics(root, now, bounds, dry_run=dry_run).document(),
             "vacuum": vacuum,
             "commits": lambda: upkeep_tables(root, now, dry_run=dry_run),
         }

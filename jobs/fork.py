@@ -1,39 +1,39 @@
 """Makes a queue of its own out of another: `python -m jobs.fork`, or `spark-submit jobs/fork.py`.
 
 For staging, back-fill, or to go on from an earlier instant: topics, records and positions of
-groups as they are, or as they were a little while ago (`--as-of`). It is a mirror that is promoted
-at once, with the mirror's steps and guarantees (docs/protocols/mirror.md). The source is only read.
+groups as they are, or as they were (`--as-of`). It is a mirror that is promoted at once, with the
+mirror's steps and guarantees (docs/protocols/mirror.md). The source is only read.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
+
+import orjson
 
 if __package__ in {None, ""}:  # run as a file by spark-submit: find the packages beside it
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
+from jobs.fork_cuts import SKEW_MS, cut_at, cut_with
+from jobs.history import said
 from jobs.maintenance import Report, parser_of, run_job
 from jobs.mirror_work import Cut, Mirror, promote, take_cut
 from lakequeue.arguments import WrongUsage, micros_of
 from lakequeue.clock import Micros
 from lakequeue.errors import InvalidRequest
 from lakequeue.settings import Settings
-from queue_tables.facts import States
-from queue_tables.group_state import OFFSETS_TXN, read_group_offsets
-from queue_tables.history import erased_after, table_at
-from queue_tables.marks import offset_mark
+from queue_tables.group_history import read_moment
+from queue_tables.replica import ReplicaTable
 from queue_tables.root import QueueRoot
-from queue_tables.schemas import GROUP_OFFSETS, LOG, TOPICS
-from queue_tables.table import TableLog
+from queue_tables.schemas import LOG
 
-SKEW_MS = 5_000
-"""What the clocks of two services may differ by; one that is further off is not ready."""
 _STEP_BYTES = 1 << 30
+_BEGUN_PATH = "_lakequeue/fork.json"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -51,8 +51,15 @@ def options() -> argparse.ArgumentParser:
     parser.add_argument("--to", required=True, help="root URI or directory of the new queue")
     parser.add_argument(
         "--as-of",
-        help="as the queue was at this time (RFC 3339, or milliseconds since 1970), within about "
-        "the last hour; by default as it is",
+        help="as the queue was at this time (RFC 3339, or milliseconds since 1970); by default as "
+        "it is. Any time in the last hour or so, or an instant at which it was put down where "
+        "groups were, once an hour: the report and the error name it",
+    )
+    parser.add_argument(
+        "--older-groups",
+        action="store_true",
+        help="with --as-of: any time. Records as of then; groups, where nothing newer is kept, as "
+        "of the last instant before it that is: what they did in between comes again",
     )
     return parser
 
@@ -60,58 +67,86 @@ def options() -> argparse.ArgumentParser:
 def fork(settings: Settings, args: argparse.Namespace, now: Micros) -> Report:
     """One run. Killed anywhere, the next one with the same options goes on."""
     source = QueueRoot.existing(settings.root, replica_too=True)
-    take = take_cut
+    at: Micros | None = None
     if args.as_of is not None:
-        at = micros_of(args.as_of)
+        at = Micros(micros_of(args.as_of))
         if at > now:
             raise WrongUsage(f"--as-of {args.as_of} is to come", hint="give an earlier time")
-        take = partial(cut_at, at=at)
+    # What is refused is refused before anything is made.
+    cut, instants = cut_of(source, at, older_groups=args.older_groups)
     if args.dry_run:
-        cut = take(source)
         return {
             "version": int(cut.log.version),
             "files_copied": len(cut.log.files) + len(cut.topics.files),
             "bytes_copied": sum(file.size for file in cut.log.files.values()),
-        }
-    if args.as_of is not None:
-        take(source)  # what is refused is refused before anything is made
+        } | instants
     copy = QueueRoot.replica(args.to, source)
+    _begin(copy, source, at)
+    taken = [cut]
+
+    def take(_: QueueRoot) -> Cut:
+        """The one that was taken; after a conflict another."""
+        nonlocal instants
+        if not taken:
+            again, instants = cut_of(source, at, older_groups=args.older_groups)
+            return again
+        return taken.pop()
+
     report = asdict(Mirror(source, copy, _STEP_BYTES, take).run())
     promote(copy, source.queue_id)
-    return {"queue_id": copy.queue_id} | report
+    return {"queue_id": copy.queue_id} | report | instants
 
 
-def cut_at(source: QueueRoot, at: Micros, skew_ms: int = SKEW_MS) -> Cut:
-    """The source as it was at a time, as its tables were then.
+def cut_of(
+    source: QueueRoot, at: Micros | None, *, older_groups: bool, skew_ms: int = SKEW_MS
+) -> tuple[Cut, Report]:
+    """What to copy, and which instants it is of: of the records, and of the groups.
 
-    Positions are those of `skew_ms` before it, so that they are not ahead of the records even if
-    the clocks of who ordered and who folded differ by that: what was acknowledged in between comes
-    again. Raises `InvalidRequest` if the tables do not reach back so far, or if records have been
-    erased since: they must not come back.
+    Exactly the time asked for where the versions of the tables reach, or where groups are kept as
+    of it. Else `older_groups` has to say that theirs may be an earlier one. Raises
+    `InvalidRequest` if there is nothing of then.
     """
-    at_ms = at // 1_000
-    log = table_at(source.store, LOG.name, at_ms)
-    if (erased := erased_after(source.store, LOG.name, log.version)) is not None:
-        raise InvalidRequest(
-            f"records were erased after that time (version {erased} of log), and would come back",
-            hint="fork the queue as it was after the erasure, or as it is",
-        )
-    topics = table_at(source.store, TOPICS.name, at_ms)
-    offsets = table_at(source.store, GROUP_OFFSETS.name, at_ms - skew_ms, keep_files=False)
-    states, _ = read_group_offsets(source, offsets.version)
-    _check_not_ahead(states, log)
-    return Cut(states, offsets.txns.get(OFFSETS_TXN, 0), log, topics)
-
-
-def _check_not_ahead(states: States, log: TableLog) -> None:
-    for key, state in states.items():
-        end = log.txns.get(offset_mark(key.topic_id, key.partition), 0)
-        if (state.committed_offset or 0) > end:
+    if at is None:
+        return take_cut(source), {}
+    try:
+        cut = cut_at(source, at, skew_ms)
+    except InvalidRequest as beyond:
+        moment = read_moment(source, at)
+        if moment is None:
+            raise
+        if moment.as_of != at and not older_groups:
             raise InvalidRequest(
-                f"group {key.group} is at {state.committed_offset} of a partition that ends at "
-                f"{end}: the clocks of the services differ by more than {SKEW_MS / 1_000:g} s",
-                hint="give another time, or fork the queue as it is",
-            )
+                f"{beyond.detail}; where groups were is kept as of {said(moment.as_of)}",
+                hint=f"--as-of {said(moment.as_of)} for the queue as it was then, or "
+                "--older-groups for the records as of your time, with groups as of then",
+            ) from beyond
+        return cut_with(source, moment, at), _instants(at, moment.as_of)
+    return cut, _instants(at, Micros(at - skew_ms * 1_000))
+
+
+def _instants(records: Micros, groups: Micros) -> Report:
+    return {"records_as_of": said(records), "groups_as_of": said(groups)}
+
+
+def _begin(copy: QueueRoot, source: QueueRoot, at: Micros | None) -> None:
+    """Put down what the copy is of. Raises `InvalidRequest` if it was begun as another one.
+
+    Positions only rise: a copy that was begun as of a later time cannot become an earlier one.
+    """
+    wanted = {"as_of": None if at is None else said(at)}
+    if copy.store.exists(_BEGUN_PATH):
+        there = orjson.loads(copy.store.get(_BEGUN_PATH))
+    else:
+        there = wanted
+        if at is not None and ReplicaTable(copy, LOG.name, source.queue_id).mark >= 0:
+            there = {"as_of": None}  # a mirror
+    if there != wanted:
+        raise InvalidRequest(
+            f"{copy.uri} was begun as a copy as of {there['as_of'] or 'now'}",
+            hint="give the same time again to go on, or another root",
+        )
+    with contextlib.suppress(FileExistsError):
+        copy.store.put_new(_BEGUN_PATH, orjson.dumps(wanted))
 
 
 if __name__ == "__main__":

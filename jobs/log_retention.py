@@ -24,7 +24,7 @@ from queue_tables.log_reader import LogReader
 from queue_tables.maintenance import rewrite_files
 from queue_tables.marks import watermarks_in
 from queue_tables.root import QueueRoot
-from queue_tables.schemas import LOG, REJECTS
+from queue_tables.schemas import LOG, METRICS, REJECTS
 from queue_tables.shards import shard_path
 from queue_tables.table import TableLog
 from queue_tables.tail import Tail, find_version
@@ -228,4 +228,20 @@ def retain_rejects(root: QueueRoot, now: Micros, keep_us: int, *, dry_run: bool)
         except CommitConflict:
             old = []  # another run did it
         reach(Step.RETENTION_REJECTS_COMMITTED)
+    return {"files_removed": len(old), "bytes_removed": sum(add.size for add in old)}
+
+
+def retain_metrics(root: QueueRoot, now: Micros, keep_us: int, *, dry_run: bool) -> dict[str, Any]:
+    """Remove the files of `metrics` of which every hour ended `keep_us` ago or more; the report."""
+    table = TableLog(root.store, METRICS.name).open()
+    old = [
+        add
+        for add in table.files.values()
+        if hour_end(orjson.loads(add.stats or "{}")["maxValues"]["hour"]) <= now - keep_us
+    ]
+    if old and not dry_run:
+        try:
+            rewrite_files(table, old, (), {"retention": True}, data_change=True)
+        except CommitConflict:
+            old = []  # another run of maintenance was faster: next time
     return {"files_removed": len(old), "bytes_removed": sum(add.size for add in old)}

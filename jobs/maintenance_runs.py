@@ -17,16 +17,24 @@ import structlog
 
 from lakequeue import parent
 from lakequeue.clock import boot_seconds
+from lakequeue.settings import OrderSettings
 
 log = structlog.get_logger("upkeep")
 
-JOBS = ("compaction", "retention")
-"""In this order: what compaction parts by topic, retention can let go."""
+MEASURES = "metrics"
+JOBS = (MEASURES, "compaction", "retention")
+"""In this order: what is measured may go then; what compaction parts by topic, retention can let
+go."""
 _FOLDER = Path(__file__).parent
 _NICE = 10
 LONGEST_S = 3_600.0
 """A run that takes longer hangs, and would end maintenance for as long as this leader lives. It is
 killed, which every step of it can bear."""
+
+
+def jobs_of(settings: OrderSettings) -> tuple[str, ...]:
+    """The jobs that this leader runs. Pure."""
+    return tuple(job for job in JOBS if settings.metrics or job != MEASURES)
 
 
 class MaintenanceRuns:

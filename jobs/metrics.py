@@ -20,6 +20,7 @@ import pyarrow as pa
 if __package__ in {None, ""}:  # run as a file by spark-submit: find the packages beside it
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
+from jobs.history import keep_moment
 from jobs.maintenance import Report, main_of, parser_of
 from jobs.metrics_reading import MEASURED, hour_number, measure_bytes, read_ends, read_moves
 from jobs.metrics_rules import (
@@ -34,7 +35,7 @@ from jobs.metrics_rules import (
     position_at,
 )
 from lakequeue.clock import Micros, hour_of
-from lakequeue.errors import CommitConflict, InvalidRequest, TailLost
+from lakequeue.errors import InvalidRequest
 from lakequeue.records import Partition, TopicId
 from lakequeue.steps import Step, reach
 from queue_tables.delta_log import Txn
@@ -42,6 +43,7 @@ from queue_tables.facts import GroupState
 from queue_tables.group_state import read_group_state
 from queue_tables.log_index import PartitionKey
 from queue_tables.log_reader import LogReader
+from queue_tables.maintenance import append_once
 from queue_tables.offset_ranges import Ranges, ranges_of
 from queue_tables.parquet import read_data_file, write_data_file
 from queue_tables.root import QueueRoot
@@ -59,15 +61,21 @@ _Of = tuple[str, int, str | None]
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run once; an `Exit` code."""
+    return main_of(options(), measure, argv)
+
+
+def options() -> argparse.ArgumentParser:
+    """The command line."""
     parser = parser_of(
         "jobs.metrics",
         "Write what each partition and group did, hour by hour, into the table `metrics`: records "
-        "and bytes in and out, lag. Hours that are over, each once. Run it within the hour after.",
+        "and bytes in and out, lag. Hours that are over, each once. And, once an hour, where "
+        "groups are, into `group_history`: what `fork --as-of` goes back to. Run it every hour.",
     )
     parser.add_argument(
         "--most-hours", type=int, default=168, help="hours measured in one run at most (168)"
     )
-    return main_of(parser, measure, argv)
+    return parser
 
 
 def measure(root: QueueRoot, args: argparse.Namespace, now: Micros) -> Report:
@@ -99,7 +107,8 @@ def measure(root: QueueRoot, args: argparse.Namespace, now: Micros) -> Report:
             written.append(hour_of(number * HOUR_US))
             rows += len(made)
             before = {_of(row): row for row in made}
-    return {"hours": written, "rows": rows}
+    kept = keep_moment(root, now, dry_run=args.dry_run)
+    return {"hours": written, "rows": rows, "groups_kept_as_of": kept}
 
 
 def _of(row: Row) -> _Of:
@@ -124,16 +133,11 @@ def _commit(table: TableLog, number: int, rows: list[Row]) -> bool:
         table.store, METRICS.name, pa.Table.from_pylist(rows, METRICS.arrow), {}, METRICS
     )
     reach(Step.METRICS_DATA_WRITTEN)
-    while table.txns.get(METRICS_TXN, -1) < number:
-        try:
-            table.commit([add, Txn(METRICS_TXN, number)], {"hour": number, "rows": len(rows)})
-        except (CommitConflict, TailLost):
-            continue  # a checkpoint and clean-up, or another run: the txn tells
+    info = {"hour": number, "rows": len(rows)}
+    done = append_once(table, add, Txn(METRICS_TXN, number), info)
+    if done:
         reach(Step.METRICS_COMMITTED)
-        return True
-    if add.path not in table.files:
-        table.store.delete(f"{METRICS.name}/{add.path}")
-    return False
+    return done
 
 
 class _Measuring:

@@ -8,14 +8,17 @@ topic, wherever a run dies.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Protocol
 
+import pyarrow as pa
 import structlog
 
 from jobs.mirror_rules import MirrorFile, MirrorPlan, ends_after, plan_mirror
 from lakequeue.errors import CommitConflict, CorruptTable, TailLost
+from lakequeue.records import Offset, Version
 from lakequeue.steps import Step, reach
 from queue_tables.clean_up import (
     GRACE_HOURS,
@@ -29,8 +32,10 @@ from queue_tables.facts import States
 from queue_tables.group_state import OFFSETS_TXN, read_group_state
 from queue_tables.log_index import PartitionKey
 from queue_tables.log_reader import LogReader
+from queue_tables.log_writer import write_log_file
 from queue_tables.maintenance import ERASED_INFO
-from queue_tables.marks import offset_mark
+from queue_tables.marks import next_offsets_in, offset_mark
+from queue_tables.parquet import read_data_file, write_data_file
 from queue_tables.replica import (
     MIRRORED,
     PROMOTED,
@@ -42,7 +47,7 @@ from queue_tables.replica import (
     shut_out,
 )
 from queue_tables.root import QueueRoot
-from queue_tables.schemas import GROUP_OFFSETS, LOG, TOPICS
+from queue_tables.schemas import GROUP_OFFSETS, LOG, TOPICS, Table
 from queue_tables.table import TableLog, verify_schema
 
 log = structlog.get_logger("mirror")
@@ -55,7 +60,6 @@ _YOUNG_MS = 3_600_000
 _GROUPS_GRACE_HOURS = 1
 """As in a queue: whoever reads the groups of a replica is not to lose the file under its hands."""
 _COPIERS = 4
-_OFFSET = "offset/"
 
 
 @dataclass(slots=True)
@@ -75,6 +79,37 @@ class MirrorReport:
     """Whether positions have moved."""
 
 
+class TableState(Protocol):
+    """What a cut says of a table: a `TableLog`, or what it would have been."""
+
+    @property
+    def version(self) -> Version:
+        """Of the source's table: how far a replica goes that has this."""
+        ...
+
+    @property
+    def txns(self) -> Mapping[str, int]:
+        """Application id → version."""
+        ...
+
+    @property
+    def files(self) -> Mapping[str, Add]:
+        """Path → file; a path may be one of `Cut.pieces`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Some of the rows of a file, where a cut goes through it."""
+
+    path: str
+    """The file in the source's table."""
+    keep: Callable[[pa.Table], pa.Table]
+    """Its rows → those within the cut, in their order."""
+    parts: Mapping[PartitionKey, tuple[Offset, Offset]] = field(default_factory=dict)
+    """Of `log`: lowest and highest offset of each partition in them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Cut:
     """The source as of one moment, or nearly: see the module."""
@@ -82,8 +117,10 @@ class Cut:
     states: States
     epoch_txn: int
     """Of `group_offsets`."""
-    log: TableLog
-    topics: TableLog
+    log: TableState
+    topics: TableState
+    pieces: Mapping[str, Piece] = field(default_factory=dict)
+    """`<table>/<path>` → what stands for that file of `log` or `topics`."""
 
 
 def take_cut(source: QueueRoot) -> Cut:
@@ -94,7 +131,7 @@ def take_cut(source: QueueRoot) -> Cut:
     for table, declared in zip(tables, (LOG, TOPICS), strict=True):
         verify_schema(table, declared)
         table.make_durable()
-    return Cut(states, offsets.txns.get(OFFSETS_TXN, 0), *tables)
+    return Cut(states, offsets.txns.get(OFFSETS_TXN, 0), tables[0], tables[1])
 
 
 class Mirror:
@@ -154,7 +191,7 @@ class Mirror:
         gone = [add for path, add in copies.items() if path not in cut.topics.files]
         if table.mark >= cut.topics.version and table.mark < PROMOTED:
             return
-        actions: list[Action] = [*removed(gone, _now_ms()), *self._copy(TOPICS.name, added)]
+        actions: list[Action] = [*removed(gone, _now_ms()), *self._copy(cut, TOPICS, added)]
         actions += table.foreign(cut.topics.txns)
         table.commit(actions, cut.topics.version, {})
         reach(Step.MIRROR_TOPICS_COMMITTED)
@@ -171,7 +208,7 @@ class Mirror:
         plan = plan_of(cut, self._reader, table, self._step_bytes)
         for n, step in enumerate(plan.appends, 1):
             last = n == len(plan.appends)
-            adds = self._copy(LOG.name, [cut.log.files[file.path] for file in step])
+            adds = self._copy(cut, LOG, [cut.log.files[file.path] for file in step])
             reach(Step.MIRROR_DATA_WRITTEN)
             # The watermarks of the source come with its last records; before that, of the
             # partitions alone, as far as these files go.
@@ -188,7 +225,7 @@ class Mirror:
     def _exchange(self, cut: Cut, table: ReplicaTable, plan: MirrorPlan) -> None:
         """The last commit: from here on the replica's files are those of the source."""
         before = _ends(table.log)
-        adds = self._copy(LOG.name, [cut.log.files[file.path] for file in plan.put])
+        adds = self._copy(cut, LOG, [cut.log.files[file.path] for file in plan.put])
         reach(Step.MIRROR_DATA_WRITTEN)
         copies = table.copies
         gone = removed([copies[path] for path in plan.take], _now_ms())
@@ -201,8 +238,9 @@ class Mirror:
         self.report.commits += 1
         reach(Step.MIRROR_EXCHANGED)
 
-    def _copy(self, table: str, adds: Sequence[Add]) -> list[Add]:
+    def _copy(self, cut: Cut, declared: Table, adds: Sequence[Add]) -> list[Add]:
         """Copies of these files in the replica, durable; no commit names them yet."""
+        table = declared.name
         # A copy that waited for long may have been vacuumed; one made since the table was opened
         # meets the vacuum as a conflict.
         young = _now_ms() - _YOUNG_MS
@@ -210,12 +248,14 @@ class Mirror:
         missing = [add for add in adds if f"{table}/{add.path}" not in self._copied]
 
         def copy(add: Add) -> None:
-            path = copy_path(add.path, self._run)
-            self._replica.store.put(
-                f"{table}/{path}", self._source.store.get(f"{table}/{add.path}")
-            )
+            path, made = copy_path(add.path, self._run), add
+            if (piece := cut.pieces.get(f"{table}/{add.path}")) is not None:
+                made = self._cut_out(piece, declared, add, path)
+            else:
+                data = self._source.store.get(f"{table}/{add.path}")
+                self._replica.store.put(f"{table}/{path}", data)
             self._copied[f"{table}/{add.path}"] = replace(
-                add, path=path, modification_time=_now_ms(), data_change=True
+                made, path=path, modification_time=_now_ms(), data_change=True
             )
 
         with ThreadPoolExecutor(_COPIERS, thread_name_prefix="mirror") as pool:
@@ -223,6 +263,13 @@ class Mirror:
         self.report.files_copied += len(missing)
         self.report.bytes_copied += sum(add.size for add in missing)
         return [self._copied[f"{table}/{add.path}"] for add in adds]
+
+    def _cut_out(self, piece: Piece, declared: Table, add: Add, path: str) -> Add:
+        rows = piece.keep(read_data_file(self._source.store, declared.name, piece.path))
+        store = self._replica.store
+        if declared is LOG:
+            return write_log_file(store, rows, add.partition_values["hour"] or "", path=path)
+        return write_data_file(store, declared.name, rows, {}, declared, path)
 
     # -- groups -----------------------------------------------------------------------------------
 
@@ -242,11 +289,12 @@ class Mirror:
 def plan_of(cut: Cut, reader: LogReader, table: ReplicaTable | None, step_bytes: int) -> MirrorPlan:
     """What is missing in the replica's `log`; `table` None: there is no replica yet."""
     copies = {} if table is None else table.copies
-    added = [
-        MirrorFile(path, add.size, reader.parts(path))
-        for path, add in cut.log.files.items()
-        if path not in copies
-    ]
+    added = []
+    for path, add in cut.log.files.items():
+        if path not in copies:
+            piece = cut.pieces.get(f"{LOG.name}/{path}")
+            parts = reader.parts(path) if piece is None else piece.parts
+            added.append(MirrorFile(path, add.size, parts))
     gone = [path for path in copies if path not in cut.log.files]
     return plan_mirror(added, gone, {} if table is None else _ends(table.log), step_bytes)
 
@@ -282,12 +330,7 @@ def promote(replica: QueueRoot, source_id: str, *, incomplete: bool = False) -> 
 
 
 def _ends(table: TableLog) -> dict[PartitionKey, int]:
-    ends: dict[PartitionKey, int] = {}
-    for name, offset in table.txns.items():
-        if name.startswith(_OFFSET):
-            topic_id, _, partition = name.removeprefix(_OFFSET).rpartition("/")
-            ends[PartitionKey(topic_id, int(partition))] = offset
-    return ends
+    return {PartitionKey(*key): end for key, end in next_offsets_in(table.txns).items()}
 
 
 def _marks(files: Iterable[MirrorFile]) -> list[Txn]:

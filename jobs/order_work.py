@@ -16,7 +16,7 @@ from coordination.bells import Bell
 from jobs.checkpoints import Checkpoints
 from jobs.executor_writer import write_on_executors
 from jobs.leader import Work
-from jobs.maintenance_runs import MaintenanceRuns
+from jobs.maintenance_runs import MaintenanceRuns, jobs_of
 from jobs.order_batch import OrderTerm, WriteFiles
 from jobs.order_state import OrderState
 from jobs.order_whole import Done
@@ -58,7 +58,11 @@ class OrderWork(Work):
         self._sealer = Sealer(root, "inbox")
         self._log_checkpoints = Checkpoints(root, LOG.name, settings.checkpoint_every)
         self._reject_checkpoints = Checkpoints(root, REJECTS.name, settings.checkpoint_every)
-        self._maintenance = MaintenanceRuns(root.uri, settings.maintenance_s)
+        self._maintenance = MaintenanceRuns(
+            root.uri,
+            settings.maintenance_s,
+            jobs=jobs_of(settings),
+        )
         self._sizes = TableSizes(root.store, tables_s)
         self._meters: Meters | None = None
 

@@ -10,7 +10,8 @@ from pathlib import Path
 if __package__ in {None, ""}:  # run as a file by spark-submit: find the packages beside it
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from jobs.log_retention import retain_log, retain_rejects
+from jobs.history import retain_history
+from jobs.log_retention import retain_log, retain_metrics, retain_rejects
 from jobs.maintenance import Report, main_of, parser_of, run_parts
 from jobs.shard_retention import retain_shards
 from lakequeue.clock import Micros
@@ -21,20 +22,34 @@ _DAY_US = 86_400 * 1_000_000
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run once; an `Exit` code."""
+    return main_of(options(), retain, argv)
+
+
+def options() -> argparse.ArgumentParser:
+    """The command line."""
     parser = parser_of(
         "jobs.retention",
         "Remove what has expired: records by each topic's retention_ms and retention_bytes, "
-        "rejects by age, ordered and folded rows of shards, shards that are done with.",
+        "rejects and metrics by age, ordered and folded rows of shards, shards that are done with.",
     )
     parser.add_argument(
         "--rejects-days", type=_days, default=7.0, help="age at which rejects go (7)"
+    )
+    parser.add_argument(
+        "--metrics-days", type=_days, default=400.0, help="age at which hours of metrics go (400)"
+    )
+    parser.add_argument(
+        "--history-mb",
+        type=_megabytes,
+        default=1_024,
+        help="most to keep of where groups were, MiB (1024); back to the oldest record otherwise",
     )
     parser.add_argument(
         "--forget-groups-days",
         type=_days,
         help="groups of which nothing was heard for this long keep nothing (never)",
     )
-    return main_of(parser, retain, argv)
+    return parser
 
 
 def retain(root: QueueRoot, args: argparse.Namespace, now: Micros) -> Report:
@@ -42,17 +57,28 @@ def retain(root: QueueRoot, args: argparse.Namespace, now: Micros) -> Report:
     dry_run: bool = args.dry_run
     days: float | None = args.forget_groups_days
     forgotten_before = None if days is None else now - int(days * _DAY_US)
-    rejects_us = int(args.rejects_days * _DAY_US)
+    rejects_us, metrics_us = (
+        int(days * _DAY_US) for days in (args.rejects_days, args.metrics_days)
+    )
     return run_parts(
         {
             "log": lambda: retain_log(
                 root, now, dry_run=dry_run, forgotten_before=forgotten_before
             ),
             "rejects": lambda: retain_rejects(root, now, rejects_us, dry_run=dry_run),
+            "metrics": lambda: retain_metrics(root, now, metrics_us, dry_run=dry_run),
+            "history": lambda: retain_history(root, now, args.history_mb << 20, dry_run=dry_run),
             "inbox": lambda: retain_shards(root, "inbox", now, dry_run=dry_run).document(),
             "journal": lambda: retain_shards(root, "journal", now, dry_run=dry_run).document(),
         }
     )
+
+
+def _megabytes(text: str) -> int:
+    size = int(text)
+    if size < 1:
+        raise argparse.ArgumentTypeError("at least 1")
+    return size
 
 
 def _days(text: str) -> float:

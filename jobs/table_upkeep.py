@@ -19,12 +19,12 @@ from queue_tables.group_state import read_group_offsets
 from queue_tables.log_marks import LogMarks
 from queue_tables.marks import watermarks_in
 from queue_tables.root import QueueRoot, ShardKind
-from queue_tables.schemas import GROUP_OFFSETS, LOG, METRICS, REJECTS, TOPICS
+from queue_tables.schemas import GROUP_HISTORY, GROUP_OFFSETS, LOG, METRICS, REJECTS, TOPICS
 from queue_tables.shards import shard_path
 from queue_tables.tail import find_version
 
 CHECKPOINT_EVERY = 500
-"""Commits of a shard, of `topics` or `metrics`, between two checkpoints."""
+"""Commits of a shard, of `topics`, `metrics` or `group_history`, between two checkpoints."""
 
 log = structlog.get_logger("upkeep")
 
@@ -49,6 +49,7 @@ def _tables(root: QueueRoot) -> Iterator[tuple[str, Version | None, bool]]:
     """(table, versions below which commits may go, whether a leader checkpoints it)."""
     yield TOPICS.name, None, False
     yield METRICS.name, None, False
+    yield GROUP_HISTORY.name, None, False
     yield LOG.name, None, True
     yield REJECTS.name, None, True
     # First how far it is done, then the shard: what comes in between stays.

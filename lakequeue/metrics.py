@@ -266,7 +266,7 @@ TABLE_LOG_OBJECTS = _gauge(
 SHARDS = _gauge("shards", "shards that exist: inbox or journal", "table")
 MAINTENANCE = _counter(
     "maintenance_runs_total",
-    "runs that the order leader started: compaction or retention, by outcome: done, failed",
+    "runs that the order leader started: metrics, compaction, retention; by outcome: done, failed",
     "run",
     "outcome",
     known=tuple(

@@ -82,8 +82,14 @@ class OrderSettings(_Slice):
     maintenance_s: float = Field(
         600.0,
         ge=0,
-        description="the order leader runs the jobs compaction and retention as often as this, as "
-        "processes of their own; 0: never, they are scheduled elsewhere",
+        description="the order leader runs the jobs metrics, compaction and retention as often as "
+        "this, as processes of their own; 0: never, they are scheduled elsewhere",
+    )
+    metrics: bool = Field(
+        True,
+        description="metrics is one of them: rates and lag of each hour, and where groups were, "
+        "which is what a queue can be taken back to; false: it is scheduled elsewhere, or not at "
+        "all",
     )
     driver_memory: str = Field("1g", description="heap of the Spark driver")
 

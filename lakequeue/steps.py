@@ -137,6 +137,10 @@ class Step(StrEnum):
     """The rows of an hour are durable, no commit names them."""
     METRICS_COMMITTED = "metrics.committed"
     """The hour is in `metrics`, for good."""
+    METRICS_HISTORY_WRITTEN = "metrics.history_written"
+    """Where groups are is durable in a file, no commit names it."""
+    METRICS_HISTORY_COMMITTED = "metrics.history_committed"
+    """`group_history` tells of one more instant."""
 
     MIRROR_CUT = "mirror.cut"
     """Groups, log and topics of the source are read, in this order; nothing has changed."""

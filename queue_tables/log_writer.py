@@ -143,8 +143,13 @@ def _write_file(store: Store, sources: SourceFiles, plan: pa.Table, compression:
     return write_log_file(store, _copy(sources, plan), plan.column("hour")[0].as_py(), compression)
 
 
-def write_log_file(store: Store, rows: pa.Table, hour: str, compression: str = CODEC) -> Add:
-    """Write rows of the log (no hour; sorted by topic, partition, offset) as one durable file."""
+def write_log_file(
+    store: Store, rows: pa.Table, hour: str, compression: str = CODEC, path: str | None = None
+) -> Add:
+    """Write rows of the log (no hour; sorted by topic, partition, offset) as one durable file.
+
+    `path`: where in the table, if not under a new name.
+    """
     partition = {"hour": hour}
     sink = pa.BufferOutputStream()
     with pq.ParquetWriter(
@@ -160,7 +165,7 @@ def write_log_file(store: Store, rows: pa.Table, hour: str, compression: str = C
         for start, end in row_groups(rows):
             writer.write_table(rows.slice(start, end - start), row_group_size=end - start)
     data = sink.getvalue()
-    path = f"hour={quote(partition['hour'])}/part-{uuid.uuid4()}.{compression}.parquet"
+    path = path or f"hour={quote(partition['hour'])}/part-{uuid.uuid4()}.{compression}.parquet"
     store.put(f"{LOG.name}/{path}", data)
     return Add(
         path=path,

@@ -15,7 +15,7 @@ from typing import Any
 
 from lakequeue.errors import CommitConflict, TailLost
 from lakequeue.records import Version
-from queue_tables.delta_log import Action, Add, Commit, Remove, has_table
+from queue_tables.delta_log import Action, Add, Commit, Remove, Txn, has_table
 from queue_tables.table import TableLog
 
 VACUUM_INFO = "vacuum"
@@ -75,3 +75,24 @@ def vacuumed(adds: Iterable[Add], met: Iterable[Commit]) -> bool:
     """
     before = max((int(commit.info.get(VACUUM_INFO, 0)) for commit in met), default=0)
     return any(add.modification_time <= before + _SKEW_MS for add in adds)
+
+
+def append_once(table: TableLog, add: Add, txn: Txn, info: Mapping[str, Any]) -> bool:
+    """Append a file with a `txn` that only rises; whether it is there now by this call.
+
+    Not if another was faster, or if the file may be gone: it waited for as long as vacuum does.
+    """
+    while table.txns.get(txn.app_id, -1) < txn.version:
+        try:
+            table.commit([add, txn], info)
+        except CommitConflict as conflict:
+            if vacuumed([add], conflict.commits):
+                break
+        except TailLost:
+            break  # what was cleaned up since may have had a vacuum in it
+        else:
+            return True
+    if add.path in table.files:  # after an outcome that was unknown
+        return True
+    table.store.delete(f"{table.path}/{add.path}")
+    return False

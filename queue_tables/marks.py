@@ -19,13 +19,30 @@ from typing import Protocol
 from lakequeue.records import ShardName, Stamp
 
 _INBOX = "inbox/"
+_OFFSET = "offset/"
+_OF_GROUPS = ("consumed/", "generation/")
 NO_TOPIC = ""
 """`topic_id` of an inbox row that is no record: it carries the marks of a request without any."""
 
 
 def offset_mark(topic_id: str, partition: int) -> str:
     """Name of the `txn` that holds the next offset of a partition."""
-    return f"offset/{topic_id}/{partition}"
+    return f"{_OFFSET}{topic_id}/{partition}"
+
+
+def is_next_offset(name: str) -> bool:
+    """Whether a `txn` of `log` is the next offset of a partition."""
+    return name.startswith(_OFFSET)
+
+
+def next_offsets_in(txns: Mapping[str, int]) -> dict[tuple[str, int], int]:
+    """The next offset of each (topic_id, partition) that has any, in the txns of `log`."""
+    found: dict[tuple[str, int], int] = {}
+    for name, offset in txns.items():
+        if is_next_offset(name):
+            topic_id, _, partition = name.removeprefix(_OFFSET).rpartition("/")
+            found[topic_id, int(partition)] = offset
+    return found
 
 
 def producer_mark(producer_id: str) -> str:
@@ -47,6 +64,16 @@ def consumed_mark(group: str, topic_id: str, partition: int, generation: int) ->
 def generation_mark(group: str, topic_id: str, partition: int) -> str:
     """Name of the mark that holds the newest generation of which a transform was taken."""
     return f"generation/{group}/{topic_id}/{partition}"
+
+
+def is_of_a_group(name: str) -> bool:
+    """Whether a `txn` of `log` says how far the transforms of a group are."""
+    return name.startswith(_OF_GROUPS)
+
+
+def is_of_a_shard(name: str) -> bool:
+    """Whether a `txn` of `log` is the watermark of an inbox shard."""
+    return name.startswith(_INBOX)
 
 
 def watermarks_in(txns: Mapping[str, int]) -> dict[ShardName, Stamp]:

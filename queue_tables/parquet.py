@@ -32,11 +32,13 @@ def write_data_file(
     table: pa.Table,
     partition: Mapping[str, str],
     declared: Table,
+    path: str | None = None,
 ) -> Add:
     """Write `table` (columns of the declared file, in any order) as one durable file.
 
     Rows keep their order. Nothing refers to the file until the returned `Add` is committed. Each
     page has a checksum: without one a bit that flips on the disk is read as another value.
+    `path`: where in the table, if not under a new name.
     """
     # A shard's files hold a few dozen rows and are read once, soon: without dictionaries and with
     # the quick codec they are read in 0.7 of the time.
@@ -60,7 +62,7 @@ def write_data_file(
     )
     data = sink.getvalue()
     folder = "".join(f"{name}={quote(partition[name])}/" for name in declared.partition_by)
-    path = f"{folder}part-{uuid.uuid4()}.{compression}.parquet"
+    path = path or f"{folder}part-{uuid.uuid4()}.{compression}.parquet"
     store.put(f"{table_path}/{path}", data)
     return Add(
         path=path,
@@ -148,7 +150,16 @@ def _bound(value: pa.Scalar, *, up: bool) -> Any:
 
 def newest_micros(stats: str | None, column: str) -> Micros | None:
     """The highest time in a timestamp column, at most a millisecond too high; None: not known."""
-    found = orjson.loads(stats or "{}").get("maxValues", {}).get(column)
+    return _micros_in(stats, "maxValues", column)
+
+
+def oldest_micros(stats: str | None, column: str) -> Micros | None:
+    """The lowest time in a timestamp column, at most a millisecond too low; None: not known."""
+    return _micros_in(stats, "minValues", column)
+
+
+def _micros_in(stats: str | None, bound: str, column: str) -> Micros | None:
+    found = orjson.loads(stats or "{}").get(bound, {}).get(column)
     if found is None:
         return None
     return Micros((datetime.fromisoformat(found) - _EPOCH) // timedelta(microseconds=1))

@@ -378,10 +378,31 @@ METRICS = Table(
         Column("measured_at", "timestamp", "when the row was written"),
     ),
     stats=("hour", "topic", "partition"),
+    properties=_TOMBSTONES,
+)
+
+GROUP_HISTORY = Table(
+    "group_history",
+    "Where groups and transforms were at instants past, one an hour, and of what is older than two "
+    "days one a day: what a queue can be taken back to.",
+    "the job `metrics`",
+    (
+        Column("as_of", "timestamp", "the instant, whole milliseconds; each file is of one"),
+        Column(
+            "mark",
+            "string",
+            "a `txn` of `log`: a next offset, or how far a transform is; null: the row is one of "
+            "`group_offsets`",
+        ),
+        Column("mark_version", "long", "what it stood at"),
+        *GROUP_OFFSETS.columns,
+    ),
+    stats=("as_of",),
+    properties=_TOMBSTONES,
 )
 
 TABLES: dict[str, Table] = {
-    t.name: t for t in (TOPICS, INBOX, LOG, JOURNAL, GROUP_OFFSETS, REJECTS, METRICS)
+    t.name: t for t in (TOPICS, INBOX, LOG, JOURNAL, GROUP_OFFSETS, REJECTS, METRICS, GROUP_HISTORY)
 }
 FORMAT = 1
 """Version of this whole declaration, written into the root; a newer root is refused."""

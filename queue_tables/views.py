@@ -181,6 +181,12 @@ SELECT topic, message_id, producer_id, shard, stamp, "row", reason AS status,
        rejected_at AS decided_at
 FROM {rejects} WHERE reason <> 'no_record'"""
 
+_METRICS = """
+SELECT hour, topic, topic_id, "partition", "group", mode, records_in, bytes_in, records_out,
+       bytes_out, CAST(records_in AS DOUBLE) / 3600 AS in_per_s,
+       CAST(records_out AS DOUBLE) / 3600 AS out_per_s, lag, end_offset, consumed, measured_at
+FROM {metrics}"""
+
 VIEWS = {
     "topics": _TOPICS,
     "records": _RECORDS,
@@ -191,11 +197,12 @@ VIEWS = {
     "record_status": _RECORD_STATUS,
     "who_acked_what": _WHO_ACKED_WHAT,
     "message_status": _MESSAGE_STATUS,
+    "metrics": _METRICS,
 }
 """Name → template, each after those it stands on."""
 FUNCTIONS = {"backlog": "group_backlog", "in_flight": "in_flight_records"}
 """Functions of a group's name, over a view that has the column `group`."""
-TABLES = ("topics", "log", "group_offsets", "rejects")
+TABLES = ("topics", "log", "group_offsets", "rejects", "metrics")
 """The tables they stand on; `journal` stands for all of its shards, which are tables each."""
 
 _PLACE = re.compile(r"\{(\w+)(?::([^{}]+))?\}")

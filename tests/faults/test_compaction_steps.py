@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -20,10 +17,10 @@ from queue_tables.tail import Tail, commit_versions
 from queue_tables.topic_rules import Topic
 from queue_tables.topics import TopicStore
 from queue_tables.upkeep import checkpoint_table
+from tests.support.maintenance_process import start
 from tests.support.order_process import Orderer
 from tests.support.order_truth import Inbox, judge
 
-PROJECT = Path(__file__).resolve().parents[2]
 HOUR = 3_600 * 1_000_000
 NOW = wall_micros() + 3 * HOUR
 CRASHES = [
@@ -63,10 +60,7 @@ def queue(made: Path, tmp_path: Path) -> tuple[QueueRoot, Topic, Inbox]:
 
 
 def compaction_process(root: QueueRoot, *args: str) -> int:
-    command = [sys.executable, "-m", "tests.support.compaction_process", "--root", root.uri]
-    command += ["--now", str(NOW), "--grace-hours", "0", *args]
-    env = os.environ | {"PYTHONPATH": str(PROJECT)}
-    return subprocess.run(command, cwd=PROJECT, env=env, check=False, stdout=-3).returncode
+    return start("compaction", root, NOW, "--no-grace", *args).wait(60)
 
 
 def read(reader: LogReader, topic: Topic) -> list[bytes]:

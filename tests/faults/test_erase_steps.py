@@ -14,8 +14,8 @@ from lakequeue.steps import Step
 from queue_tables.log_reader import LogReader
 from queue_tables.root import QueueRoot
 from tests.integration.jobs.test_erase import ERASED, SECRET, a_queue, read
-from tests.support.compaction_process import run_compaction
 from tests.support.erase_process import run_erase
+from tests.support.maintenance_process import run_compaction
 from tests.support.secrets_on_disk import files_with
 
 PROJECT = Path(__file__).resolve().parents[2]

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 from deltalake import DeltaTable
 
+from jobs.history import said as instant
 from lakequeue.records import Epoch, Offset, Partition, Stamp
 from lakequeue.steps import Step
 from queue_tables.fact_rows import to_arrow
 from queue_tables.facts import Fact, Kind
+from queue_tables.group_history import read_moment
+from queue_tables.group_state import read_group_state
 from queue_tables.root import QueueRoot
 from queue_tables.shards import ShardWriter
 from queue_tables.topic_rules import Topic
+from queue_tables.topics import TopicStore
 from tests.support.fold_process import Folder
 from tests.support.log_builder import LogBuilder
-from tests.support.metrics_process import run_metrics
+from tests.support.maintenance_process import run_metrics, start
 from tests.support.wall import HOUR, Wall
 
-PROJECT = Path(__file__).resolve().parents[2]
 BEGIN = 480_000 * HOUR
 """An hour, in 2024."""
 NOW = BEGIN + 3 * HOUR + 130 * 1_000_000
@@ -83,19 +84,20 @@ def told(root: QueueRoot) -> list[tuple[Any, ...]]:
     return sorted(found, key=lambda row: (row[0], row[1] or ""))
 
 
+def kept(root: QueueRoot) -> dict[str, int]:
+    """Instant → rows, of what is kept of groups, as another engine reads it."""
+    rows = DeltaTable(f"{root.uri}/group_history").to_pyarrow_table().column("as_of")
+    counted = Counter(instant(at) for at in rows.cast("int64").to_pylist())
+    return dict(sorted(counted.items()))
+
+
 HOURS = ["2024-10-04T00", "2024-10-04T01", "2024-10-04T02"]
+RAN = [f"2024-10-04T{hour:02}" for hour in (1, 2, 3)]
 LAST = [
     (HOURS[2], None, 6, 48, 9, None, None, None, None),
     (HOURS[2], "queue", None, None, 9, 3, 2, 16, 6),
     (HOURS[2], "stream", None, None, 9, 4, 3, 24, 5),
 ]
-
-
-def metrics_process(root: QueueRoot, *args: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "tests.support.metrics_process", "--root", root.uri]
-    command += ["--now", str(NOW), *args]
-    env = os.environ | {"PYTHONPATH": str(PROJECT)}
-    return subprocess.Popen(command, cwd=PROJECT, env=env, stdout=subprocess.DEVNULL)
 
 
 def by_the_hour(root: QueueRoot) -> list[dict[str, Any]]:
@@ -117,7 +119,27 @@ def test_each_hour_says_what_came_in_and_went_out_and_what_was_left(root: QueueR
         (HOURS[1], "stream", None, None, 3, 1, 0, 0, 2),
         *LAST,
     ]
-    assert run_metrics(root, NOW) == {"hours": [], "rows": 0}
+    assert run_metrics(root, NOW) == {"hours": [], "rows": 0, "groups_kept_as_of": None}
+
+
+def test_once_an_hour_it_is_put_down_where_groups_are(root: QueueRoot) -> None:
+    dry = run_metrics(root, NOW, dry_run=True)
+    assert dry["groups_kept_as_of"] is not None
+    assert kept(root) == {}
+    said = [report["groups_kept_as_of"] for report in by_the_hour(root)]
+    assert [moment[:16] for moment in said] == [f"{hour}:02" for hour in RAN]
+    assert run_metrics(root, NOW)["groups_kept_as_of"] is None
+    assert list(kept(root)) == said
+    moment = read_moment(root, NOW + HOUR)
+    assert moment is not None
+    assert moment.states == read_group_state(root).states
+    (topic,) = TopicStore(root).list()
+    assert moment.marks[f"offset/{topic.topic_id}/0"] == 10
+    assert not [mark for mark in moment.marks if mark.startswith("inbox/")]
+    older = read_moment(root, NOW - HOUR // 2)
+    assert older is not None
+    assert said[1] == instant(older.as_of)
+    assert read_moment(root, BEGIN) is None
 
 
 def test_a_run_that_comes_too_late_does_not_guess_where_groups_were(root: QueueRoot) -> None:
@@ -142,16 +164,18 @@ CRASHES = [*(s for s in Step if s.startswith("metrics.")), f"{Step.METRICS_DATA_
 def test_killed_at_a_step_the_next_run_ends_it_and_no_hour_is_there_twice(
     root: QueueRoot, crash: str
 ) -> None:
-    assert metrics_process(root, "--crash-at", crash).wait(60) == -9
+    assert start("metrics", root, NOW, "--crash-at", crash).wait(60) == -9
     before = told(root)
-    assert metrics_process(root).wait(60) == 0
+    run_metrics(root, NOW)
     after = told(root)
     assert [row for row in after if row in before] == before
     assert [row[0] for row in after if row[1] is None] == HOURS
+    assert len(kept(root)) == 1
     assert run_metrics(root, NOW)["hours"] == []
 
 
 def test_runs_at_once_measure_each_hour_once(root: QueueRoot) -> None:
-    runs = [metrics_process(root) for _ in range(3)]
+    runs = [start("metrics", root, NOW) for _ in range(3)]
     assert [run.wait(60) for run in runs] == [0, 0, 0]
     assert [row[0] for row in told(root) if row[1] is None] == HOURS
+    assert len(kept(root)) == 1

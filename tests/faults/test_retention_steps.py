@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -23,11 +20,10 @@ from queue_tables.topic_rules import Topic
 from queue_tables.topics import TopicStore
 from queue_tables.upkeep import checkpoint_table
 from tests.support.fold_process import Folder
+from tests.support.maintenance_process import run_retention, start
 from tests.support.order_process import Orderer
 from tests.support.order_truth import Inbox, rows_in
-from tests.support.retention_process import run_retention
 
-PROJECT = Path(__file__).resolve().parents[2]
 HOUR = 3_600 * 1_000_000
 NOW = wall_micros() + 2 * HOUR
 OLD = NOW - 9 * 24 * HOUR
@@ -64,11 +60,7 @@ def topic(tmp_path: Path) -> tuple[QueueRoot, Topic]:
 
 
 def retention_process(root: QueueRoot, *args: str) -> int:
-    command = [sys.executable, "-m", "tests.support.retention_process", "--root", root.uri]
-    command += ["--now", str(NOW), *args]
-    env = os.environ | {"PYTHONPATH": str(PROJECT)}
-    done = subprocess.run(command, cwd=PROJECT, env=env, check=False, capture_output=True)
-    return done.returncode
+    return start("retention", root, NOW, *args).wait(60)
 
 
 def seen(root: QueueRoot, topic: Topic) -> tuple[States, list[bytes]]:
@@ -115,10 +107,7 @@ def test_killed_at_a_step_every_reader_goes_on_and_the_next_run_ends_it(
 def test_two_runs_at_once_do_it_once(topic: tuple[QueueRoot, Topic]) -> None:
     root, orders = topic
     groups, _ = seen(root, orders)
-    command = [sys.executable, "-m", "tests.support.retention_process", "--root", root.uri]
-    command += ["--now", str(NOW)]
-    env = os.environ | {"PYTHONPATH": str(PROJECT)}
-    runs = [subprocess.Popen(command, cwd=PROJECT, env=env, stdout=-3) for _ in range(3)]
+    runs = [start("retention", root, NOW) for _ in range(3)]
     assert [run.wait(60) for run in runs] == [0, 0, 0]
     assert seen(root, orders) == (groups, [b"new"])
     assert [shard.split("-")[0] for shard in root.shards("inbox")] == ["live"]

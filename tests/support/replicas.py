@@ -16,11 +16,10 @@ from queue_tables.root import QueueRoot
 from queue_tables.shards import ShardWriter
 from queue_tables.topic_rules import Topic
 from queue_tables.topics import TopicStore
-from tests.support.compaction_process import run_compaction
 from tests.support.erase_process import run_erase
+from tests.support.maintenance_process import run_compaction, run_retention
 from tests.support.order_process import Orderer
 from tests.support.order_truth import Inbox, log_rows
-from tests.support.retention_process import run_retention
 from tests.support.wall import HOUR
 
 NOW = wall_micros()

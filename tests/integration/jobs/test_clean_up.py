@@ -30,9 +30,9 @@ from queue_tables.table import TableLog
 from queue_tables.tail import Tail, commit_versions, find_version
 from queue_tables.topics import TopicStore
 from queue_tables.upkeep import checkpoint_table
-from tests.support.compaction_process import run_compaction
 from tests.support.log_builder import LogBuilder
 from tests.support.maintained import read, two_topics
+from tests.support.maintenance_process import run_compaction
 from tests.support.order_process import Orderer
 from tests.support.order_truth import Inbox, rows_in
 from tests.support.rows import inbox_rows

@@ -27,12 +27,11 @@ from queue_tables.snapshot import load_snapshot
 from queue_tables.table import TableLog
 from queue_tables.tail import Tail
 from queue_tables.topics import TopicStore
-from tests.support.compaction_process import run_compaction
 from tests.support.log_builder import LogBuilder
 from tests.support.maintained import read, two_topics
+from tests.support.maintenance_process import run_compaction, run_retention, start
 from tests.support.order_process import Orderer
 from tests.support.order_truth import Inbox, rows_in
-from tests.support.retention_process import run_retention
 from tests.support.wall import HOUR, Wall
 
 NOW = wall_micros()
@@ -206,9 +205,7 @@ def test_a_compaction_that_another_was_faster_with_changes_nothing(
 def test_runs_at_once_leave_the_log_as_one_would(root: QueueRoot, time: Wall) -> None:
     two_topics(root, time)
     before = everything(root)
-    command = [sys.executable, "-m", "tests.support.compaction_process", "--root", root.uri]
-    command += ["--now", str(NOW), "--grace-hours", "0"]
-    runs = [subprocess.Popen(command, stdout=-3) for _ in range(3)]
+    runs = [start("compaction", root, NOW, "--no-grace") for _ in range(3)]
     assert [run.wait(60) for run in runs] == [0, 0, 0]
     assert everything(root) == before
     assert len(load_snapshot(root.store, "log").files) == 2

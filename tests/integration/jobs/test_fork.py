@@ -8,21 +8,30 @@ from pathlib import Path
 
 import pytest
 
-from jobs.fork import cut_at, main
+from jobs import fork as fork_job
+from jobs.fork import main
+from jobs.fork_cuts import cut_at
+from jobs.history import keep_moment, said
 from jobs.mirror_work import Mirror, promote
 from jobs.options import Exit
 from lakequeue.clock import wall_micros
 from lakequeue.errors import InvalidRequest
 from queue_tables.clean_up import clean_commits
+from queue_tables.delta_log import Txn
+from queue_tables.group_history import read_moment
 from queue_tables.group_state import GroupOffsetsWriter, read_group_state
+from queue_tables.log_marks import LogMarks
+from queue_tables.marks import consumed_mark, sequence_mark
 from queue_tables.root import QueueRoot
+from queue_tables.table import TableLog
 from queue_tables.topics import TopicStore
 from queue_tables.upkeep import checkpoint_table
-from tests.support.compaction_process import run_compaction
 from tests.support.erase_process import run_erase
+from tests.support.maintenance_process import run_compaction
 from tests.support.order_process import Orderer
 from tests.support.order_truth import Inbox, log_rows
 from tests.support.replicas import NOW, commit, fill, first_life, is_same, second_life
+from tests.support.wall import HOUR
 from tests.support.zookeeper import wait_for
 
 
@@ -139,3 +148,131 @@ def test_a_fork_that_was_broken_off_goes_on(root: QueueRoot, to: str) -> None:
     Mirror(root, QueueRoot.replica(to, root), 1 << 30).run()
     assert run(root, to) == Exit.STOPPED
     is_same(QueueRoot.existing(to), root)
+
+
+LAST = NOW // HOUR * HOUR - 5 * HOUR
+"""The beginning of an hour in the middle of the life of `long_ago`."""
+THEN = LAST + HOUR // 2
+KEPT = LAST - HOUR
+
+
+@pytest.fixture
+def long_ago(root: QueueRoot) -> QueueRoot:
+    """`abc!` eight hours ago; it is put down where groups are; `de` before `THEN` and `f` after it.
+
+    Hours are compacted, records erased, and no version of a table is of then.
+    """
+    orders = first_life(root)
+    topic_id = orders.topic_id
+    log = TableLog(root.store, "log").open()
+    log.commit([Txn(consumed_mark("t", topic_id, 0, 0), 2), Txn(sequence_mark(topic_id, "p"), 7)])
+    assert keep_moment(root, KEPT, dry_run=False) is not None
+    visits = TopicStore(root).get("visits")
+    fill(root, 2, (NOW - THEN) / HOUR + 0.1, "de", [orders, visits])
+    fill(root, 3, (NOW - THEN) / HOUR - 0.1, "f", [orders, TopicStore(root).create("late")[0]])
+    commit(root, orders, "billing", 6)
+    fold(root, 1)
+    log.refresh()
+    log.commit([Txn(consumed_mark("t", topic_id, 0, 0), 6), Txn(sequence_mark(topic_id, "p"), 9)])
+    run_compaction(root, NOW)
+    assert run_erase(root, "orders", "key = 'alice'")["records"] == 2
+    return root
+
+
+def instant_kept(root: QueueRoot) -> str:
+    """The one instant, a little after the run began."""
+    moment = read_moment(root, NOW)
+    assert moment is not None
+    assert KEPT <= moment.as_of < KEPT + HOUR // 2
+    return said(moment.as_of)
+
+
+def values(root: QueueRoot, topic: str, partition: int = 0) -> list[bytes | None]:
+    rows = [r for r in log_rows(root) if (r["topic"], r["partition"]) == (topic, partition)]
+    assert [r["offset"] for r in rows] == list(range(len(rows)))
+    return [r["value"] for r in rows]
+
+
+def test_any_time_can_be_gone_back_to_and_the_report_says_what_groups_are_as_of(
+    long_ago: QueueRoot, to: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    orders, kept = TopicStore(long_ago).get("orders"), instant_kept(long_ago)
+    assert run(long_ago, to, "--as-of", said(THEN)) == Exit.FAILED
+    assert f"--as-of {kept} for the queue as it was then" in capsys.readouterr().err
+    assert not Path(to).exists(), "it is never another instant than the one asked for, unsaid"
+    back = ("--as-of", said(THEN), "--older-groups")
+    assert run(long_ago, to, *back, "--dry-run") == Exit.STOPPED
+    instants = {"records_as_of": said(THEN), "groups_as_of": kept}
+    assert json.loads(capsys.readouterr().out).items() >= instants.items()
+    assert run(long_ago, to, *back) == Exit.STOPPED
+    report = json.loads(capsys.readouterr().out)
+    assert report.items() >= instants.items()
+    copy = QueueRoot.existing(to)
+    assert values(copy, "orders") == [b"a0", b"b0", None, b"c0", b"d0", b"e0"]
+    assert values(copy, "orders", 1) == [b"a1", b"b1", None, b"c1", b"d1", b"e1"]
+    assert report["records"] == 6 * 2 + 6
+    assert [topic.topic for topic in TopicStore(copy).list()] == ["orders", "visits"]
+    (state,) = read_group_state(copy).states.values()
+    assert (state.group, state.committed_offset) == ("billing", 1)
+    marks = LogMarks(copy).read()
+    assert marks[consumed_mark("t", orders.topic_id, 0, 0)] == 2
+    assert marks[sequence_mark(orders.topic_id, "p")] == 9, "no number is given twice"
+    fill(copy, 9, 0.5, "z", [orders])
+    assert values(copy, "orders")[6:] == [b"z0"]
+
+
+def test_at_an_instant_that_is_kept_all_of_it_is_as_of_then(
+    long_ago: QueueRoot, to: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = instant_kept(long_ago)
+    assert run(long_ago, to, "--as-of", kept) == Exit.STOPPED
+    report = json.loads(capsys.readouterr().out)
+    assert report["records_as_of"] == report["groups_as_of"] == kept
+    copy = QueueRoot.existing(to)
+    assert values(copy, "orders") == [b"a0", b"b0", None, b"c0"]
+    (state,) = read_group_state(copy).states.values()
+    assert state.committed_offset == 1
+
+
+def test_a_fork_that_was_broken_off_goes_on_as_of_the_same_time_only(
+    long_ago: QueueRoot,
+    to: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    back = ("--older-groups", "--as-of")
+    with monkeypatch.context() as dies:
+        dies.setattr(fork_job, "promote", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            run(long_ago, to, *back, said(THEN))
+    assert run(long_ago, to, *back, said(THEN - HOUR // 4)) == Exit.FAILED
+    assert run(long_ago, to) == Exit.FAILED
+    assert f"begun as a copy as of {said(THEN)}" in capsys.readouterr().err
+    assert run(long_ago, to, *back, said(THEN)) == Exit.STOPPED
+    assert values(QueueRoot.existing(to), "orders")[4:] == [b"d0", b"e0"]
+
+
+def test_a_mirror_does_not_become_a_fork_of_an_earlier_time(
+    long_ago: QueueRoot, to: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its groups are ahead of it."""
+    Mirror(long_ago, QueueRoot.replica(to, long_ago), 1 << 30).run()
+    assert run(long_ago, to, "--older-groups", "--as-of", said(THEN)) == Exit.FAILED
+    assert "begun as a copy as of now" in capsys.readouterr().err
+
+
+def test_the_source_is_looked_at_once(
+    root: QueueRoot, to: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cut of a large log takes time, and what was refused or shown is what is copied."""
+    first_life(root)
+    fold(root, 1)
+    cuts: list[int] = []
+
+    def counted(source: QueueRoot, at: int, _skew_ms: int) -> object:
+        cuts.append(at)
+        return cut_at(source, at, 0)
+
+    monkeypatch.setattr(fork_job, "cut_at", counted)
+    assert run(root, to, "--as-of", str(a_moment() // 1_000)) == Exit.STOPPED
+    assert len(cuts) == 1

@@ -19,7 +19,7 @@ from queue_tables.snapshot import load_snapshot
 from queue_tables.topics import TopicStore
 from tests.support.erase_process import run_erase
 from tests.support.maintained import DAY_MS, read, two_topics
-from tests.support.metrics_process import run_metrics
+from tests.support.maintenance_process import run_metrics
 from tests.support.mirror_process import run_job, run_mirror
 from tests.support.replicas import first_life, is_same, second_life
 from tests.support.s3 import BUCKET, S3Server

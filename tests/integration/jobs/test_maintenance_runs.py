@@ -6,9 +6,11 @@ import signal
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 
-from jobs.maintenance_runs import JOBS, LONGEST_S, MaintenanceRuns
+from jobs.maintenance_runs import JOBS, LONGEST_S, MaintenanceRuns, jobs_of
 from lakequeue.clock import wall_micros
+from lakequeue.settings import OrderSettings
 from queue_tables.root import QueueRoot
 from queue_tables.snapshot import load_snapshot
 from queue_tables.topics import TopicStore
@@ -56,6 +58,8 @@ def test_each_job_runs_once_an_interval_one_after_the_other(root: QueueRoot, clo
     assert runs.running() is None, "the next time is an interval away"
     snapshot = load_snapshot(root.store, "log")
     assert snapshot.files == {}
+    measured = DeltaTable(f"{root.uri}/metrics").to_pyarrow_table(columns=["records_in"])
+    assert sum(measured.column("records_in").to_pylist()) == 2, "before what expired was let go"
     clock.now += 600
     runs.look()
     assert wait_end(runs) == 0
@@ -85,6 +89,11 @@ def test_a_run_that_hangs_is_killed_and_followed_by_the_next(root: QueueRoot, cl
     assert wait_end(runs) == -signal.SIGKILL
     runs.look()
     assert wait_end(runs) == 0
+
+
+def test_a_leader_can_be_told_not_to_measure() -> None:
+    assert jobs_of(OrderSettings()) == JOBS
+    assert jobs_of(OrderSettings(metrics=False)) == JOBS[1:]
 
 
 def test_zero_means_never(root: QueueRoot, clock: Clock) -> None:

@@ -25,8 +25,8 @@ from queue_tables.parquet import read_data_file
 from queue_tables.root import QueueRoot
 from queue_tables.snapshot import load_snapshot
 from queue_tables.topics import TopicStore
-from tests.support.compaction_process import run_compaction
 from tests.support.erase_process import run_erase
+from tests.support.maintenance_process import run_compaction, run_retention
 from tests.support.mirror_process import run_job, run_mirror
 from tests.support.order_process import Orderer
 from tests.support.order_truth import Inbox, log_rows
@@ -41,7 +41,6 @@ from tests.support.replicas import (
     positions,
     second_life,
 )
-from tests.support.retention_process import run_retention
 
 
 @pytest.fixture

@@ -28,9 +28,9 @@ from queue_tables.topic_rules import Topic
 from queue_tables.topics import TopicStore
 from tests.support.log_builder import LogBuilder
 from tests.support.maintained import NOW, a_topic, committed
+from tests.support.maintenance_process import run_retention
 from tests.support.order_process import Orderer
 from tests.support.order_truth import Inbox, judge, rows_in
-from tests.support.retention_process import run_retention
 from tests.support.wall import HOUR, Wall
 
 

@@ -17,9 +17,9 @@ from queue_tables.shard_removal import remove_shard
 from queue_tables.shards import ShardWriter, seal_shard
 from tests.support.fold_process import Folder
 from tests.support.maintained import NOW, a_topic, committed
+from tests.support.maintenance_process import run_retention
 from tests.support.order_process import Orderer
 from tests.support.order_truth import Inbox, rows_in
-from tests.support.retention_process import run_retention
 from tests.support.rows import inbox_rows
 from tests.support.wall import HOUR, Wall
 

@@ -29,7 +29,7 @@ from queue_tables.schemas import INBOX, TABLES
 from queue_tables.shards import ShardWriter
 from queue_tables.topics import TopicStore
 from queue_tables.views import FUNCTIONS, VIEWS
-from tests.support.metrics_process import run_metrics
+from tests.support.maintenance_process import run_metrics
 from tests.support.order_process import Orderer
 from tests.support.rows import rows_of
 from tests.support.wall import HOUR
