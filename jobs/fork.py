@@ -32,6 +32,7 @@ from queue_tables.replica import ReplicaTable
 from queue_tables.root import QueueRoot
 from queue_tables.schemas import LOG
 
+_NOW = "now"
 _STEP_BYTES = 1 << 30
 _BEGUN_PATH = "_lakequeue/fork.json"
 
@@ -51,13 +52,16 @@ def options() -> argparse.ArgumentParser:
     parser.add_argument("--to", required=True, help="root URI or directory of the new queue")
     parser.add_argument(
         "--as-of",
-        help="as the queue was at this time (RFC 3339, or milliseconds since 1970); by default as "
-        "it is. Any time in the last hour or so, or an instant at which it was put down where "
-        "groups were, once an hour: the report and the error name it",
+        default=_NOW,
+        metavar="TIME",
+        help="as the queue was at this time (RFC 3339, or milliseconds since 1970); by default "
+        "`now`, as it is. Any time in the last hour or so, or an instant at which it was put down "
+        "where groups were, once an hour: the report and the error name it",
     )
     parser.add_argument(
         "--older-groups",
-        action="store_true",
+        action=argparse.BooleanOptionalAction,
+        default=False,
         help="with --as-of: any time. Records as of then; groups, where nothing newer is kept, as "
         "of the last instant before it that is: what they did in between comes again",
     )
@@ -68,7 +72,7 @@ def fork(settings: Settings, args: argparse.Namespace, now: Micros) -> Report:
     """One run. Killed anywhere, the next one with the same options goes on."""
     source = QueueRoot.existing(settings.root, replica_too=True)
     at: Micros | None = None
-    if args.as_of is not None:
+    if args.as_of != _NOW:
         at = Micros(micros_of(args.as_of))
         if at > now:
             raise WrongUsage(f"--as-of {args.as_of} is to come", hint="give an earlier time")
@@ -142,7 +146,7 @@ def _begin(copy: QueueRoot, source: QueueRoot, at: Micros | None) -> None:
             there = {"as_of": None}  # a mirror
     if there != wanted:
         raise InvalidRequest(
-            f"{copy.uri} was begun as a copy as of {there['as_of'] or 'now'}",
+            f"{copy.uri} was begun as a copy as of {there['as_of'] or _NOW}",
             hint="give the same time again to go on, or another root",
         )
     with contextlib.suppress(FileExistsError):

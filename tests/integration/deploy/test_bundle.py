@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import tomllib
-from importlib.metadata import EntryPoint, distribution
+from importlib.metadata import EntryPoint, distribution, version
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -18,7 +18,6 @@ BUNDLE = load()
 GIVEN = {
     "root": "s3://bucket/queue",
     "zookeeper": "zk:2181",
-    "spark_version": "99.x-scala2.13",
     "node_type_id": "some.type",
 }
 VARIABLES = {name: one.get("default") for name, one in BUNDLE["variables"].items()} | GIVEN
@@ -29,6 +28,7 @@ ENTRY_POINTS: dict[str, EntryPoint] = {
     for entry in distribution("lakequeue").entry_points
     if entry.group == "lakequeue.jobs"
 }
+SPARK = version("pyspark")
 NAMES = [f"{name}.{task['task_key']}" for name, task in TASKS]
 
 
@@ -74,8 +74,26 @@ def test_ordering_is_continuous_and_maintenance_is_scheduled() -> None:
     assert done == {"metrics", "retention", "compaction", "create_views"}
 
 
-def test_erasing_changes_nothing_unless_it_is_told_to() -> None:
-    assert {p["name"]: p["default"] for p in JOBS["erase"]["parameters"]}["how"] == "--dry-run"
+def test_the_runtime_has_the_spark_that_everything_is_tested_with() -> None:
+    """Databricks Runtime 19 has Spark 4.2.0: another pin wants another default, and this line."""
+    assert (f"pyspark=={SPARK}", VARIABLES["spark_version"]) == (
+        "pyspark==4.2.0",
+        "19.x-scala2.13",
+    )
+
+
+@pytest.mark.parametrize("name", ["erase", "fork", "dead_letters"])
+def test_what_is_run_by_hand_changes_nothing_unless_it_is_told_to(name: str) -> None:
+    assert {p["name"]: p["default"] for p in JOBS[name]["parameters"]}["how"] == "--dry-run"
+
+
+def test_a_mirror_waits_until_it_is_wanted() -> None:
+    assert JOBS["mirror"]["schedule"]["pause_status"] == "PAUSED"
+
+
+def test_every_job_of_the_wheel_is_in_the_bundle_or_part_of_one_that_is() -> None:
+    run = {task["python_wheel_task"]["entry_point"] for _, task in TASKS}
+    assert ENTRY_POINTS.keys() - run == {"order", "offsets"}, "both are in the driver"
 
 
 def test_the_libraries_are_the_wheel_and_what_its_extras_name() -> None:

@@ -95,7 +95,7 @@ def test_every_entry_point_loads_and_every_package_is_there(installed: Run) -> N
     assert sorted(set(shown.stdout.split())) == names, shown.stderr
 
 
-def test_maintenance_and_erasing_of_the_bundle_run_from_the_wheel(
+def test_maintenance_copies_and_erasing_of_the_bundle_run_from_the_wheel(
     installed: Run, tmp_path: Path
 ) -> None:
     """With exactly the parameters that the bundle gives them."""
@@ -110,6 +110,10 @@ def test_maintenance_and_erasing_of_the_bundle_run_from_the_wheel(
         for task in jobs["maintenance"]["tasks"]
         if task["task_key"] != "views"  # needs Spark: `tests/integration/spark/test_connect.py`
     ]
+    # What is no variable of the bundle that it knows is called as the variable is.
+    (mirror,), (fork,) = (jobs[name]["tasks"] for name in ("mirror", "fork"))
+    copy = {"to": str(tmp_path / "fork"), "as_of": "now", "groups": "--no-older-groups"}
+    runs += [(mirror, {}), (fork, copy | {"how": "--dry-run"}), (fork, copy | {"how": "--json"})]
     request = {"topic": "orders", "where": "key = 'alice'", "how": "--dry-run"}
     (erase,) = jobs["erase"]["tasks"]
     runs += [(erase, request), (erase, request | {"how": "--yes"})]
@@ -120,6 +124,7 @@ def test_maintenance_and_erasing_of_the_bundle_run_from_the_wheel(
         assert done.returncode == 0, done.stderr
         rows = LogReader(root).read_range(topic.topic_id, Partition(0), Offset(0), 2)
         left.append(rows.column("value").to_pylist())
+    assert LogReader(QueueRoot.existing(copy["to"])).end_offset(topic.topic_id, Partition(0)) == 2
     assert left == [values] * (len(runs) - 1) + [[None, b"bob"]]
 
 
