@@ -67,7 +67,7 @@ def main_of(parser: argparse.ArgumentParser, run: Run, argv: Sequence[str] | Non
     """Parse, run once on the root, print the report; an `Exit` code."""
 
     def on_root(settings: Settings, args: argparse.Namespace, now: Micros) -> Report:
-        return run(QueueRoot.existing(settings.root), args, now)
+        return run(QueueRoot.existing(settings.root).verify_tables(), args, now)
 
     return run_job(parser, on_root, argv)
 

@@ -102,6 +102,16 @@ class QueueRoot:
             raise _not_promoted(root)
         return root
 
+    def verify_tables(self) -> QueueRoot:
+        """Raise `SchemaDrift` unless the tables that are there are as declared.
+
+        For who rewrites their files: columns of another release would be lost.
+        """
+        for table in TABLES.values():
+            if not table.sharded and self.is_table(table.name):
+                verify_schema(TableLog(self.store, table.name, keep_files=False).open(), table)
+        return self
+
     @property
     def was_promoted(self) -> bool:
         """Whether it is a queue that was a replica."""
