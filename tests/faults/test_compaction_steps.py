@@ -60,7 +60,7 @@ def queue(made: Path, tmp_path: Path) -> tuple[QueueRoot, Topic, Inbox]:
 
 
 def compaction_process(root: QueueRoot, *args: str) -> int:
-    return start("compaction", root, NOW, "--no-grace", *args).wait(60)
+    return start("compaction", root, NOW, "--no-grace", *args).wait(110)
 
 
 def read(reader: LogReader, topic: Topic) -> list[bytes]:

@@ -164,7 +164,7 @@ CRASHES = [*(s for s in Step if s.startswith("metrics.")), f"{Step.METRICS_DATA_
 def test_killed_at_a_step_the_next_run_ends_it_and_no_hour_is_there_twice(
     root: QueueRoot, crash: str
 ) -> None:
-    assert start("metrics", root, NOW, "--crash-at", crash).wait(60) == -9
+    assert start("metrics", root, NOW, "--crash-at", crash).wait(110) == -9
     before = told(root)
     run_metrics(root, NOW)
     after = told(root)
@@ -176,6 +176,6 @@ def test_killed_at_a_step_the_next_run_ends_it_and_no_hour_is_there_twice(
 
 def test_runs_at_once_measure_each_hour_once(root: QueueRoot) -> None:
     runs = [start("metrics", root, NOW) for _ in range(3)]
-    assert [run.wait(60) for run in runs] == [0, 0, 0]
+    assert [run.wait(110) for run in runs] == [0, 0, 0]
     assert [row[0] for row in told(root) if row[1] is None] == HOURS
     assert len(kept(root)) == 1

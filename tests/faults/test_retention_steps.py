@@ -60,7 +60,7 @@ def topic(tmp_path: Path) -> tuple[QueueRoot, Topic]:
 
 
 def retention_process(root: QueueRoot, *args: str) -> int:
-    return start("retention", root, NOW, *args).wait(60)
+    return start("retention", root, NOW, *args).wait(110)
 
 
 def seen(root: QueueRoot, topic: Topic) -> tuple[States, list[bytes]]:
@@ -108,6 +108,6 @@ def test_two_runs_at_once_do_it_once(topic: tuple[QueueRoot, Topic]) -> None:
     root, orders = topic
     groups, _ = seen(root, orders)
     runs = [start("retention", root, NOW) for _ in range(3)]
-    assert [run.wait(60) for run in runs] == [0, 0, 0]
+    assert [run.wait(110) for run in runs] == [0, 0, 0]
     assert seen(root, orders) == (groups, [b"new"])
     assert [shard.split("-")[0] for shard in root.shards("inbox")] == ["live"]
