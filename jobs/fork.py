@@ -142,7 +142,7 @@ def _begin(copy: QueueRoot, source: QueueRoot, at: Micros | None) -> None:
         there = orjson.loads(copy.store.get(_BEGUN_PATH))
     else:
         there = wanted
-        if at is not None and ReplicaTable(copy, LOG.name, source.queue_id).mark >= 0:
+        if at is not None and ReplicaTable(copy, LOG.name, source.queue_id).aim >= 0:
             there = {"as_of": None}  # a mirror
     if there != wanted:
         raise InvalidRequest(
