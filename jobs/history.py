@@ -1,6 +1,6 @@
 """What a queue can be taken back to: where its groups were, an hour for an hour.
 
-Written by the job `metrics`, thinned out by `retention`, read by `fork` (decision 0024).
+Written by the job `metrics`, thinned out by `retention`, read by `fork` (decision 0025).
 """
 
 from __future__ import annotations
