@@ -13,6 +13,9 @@ from coordination.session import Session
 from lakequeue.errors import CoordinationUnavailable
 from lakequeue.wire import NodeInfo, NodeList
 
+WAIT_S = 0.5
+"""How long a caller waits for the answer that another has asked for."""
+
 
 class Directory:
     """Thread-safe. Asks ZooKeeper only after it has said that nodes came or went."""
@@ -29,16 +32,23 @@ class Directory:
     def nodes(self) -> NodeList:
         """Those registered; of a killed one the entry stays for a session timeout.
 
-        One caller asks, the others go on with what is known: an ensemble that is slow to answer
-        must not hold all threads of a service.
+        One caller asks, the others wait for the answer; not for long, and then they go on with what
+        is known: an ensemble that is slow to answer must not hold all threads of a service.
         """
-        due = self._changed.is_set() and self._session.connected.is_set()
-        if due and self._asking.acquire(blocking=not self._told):
-            try:
-                self._ask()
-            finally:
-                self._asking.release()
+        # Also while nothing is due: what another caller is being told is newer. A client that was
+        # told of this node alone would have nobody to go to when it dies.
+        due = self._changed.is_set() or self._asking.locked()
+        if due and self._session.connected.is_set():
+            self._ask_once(WAIT_S if self._told else -1)
         return self._known
+
+    def _ask_once(self, timeout_s: float) -> None:
+        if not self._asking.acquire(timeout=timeout_s):
+            return
+        try:
+            self._ask()
+        finally:
+            self._asking.release()
 
     def _ask(self) -> None:
         if not self._changed.is_set():

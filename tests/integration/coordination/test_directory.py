@@ -10,6 +10,7 @@ from coordination.directory import Directory
 from coordination.embedded import EmbeddedZooKeeper
 from coordination.registry import register
 from lakequeue.settings import CoordinationSettings
+from lakequeue.wire import NodeInfo
 from tests.support.zookeeper import MakeSession, wait_for
 
 pytestmark = pytest.mark.zookeeper
@@ -36,3 +37,31 @@ def test_while_one_caller_waits_for_zookeeper_the_others_are_told_what_is_known(
         own_zookeeper.resume()
     waiting.join(60)
     assert not waiting.is_alive()
+
+
+def test_who_asks_while_another_is_being_told_hears_the_same(
+    sessions: MakeSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = sessions()
+    register(session, "ingest", "one", {"url": "http://one"})
+    directory = Directory(session)
+    directory.nodes()
+    monkeypatch.setattr("coordination.directory.WAIT_S", 60.0)
+    asked, answer = threading.Event(), threading.Event()
+    read = directory._read
+
+    def slow(role: str) -> list[NodeInfo]:
+        asked.set()
+        assert answer.wait(60)
+        return read(role)
+
+    monkeypatch.setattr(directory, "_read", slow)
+    register(session, "ingest", "two", {"url": "http://two"})
+    directory._changed.set()
+    other = threading.Thread(target=directory.nodes)
+    other.start()
+    assert asked.wait(60)
+    threading.Timer(0.2, answer.set).start()
+    assert [node.node for node in directory.nodes().ingest] == ["one", "two"]
+    other.join(60)
+    assert not other.is_alive()
