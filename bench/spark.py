@@ -154,8 +154,10 @@ def large_write(spark: SparkSession, folder: Path, gib: float) -> dict[str, Any]
     root = QueueRoot.open(str(folder / "large"))
     TopicStore(root).create(TOPIC, partitions=PARTITIONS)
     records = int(gib * 2**30) // (VALUE_BYTES + 10)
-    frame = spark.range(0, records, 1, 16).selectExpr(
-        "lpad(id % 100000, 10, '0') key", f"rpad(sha2(id, 512), {VALUE_BYTES}, id) value"
+    frame = (
+        spark.range(0, records, 1, 16)
+        .selectExpr("cast(id as string) text")
+        .selectExpr("lpad(text, 10, '0') key", f"rpad(sha2(text, 512), {VALUE_BYTES}, text) value")
     )
     began = time.perf_counter()
     frame.write.format("lakequeue").options(root=root.uri, topic=TOPIC).mode("append").save()

@@ -112,7 +112,10 @@ class OrderTerm:
                 began = time.perf_counter()
                 whole.adds += self._write(whole, piece, write(piece.batch.table))
                 whole.writing_s += time.perf_counter() - began
-            del piece  # before the next is read
+            if number < len(parts):
+                del piece
+                # Else the pool keeps what it had, and the next piece may fit none of it.
+                pa.default_memory_pool().release_unused()
         if not whole.rows:
             return None
         reach(Step.ORDER_DATA_WRITTEN)
