@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -258,6 +259,20 @@ def test_a_sealed_shard_reads_the_same(tmp_path: Path) -> None:
     table = DeltaTable(str(tmp_path / writer.path))
     assert table.to_pyarrow_table(columns=["value"]).column("value").to_pylist() == [b"a", b"b"]
     assert table.metadata().configuration["lakequeue.sealed"] == "true"
+
+
+@pytest.mark.parametrize("scheme", ["file://", ""])
+def test_delta_rs_does_not_find_a_file_of_another_table_by_its_absolute_path(
+    tmp_path: Path, store: Store, log: TableLog, scheme: str
+) -> None:
+    """Why forks and replicas copy files. If this fails they could share them: see mirror.md."""
+    create_table(store, "fork", LOG)
+    fork = TableLog(store, "fork").open()
+    (path, shared) = next(iter(log.files.items()))
+    assert (tmp_path / "log" / path).exists()
+    fork.commit([replace(shared, path=f"{scheme}{tmp_path}/log/{path}")])
+    with pytest.raises(FileNotFoundError, match="not found"):
+        DeltaTable(str(tmp_path / "fork")).to_pyarrow_table()
 
 
 @pytest.mark.spark
