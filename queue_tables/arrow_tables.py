@@ -1,8 +1,10 @@
 """Tables of a queue as Arrow datasets: what DuckDB and others query.
 
-Files are reached through delta-rs. What a dataset promises of each file is said here: delta-rs 1.6
-promises `column >= null` of a column without statistics, and a filter on such a column
-(`message_id = 'm1'`) then finds nothing, silently.
+Files of a local root are read by Arrow itself, those of an object store through delta-rs. Arrow
+reads ahead, and where reading means Python, a process that ends meanwhile (`LIMIT 2`) crashes.
+What a dataset promises of each file is said here: delta-rs 1.6 promises `column >= null` of a
+column without statistics, and a filter on such a column (`message_id = 'm1'`) then finds nothing,
+silently.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from typing import Any
 
 import orjson
 import pyarrow.dataset as ds
+from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
 from queue_tables.delta_log import Add
 from queue_tables.root import QueueRoot, ShardKind
@@ -32,11 +35,15 @@ def dataset(uri: str, table: str) -> ds.Dataset:
     root = QueueRoot.existing(uri, replica_too=True)
     files = TableLog(root.store, table).open().files
     read = opened(root, table).to_pyarrow_dataset()
+    here = root.store.local_path
+    files_in = read.filesystem
+    if here is not None:
+        files_in = SubTreeFileSystem(f"{here}/{table}", LocalFileSystem())
     fragments = [
-        read.format.make_fragment(path, read.filesystem, partition_expression=_promised(add))
+        read.format.make_fragment(path, files_in, partition_expression=_promised(add))
         for path, add in files.items()
     ]
-    return ds.FileSystemDataset(fragments, read.schema, read.format, read.filesystem)
+    return ds.FileSystemDataset(fragments, read.schema, read.format, files_in)
 
 
 def shards_dataset(uri: str, kind: ShardKind) -> ds.Dataset:
