@@ -102,6 +102,7 @@ def _members(app: OpenAPI, node: Node, groups: Groups) -> None:
     def join(path: GroupPath) -> Response:
         if node.draining.is_set():
             raise NotReady("this node is stopping", hint="join through another node")
+        node.blindness.check()
         host = request.headers.get(wire.HOST_HEADER, request.remote_addr or "")
         return _answer(groups.join(path.group, _body(wire.JoinRequest), host), 201)
 
@@ -121,6 +122,7 @@ def _delivery(app: OpenAPI, node: Node, groups: Groups, metrics: Metrics) -> Non
     @app.get("/v1/groups/<group>/members/<member>/records", summary="Poll", **openapi.POLL)
     def poll(path: MemberPath) -> Response:
         query = query_parameters(wire.PollQuery)
+        node.blindness.check()
         member = node.members.get(path.group, path.member)
         gone = hung_up(request.environ.get("gunicorn.socket"))
         limit = min(query.max, settings.max_poll_records)

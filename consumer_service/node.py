@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 import structlog
 
+from consumer_service.blindness import Blindness
 from consumer_service.holding.held import Held, Holdings
 from consumer_service.holding.journal import Journal
 from consumer_service.holding.keeper import Keeper
@@ -61,6 +62,7 @@ class Node:
         self.journal = Journal(root, name, consumer.linger_ms, self._on_sealed, self._on_committed)
         self.segments = Segments(consumer.tail_bytes)
         self.tailer = Tailer(root, self.segments, self._wants, self._wake, consumer.poll_s)
+        self.blindness = Blindness(self.tailer, self._other_urls)
         self.takeover = Takeover(root, self.journal, self.tailer.marks, self._policy_of)
         self.acks = Acks(self.journal, self.holdings)
         self.delivery = Delivery(
@@ -192,6 +194,10 @@ class Node:
     def ingest_urls(self) -> list[str]:
         """Base URLs of the ingest nodes that live. Raises `CoordinationUnavailable`."""
         return [str(info["url"]) for info in registry.nodes(self.session, "ingest").values()]
+
+    def _other_urls(self) -> list[str]:
+        nodes = registry.nodes(self.session, ROLE)
+        return [str(info["url"]) for name, info in nodes.items() if name != self.name]
 
     def url_of_owner(self, key: Key) -> str | None:
         """Base URL of the other node that has the partition; None while none is known."""

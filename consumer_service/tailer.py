@@ -17,6 +17,7 @@ from consumer_service.encode import COLUMNS
 from consumer_service.segments import Segments, split_partitions
 from coordination.bells import BellListener
 from coordination.session import Session
+from lakequeue.clock import boot_seconds
 from lakequeue.errors import LakequeueError
 from lakequeue.records import Offset, Partition, TopicId, TopicPartition
 from queue_tables.delta_log import Commit
@@ -67,6 +68,8 @@ class Tailer:
         self._thread = threading.Thread(target=self._run, name="tailer", daemon=True)
         self.failure: str | None = None
         """Why the newest attempt to read failed; None while all is well."""
+        self.failing_since: float | None = None
+        """When that began, in seconds since boot."""
 
     def start(self, session: Session) -> None:
         """Begin to follow the log."""
@@ -179,13 +182,17 @@ class Tailer:
                 self._bell.wait(self._poll_s)
             try:
                 self.catch_up()
-                self.failure = None
+                self.failure = self.failing_since = None
             except LakequeueError as e:
                 # Readiness shows it, and the next poll tries again: the log itself is unharmed.
                 if self.failure is None:
                     log.warning("tail.failed", error=str(e))
-                self.failure = e.detail
+                self._failed(e.detail)
             except Exception as e:
                 # A tailer that ends would park every poll for ever.
                 log.exception("tail.failed")
-                self.failure = repr(e)
+                self._failed(repr(e))
+
+    def _failed(self, why: str) -> None:
+        self.failing_since = self.failing_since or boot_seconds()
+        self.failure = why

@@ -27,7 +27,8 @@ from coordination.epochs import next_epoch
 from coordination.membership import Member, group_path, groups, members
 from coordination.node_assignor import assign_nodes
 from coordination.session import Session
-from lakequeue.errors import LeadershipLost
+from lakequeue.clock import boot_seconds
+from lakequeue.errors import LeadershipLost, StorageUnavailable
 
 log = structlog.get_logger(__name__)
 
@@ -40,6 +41,8 @@ SLOW_POLL_S = 5.0
 """How often everything is looked at without being told of a change."""
 FIRST_RETRY_S = 0.1
 LAST_RETRY_S = 5.0
+BLIND_S = 3.0
+"""How long storage may be out of reach before the post is left to whoever can reach it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +102,8 @@ class Controller:
     """A candidate for the controller's post, and the controller while it leads.
 
     `partitions_of` is called from the controller's thread; what it raises is logged, and tried
-    again with growing pauses.
+    again with growing pauses. If storage stays out of reach, the controller resigns, and stands
+    again a while later: the fault may be this node's alone.
     """
 
     def __init__(self, session: Session, partitions_of: PartitionsOf) -> None:
@@ -128,6 +132,7 @@ class Controller:
         self.election.stop()
         if self._thread.is_alive():
             self._thread.join()
+        self.election.stop()  # one that began meanwhile
         if self._topics_bell is not None:
             self._topics_bell.close()
 
@@ -137,12 +142,15 @@ class Controller:
 
     def _run(self) -> None:
         while not self._stopping.is_set():
-            if self.election.wait_leading():
-                self._lead(self.election.term)
+            if self.election.wait_leading() and not self._lead(self.election.term):
+                self.election.resign()
+                if not self._stopping.wait(LAST_RETRY_S):
+                    self.election = Election(self._session, "controller").start()
 
-    def _lead(self, term: int) -> None:
-        """One term: until leadership ends or the process stops."""
+    def _lead(self, term: int) -> bool:
+        """One term: until leadership ends or the process stops; False: storage is out of reach."""
         epoch: int | None = None
+        blind_since: float | None = None
         while self.election.leads(term) and not self._stopping.is_set():
             self._changed.clear()
             try:
@@ -151,12 +159,17 @@ class Controller:
                 self._assign_all(epoch)
             except Exception as error:  # noqa: BLE001 - a controller that gives up stops every group
                 log.warning("controller.failed", error=str(error), retry_in_s=self._retry_s)
+                if isinstance(error, StorageUnavailable | OSError):
+                    blind_since = blind_since or boot_seconds()
+                    if boot_seconds() - blind_since > BLIND_S:
+                        return False
                 self._stopping.wait(self._retry_s)
                 self._retry_s = min(self._retry_s * 2, LAST_RETRY_S)
                 continue
-            self._retry_s = FIRST_RETRY_S
+            self._retry_s, blind_since = FIRST_RETRY_S, None
             if self._changed.wait(SLOW_POLL_S):
                 self._stopping.wait(SETTLE_S)
+        return True
 
     def _take_epoch(self) -> int:
         session = self._session

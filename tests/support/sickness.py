@@ -8,6 +8,7 @@ that was started with `patching.environ("sickness", …)`.
 | `full` | share of writes that find no space left |
 | `failing` | share of writes that fail before anything has happened |
 | `applied` | share of commits that land, and are answered by an error |
+| `unreadable` | share of reads of a whole object, commits first of all, that fail |
 | `slow_lists_ms` | how long a listing takes |
 | `slow_syncs_ms` | how long names stay visible and not yet durable |
 | `only` | names of nodes (`--node`) that it is about; all without it |
@@ -102,6 +103,17 @@ def _sick_store(store: ModuleType) -> None:
     store.LocalStore.names = listed
 
 
+def _sick_reads(store: ModuleType) -> None:
+    chart, get = _Chart(), store.LocalStore.get
+
+    def read(self: Any, path: str) -> bytes:
+        if chart.strikes("unreadable"):
+            raise store.StorageUnavailable(f"{path} cannot be read (made by a test)")
+        return get(self, path)  # type: ignore[no-any-return]
+
+    store.LocalStore.get = read
+
+
 def _sick_clock(clock: ModuleType) -> None:
     chart = _Chart()
     right = clock.wall_micros
@@ -115,5 +127,9 @@ def _sick_clock(clock: ModuleType) -> None:
 
 
 PATCHES: dict[str, Sequence[tuple[str, Patch]]] = {
-    "sickness": [("queue_tables.store", _sick_store), ("lakequeue.clock", _sick_clock)],
+    "sickness": [
+        ("queue_tables.store", _sick_store),
+        ("queue_tables.store", _sick_reads),
+        ("lakequeue.clock", _sick_clock),
+    ],
 }

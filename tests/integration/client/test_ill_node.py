@@ -1,21 +1,25 @@
-"""A node that is ill beside one that is well: producers do not get to feel it."""
+"""A node that is ill beside one that is well: producers and consumers do not get to feel it."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+import httpx2
 import pytest
 
+from consumer_service.blindness import PATIENCE_S
 from ingest.node import IngestNode
 from ingest.rows import Request, Rows
-from lakequeue import Producer
+from lakequeue import Consumer, Producer
 from lakequeue.clock import wall_micros
 from lakequeue.settings import Settings
 from lakequeue.wire import ProduceQuery
-from tests.support.consumer_node import Queue
+from tests.support.consumer_node import NodeProcess, Queue
 from tests.support.ingest_service import IngestService
 from tests.support.order_truth import rows_in
 from tests.support.patching import environ
@@ -100,3 +104,47 @@ def test_a_node_that_is_alone_goes_on_whatever_its_clock_says(own_queue: Queue) 
         send()
     finally:
         node.close()
+
+
+def test_consumers_of_a_node_that_cannot_read_the_log_go_to_one_that_can(
+    own_queue: Queue, start_node: Callable[..., NodeProcess], tmp_path: Path
+) -> None:
+    chart = tmp_path / "chart.json"
+    blind = start_node(own_queue, "blind", **environ("sickness", **{SICK_FILE: str(chart)}))
+    topic = own_queue.log.topic("orders", partitions=2)
+    with ExitStack() as stack:
+        options: dict[str, Any] = {"urls": blind.url, "session_timeout_ms": 6_000}
+        consumers = [
+            stack.enter_context(Consumer("orders", group="readers", **options)),
+            stack.enter_context(Consumer("orders", group="workers", mode="queue", **options)),
+        ]
+
+        def goes_on(value: str, partition: int) -> None:
+            own_queue.log.append(topic, [value], partition=partition)
+            for consumer in consumers:
+                wait_for(partial(receives, consumer, value), f"{value} comes", 60.0)
+
+        goes_on("all well", 0)
+        joined = [consumer.member_id for consumer in consumers]
+        chart.write_text(json.dumps({"unreadable": 1.0}))
+        wait_for(partial(is_ready, blind, 503), "it is blind", 60.0)
+        # It is alone: nobody is sent away, and all goes on when it sees again.
+        assert consumers[0].poll(PATIENCE_S + 2.0) == []
+        assert [consumer.member_id for consumer in consumers] == joined
+        chart.write_text("{}")
+        goes_on("it sees again", 1)
+        start_node(own_queue, "right")
+        chart.write_text(json.dumps({"unreadable": 1.0}))
+        wait_for(partial(is_ready, blind, 503), "it is blind", 60.0)
+        goes_on("through the other", 0)
+
+
+def receives(consumer: Consumer, value: str) -> bool:
+    found = consumer.poll(1.0)
+    for message in found:
+        message.ack()
+    return value in [message.value for message in found]
+
+
+def is_ready(node: NodeProcess, status: int) -> bool:
+    return httpx2.get(f"{node.url}/readyz", timeout=30).status_code == status

@@ -8,6 +8,7 @@ import pytest
 
 from coordination.bells import Bell
 from coordination.controller import Controller, GroupAssignment, read_assignment
+from coordination.election import State
 from coordination.embedded import EmbeddedZooKeeper
 from coordination.membership import Member, delete_group, groups, join, leave
 from coordination.session import Session
@@ -133,6 +134,25 @@ def test_errors_are_survived_with_growing_pauses(sessions: MakeSession, control:
     settled(a, {"m1": 2})
     # Three failures, then the one that succeeded, and a few looks at changes: no busy loop.
     assert topics.calls < 15
+
+
+def test_a_controller_that_cannot_reach_storage_leaves_the_post_to_one_that_can(
+    sessions: MakeSession, control: Control
+) -> None:
+    a, b = sessions("a"), sessions("b")
+    sick = Topics(flights=2)
+    first = control(a, sick)
+    assert first.election.wait_leading(DEADLINE_S)
+    second = control(b, Topics(flights=2))
+    sick.failures = 1_000_000
+    join(b, "billing", member("m1"))
+    settled(b, {"m1": 2})
+    assert second.election.leading.is_set()
+    sick.failures = 0
+    wait_for(lambda: first.election.state is State.STANDBY, "the first stands again")
+    second.stop()
+    join(b, "billing", member("m2"))
+    settled(b, {"m1": 1, "m2": 1})
 
 
 def test_an_idle_controller_does_not_look(sessions: MakeSession, control: Control) -> None:
