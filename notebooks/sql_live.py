@@ -54,7 +54,7 @@ till.start()
 
 # COMMAND ----------
 
-with Consumer("sales", group="report", urls=CONSUMER) as consumer:
+with Consumer("sales", group="turnover", urls=CONSUMER) as consumer:
     taken = set()
     while len(taken) < 20:
         for message in consumer.poll(5.0, 20 - len(taken)):
@@ -101,14 +101,14 @@ display(
 
 # COMMAND ----------
 
-behind = "SELECT sum(committed_offset) done, sum(lag) > 0 behind FROM live.lag WHERE `group` = 'report'"
+behind = "SELECT sum(committed_offset) done, sum(lag) > 0 behind FROM live.lag WHERE `group` = 'turnover'"
 until(behind, lambda rows: rows[0].done == 20)
 display(spark.sql(behind))
 display(
     spark.sql(
         """
         SELECT key_text AS shop, count(*) > 0 AS waits, min(value_json:total::int) AS least
-        FROM (SELECT key_text, try_parse_json(value_text) value_json FROM live.backlog('report'))
+        FROM (SELECT key_text, try_parse_json(value_text) value_json FROM live.backlog('turnover'))
         GROUP BY key_text ORDER BY key_text
         """
     )
