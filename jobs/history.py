@@ -50,6 +50,8 @@ def keep_moment(root: QueueRoot, now: Micros, *, dry_run: bool) -> str | None:
     marks = LogMarks(root).read()
     as_of = Micros(now + int((time.monotonic() - began) * 1_000_000))
     add = write_moment(root.store, as_of, states, marks)
+    if add is None:
+        return None
     reach(Step.METRICS_HISTORY_WRITTEN)
     info = {"states": len(states), "marks": len(marks)}
     if not append_once(table, add, Txn(HISTORY_TXN, now // HOUR_US), info):

@@ -37,8 +37,13 @@ class Moment:
     """Of `log`: next offsets of partitions, and how far transforms are."""
 
 
-def write_moment(store: Store, as_of: Micros, states: States, txns: Mapping[str, int]) -> Add:
-    """The file of an instant (rounded up), durable; no commit names it yet. `txns`: of `log`."""
+def write_moment(
+    store: Store, as_of: Micros, states: States, txns: Mapping[str, int]
+) -> Add | None:
+    """The file of an instant (rounded up), durable; no commit names it yet. `txns`: of `log`.
+
+    None of an empty queue: there is nothing to go back to, and no row to tell the instant.
+    """
     marks = {name: n for name, n in txns.items() if is_next_offset(name) or is_of_a_group(name)}
     rows = pa.concat_tables(
         [
@@ -47,6 +52,8 @@ def write_moment(store: Store, as_of: Micros, states: States, txns: Mapping[str,
         ],
         promote_options="permissive",
     )
+    if not rows.num_rows:
+        return None
     at = pa.scalar(-(-as_of // _MS) * _MS, GROUP_HISTORY.arrow.field("as_of").type)
     rows = rows.append_column("as_of", pa.repeat(at, rows.num_rows))
     return write_data_file(

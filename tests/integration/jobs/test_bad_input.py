@@ -137,3 +137,9 @@ def test_what_is_not_there_yet_is_made_or_named_by_a_job_that_came_first(
     assert "group_history" in json.loads(capsys.readouterr().out)["history"]["failed"]
     assert metrics.main(["--root", root.uri, "--json"]) == Exit.STOPPED
     assert retention.main(["--root", root.uri, "--json"]) == Exit.STOPPED
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_a_queue_without_a_topic_is_nothing_to_trip_over(root: QueueRoot, job: str) -> None:
+    to = ["--to", f"{root.uri}-{job}"] if job in ("mirror", "fork") else []
+    assert JOBS[job](["--root", root.uri, "--json", *to]) == Exit.STOPPED
