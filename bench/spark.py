@@ -5,9 +5,7 @@
 - Reading: `sum(length(value))` over so many records of 200 B, by `format("lakequeue")` and by
   `format("delta")` on the same files, in turns, both warm; the ratio of the medians of one run.
   The inbox is filled by shard writers and ordered by the order job's own parts.
-- Latency: a queue under 1,000 records/s of 1 kB; a consumer and a streaming query with
-  `foreachBatch` get the same records. What the query adds is the difference of the two; once as
-  Spark comes, once with quick checkpoints.
+- Latency: `bench.streaming`, as Spark comes and with the settings for low latency.
 - A large write: one frame becomes one commit; time and peak memory of ordering it.
 
 Writes bench/spark.json and bench/spark.md.
@@ -33,13 +31,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 import lakequeue.spark
-from bench import latency, machine
+from bench import machine
 from bench.inbox import inbox_rows
-from lakequeue.client.admin import Admin
 from lakequeue.clock import HybridClock
 from lakequeue.java import find_java
 from lakequeue.settings import OrderSettings
-from lakequeue.supervisor.cluster import Cluster, ClusterOptions
 from queue_tables.root import QueueRoot
 from queue_tables.shards import ShardWriter
 from queue_tables.topics import TopicStore
@@ -49,16 +45,7 @@ from tests.support.spark_session import start_spark
 HERE = Path(__file__).parent
 TOPIC, PARTITIONS, VALUE_BYTES = "bench", 8, 200
 GROUP = 50_000
-RATE, WARM_UP_S = 1_000, 30.0
 BATCH_BYTES = OrderSettings().max_batch_bytes
-QUICK_CHECKPOINTS = {
-    "spark.sql.streaming.checkpointFileManagerClass": (
-        "org.apache.spark.sql.execution.streaming.checkpointing."
-        "FileSystemBasedCheckpointFileManager"
-    ),
-    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
-}
-"""What docs/spark.md says of a checkpoint on a local disk."""
 
 
 def fill(root: QueueRoot, records: int) -> None:
@@ -106,61 +93,12 @@ def reading(spark: SparkSession, root: QueueRoot, records: int, rounds: int) -> 
     return {"records": records, "seconds": took, "speed_of_delta": of_delta}
 
 
-class Arrivals:
-    """Notes when a streaming query gets each record."""
-
-    def __init__(self) -> None:
-        self.ms: list[float] = []
-
-    def __call__(self, frame: DataFrame, _number: int) -> None:
-        """One batch: it counts when its records are here."""
-        rows = frame.select("headers").toArrow()
-        now = time.monotonic_ns()
-        for headers in rows["headers"].to_pylist():
-            told = {header["key"]: header["value"] for header in headers}
-            if told["measured"] == b"1":
-                self.ms.append((now - int(told["sent"])) / 1e6)
-
-
-def streaming(
-    spark: SparkSession, folder: Path, seconds: float, more: dict[str, str]
-) -> dict[str, Any]:
-    """Latency of a consumer and of a streaming query, of the same records; `more` settings."""
-    folder.mkdir()
-    arrivals = Arrivals()
-    for name, value in more.items():
-        spark.conf.set(name, value)
-    with Cluster(ClusterOptions(root=str(folder / "queue"))) as cluster:
-        cluster.wait_ready()
-        with Admin(cluster.ingest_urls, cluster.consumer_urls) as admin:
-            admin.create_topic(latency.TOPIC, partitions=PARTITIONS)
-        query = (
-            spark.readStream.format("lakequeue")
-            .options(root=str(folder / "queue"), subscribe=latency.TOPIC, includeHeaders="true")
-            .load()
-            .writeStream.foreachBatch(arrivals)
-            .option("checkpointLocation", str(folder / "checkpoint"))
-            .trigger(processingTime="0 seconds")
-            .start()
-        )
-        try:
-            ingest, consumer = cluster.ingest_urls[0], cluster.consumer_urls[0]
-            found = latency.measure(ingest, consumer, folder, RATE, seconds, WARM_UP_S)
-            want, deadline = int(RATE * seconds), time.monotonic() + 60
-            while len(arrivals.ms) < want and time.monotonic() < deadline:
-                query.awaitTermination(1)
-            batches = [dict(p["durationMs"]) for p in query.recentProgress if p["numInputRows"]]
-        finally:
-            query.stop()
-    consumer_ms, query_ms = found["end_to_end"], latency.percentiles(arrivals.ms)
-    phases = {name for batch in batches for name in batch}
-    return {
-        "consumer": consumer_ms,
-        "query": query_ms,
-        "added_p50_ms": round(query_ms["p50_ms"] - consumer_ms["p50_ms"], 1),
-        "added_p99_ms": round(query_ms["p99_ms"] - consumer_ms["p99_ms"], 1),
-        "batch_ms": {name: median(b.get(name, 0) for b in batches) for name in sorted(phases)},
-    }
+def streaming(seconds: float, *options: str) -> dict[str, Any]:
+    """What a process of its own found: a JVM's options are given once."""
+    command = [sys.executable, "-m", "bench.streaming", "--seconds", str(seconds), *options]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
 
 
 def large_write(spark: SparkSession, folder: Path, gib: float) -> dict[str, Any]:
@@ -211,7 +149,7 @@ def render(results: dict[str, Any]) -> str:
             rows.append((name, speed, target))
     for way, name, target in (
         ("streaming", "a streaming read adds to the end-to-end latency of a consumer", "≤ 300 ms"),
-        ("streaming_quick", "the same with the settings for quick checkpoints", "≤ 300 ms"),
+        ("streaming_quick", "the same with the settings for low latency", "≤ 300 ms"),
     ):
         if found := results.get(way):
             added = f"p50 {found['added_p50_ms']:.0f} ms, p99 {found['added_p99_ms']:.0f} ms"
@@ -260,11 +198,11 @@ def main() -> None:
                 results["reading"] = reading(spark, root, args.records, args.rounds)
             if args.write_gib:
                 results["large_write"] = large_write(spark, folder, args.write_gib)
-            if args.seconds:
-                for name, more in (("streaming", {}), ("streaming_quick", QUICK_CHECKPOINTS)):
-                    results[name] = streaming(spark, folder / name, args.seconds, more)
         finally:
             spark.stop()
+    if args.seconds:
+        results["streaming"] = streaming(args.seconds)
+        results["streaming_quick"] = streaming(args.seconds, "--low-latency")
     (args.out / "spark.json").write_text(json.dumps(results, indent=2) + "\n")
     (args.out / "spark.md").write_text(render(results))
     print(json.dumps(results, indent=2))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from pyspark.sql import SparkSession
 
@@ -29,8 +31,8 @@ def settings(folder: Path) -> dict[str, str]:
     }
 
 
-def start_spark(folder: Path) -> SparkSession:
-    """Start it; `JAVA_HOME` is set."""
+def start_spark(folder: Path, given: Mapping[str, str] = MappingProxyType({})) -> SparkSession:
+    """Start it, with settings of the caller's own; `JAVA_HOME` is set."""
     # Spark's workers must run the same Python as the tests.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     builder = SparkSession.builder.master("local[2]").appName("lakequeue-tests")
@@ -40,7 +42,7 @@ def start_spark(folder: Path) -> SparkSession:
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     }
-    for name, value in (settings(folder) | more).items():
+    for name, value in (settings(folder) | more | dict(given)).items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
