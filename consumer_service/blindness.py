@@ -14,7 +14,7 @@ import httpx2
 
 from consumer_service.tailer import Tailer
 from lakequeue.clock import boot_seconds
-from lakequeue.errors import LakequeueError, NotReady
+from lakequeue.errors import NotReady
 
 PATIENCE_S = 5.0
 """How long the log may be out of reach before anybody is sent away."""
@@ -25,7 +25,7 @@ class Blindness:
     """Judges whether members had better be elsewhere."""
 
     def __init__(self, tailer: Tailer, others: Callable[[], Iterable[str]]) -> None:
-        """`others`: base URLs of the other nodes; may raise `LakequeueError`."""
+        """`others`: base URLs of the other nodes, as far as is known."""
         self._tailer = tailer
         self._others = others
         self._asking = threading.Lock()
@@ -51,10 +51,7 @@ class Blindness:
             )
 
     def _ask(self) -> bool:
-        try:
-            return any(_is_ready(url) for url in self._others())
-        except LakequeueError:
-            return False
+        return any(_is_ready(url) for url in self._others())
 
 
 def _is_ready(url: str) -> bool:

@@ -196,8 +196,7 @@ class Node:
         return [str(info["url"]) for info in registry.nodes(self.session, "ingest").values()]
 
     def _other_urls(self) -> list[str]:
-        nodes = registry.nodes(self.session, ROLE)
-        return [str(info["url"]) for name, info in nodes.items() if name != self.name]
+        return [info.url for info in self.directory.nodes().consumer if info.node != self.name]
 
     def url_of_owner(self, key: Key) -> str | None:
         """Base URL of the other node that has the partition; None while none is known."""

@@ -9,7 +9,8 @@ import orjson
 import pyarrow as pa
 
 from ingest.rows import Headers, Request
-from queue_tables.schemas import HEADERS, INBOX
+from queue_tables.columns import HEADERS
+from queue_tables.schemas import INBOX
 
 _TIME = pa.timestamp("us", tz="UTC")
 

@@ -28,6 +28,7 @@ from lakequeue.records import Format, ShardName, Stamp
 from lakequeue.steps import Step, reach
 from lakequeue.wire import ERASED_HEADER, DeadLetterHeader
 from queue_tables.clean_up import delete_removed, left_behind
+from queue_tables.columns import HEADERS
 from queue_tables.delta_log import Add
 from queue_tables.log_marks import LogMarks
 from queue_tables.log_writer import write_log_file
@@ -35,7 +36,7 @@ from queue_tables.maintenance import ERASED_INFO, rewrite_files
 from queue_tables.marks import watermarks_in
 from queue_tables.parquet import read_data_file, write_data_file
 from queue_tables.root import QueueRoot
-from queue_tables.schemas import HEADERS, LOG, REJECTS
+from queue_tables.schemas import LOG, REJECTS
 from queue_tables.shards import shard_path
 from queue_tables.table import TableLog
 from queue_tables.topic_rules import Topic

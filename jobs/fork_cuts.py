@@ -17,7 +17,7 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.mirror_work import Cut, Piece
+from jobs.mirror_work import Cut, Piece, opened
 from lakequeue.clock import Micros
 from lakequeue.errors import InvalidRequest
 from lakequeue.records import Offset, Partition, TopicId, Version
@@ -38,8 +38,8 @@ from queue_tables.marks import (
 )
 from queue_tables.parquet import read_data_file
 from queue_tables.root import QueueRoot
-from queue_tables.schemas import GROUP_OFFSETS, LOG, TOPICS, Table
-from queue_tables.table import TableLog, verify_schema
+from queue_tables.schemas import GROUP_OFFSETS, LOG, TOPICS
+from queue_tables.table import TableLog
 
 _OF_TOPICS = ("topic_id", "version", "changed_at")
 SKEW_MS = 5_000
@@ -84,7 +84,7 @@ def cut_with(source: QueueRoot, moment: Moment, at: Micros) -> Cut:
     Files are those of now: what was erased since is a tombstone, what has expired is gone. Of who
     produced, the marks are those of now as well: a number that was given is not given again.
     """
-    log, topics = (_opened(source, table) for table in (LOG, TOPICS))
+    log, topics = (opened(source, declared) for declared in (LOG, TOPICS))
     offsets = TableLog(source.store, GROUP_OFFSETS.name, keep_files=False).open()
     reader = LogReader(source, ("offset",))
     ends: dict[PartitionKey, int] = {}
@@ -123,13 +123,6 @@ class Was:
     version: Version
     txns: Mapping[str, int]
     files: Mapping[str, Add]
-
-
-def _opened(source: QueueRoot, declared: Table) -> TableLog:
-    table = TableLog(source.store, declared.name).open()
-    verify_schema(table, declared)
-    table.make_durable()
-    return table
 
 
 def _files_below(

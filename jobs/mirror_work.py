@@ -27,6 +27,7 @@ from queue_tables.clean_up import (
     delete_removed,
     vacuum_table,
 )
+from queue_tables.columns import Table
 from queue_tables.delta_log import Action, Add, Txn
 from queue_tables.facts import States
 from queue_tables.group_state import OFFSETS_TXN, read_group_state
@@ -47,7 +48,7 @@ from queue_tables.replica import (
     shut_out,
 )
 from queue_tables.root import QueueRoot
-from queue_tables.schemas import GROUP_OFFSETS, LOG, TOPICS, Table
+from queue_tables.schemas import GROUP_OFFSETS, LOG, TOPICS
 from queue_tables.table import TableLog, verify_schema
 
 log = structlog.get_logger("mirror")
@@ -127,11 +128,16 @@ def take_cut(source: QueueRoot) -> Cut:
     """Read the source in the order that makes it a cut; durable, so that no power cut undoes it."""
     states = read_group_state(source).states
     offsets = TableLog(source.store, GROUP_OFFSETS.name, keep_files=False).open()
-    tables = [TableLog(source.store, name).open() for name in (LOG.name, TOPICS.name)]
-    for table, declared in zip(tables, (LOG, TOPICS), strict=True):
-        verify_schema(table, declared)
-        table.make_durable()
-    return Cut(states, offsets.txns.get(OFFSETS_TXN, 0), tables[0], tables[1])
+    log, topics = (opened(source, declared) for declared in (LOG, TOPICS))
+    return Cut(states, offsets.txns.get(OFFSETS_TXN, 0), log, topics)
+
+
+def opened(source: QueueRoot, declared: Table) -> TableLog:
+    """The newest version of a table to copy from, verified and durable."""
+    table = TableLog(source.store, declared.name).open()
+    verify_schema(table, declared)
+    table.make_durable()
+    return table
 
 
 class Mirror:

@@ -165,8 +165,9 @@ class OrderTerm:
         ordered = order(batch, whole.ids, offsets, whole.topics, marks)
         whole.take(batch, ordered)
         whole.numbering_s += time.perf_counter() - began
-        rejected = self._rejects.write(batch, ordered, whole.topics, whole.now, whole.recorded)
-        whole.rejects += rejected
+        whole.rejects += self._rejects.write(
+            batch, ordered, whole.topics, whole.now, whole.recorded
+        )
         return Piece(batch, ordered, sources)
 
     def _commit_rejects(self, whole: Whole) -> None:

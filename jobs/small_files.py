@@ -17,11 +17,12 @@ from jobs.shard_rules import CLOSED_AFTER_US
 from lakequeue.clock import Micros, hour_of
 from lakequeue.errors import CommitConflict
 from lakequeue.steps import Step, reach
+from queue_tables.columns import Table
 from queue_tables.delta_log import Add
 from queue_tables.maintenance import rewrite_files
 from queue_tables.parquet import read_data_file, write_data_file
 from queue_tables.root import QueueRoot
-from queue_tables.schemas import METRICS, REJECTS, Table
+from queue_tables.schemas import METRICS, REJECTS
 from queue_tables.table import TableLog
 
 log = structlog.get_logger("compaction")

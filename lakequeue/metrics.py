@@ -270,7 +270,9 @@ MAINTENANCE = _counter(
     "run",
     "outcome",
     known=tuple(
-        (run, outcome) for run in ("compaction", "retention") for outcome in ("done", "failed")
+        (run, outcome)
+        for run in ("metrics", "compaction", "retention")
+        for outcome in ("done", "failed")
     ),
 )
 

@@ -14,7 +14,8 @@ from lakequeue.errors import InvalidRequest, TooLarge, UnknownTopic
 from lakequeue.partitioner import partition_of
 from lakequeue.records import Format
 from lakequeue.wire import MAX_MESSAGE_ID_CHARS, MAX_RECORD_BYTES
-from queue_tables.schemas import HEADERS, INBOX
+from queue_tables.columns import HEADERS
+from queue_tables.schemas import INBOX
 from queue_tables.value_schema import value_schema_of
 
 STICKY_BYTES = 16 << 10

@@ -11,8 +11,9 @@ from pyspark.sql.datasource import InputPartition
 
 from lakequeue.errors import CorruptTable
 from pyspark_lakequeue.planning import Piece
+from queue_tables.columns import HEADERS
 from queue_tables.parquet import complete, damage_named
-from queue_tables.schemas import HEADERS, LOG
+from queue_tables.schemas import LOG
 from queue_tables.store import Store, open_store
 
 CREATE_TIME = 0

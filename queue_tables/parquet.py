@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 
 from lakequeue.clock import Micros
 from lakequeue.errors import CorruptTable
+from queue_tables.columns import Table
 from queue_tables.delta_log import Add
-from queue_tables.schemas import Table
 from queue_tables.store import Store
 
 _SMALL_BYTES = 1 << 20

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from queue_tables.columns import DEAD_RECORDS, OPEN_RECORDS, RANGES
 from queue_tables.endings import (
     DEAD,
     NO_DEAD,
@@ -36,7 +37,6 @@ from queue_tables.record_states import (
     join_records,
     states_of_rows,
 )
-from queue_tables.schemas import DEAD_RECORDS, OPEN_RECORDS, RANGES
 
 _WHERE: Final = ("group", "topic", "topic_id", "partition", "generation", "epoch", "mode")
 _OF_DEAD: Final = ("offset", "end", "attempt", "reason", "dead_letter")

@@ -26,6 +26,7 @@ from lakequeue.errors import (
     TailLost,
 )
 from lakequeue.records import Version
+from queue_tables.columns import Table
 from queue_tables.delta_log import (
     Action,
     Add,
@@ -37,7 +38,6 @@ from queue_tables.delta_log import (
     encode,
     has_table,
 )
-from queue_tables.schemas import Table
 from queue_tables.snapshot import Snapshot, load_snapshot
 from queue_tables.storage_meter import METER
 from queue_tables.store import Store

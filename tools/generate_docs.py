@@ -17,7 +17,8 @@ from pydantic.fields import FieldInfo
 
 from lakequeue.metrics import EVERY, MOST_VALUES, OTHER, ROLES, Metric
 from lakequeue.settings import Settings
-from queue_tables.schemas import FORMAT, TABLES, Table
+from queue_tables.columns import Table
+from queue_tables.schemas import FORMAT, TABLES
 from tools.dashboard import dashboard_json
 
 DOCS = Path(__file__).parents[1] / "docs"

@@ -7,7 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from queue_tables.schemas import INBOX, JOURNAL, Table
+from queue_tables.columns import Table
+from queue_tables.schemas import INBOX, JOURNAL
 
 
 def rows_of(declared: Table, columns: Mapping[str, Any], without: Sequence[str]) -> pa.Table:

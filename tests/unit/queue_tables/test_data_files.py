@@ -9,8 +9,9 @@ import pyarrow as pa
 import pytest
 
 from lakequeue.errors import CorruptTable
+from queue_tables.columns import Column, Table
 from queue_tables.parquet import file_stats, read_data_file, write_data_file
-from queue_tables.schemas import INBOX, REJECTS, TABLES, Column, Table
+from queue_tables.schemas import INBOX, REJECTS, TABLES
 from queue_tables.store import ObjectStore
 from tests.support.rows import inbox_rows, rows_of
 
