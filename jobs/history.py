@@ -10,15 +10,15 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from jobs.log_retention import let_go
 from jobs.metrics_rules import HOUR_US
 from lakequeue.clock import Micros
-from lakequeue.errors import CommitConflict
 from lakequeue.steps import Step, reach
 from queue_tables.delta_log import Txn
 from queue_tables.group_history import moments, write_moment
 from queue_tables.group_state import read_group_state
 from queue_tables.log_marks import LogMarks
-from queue_tables.maintenance import append_once, rewrite_files
+from queue_tables.maintenance import append_once
 from queue_tables.parquet import oldest_micros
 from queue_tables.root import QueueRoot
 from queue_tables.schemas import GROUP_HISTORY, LOG
@@ -70,15 +70,9 @@ def retain_history(
     known = moments(table)
     kept = kept_moments({at: add.size for at, add in known.items()}, now, oldest, most_bytes)
     old = [add for at, add in known.items() if at not in kept]
-    if old and not dry_run:
-        try:
-            rewrite_files(table, old, (), {"retention": True}, data_change=True)
-        except CommitConflict:
-            old = []  # another run of maintenance was faster: next time
-    return {
-        "files_removed": len(old),
-        "bytes_removed": sum(add.size for add in old),
-        "instants": len(known) - len(old),
+    report = let_go(table, old, dry_run=dry_run)
+    return report | {
+        "instants": len(known) - report["files_removed"],
         "back_to": said(min(kept)) if kept else None,
     }
 

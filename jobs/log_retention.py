@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -222,13 +222,10 @@ def retain_rejects(root: QueueRoot, now: Micros, keep_us: int, *, dry_run: bool)
         for add in table.files.values()
         if not waits and hour_end(add.partition_values["hour"] or "") <= now - keep_us
     ]
+    report = let_go(table, old, dry_run=dry_run)
     if old and not dry_run:
-        try:
-            rewrite_files(table, old, (), {"retention": True}, data_change=True)
-        except CommitConflict:
-            old = []  # another run did it
         reach(Step.RETENTION_REJECTS_COMMITTED)
-    return {"files_removed": len(old), "bytes_removed": sum(add.size for add in old)}
+    return report
 
 
 def retain_metrics(root: QueueRoot, now: Micros, keep_us: int, *, dry_run: bool) -> dict[str, Any]:
@@ -239,9 +236,14 @@ def retain_metrics(root: QueueRoot, now: Micros, keep_us: int, *, dry_run: bool)
         for add in table.files.values()
         if hour_end(orjson.loads(add.stats or "{}")["maxValues"]["hour"]) <= now - keep_us
     ]
+    return let_go(table, old, dry_run=dry_run)
+
+
+def let_go(table: TableLog, old: Sequence[Add], *, dry_run: bool) -> dict[str, Any]:
+    """Take these files out of a table, all or none; the report."""
     if old and not dry_run:
         try:
             rewrite_files(table, old, (), {"retention": True}, data_change=True)
         except CommitConflict:
-            old = []  # another run of maintenance was faster: next time
+            old = ()  # another run of maintenance was faster: next time
     return {"files_removed": len(old), "bytes_removed": sum(add.size for add in old)}

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from lakequeue.errors import InvalidRequest
 from lakequeue.records import checked_name
+from pyspark_lakequeue import SCHEMA
 from pyspark_lakequeue.positions import (
     EARLIEST,
     LATEST,
@@ -57,7 +58,7 @@ _READ = (
     "fetchOffset.retryIntervalMs",
 )
 _OURS = {name.lower(): name for name in _READ}
-COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
+COLUMNS = tuple(name for name in SCHEMA if name != "headers")
 """What is read unless `columns` says otherwise; `includeHeaders` adds `headers`."""
 _STREAM_ONLY = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 _ENDS = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
@@ -107,7 +108,7 @@ def wanted_columns(given: Mapping[str, str]) -> tuple[str, ...]:
     """
     options = Options(given, _OURS)
     headers = options.flag("includeHeaders", default=False)
-    every = (*COLUMNS, "headers")
+    every = tuple(SCHEMA)
     text = options.get("columns")
     if text is None:
         return every if headers else COLUMNS
