@@ -4,7 +4,7 @@ DOWN --a--> STARTING --b--> READY
 STARTING, READY --c--> BACKING_OFF --a--> STARTING
 STARTING, READY --d--> DRAINING --c--> DOWN
 BACKING_OFF --d--> DOWN
-STARTING, READY --e--> HELD --a--> STARTING          (tests keep a child down on purpose)
+STARTING, READY, BACKING_OFF --e--> HELD --a--> STARTING   (tests keep it down on purpose)
 """
 
 from __future__ import annotations
@@ -57,6 +57,7 @@ TRANSITIONS: dict[tuple[State, Cause], State] = {
     (State.DRAINING, Cause.ASKED_TO_END): State.DRAINING,
     (State.STARTING, Cause.ENDED_AND_HELD): State.HELD,
     (State.READY, Cause.ENDED_AND_HELD): State.HELD,
+    (State.BACKING_OFF, Cause.ENDED_AND_HELD): State.HELD,
 }
 
 ALIVE = frozenset({State.STARTING, State.READY, State.DRAINING})

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import sys
 import threading
 from collections.abc import Callable, Mapping
@@ -239,14 +238,6 @@ class Cluster:
     def revive(self, name: str) -> None:
         """Start a child that was killed with `hold`."""
         self._watching().revive(name)
-
-    def pause(self, name: str) -> None:
-        """SIGSTOP: the process keeps all that it has and does nothing."""
-        self.child(name).send(signal.SIGSTOP)
-
-    def resume(self, name: str) -> None:
-        """SIGCONT."""
-        self.child(name).send(signal.SIGCONT)
 
     def __enter__(self) -> Cluster:
         self.start()

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from lakequeue.clock import boot_seconds
 from lakequeue.errors import StartFailed
 from lakequeue.supervisor.child import Child
-from lakequeue.supervisor.child_states import Cause, State
+from lakequeue.supervisor.child_states import ALIVE, Cause, State
 from lakequeue.supervisor.plan import DriverReady
 from lakequeue.supervisor.probes import driver_state, read_state, ready
 
@@ -108,9 +108,12 @@ class Watch:
             starts = child.starts
             if hold:
                 self._hold.add(name)
+                self._wake()
             self._serving = False
-            child.send(signal.SIGKILL)
-            self._changed.wait_for(lambda: child.starts > starts or not child.alive)
+            if child.alive:  # else it has ended by itself, and backs off
+                child.send(signal.SIGKILL)
+            left = {*ALIVE, State.BACKING_OFF} if hold else ALIVE
+            self._changed.wait_for(lambda: child.starts > starts or child.state not in left)
 
     def revive(self, name: str) -> None:
         """See `Cluster.revive`."""
@@ -235,6 +238,8 @@ class Watch:
             child.take(Cause.ANSWERED)
             if child.starts > 1:
                 self._report(child.name, "ready again")
+        if child.state is State.BACKING_OFF and child.name in self._hold:
+            child.take(Cause.ENDED_AND_HELD)
         due = child.state is State.BACKING_OFF and now >= child.due_at
         if due or (child.state is State.HELD and child.name in self._to_revive):
             self._to_revive.discard(child.name)

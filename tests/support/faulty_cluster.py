@@ -15,12 +15,13 @@ import signal
 import sys
 import threading
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import fields, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from lakequeue.errors import LakequeueError
 from lakequeue.supervisor.cluster import Cluster, ClusterOptions
 from lakequeue.supervisor.plan import ChildSpec, Layout
 from queue_tables.root import QueueRoot
@@ -165,11 +166,16 @@ class FaultyCluster:
 
     def freeze(self, name: str) -> None:
         """SIGSTOP all processes of a child."""
-        os.killpg(self.cluster.child(name).pid, signal.SIGSTOP)
+        self._signal(name, signal.SIGSTOP)
 
     def thaw(self, name: str) -> None:
         """SIGCONT."""
-        os.killpg(self.cluster.child(name).pid, signal.SIGCONT)
+        self._signal(name, signal.SIGCONT)
+
+    def _signal(self, name: str, number: signal.Signals) -> None:
+        """To nobody if it has just ended of another fault."""
+        with suppress(LakequeueError, ProcessLookupError):
+            os.killpg(self.cluster.child(name).pid, number)
 
     def __enter__(self) -> Self:
         for links in self._links.values():

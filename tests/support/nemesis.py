@@ -218,12 +218,12 @@ class Nemesis:
     def _zookeeper_silent(self, fault: Fault) -> None:
         """As without a majority: connections stay, and nothing is answered to anybody."""
         for name in ENSEMBLE:
-            self._cluster.pause(name)
+            self._faulty.freeze(name)
         try:
             self._wait(fault)
         finally:
             for name in ENSEMBLE:
-                self._cluster.resume(name)
+                self._faulty.thaw(name)
 
     def _majority_lost(self, fault: Fault) -> None:
         """All but the target die; it serves nobody alone."""

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from queue import SimpleQueue
 
 import pytest
 
@@ -48,6 +49,7 @@ class Family:
         self.folder = folder
         self.trace = folder / "ended-in-this-order"
         self.said: list[tuple[str, str]] = []
+        self.heard: SimpleQueue[str] = SimpleQueue()
         self.children: list[Child] = []
         self.watch: Watch | None = None
 
@@ -61,9 +63,13 @@ class Family:
         return child
 
     def start(self) -> Watch:
-        self.watch = Watch(self.children, lambda name, what: self.said.append((name, what)))
+        self.watch = Watch(self.children, self._hear)
         self.watch.start()
         return self.watch
+
+    def _hear(self, name: str, what: str) -> None:
+        self.said.append((name, what))
+        self.heard.put(what)
 
     def close(self) -> None:
         if self.watch is not None:
@@ -117,6 +123,20 @@ def test_a_held_child_stays_down_until_it_is_revived(family: Family) -> None:
     watch.wait_ready(WAIT_S)
     watch.kill("a", hold=True)
     assert child.state is State.HELD
+    watch.revive("a")
+    watch.wait_ready(WAIT_S)
+    assert child.starts == 2
+
+
+def test_a_child_that_backs_off_can_be_held_too(family: Family) -> None:
+    child = family.add("a")
+    child.backoff = Backoff(first_s=600, longest_s=600)
+    watch = family.start()
+    watch.wait_ready(WAIT_S)
+    os.kill(child.pid, signal.SIGTERM)
+    while "starting again" not in family.heard.get(timeout=WAIT_S):
+        pass
+    watch.kill("a", hold=True)
     watch.revive("a")
     watch.wait_ready(WAIT_S)
     assert child.starts == 2
