@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from pyspark_lakequeue.options import ReadOptions
-from pyspark_lakequeue.planning import plan_tasks
+from pyspark_lakequeue.planning import Piece, plan_tasks
 from pyspark_lakequeue.queue_view import QueueView, out_of_range, places_of
 from pyspark_lakequeue.vectors import Offsets, Place
 from queue_tables.topic_rules import Topic
@@ -31,19 +32,7 @@ class BatchReader(DataSourceReader):
         from pyspark_lakequeue.reading import LogTask
 
         options = self._options
-        queue = QueueView(options.root)
-        topics = queue.topics(options.subscription)
-        places = places_of(options.subscription, topics)
-        starts = queue.resolve(
-            options.starting,
-            topics,
-            places,
-            name="startingOffsets",
-            unmatched=options.latest_if_unmatched,
-        )
-        ends = queue.resolve(options.ending, topics, places, name="endingOffsets")
-        wanted = wanted_ranges(queue, topics, starts, ends, options.fail_on_data_loss)
-        pieces = queue.pieces(topics, wanted)
+        pieces = plan_batch(options).pieces()
         return [
             LogTask(task)
             for task in plan_tasks(pieces, options.min_partitions, options.max_records)
@@ -55,6 +44,39 @@ class BatchReader(DataSourceReader):
 
         task = cast(LogTask, partition)
         yield from read_task(self._options.root, task, self._options.columns)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchPlan:
+    """What a batch query reads, as the queue is now."""
+
+    queue: QueueView
+    topics: Mapping[str, Topic]
+    ends: Offsets
+    """Of every partition that is read, also of those without a wanted record."""
+    wanted: Mapping[Place, tuple[int, int]]
+    """[from, to) of those with one."""
+
+    def pieces(self) -> list[Piece]:
+        """The row groups that hold them. Raises `OffsetOutOfRange` if some are gone by now."""
+        return self.queue.pieces(self.topics, self.wanted)
+
+
+def plan_batch(options: ReadOptions) -> BatchPlan:
+    """Resolve what is read to offsets. Raises `InvalidRequest`, `OffsetOutOfRange`, …"""
+    queue = QueueView(options.root)
+    topics = queue.topics(options.subscription)
+    places = places_of(options.subscription, topics)
+    starts = queue.resolve(
+        options.starting,
+        topics,
+        places,
+        name="startingOffsets",
+        unmatched=options.latest_if_unmatched,
+    )
+    ends = queue.resolve(options.ending, topics, places, name="endingOffsets")
+    wanted = wanted_ranges(queue, topics, starts, ends, options.fail_on_data_loss)
+    return BatchPlan(queue, topics, ends, wanted)
 
 
 def wanted_ranges(

@@ -38,9 +38,9 @@ class QueueView:
     """One root, as of the last `refresh`. Not thread-safe."""
 
     def __init__(self, uri: str) -> None:
-        root = QueueRoot.existing(uri, replica_too=True)
-        self._topics = TopicStore(root)
-        self._log = LogReader(root)
+        self.root = QueueRoot.existing(uri, replica_too=True)
+        self._topics = TopicStore(self.root)
+        self._log = LogReader(self.root)
 
     def refresh(self) -> None:
         """Take in what was created and ordered since."""
@@ -143,6 +143,14 @@ class QueueView:
         return int(self._log.offset_at_time(topic.topic_id, partition, after, "ordered_at"))
 
     # -- files ------------------------------------------------------------------------------------
+
+    def alone(self, topics: Iterable[Topic]) -> bool:
+        """Whether no other topic was ever ordered."""
+        return self._log.topic_ids() <= {topic.topic_id for topic in topics}
+
+    def size(self) -> int:
+        """Bytes of all files of the log."""
+        return sum(file.size for file in self._log.files())
 
     def pieces(
         self, topics: Mapping[str, Topic], wanted: Mapping[Place, tuple[int, int]]

@@ -1,9 +1,11 @@
-"""Whole topics as a frame, read by Spark itself."""
+"""Records as a frame that Spark reads from the files of `log` itself."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from pyspark_lakequeue import SCHEMA
 from queue_tables.root import QueueRoot
 from queue_tables.schemas import LOG
 from queue_tables.topics import TopicStore
@@ -11,30 +13,33 @@ from queue_tables.topics import TopicStore
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_COLUMNS = (
-    "key",
-    "value",
-    "topic",
-    "`partition`",
-    "`offset`",
-    "timestamp",
-    "0 AS timestampType",
-    "nullif(headers, array()) AS headers",
-)
-"""Those of `format("lakequeue")` with `includeHeaders`."""
+_COMPUTED = {
+    # Nullable, as every column of the source is.
+    "timestampType": "CASE WHEN topic_id IS NOT NULL THEN 0 END AS timestampType",
+    "headers": "nullif(headers, array()) AS headers",
+}
 
 
 def records(spark: SparkSession, root: str, *topics: str) -> DataFrame:
     """The records of `topics` as they are when the frame is used, with the columns of the source.
 
-    For scans: Spark reads the Parquet files itself, only the columns that the query needs, and
-    skips files by its filters (`partition`, `offset`, `timestamp`). A source written in Python can
-    do neither, but follows a topic as a stream, and ends at an offset. The session needs Delta
-    Lake. Raises `RootUnusable` if there is no queue, `UnknownTopic`.
+    Spark reads the Parquet files itself, only the columns that the query needs, and skips files by
+    its filters (`partition`, `offset`, `timestamp`). The session needs Delta Lake. Raises
+    `RootUnusable` if there is no queue, `UnknownTopic`.
     """
     queue = QueueRoot.existing(root, replica_too=True)
     store = TopicStore(queue)
-    ids = [str(store.get(topic).topic_id) for topic in topics]
-    base = str(queue.store.local_path or root).rstrip("/")
+    ids = ", ".join(f"'{store.get(topic).topic_id}'" for topic in topics)
+    return scan(spark, queue, f"topic_id IN ({ids})" if topics else "false", tuple(SCHEMA))
+
+
+def scan(
+    spark: SparkSession, queue: QueueRoot, condition: str, columns: Sequence[str]
+) -> DataFrame:
+    """The rows of `log` for which `condition` is true, as the source's `columns`.
+
+    Raises what Spark raises if the session has no Delta Lake, or cannot read the root.
+    """
+    base = str(queue.store.local_path or queue.uri).rstrip("/")
     log = spark.read.format("delta").load(f"{base}/{LOG.name}")
-    return log.where(log["topic_id"].isin(ids)).selectExpr(*_COLUMNS)
+    return log.where(condition).selectExpr(*(_COMPUTED.get(name, f"`{name}`") for name in columns))

@@ -1,4 +1,4 @@
-"""Makes `format("lakequeue")` known where Spark does not find it by itself."""
+"""Makes `format("lakequeue")` known to a session, and its large scans quick."""
 
 from __future__ import annotations
 
@@ -6,20 +6,24 @@ from typing import TYPE_CHECKING
 
 from pyspark.errors import AnalysisException
 
+from lakequeue.spark.native_reader import read_natively
 from pyspark_lakequeue import DefaultSource
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def register(spark: SparkSession, name: str = "lakequeue") -> str:
+def register(spark: SparkSession, name: str = "lakequeue", *, native: bool = True) -> str:
     """Register the source and sink under `name`, and return the name for `format`.
 
-    Where Spark has found the package `pyspark_lakequeue` by itself, "lakequeue" is known already
-    and nothing happens. Under any other name each call registers a class of its own. Give streams
-    that start at the same moment a name each: Spark keeps one map of environment variables for a
-    Python source, and two queries that fill it at once can corrupt it (seen in Spark 4.2 as
+    Where Spark has found the package `pyspark_lakequeue` by itself, "lakequeue" is known already.
+    Under any other name each call registers a class of its own. Give streams that start at the
+    same moment a name each: Spark keeps one map of environment variables for a Python source, and
+    two queries that fill it at once can corrupt it (seen in Spark 4.2 as
     `java.io.OptionalDataException` in every task).
+
+    `native`: where `spark.read.format(name).load()` of this session wants most of the log, Spark
+    reads the files itself, if it has Delta Lake.
     """
     source = type("LakequeueSource", (DefaultSource,), {"name": classmethod(lambda _: name)})
     try:
@@ -27,4 +31,6 @@ def register(spark: SparkSession, name: str = "lakequeue") -> str:
     except AnalysisException as error:
         if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
             raise
+    if native:
+        read_natively(spark, name)
     return name

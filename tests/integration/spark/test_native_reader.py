@@ -1,0 +1,157 @@
+"""Large scans that Spark does itself have the rows of the source; all else is the source's."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+
+import lakequeue.spark
+from lakequeue.records import Format
+from queue_tables.root import QueueRoot
+from queue_tables.topics import TopicStore
+from tests.support.log_builder import LogBuilder
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
+
+MS = 1_700_000_000_000
+ORDER = ["topic", "partition", "offset"]
+LATE = {"startingOffsetsByTimestampStrategy": "latest"}
+THE_END, SECOND = '{"orders":{"0":3,"1":0}}', '{"orders":{"0":1,"1":0}}'
+
+
+@pytest.fixture(scope="module")
+def registered(spark: SparkSession) -> SparkSession:
+    """A session of its own on the same context: what is registered here holds here alone."""
+    session = spark.newSession()
+    lakequeue.spark.register(session)
+    return session
+
+
+@pytest.fixture
+def log(root: QueueRoot) -> LogBuilder:
+    return LogBuilder(root)
+
+
+def load(spark: SparkSession, root: QueueRoot, options: Mapping[str, str]) -> DataFrame:
+    return spark.read.format("lakequeue").options(root=root.uri, **options).load()
+
+
+def fill(log: LogBuilder) -> None:
+    orders, few = log.topic("orders", 3), log.topic("few")
+    for n in range(6):
+        values: dict[int, Sequence[bytes | str]] = {0: [f"a{n}" * 50] * 9, 1: [f"b{n}" * 50] * 2}
+        log.append_many(orders, values, timestamp=(MS + n) * 1_000)
+    log.append(
+        orders, ["h"], 1, headers=[[{"key": "h", "value": b"v"}]], timestamp=(MS + 9) * 1_000
+    )
+    log.append(few, ["x"])
+
+
+NATIVE = (
+    {"subscribe": "orders"},
+    {"subscribe": "orders", "includeHeaders": "true"},
+    {"subscribePattern": "or.*|few", "columns": "value,timestampType"},
+    {"assign": '{"orders":[0,2]}'},
+    {"subscribe": "orders", "startingOffsets": '{"orders":{"0":10,"1":-2,"2":0}}'},
+    {"subscribe": "orders", "endingOffsets": '{"orders":{"0":50,"1":-1,"2":0}}'},
+    {"subscribe": "orders", "startingTimestamp": str(MS + 2)} | LATE,
+    {"subscribe": "orders", "endingTimestamp": str(MS + 4)},
+    {"subscribe": "orders,few", "asOfTimestamp": str(MS * 2)},
+)
+SOURCE = (
+    {"subscribe": "few"},
+    {"subscribe": "orders", "minPartitions": "4"},
+    {"subscribe": "orders", "maxRecordsPerPartition": "9"},
+    {"assign": '{"orders":[1]}'},
+    {"subscribe": "orders", "startingTimestamp": str(MS + 5)} | LATE,
+)
+
+
+def test_what_spark_reads_itself_are_the_rows_and_the_schema_of_the_source(
+    spark: SparkSession, registered: SparkSession, root: QueueRoot, log: LogBuilder
+) -> None:
+    fill(log)
+    for options in NATIVE:
+        expected, frame = load(spark, root, options), load(registered, root, options)
+        assert frame.inputFiles(), f"{options}: Spark does not read it itself"
+        assert not expected.inputFiles()
+        assert frame.schema == expected.schema
+        order = [name for name in ORDER if name in frame.columns] or frame.columns
+        assert frame.orderBy(order).collect() == expected.orderBy(order).collect(), options
+    for options in SOURCE:
+        assert not load(registered, root, options).inputFiles(), f"{options}: too much is read"
+
+
+def test_a_frame_has_what_is_there_when_it_is_used(
+    registered: SparkSession, root: QueueRoot, log: LogBuilder
+) -> None:
+    topic = log.topic("orders", 2)
+    log.append_many(topic, {0: ["v"] * 3})
+    every = load(registered, root, {"subscribe": "orders"})
+    later = load(registered, root, {"subscribe": "orders", "startingOffsets": SECOND})
+    until = load(registered, root, {"subscribe": "orders", "endingOffsets": THE_END})
+    TopicStore(root).alter("orders", partitions=3)
+    grown = TopicStore(root).get("orders")
+    log.append_many(grown, {0: ["w"], 1: ["w"], 2: ["w"]})
+    assert [frame.count() for frame in (every, later, until)] == [6, 5, 3]
+
+
+def test_what_is_lost_and_may_be_is_warned_of(
+    registered: SparkSession, root: QueueRoot, log: LogBuilder
+) -> None:
+    fill(log)
+    beyond = {"startingOffsets": '{"orders":{"0":0,"1":0,"2":7}}', "failOnDataLoss": "false"}
+    with pytest.warns(UserWarning, match="orders/2 has offsets 0 to 0"):
+        frame = load(registered, root, {"subscribe": "orders"} | beyond)
+    assert frame.inputFiles()
+    assert frame.count() == 67
+
+
+def test_a_damaged_file_is_refused(
+    registered: SparkSession, root: QueueRoot, log: LogBuilder
+) -> None:
+    noise = [random.Random(n).randbytes(2_000) for n in range(200)]
+    log.append(log.topic("orders"), noise, fmt=Format.BYTES)
+    assert load(registered, root, {"subscribe": "orders"}).where("length(value)>9").count() == 200
+    (file,) = Path(root.uri.removeprefix("file://"), "log").glob("hour=*/*.parquet")
+    with file.open("r+b") as damaged:
+        damaged.seek(file.stat().st_size // 2)
+        damaged.write(b"damaged")
+    with pytest.raises(Exception, match="FAILED_READ_FILE"):
+        load(registered, root, {"subscribe": "orders"}).where("length(value)>9").count()
+
+
+def test_what_is_refused_is_refused_as_by_the_source(
+    spark: SparkSession, registered: SparkSession, root: QueueRoot, log: LogBuilder
+) -> None:
+    fill(log)
+    for options in (
+        {"subscribe": "orders", "startingOffset": "earliest"},
+        {"subscribe": "nobody"},
+        {"subscribe": "orders", "startingOffsets": '{"orders":{"0":99,"1":0,"2":0}}'},
+    ):
+        said = []
+        for session in (spark, registered):
+            with pytest.raises(AnalysisException) as refused:
+                load(session, root, options).count()
+            said.append(str(refused.value).splitlines()[-1])
+        assert said[0] == said[1], options
+
+
+def test_other_formats_and_other_sessions_are_read_as_ever(
+    spark: SparkSession, registered: SparkSession, root: QueueRoot, log: LogBuilder
+) -> None:
+    fill(log)
+    kept = registered.read.format("delta").load(f"{root.uri}/log")
+    assert registered.read.load(f"{root.uri}/log", format="delta", versionAsOf=0).count() == 0
+    assert kept.count() == 68
+    assert not spark.read.format("lakequeue").load(root=root.uri, subscribe="orders").inputFiles()
+    declared = registered.read.schema("value BINARY").format("lakequeue")
+    assert (
+        not declared.options(root=root.uri, subscribe="orders", columns="value").load().inputFiles()
+    )
