@@ -8,7 +8,8 @@ so this starts again at once, says which tests were unstable, last, and is green
 them has passed then. More than `MOST` failures are no coincidence, and end it.
 Each room is a process of its own: what one leaves behind (a session, a meter, a process that
 would not end) does not reach another, and a room that dies takes no other with it.
-Decision record 0014 has the reasons.
+Two rooms run at a time: one that starts Spark or whole clusters beside one that mostly waits.
+Decision records 0014 and 0027 have the reasons.
 """
 
 from __future__ import annotations
@@ -17,15 +18,21 @@ import json
 import subprocess
 import sys
 import tempfile
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import BinaryIO
 
 MOST = 5
 LONGEST_S = 1800
 """What a room may take; the slowest takes ten minutes on two cores."""
 _TESTS = Path("tests")
 _NO_ROOMS = {"unit", "support", "integration"}
+_HEAVY = {"e2e", "faults", "jobs", "spark"}
+"""Two of these at once would be too much for two cores."""
 _PASSED, _TESTS_FAILED = 0, 1
 """pytest's exit codes; the others are about the run itself."""
+_SHOWING = threading.Lock()
 
 
 def rooms() -> list[str]:
@@ -40,15 +47,19 @@ def rooms() -> list[str]:
 
 def main(chosen: list[str]) -> int:
     """0 if every test has passed, be it the second time; else pytest's exit code."""
+    every = chosen or rooms()
+    lanes = (
+        [room for room in every if Path(room).name in _HEAVY],
+        [room for room in every if Path(room).name not in _HEAVY],
+    )
     failed: list[str] = []
-    for room in chosen or rooms():
-        code, found = _run(room)
-        if code not in (_PASSED, _TESTS_FAILED):
-            return code
-        failed += found
-        if len(failed) > MOST:
-            print(f"\nmore than {MOST} failed:", *failed, sep="\n  ", flush=True)
-            return _TESTS_FAILED
+    with ThreadPoolExecutor(len(lanes)) as pool:
+        codes = list(pool.map(lambda lane: _in_turn(lane, failed), lanes))
+    if any(codes):
+        return next(filter(None, codes))
+    if len(failed) > MOST:
+        print(f"\nmore than {MOST} failed:", *failed, sep="\n  ", flush=True)
+        return _TESTS_FAILED
     if failed:
         print(f"\nonce more, in a fresh process: {len(failed)} that failed", flush=True)
         code, _ = _run(*failed)
@@ -59,18 +70,43 @@ def main(chosen: list[str]) -> int:
     return _PASSED
 
 
+def _in_turn(lane: list[str], failed: list[str]) -> int:
+    """Run the rooms of a lane; add to `failed`. An exit code only if pytest could not run."""
+    for room in lane:
+        code, found = _run(room)
+        if code not in (_PASSED, _TESTS_FAILED):
+            return code
+        failed += found
+        if len(failed) > MOST:
+            break
+    return _PASSED
+
+
 def _run(*what: str) -> tuple[int, list[str]]:
-    """pytest's exit code, and what failed; a run that died is itself what failed."""
-    with tempfile.TemporaryDirectory() as cache:
+    """pytest's exit code, and what failed; a run that died is itself what failed.
+
+    What it says is shown when it ends, in one piece.
+    """
+    print(f"begun: {' '.join(what)}", flush=True)
+    with tempfile.TemporaryDirectory() as cache, tempfile.TemporaryFile() as said:
         command = [sys.executable, "-m", "pytest", "-o", f"cache_dir={cache}", *what]
         try:
-            code = subprocess.run(command, check=False, timeout=LONGEST_S).returncode
+            code = subprocess.run(
+                command, check=False, timeout=LONGEST_S, stdout=said, stderr=subprocess.STDOUT
+            ).returncode
         except subprocess.TimeoutExpired:
-            print(f"\n{' '.join(what)} took more than {LONGEST_S} s, and was ended", flush=True)
+            _show(said, f"\n{' '.join(what)} took more than {LONGEST_S} s, and was ended")
             return _TESTS_FAILED, list(what)
+        _show(said)
         failed = _failed(Path(cache))
     died = code < 0 or (code == _TESTS_FAILED and not failed)
     return (_TESTS_FAILED, list(what)) if died else (code, failed)
+
+
+def _show(said: BinaryIO, more: str = "") -> None:
+    said.seek(0)
+    with _SHOWING:
+        print(said.read().decode(errors="replace"), more, sep="", flush=True)
 
 
 def _failed(cache: Path) -> list[str]:

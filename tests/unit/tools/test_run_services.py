@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -98,6 +99,19 @@ def test_a_room_that_hangs_is_ended(
     monkeypatch.setattr(run_services, "LONGEST_S", 0.5)
     assert main([write("test_hangs.py", 1, 3, "threading.Event().wait()")]) == 1
     assert capfd.readouterr().out.count("took more than") == 2
+
+
+def test_a_heavy_room_runs_beside_the_others_and_what_each_says_stays_together(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    Path("e2e").mkdir()
+    meets = "import os\n\ndef test_meets():\n    os.close(os.open({!r}, os.{}))\n"
+    os.mkfifo("meeting")  # opened by both ends or by none
+    Path("e2e/test_heavy.py").write_text(meets.format("meeting", "O_RDONLY"))
+    Path("test_light.py").write_text(meets.format("meeting", "O_WRONLY"))
+    assert main(["e2e", "test_light.py"]) == 0
+    out = capfd.readouterr().out
+    assert [out.count(f"{name} .") for name in ("test_heavy.py", "test_light.py")] == [1, 1]
 
 
 def test_a_run_that_could_not_begin_is_not_repeated(capfd: pytest.CaptureFixture[str]) -> None:
