@@ -4,7 +4,8 @@ Each commit carries the `txn` `lakequeue/<group>/<topic_id>/<partition>` = next 
 the result table is the start position, whatever the group has committed: it must equal the first
 offset of what is written, on the very handle that commits, and delta-rs refuses a commit from a
 handle that has not seen another's of the same app id. So of two consumers of the same records one
-writes, and after a crash at any point nothing is written twice and nothing is left out.
+writes, and after a crash at any point nothing is written twice and nothing is left out. A `RESTORE`
+of the table takes the mark back with the rows (`lakequeue/delta_mark.py`).
 
 Needs `pip install 'lakequeue[delta]'`. Merges, deletes and overwrites work as appends do.
 """
@@ -15,7 +16,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
@@ -26,7 +27,9 @@ from deltalake.exceptions import DeltaError
 
 from lakequeue.client.holding import Stretch
 from lakequeue.client.message import Message
+from lakequeue.delta_mark import app_id, marks, read_mark, resume
 from lakequeue.errors import InvalidRequest, ResultBehind
+from lakequeue.restores import Restores
 from lakequeue.steps import Step, reach
 
 if TYPE_CHECKING:
@@ -40,33 +43,12 @@ ResultTable = deltalake.DeltaTable | str
 """A handle, or where the table is."""
 
 
-class Resume(NamedTuple):
-    """What of the offsets `from_offset` … `next_offset - 1` is to be written."""
-
-    from_offset: int
-    """Where to begin; `next_offset` when all of it is in the table."""
-    gap: int
-    """Offsets between what the table has and `from_offset` that nobody wrote."""
-
-
 class Failure(NamedTuple):
     """A round whose result is not in the table."""
 
     error: BaseException
     done: int | None
     """How far the table is; None: not known, or it has nothing of this group."""
-
-
-def resume(done: int | None, from_offset: int, next_offset: int) -> Resume:
-    """Compare what was delivered with the mark of the result table (None: it has none). Pure."""
-    if done is None:
-        return Resume(from_offset, 0)
-    return Resume(min(max(done, from_offset), next_offset), max(0, from_offset - done))
-
-
-def app_id(group: str, topic_id: str, partition: int) -> str:
-    """Name of the mark in the result table."""
-    return f"lakequeue/{group}/{topic_id}/{partition}"
 
 
 class Writing:
@@ -78,13 +60,18 @@ class Writing:
     the table ends.
     """
 
-    def __init__(self, table: ResultTable, skip_gap: bool) -> None:
+    def __init__(
+        self, table: ResultTable, skip_gap: bool, restores: MutableMapping[str, Restores]
+    ) -> None:
         self.table = deltalake.DeltaTable(table) if isinstance(table, str) else table
         """The handle that commits."""
         self._skip_gap = skip_gap
+        self._all_restores = restores
         self._stretch: Stretch | None = None
         self._app_id = ""
         self._from = 0
+        self._found: int | None = None
+        """How far the table was, when the records were taken."""
         self._rows: list[Any] = []
         self._handed_out = False
         self._version = -1
@@ -126,27 +113,32 @@ class Writing:
     def _properties(self) -> deltalake.CommitProperties:
         if self._stretch is None:
             raise InvalidRequest("there are no records in this round", hint="look at .messages")
-        mark = deltalake.Transaction(self._app_id, self._stretch.next_offset)
-        return deltalake.CommitProperties(app_transactions=[mark])
+        ours = marks(self._app_id, self._stretch.next_offset, self.table.version())
+        return deltalake.CommitProperties(app_transactions=ours)
 
     # -- the protocol: what asks the table may run in a thread, the rest does not wait ------------
 
     def _look(self, stretch: Stretch) -> bool:
         """Whether something of it is to be written. Raises `ResultBehind`."""
         self._app_id = app_id(stretch.group, stretch.topic_id, stretch.partition)
-        done = self._done()
+        self._found = done = self._done()
         found = resume(done, stretch.from_offset, stretch.next_offset)
         if found.gap and not self._skip_gap:
-            raise ResultBehind(
-                f"the table has {stretch.topic}/{stretch.partition} up to offset {done}, and "
-                f"group {stretch.group} goes on at {stretch.from_offset}",
-                hint=f"seek the group to {done}, or leave the {found.gap} out: skip_gap=True",
-                done=done,
-                from_offset=stretch.from_offset,
-            )
+            raise self._behind(stretch, done)
         self._from = found.from_offset
         self._version = self.table.version()
         return found.from_offset < stretch.next_offset
+
+    def _behind(self, stretch: Stretch, done: int | None) -> ResultBehind:
+        begin = self._from or stretch.from_offset
+        return ResultBehind(
+            f"the table has {stretch.topic}/{stretch.partition} up to offset {done or 0}, and "
+            f"group {stretch.group} goes on at {begin}",
+            hint=f"seek the group to {done or 0}, or leave the {begin - (done or 0)} out: "
+            "skip_gap=True",
+            done=done or 0,
+            from_offset=begin,
+        )
 
     def _taken(self, stretch: Stretch) -> None:
         self._stretch = stretch
@@ -172,8 +164,10 @@ class Writing:
                 return Failure(failed, done)
         return None
 
-    def _raise_unless_outrun(self, failure: Failure) -> None:
+    def _raise_unless_outrun(self, stretch: Stretch, failure: Failure) -> None:
         error, done = failure
+        if isinstance(error, DeltaError) and self._is_restored(done):
+            raise self._behind(stretch, done) from error
         if done is None or done <= self._from or not isinstance(error, DeltaError):
             raise error
         _log.info("%s is at %s: another consumer has written", self._app_id, done)
@@ -199,6 +193,8 @@ class Writing:
             return
         if done is not None and done > before:
             raise DeltaError(f"{self._app_id} is at {done}, not at {before}")
+        if self._is_restored(done):
+            raise self._behind(stretch, done)
         if self._rows:
             deltalake.write_deltalake(
                 self.table, _joined(self._rows), mode="append", commit_properties=self._properties()
@@ -208,9 +204,17 @@ class Writing:
                 [], "append", self.table.schema(), commit_properties=self._properties()
             )
 
+    def _is_restored(self, done: int | None) -> bool:
+        """Whether the table has gone back since the records were taken."""
+        found = self._found
+        return not self._skip_gap and done is not None and found is not None and done < found
+
     def _done(self) -> int | None:
         self.table.update_incremental()
-        return self.table.transaction_version(self._app_id)
+        # Another table may stand at the place of one that was deleted.
+        place = f"{self.table.table_uri}#{self.table.metadata().id}"
+        restores = self._all_restores.setdefault(place, Restores())
+        return read_mark(self.table, self._app_id, restores)
 
 
 class Transaction(Writing):
@@ -224,7 +228,7 @@ class Transaction(Writing):
         max_records: int,
         skip_gap: bool,
     ) -> None:
-        super().__init__(table, skip_gap)
+        super().__init__(table, skip_gap, consumer.restores)
         self._consumer = consumer
         self._timeout_s = timeout_s
         self._max_records = max_records
@@ -263,7 +267,7 @@ class Transaction(Writing):
         failure = self._write(stretch, error)
         if failure is not None:
             self._consumer.rejoin(f"a transaction failed: {failure.error!r}")
-            self._raise_unless_outrun(failure)
+            self._raise_unless_outrun(stretch, failure)
             return True
         self._written(stretch)
         return ours
@@ -280,7 +284,7 @@ class AsyncTransaction(Writing):
         max_records: int,
         skip_gap: bool,
     ) -> None:
-        super().__init__(table, skip_gap)
+        super().__init__(table, skip_gap, consumer.restores)
         self._consumer = consumer
         self._timeout_s = timeout_s
         self._max_records = max_records
@@ -323,7 +327,7 @@ class AsyncTransaction(Writing):
             raise
         if failure is not None:
             await self._consumer.rejoin(f"a transaction failed: {failure.error!r}")
-            self._raise_unless_outrun(failure)
+            self._raise_unless_outrun(stretch, failure)
             return True
         self._written(stretch)
         return ours

@@ -6,7 +6,7 @@ import socket
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, TypedDict
+from typing import Literal, TypedDict
 
 from pydantic import ValidationError
 
@@ -21,10 +21,8 @@ from lakequeue.errors import (
     InvalidRequest,
 )
 from lakequeue.records import checked_name
+from lakequeue.restores import Restores
 from lakequeue.wire import DEFAULT_CONSUMER_URL, HOST_HEADER, JoinRequest
-
-if TYPE_CHECKING:
-    pass
 
 
 class ConsumerOptions(TypedDict, total=False):
@@ -106,6 +104,8 @@ class ConsumerBase(ABC):
             raise InvalidRequest(f"the options are not valid: {e}", hint="see docs/sdk.md") from e
         self.topics = names
         self.group = checked_name(group, "group")
+        self.restores: dict[str, Restores] = {}
+        """Of the result tables that were written to."""
         self._headers = {HOST_HEADER.lower(): socket.gethostname()}
         queue = join.mode == "queue"
         nodes = Nodes(

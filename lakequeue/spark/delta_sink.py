@@ -18,6 +18,7 @@ from pyspark.sql import functions as sf
 
 from lakequeue.errors import ConsumedElsewhere, InvalidRequest, ResultBehind, UnknownTopic
 from lakequeue.records import checked_name
+from lakequeue.restores import restored_to
 from lakequeue.spark.result_marks import (
     Commit,
     Found,
@@ -28,7 +29,6 @@ from lakequeue.spark.result_marks import (
     moved,
     needle,
     quoted,
-    restored_to,
 )
 from lakequeue.steps import Step, reach
 from queue_tables.root import QueueRoot

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import orjson
 
-from lakequeue.errors import InvalidRequest
+from lakequeue.restores import UNTOLD, untold
 
 Positions = Mapping[str, int]
 """Next offset by `<topic_id>/<partition>`."""
@@ -48,16 +48,6 @@ class Commit(NamedTuple):
     metadata: str | None
 
 
-UNTOLD: Final = -1
-"""A RESTORE to a time: the history tells that, in whatever zone, and not the version."""
-
-
-def restored_to(parameters: Mapping[str, str | None]) -> int:
-    """The version, of the `operationParameters` of a RESTORE."""
-    version = parameters.get("version")
-    return UNTOLD if version is None else int(version)
-
-
 class Found(NamedTuple):
     """What the history says of a group."""
 
@@ -83,12 +73,7 @@ def find(group: str, newest_first: Iterable[Commit]) -> Found:
             undone |= dict.fromkeys(mark.positions if mark is not None else (), 0)
             continue
         if commit.restored_to == UNTOLD:
-            raise InvalidRequest(
-                f"version {commit.version} restored the result table to a time, and to which "
-                "version is not told",
-                hint="DESCRIBE HISTORY shows which was the newest then: restore it again, to that "
-                "version (TO VERSION AS OF), and start again",
-            )
+            raise untold(commit.version)
         if commit.restored_to is not None:
             upto = commit.restored_to
         elif mark is not None:

@@ -14,6 +14,7 @@ from lakequeue.errors import (
     EpochSuperseded,
     GroupMismatch,
     InvalidRequest,
+    ResultBehind,
     SkippedRecords,
     UnknownTopic,
 )
@@ -208,6 +209,44 @@ def test_rows_of_a_transaction_are_in_the_result_table_once(
             done += len(tx.messages)
     found = deltalake.DeltaTable(table).to_pyarrow_table()["n"].to_pylist()
     assert sorted(found) == list(range(5))
+
+
+def test_a_result_table_that_was_restored_is_behind_and_says_so(
+    backend: Backend, tmp_path: Path
+) -> None:
+    topic, table = backend.topic(), str(tmp_path / "result")
+    deltalake.DeltaTable.create(table, pa.schema([pa.field("n", pa.int64())]))
+
+    def write(until: int, *, undo: bool = False) -> None:
+        with backend.consumer(topic, topic) as consumer:
+            done = 0
+            while done < until:
+                with consumer.transaction(table, timeout_s=30, max_records=2) as tx:
+                    tx.append(pa.table({"n": pa.array([m.value for m in tx.messages], pa.int64())}))
+                    if undo:
+                        deltalake.DeltaTable(table).restore(1)
+                done = max([done, *(m.offset + 1 for m in tx.messages)])
+            consumer.commit()
+
+    def seek(offset: int) -> None:
+        with backend.admin() as admin:
+            admin.seek(topic, "offset", offset=offset)
+
+    backend.send(topic, *range(6))
+    write(6)
+    deltalake.DeltaTable(table).restore(1)
+    backend.send(topic, 6, 7)
+    with pytest.raises(ResultBehind, match=r"up to offset 2\b.*goes on at 6") as behind:
+        write(8)
+    assert behind.value.extra == {"done": 2, "from_offset": 6}
+    seek(2)
+    with pytest.raises(ResultBehind, match=r"up to offset 2\b.*goes on at 4"):
+        # Restored again, between the look at the table and the commit.
+        write(8, undo=True)
+    seek(2)
+    write(8)
+    found = deltalake.DeltaTable(table).to_pyarrow_table()["n"].to_pylist()
+    assert sorted(found) == list(range(8))
 
 
 def test_a_topic_that_is_not_there_ends_the_consumer(backend: Backend) -> None:

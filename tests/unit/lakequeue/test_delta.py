@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakequeue.delta import Resume, app_id, resume
+from lakequeue.delta_mark import Resume, app_id, resume
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lakequeue.errors import InvalidRequest
+from lakequeue.restores import UNTOLD
 from lakequeue.spark.result_marks import (
-    UNTOLD,
     Commit,
     Found,
     Mark,
@@ -16,7 +16,6 @@ from lakequeue.spark.result_marks import (
     moved,
     needle,
     quoted,
-    restored_to,
 )
 
 
@@ -82,13 +81,6 @@ def test_a_restore_to_a_time_is_refused_until_one_to_a_version_follows() -> None
         find("a", history)
     assert find("a", [commit(4, "a", 3, p0=6), *history]) == Found(3, {"t/0": 6})
     assert find("a", [Commit(4, 1, None), *history]) == Found(2, {"t/0": 5})
-
-
-def test_both_writers_of_delta_tables_tell_the_version_or_do_not() -> None:
-    assert restored_to({"version": "7", "timestamp": None}) == 7
-    assert restored_to({"version": None, "timestamp": "2026-01-31"}) == UNTOLD
-    assert restored_to({"timestamp": "2026-01-31"}) == UNTOLD
-    assert restored_to({"datetime": "1769817600000"}) == UNTOLD
 
 
 def test_a_group_is_found_by_the_beginning_of_its_metadata() -> None:
