@@ -12,10 +12,11 @@ if __package__ in {None, ""}:  # run as a file by spark-submit: find the package
 
 from jobs.log_compaction import Bounds, compact_log
 from jobs.maintenance import Report, main_of, parser_of, run_parts
+from jobs.orphans import vacuum_inbox
 from jobs.small_files import compact_metrics, compact_rejects
 from jobs.table_upkeep import upkeep_tables
 from lakequeue.clock import Micros
-from queue_tables.clean_up import GRACE_HOURS, MOST_GRACE_HOURS, vacuum_table
+from queue_tables.clean_up import GRACE_HOURS, MOST_GRACE_HOURS, Cleaned, vacuum_table
 from queue_tables.root import QueueRoot
 from queue_tables.schemas import GROUP_HISTORY, LOG, METRICS, REJECTS
 
@@ -70,9 +71,11 @@ def compact(root: QueueRoot, args: argparse.Namespace, now: Micros) -> Report:
     def vacuum() -> Report:
         report: Report = {}
         for name in (LOG.name, REJECTS.name, METRICS.name, GROUP_HISTORY.name):
-            done = vacuum_table(root, name, args.grace_hours, dry_run=dry_run)
-            report[name] = {"files_deleted": done.files, "bytes_deleted": done.bytes}
-        return report
+            report[name] = said(vacuum_table(root, name, args.grace_hours, dry_run=dry_run))
+        return report | {"inbox": said(vacuum_inbox(root, now, dry_run=dry_run))}
+
+    def said(done: Cleaned) -> Report:
+        return {"files_deleted": done.files, "bytes_deleted": done.bytes}
 
     return run_parts(
         {

@@ -16,10 +16,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lakequeue.clock import wall_micros
 from lakequeue.errors import ClockSkew, CommitConflict, CorruptTable, ShardSealed, TailLost
 from lakequeue.records import ShardName, Stamp, Version, checked_name
 from lakequeue.steps import Step, reach
 from queue_tables.delta_log import Action, Add, Txn
+from queue_tables.maintenance import vacuumed
 from queue_tables.root import QueueRoot
 from queue_tables.schemas import INBOX
 from queue_tables.shards import (
@@ -43,6 +45,8 @@ ONCE = "0"
 """The run of a writer that has but one: nobody will ask what it remembers."""
 _NONE = -1
 _ATTEMPTS = 10
+_YOUNG_MS = 3_600_000
+"""No vacuum takes a file of this age."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +91,12 @@ def commit_bulk(
             waste = [f for f in files if done.get(shard_path("inbox", f.shard), _NONE) < batch]
             discard(root, waste)
             return None
+        _check_there(root, writer, batch, files)
         _check_stamps(files, max(table.txns.get(STAMP_TXN, 0) for table in found.values()))
         try:
             version = _append(root, own, batch, files)
+        except FileNotFoundError as gone:
+            raise _gone(writer, batch, str(gone)) from gone
         except ShardSealed:
             continue  # by another run, or as abandoned: open the next one, and look again
         reach(Step.BULK_COMMITTED)
@@ -114,6 +121,11 @@ def discard(root: QueueRoot, files: Sequence[BulkFile]) -> None:
         root.store.delete(f"{shard_path('inbox', file.shard)}/{file.add.path}")
 
 
+def create_run_shard(root: QueueRoot, path: str) -> None:
+    """The empty table of a run's shard, if there is none."""
+    create_table(root.store, path, INBOX, {**dict(INBOX.properties), QUIET: str(QUIET_S)})
+
+
 def is_asked_again(shard: ShardName) -> bool:
     """Whether another run of the writer may come, and go by the newest batch in its shards."""
     return _run_of(shard) != ONCE
@@ -129,7 +141,7 @@ def _own_shard(root: QueueRoot, writer: str, run: str) -> TableLog:
     number = 0
     while True:
         path = shard_path("inbox", f"{first}x{number}" if number else first)
-        create_table(root.store, path, INBOX, {**dict(INBOX.properties), QUIET: str(QUIET_S)})
+        create_run_shard(root, path)
         table = TableLog(root.store, path, keep_files=False).open()
         if not table.configuration.get(SEALED):
             return table
@@ -151,6 +163,28 @@ def _settle_others(root: QueueRoot, writer: str, own: TableLog) -> dict[str, Tab
                 raise
             root.forget_shards("inbox")  # it is being removed, or was
     return found
+
+
+def _check_there(root: QueueRoot, writer: str, batch: int, files: Sequence[BulkFile]) -> None:
+    """Vacuum takes files that nobody has committed a day after they were written."""
+    limit_ms = wall_micros() // 1_000 - _YOUNG_MS
+    names: dict[str, set[str]] = {}
+    for file in files:
+        if file.add.modification_time >= limit_ms:
+            continue
+        folder, _, name = f"{shard_path('inbox', file.shard)}/{file.add.path}".rpartition("/")
+        if folder not in names:
+            names[folder] = set(root.store.names(folder))
+        if name not in names[folder]:
+            raise _gone(writer, batch, f"{folder}/{name}")
+
+
+def _gone(writer: str, batch: int, path: str) -> CommitConflict:
+    return CommitConflict(
+        f"batch {batch} of {writer}: {path} was vacuumed before it was committed",
+        hint="a write may take a day: run it again, in smaller parts",
+        stored="no",
+    )
 
 
 def _check_stamps(files: Sequence[BulkFile], newest: int) -> None:
@@ -186,6 +220,8 @@ def _append(root: QueueRoot, own: TableLog, batch: int, files: Sequence[BulkFile
                 # An earlier try of unknown outcome had landed; it names the same files.
                 own.make_durable()
                 return own.version
+            if vacuumed(adds, conflict.commits):
+                raise FileNotFoundError(f"{own.path}/{adds[0].path}") from conflict
             if any(commit.appends for commit in conflict.commits):
                 raise CorruptTable(
                     f"{own.path}: version {own.version} was appended by another process",

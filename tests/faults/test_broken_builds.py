@@ -39,6 +39,7 @@ from tests.support.history import Event, Outcome, Recorder, load
 from tests.support.ingest_service import IngestService
 from tests.support.patching import environ
 from tests.support.power import NOTES, PowerCut
+from tests.support.stopped import is_stopped
 from tests.support.tables import final_read
 from tests.support.zookeeper import wait_for
 
@@ -256,11 +257,6 @@ def story_node(story: Story, crash_at: str = "", **environment: str) -> Iterator
     args = ("--crash-at", crash_at) if crash_at else ()
     with IngestService(story.root, *args, node="n", **environment) as node:
         yield node
-
-
-def is_stopped(pid: int) -> bool:
-    """By SIGSTOP."""
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
 
 
 def cut_newest_commit(root: Path, shard: str) -> None:

@@ -20,6 +20,7 @@ from queue_tables.table import TableLog
 from queue_tables.topics import TopicStore
 from tests.support.mirror_process import run_job, run_mirror
 from tests.support.replicas import fill, first_life, is_prefix, is_same, second_life
+from tests.support.stopped import is_stopped
 from tests.support.zookeeper import wait_for
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -144,7 +145,7 @@ def test_a_mirror_that_was_frozen_writes_nothing_into_what_was_promoted(
 ) -> None:
     source, to = queues
     frozen = start(source, to, "--crash-at", f"{step}:1:stop")
-    wait_for(lambda: _stopped(frozen.pid))
+    wait_for(lambda: is_stopped(frozen.pid))
     replica = QueueRoot.existing(to, replica_too=True)
     promote(replica, source.queue_id)
     tables = ("topics", "log", "group_offsets")
@@ -152,8 +153,3 @@ def test_a_mirror_that_was_frozen_writes_nothing_into_what_was_promoted(
     os.kill(frozen.pid, signal.SIGCONT)
     assert frozen.wait(60) == 3
     assert [TableLog(replica.store, table).open().version for table in tables] == versions
-
-
-def _stopped(pid: int) -> bool:
-    state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
-    return state == "T"
