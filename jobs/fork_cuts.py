@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import zlib
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,9 +22,9 @@ from jobs.mirror_work import Cut, Piece, opened
 from lakequeue.clock import Micros
 from lakequeue.errors import InvalidRequest
 from lakequeue.records import Offset, Partition, TopicId, Version
-from lakequeue.wire import to_micros
+from lakequeue.wire import parse_place, to_micros
 from queue_tables.delta_log import Add
-from queue_tables.facts import States
+from queue_tables.facts import GroupState, States
 from queue_tables.group_history import Moment
 from queue_tables.group_state import OFFSETS_TXN, read_group_offsets
 from queue_tables.history import erased_after, table_at
@@ -74,7 +75,7 @@ def cut_at(source: QueueRoot, at: Micros, skew_ms: int = SKEW_MS) -> Cut:
             f"version {offsets.version} of group_offsets is there, its rows are not any more",
             hint="give a later time",
         ) from gone
-    _check_not_ahead(states, log)
+    check_not_ahead(states, log, _names(topics))
     return Cut(states, offsets.txns.get(OFFSETS_TXN, 0), log, topics)
 
 
@@ -204,12 +205,51 @@ def _rows_at(numbers: list[int], rows: pa.Table) -> pa.Table:
     return rows.take(pa.array(numbers, pa.int64()))
 
 
-def _check_not_ahead(states: States, log: TableLog) -> None:
-    for key, state in states.items():
-        end = log.txns.get(offset_mark(key.topic_id, key.partition), 0)
-        if (state.committed_offset or 0) > end:
-            raise InvalidRequest(
-                f"group {key.group} is at {state.committed_offset} of a partition that ends at "
-                f"{end}: the clocks of the services differ by more than {SKEW_MS / 1_000:g} s",
-                hint="give another time, or fork the queue as it is",
-            )
+def _names(topics: TableLog) -> dict[TopicId, str]:
+    """Every topic there ever was, by id."""
+    read = partial(read_data_file, topics.store, TOPICS.name, columns=("topic_id", "topic"))
+    rows = (row for path in topics.files for row in read(path).to_pylist())
+    return {TopicId(row["topic_id"]): row["topic"] for row in rows}
+
+
+def check_not_ahead(states: States, log: TableLog, names: Mapping[TopicId, str]) -> None:
+    """Raise `InvalidRequest` if there is anything that the records of the cut do not have."""
+    if unknown := next((k for k in next_offsets_in(log.txns) if k[0] not in names), None):
+        raise _clocks(f"topic {unknown[0]} has records and is not there yet")
+    named = Counter(names.values())
+    ids = {name: topic_id for topic_id, name in names.items() if named[name] == 1}
+    for state in states.values():
+        end = log.txns.get(offset_mark(state.topic_id, state.partition), 0)
+        if (reach := reach_of(state)) > end:
+            raise _clocks(f"group {state.group} is at {reach} of a partition that ends at {end}")
+        for (topic, partition), offset in newest_dead_letters(state).items():
+            # Of a name that several topics have had, nobody knows which one it was.
+            if topic in ids and offset >= log.txns.get(offset_mark(ids[topic], partition), 0):
+                raise _clocks(
+                    f"a dead letter of group {state.group} stands at {topic}/{partition}@{offset}, "
+                    "which is not there yet"
+                )
+
+
+def reach_of(state: GroupState) -> int:
+    """One past the highest offset of which the group knows anything: it is settled, open or in
+    flight, or below its position. Pure.
+    """
+    seen = state.records.seen
+    return max(state.committed_offset or 0, int(seen[-1, 1]) if len(seen) else 0)
+
+
+def newest_dead_letters(state: GroupState) -> dict[tuple[str, int], int]:
+    """The highest offset of its dead letters in each partition of a dead-letter topic. Pure."""
+    newest: dict[tuple[str, int], int] = {}
+    for place in filter(None, state.records.ends.dead["dead_letter"].tolist()):
+        topic, partition, offset = parse_place(place)
+        newest[topic, partition] = max(offset, newest.get((topic, partition), 0))
+    return newest
+
+
+def _clocks(what: str) -> InvalidRequest:
+    return InvalidRequest(
+        f"{what}: the clocks of the services differ by more than {SKEW_MS / 1_000:g} s",
+        hint="give another time, or fork the queue as it is",
+    )

@@ -25,7 +25,7 @@ from lakequeue.records import Epoch, Offset, Partition, ShardName, TopicId
 from lakequeue.steps import Step, reach
 from queue_tables.facts import QUEUE, Fact, GroupState, Key, Kind
 from queue_tables.group_state import GroupStateReader
-from queue_tables.marks import consumed_mark
+from queue_tables.marks import consumed_mark, generation_mark
 from queue_tables.record_states import NOTHING, RecordStates, join_records
 from queue_tables.root import QueueRoot
 from queue_tables.shards import Fence, fence_shard
@@ -93,14 +93,30 @@ def _records(state: GroupState, epoch: Epoch, done: Collection[tuple[ShardName, 
     return max((state.epoch, *foreign)) >= epoch
 
 
-def consumed_of(state: GroupState | None, key: Key, marks: Mapping[str, int]) -> int | None:
-    """What the group's transforms have consumed of the partition, since its last seek. Pure."""
-    generation = 0 if state is None else state.generation
-    return marks.get(consumed_mark(key.group, key.topic_id, key.partition, generation))
+@dataclass(frozen=True, slots=True)
+class Consumed:
+    """What the group's transforms have consumed of a partition."""
+
+    generation: int
+    """Since which seek."""
+    offset: int
+
+
+def consumed_of(state: GroupState | None, key: Key, marks: Mapping[str, int]) -> Consumed | None:
+    """Since the last seek; None: nothing. Pure.
+
+    In the copy of a queue the marks may know of a seek that the state does not: positions are read
+    before them.
+    """
+    known = 0 if state is None else state.generation
+    place = key.group, key.topic_id, key.partition
+    generation = max(known, marks.get(generation_mark(*place), 0))
+    offset = marks.get(consumed_mark(*place, generation))
+    return None if offset is None else Consumed(generation, offset)
 
 
 def position_of(
-    state: GroupState | None, start: int | None, consumed: int | None = None
+    state: GroupState | None, start: int | None, consumed: Consumed | None = None
 ) -> Position:
     """Where to go on. Pure.
 
@@ -109,8 +125,11 @@ def position_of(
     """
     generation = 0 if state is None else state.generation
     committed = None if state is None else state.committed_offset
-    if consumed is not None and consumed > (-1 if committed is None else committed):
-        return Position(generation, consumed, make_durable=True)
+    if consumed is not None and (consumed.generation, consumed.offset) > (
+        generation,
+        -1 if committed is None else committed,
+    ):
+        return Position(consumed.generation, consumed.offset, make_durable=True)
     if committed is not None:
         return Position(generation, committed, make_durable=False)
     return Position(generation, start or 0, make_durable=start is not None)

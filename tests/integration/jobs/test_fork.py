@@ -5,25 +5,31 @@ from __future__ import annotations
 import json
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from jobs import fork as fork_job
 from jobs.fork import main
-from jobs.fork_cuts import cut_at
+from jobs.fork_cuts import check_not_ahead, cut_at
 from jobs.history import keep_moment, said
 from jobs.mirror_work import Mirror, promote
 from jobs.options import Exit
 from lakequeue.clock import wall_micros
 from lakequeue.errors import InvalidRequest
+from lakequeue.records import Epoch, Offset, Partition, Stamp
 from queue_tables.clean_up import clean_commits
 from queue_tables.delta_log import Txn
+from queue_tables.fact_rows import to_arrow
+from queue_tables.facts import Fact, Kind
 from queue_tables.group_history import read_moment
 from queue_tables.group_state import GroupOffsetsWriter, read_group_state
 from queue_tables.log_marks import LogMarks
 from queue_tables.marks import consumed_mark, sequence_mark
 from queue_tables.root import QueueRoot
+from queue_tables.shards import ShardWriter
 from queue_tables.table import TableLog
+from queue_tables.topic_rules import Topic
 from queue_tables.topics import TopicStore
 from queue_tables.upkeep import checkpoint_table
 from tests.support.erase_process import run_erase
@@ -46,6 +52,15 @@ def fold(root: QueueRoot, epoch: int) -> None:
     writer = GroupOffsetsWriter(root)
     writer.begin(epoch)  # type: ignore[arg-type]
     writer.commit(reading.states, reading.folded)
+
+
+def say(root: QueueRoot, topic: Topic, kind: Kind, offset: int, **more: Any) -> None:
+    """A fact about a record of a queue group."""
+    fact = Fact(
+        kind, "workers", topic.topic, topic.topic_id, Partition(0), 0, Epoch(3), Offset(offset),
+        mode="queue", at=NOW, attempt=1, until=NOW, **more,
+    )  # fmt: skip
+    ShardWriter.create(root, "journal", "c").append(to_arrow([fact]), Stamp(NOW))
 
 
 def a_moment() -> int:
@@ -113,6 +128,41 @@ def test_a_fork_as_of_a_time_has_what_was_there_whatever_was_rewritten_since(
     assert position == 1
     fill(copy, 9, 0.5, "z", [orders])
     assert [r["offset"] for r in log_rows(copy) if r["value"] == b"z0"] == [4]
+
+
+@pytest.mark.parametrize("kind", [Kind.ACKED, Kind.DELIVERED, Kind.PARKED, Kind.DYING])
+def test_a_fork_takes_no_group_that_knows_of_records_which_it_does_not_have(
+    root: QueueRoot, kind: Kind
+) -> None:
+    """Acknowledged out of order, in flight, or resting: the position alone does not tell."""
+    orders = first_life(root)
+    say(root, orders, kind, 6)
+    fold(root, 1)
+    with pytest.raises(InvalidRequest, match="is at 7 of a partition that ends at 4"):
+        cut_at(root, a_moment(), skew_ms=0)
+    fill(root, 2, 1, "xyz", [orders])
+    cut_at(root, a_moment(), skew_ms=0)
+
+
+def test_a_fork_takes_no_dead_record_without_its_dead_letter(root: QueueRoot) -> None:
+    orders = first_life(root)
+    dead = TopicStore(root).create("orders.dlq", partitions=1)[0]
+    say(root, orders, Kind.DEAD, 1, dead_letter="orders.dlq/0@0")
+    fold(root, 1)
+    with pytest.raises(InvalidRequest, match=r"stands at orders\.dlq/0@0, which is not there yet"):
+        cut_at(root, a_moment(), skew_ms=0)
+    fill(root, 2, 1, "x", [dead])
+    cut_at(root, a_moment(), skew_ms=0)
+    # Created again, and nobody knows which of the two it was.
+    TopicStore(root).delete("orders.dlq")
+    TopicStore(root).create("orders.dlq", partitions=1)
+    cut_at(root, a_moment(), skew_ms=0)
+
+
+def test_a_fork_takes_no_records_of_a_topic_that_it_does_not_have(root: QueueRoot) -> None:
+    first_life(root)
+    with pytest.raises(InvalidRequest, match=r"topic \w+ has records and is not there yet"):
+        check_not_ahead({}, TableLog(root.store, "log").open(), {})
 
 
 def test_what_was_erased_since_does_not_come_back(root: QueueRoot, to: str) -> None:

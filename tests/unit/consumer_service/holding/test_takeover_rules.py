@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from consumer_service.holding.journal import Entry, fences_in, judge
-from consumer_service.holding.takeover import consumed_of, outnumbered, plan_fences, position_of
+from consumer_service.holding.takeover import (
+    Consumed,
+    consumed_of,
+    outnumbered,
+    plan_fences,
+    position_of,
+)
 from consumer_service.start import latest_below
 from lakequeue.records import Epoch, Offset, Partition, ShardName, TopicId, Version
 from queue_tables.delta_log import Commit, CommitInfo
@@ -89,14 +95,24 @@ def test_a_committed_position_wins_over_the_start() -> None:
 
 
 def test_what_transforms_have_consumed_wins_where_it_is_more() -> None:
-    further = position_of(state(offset=7, generation=2), None, consumed=9)
+    further = position_of(state(offset=7, generation=2), None, Consumed(2, 9))
     assert (further.generation, further.offset, further.make_durable) == (2, 9, True)
-    assert position_of(state(offset=7), None, consumed=5) == position_of(state(offset=7), None)
-    assert position_of(None, None, consumed=3).offset == 3
+    assert position_of(state(offset=7), None, Consumed(0, 5)) == position_of(state(offset=7), None)
+    assert position_of(None, None, Consumed(0, 3)).offset == 3
     marks = {"consumed/g/t/0": 3, "consumed/g/t/0/2": 8, "consumed/g/t/1": 5}
-    assert consumed_of(None, key(), marks) == 3
-    assert consumed_of(state(offset=1, generation=2), key(), marks) == 8
+    assert consumed_of(None, key(), marks) == Consumed(0, 3)
+    assert consumed_of(state(offset=1, generation=2), key(), marks) == Consumed(2, 8)
     assert consumed_of(state(offset=1, generation=3), key(), marks) is None
+
+
+def test_a_seek_that_only_the_marks_know_of_counts() -> None:
+    """A copy of a queue whose positions were read before its log: later rounds must be taken."""
+    marks = {"generation/g/t/0": 3, "consumed/g/t/0/2": 8, "consumed/g/t/0/3": 5}
+    consumed = consumed_of(state(offset=8, generation=2), key(), marks)
+    assert consumed == Consumed(3, 5)
+    assert consumed_of(state(offset=6, generation=4), key(), marks) is None
+    position = position_of(state(offset=8, generation=2), None, consumed)
+    assert (position.generation, position.offset, position.make_durable) == (3, 5, True)
 
 
 def test_facts_under_a_fenced_epoch_are_refused_and_the_others_go_on() -> None:
