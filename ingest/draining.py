@@ -17,7 +17,7 @@ from lakequeue.clock import Micros
 from lakequeue.errors import InvalidRequest, OrderTimeout, TryAgain
 from lakequeue.records import ShardName, Stamp, TopicId
 from queue_tables.log_marks import LogMarks
-from queue_tables.marks import watermarks_in
+from queue_tables.marks import inbox_mark, watermarks_in
 from queue_tables.root import QueueRoot
 from queue_tables.shards import seal_shard
 from queue_tables.topic_rules import Topic
@@ -83,7 +83,8 @@ def settle(root: QueueRoot, topic: Topic, now: Micros, marks: LogMarks, timeout_
             continue
     deadline = time.monotonic() + timeout_s
     tick = threading.Event()
-    while late := _not_ordered(stamps, watermarks_in(marks.read())):
+    names = [inbox_mark(shard) for shard in stamps]
+    while late := _not_ordered(stamps, watermarks_in(marks.read(*names))):
         if time.monotonic() > deadline:
             raise OrderTimeout(
                 f"{len(late)} of {len(stamps)} shards are not ordered to their end yet",

@@ -79,7 +79,9 @@ class Metrics:
         yield Sample(metrics.INGEST_PRODUCERS, self._producers.count(time.monotonic()))
 
     def _inbox(self) -> Iterator[Sample]:
-        records, size, oldest = self._unordered.left(self._node.marks.read())
+        records, size, oldest = self._unordered.left(
+            self._node.marks.read(*self._unordered.marks())
+        )
         yield Sample(metrics.INBOX_RECORDS, records)
         yield Sample(metrics.INBOX_BYTES, size)
         age_s = 0.0 if oldest is None else max(0.0, (self._node.now() - oldest) / 1e6)

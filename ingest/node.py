@@ -25,7 +25,7 @@ from lakequeue import wire
 from lakequeue.clock import HybridClock, WallClock, wall_micros
 from lakequeue.errors import NotReady, OrderTimeout, UnknownTopic
 from lakequeue.partitioner import StickyRoundRobin
-from lakequeue.records import Stamp, checked_name
+from lakequeue.records import Stamp, Version, checked_name
 from lakequeue.settings import IngestSettings, Settings
 from queue_tables.group_commit import GroupCommitter
 from queue_tables.log_marks import LogMarks
@@ -61,7 +61,7 @@ class IngestNode:
         self.node = node
         self._wall = wall
         self.root = QueueRoot.open(settings.root)
-        self.topics = TopicStore(self.root)
+        self.topics = TopicStore(self.root, changed=self._topics_changed)
         self._topics_at = time.monotonic()
         self.budget = Budget(max(self.settings.max_pending_bytes, self.settings.max_request_bytes))
         self._expectations = Expectations()
@@ -219,8 +219,12 @@ class IngestNode:
             **answer_of(parts, range(ticket.count), committed.stamp, None),
         )
 
+    def _topics_changed(self, version: Version) -> None:
+        # Whoever assigns partitions hears of new ones.
+        self.presence.ring("topics", version)
+
     def _committed(self, committed: Committed) -> None:
-        self.presence.ring(committed.version)
+        self.presence.ring("inbox", committed.version)
         self.on_committed(committed)
 
     def settle(self, topic: Topic, timeout_s: float) -> int:

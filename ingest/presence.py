@@ -44,7 +44,7 @@ class Presence:
         self._settings = settings
         self._stopping = threading.Event()
         self._session: Session | None = None
-        self._bell: Bell | None = None
+        self._bells: dict[str, Bell] = {}
         self._directory: Directory | None = None
         self._thread: threading.Thread | None = None
         if hosts is not None:
@@ -78,18 +78,19 @@ class Presence:
         alone = [NodeInfo(node=self._node, url=str(self._info["url"]))]
         return NodeList(ingest=alone, consumer=known.consumer)
 
-    def ring(self, version: int) -> None:
-        """Tell the order job that there is something; never waits, never fails."""
-        if self._bell is not None:
-            self._bell.ring(version)
+    def ring(self, name: str, version: int) -> None:
+        """Tell who hears that bell that there is something; never waits, never fails."""
+        bell = self._bells.get(name)
+        if bell is not None:
+            bell.ring(version)
 
     def close(self) -> None:
         """End the session: the registration goes at once."""
         self._stopping.set()
         if self._thread is not None:
             self._thread.join()
-        if self._bell is not None:
-            self._bell.close()
+        for bell in self._bells.values():
+            bell.close()
         if self._session is not None:
             self._session.stop()
 
@@ -109,6 +110,7 @@ class Presence:
     def _connect(self) -> Session:
         session = Session(str(self._hosts), self._queue_id, self._node, self._settings)
         session.start(_CONNECT_S)
-        self._bell = Bell(session, "inbox", self._settings.ring_interval_ms)
+        interval_ms = self._settings.ring_interval_ms
+        self._bells = {name: Bell(session, name, interval_ms) for name in ("inbox", "topics")}
         self._directory = Directory(session)
         return session

@@ -30,8 +30,9 @@ def begin_epoch(node: IngestNode, producer_id: str, timeout_ms: int) -> dict[str
     """
     checked_name(producer_id, "producer")
     deadline = time.monotonic() + timeout_ms / 1_000
+    mark = producer_mark(producer_id)
     while True:
-        epoch = node.marks.read().get(producer_mark(producer_id), 0) + 1
+        epoch = node.marks.read(mark).get(mark, 0) + 1
         if epoch > MAX_WHOLE:
             raise InvalidRequest(
                 f"producer {producer_id} has used up its epochs",
@@ -45,12 +46,10 @@ def begin_epoch(node: IngestNode, producer_id: str, timeout_ms: int) -> dict[str
             break
         if time.monotonic() >= deadline:
             raise fenced(request, node.marks)
-    marks = node.marks.read()
     node.topics.refresh()
+    names = {sequence_mark(t.topic_id, producer_id): t.topic for t in node.topics.list()}
     sequences = {
-        topic.topic: marks[name]
-        for topic in node.topics.list()
-        if (name := sequence_mark(topic.topic_id, producer_id)) in marks
+        names[name]: sequence for name, sequence in node.marks.read(*names).items() if name in names
     }
     return {
         "producer_id": producer_id,

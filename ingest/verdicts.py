@@ -32,7 +32,8 @@ def check_consumed(said: Consumed, source: Topic, marks: ReadsMarks) -> None:
             from_offset=said.from_offset,
             next_offset=said.next_offset,
         )
-    end = marks.read().get(offset_mark(source.topic_id, said.partition), 0)
+    name = offset_mark(source.topic_id, said.partition)
+    end = marks.read(name).get(name, 0)
     if said.next_offset > end:
         raise InvalidRequest(
             f"consumed: next_offset {said.next_offset} is beyond the end of "
@@ -55,7 +56,7 @@ def refuse_if_judged_so(request: Request, outcomes: Sequence[Outcome], marks: Re
     if CONSUMED_OVERLAP in reasons and request.consumed is not None:
         said = request.consumed
         name = consumed_mark(said.group, request.consumed_topic_id, said.partition, said.generation)
-        current = marks.read().get(name)
+        current = marks.read(name).get(name)
         raise ConsumedElsewhere(
             f"group {said.group}, {said.topic}/{said.partition}: offsets {said.from_offset} to "
             f"{said.next_offset - 1} consumed, {current} is next",
@@ -69,7 +70,8 @@ def refuse_if_judged_so(request: Request, outcomes: Sequence[Outcome], marks: Re
 
 def fenced(request: Request, marks: ReadsMarks) -> ProducerFenced:
     """The error of a producer whose epoch is superseded."""
-    current = marks.read().get(producer_mark(request.producer_id or ""))
+    name = producer_mark(request.producer_id or "")
+    current = marks.read(name).get(name)
     return ProducerFenced(
         f"producer {request.producer_id}: epoch {request.producer_epoch} presented, "
         f"{current} current",

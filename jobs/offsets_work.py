@@ -75,9 +75,10 @@ class OffsetsWork(Work):
             return  # the leader tells
         states = [state for state in self._states.values() if not state.deleted]
         yield Sample(metrics.GROUPS, len({state.group for state in states}))
-        marks, topics = self._marks.read(), self._topics_now()
+        topics = self._topics_now()
         # What waits of a topic that is gone waits for nobody; its name may be another one's now.
         states = [state for state in states if topics.by_id(state.topic_id) is not None]
+        marks = self._marks.read(*{offset_mark(s.topic_id, s.partition) for s in states})
         lags: Counter[tuple[str, ...]] = Counter()
         opened: Counter[tuple[str, ...]] = Counter()
         for state in states:

@@ -35,7 +35,7 @@ from lakequeue.records import (
 from lakequeue.steps import Step, reach
 from queue_tables.delta_log import Action, Add, Txn
 from queue_tables.log_writer import PLAN, SourceFiles, write_log_files
-from queue_tables.marks import offset_mark
+from queue_tables.marks import inbox_mark, offset_mark
 
 _FILE_BYTES = 4 << 20
 """A batch becomes several files, written at once, if each of them has this many record bytes."""
@@ -210,7 +210,7 @@ class OrderTerm:
                 Txn(offset_mark(p.topic_id, p.partition), int(offset))
                 for p, offset in whole.next_offsets.items()
             ),
-            *(Txn(f"inbox/{shard}", int(stamp)) for shard, stamp in whole.watermarks.items()),
+            *(Txn(inbox_mark(shard), int(stamp)) for shard, stamp in whole.watermarks.items()),
             *(Txn(name, value) for name, value in whole.marks.items()),
         ]
         info = {"epoch": self.epoch, "counter": self._counter, "rows": whole.ordered}

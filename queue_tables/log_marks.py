@@ -20,8 +20,11 @@ class LogMarks:
         self._opened = False
         self._durable = False
 
-    def read(self) -> Mapping[str, int]:
-        """Every mark as of now, durable. Raises storage errors."""
+    def read(self, *names: str) -> Mapping[str, int]:
+        """The marks of these names as of now, durable; of none, every mark: there may be many.
+
+        Raises storage errors.
+        """
         with self._lock:
             try:
                 if not self._opened:
@@ -35,4 +38,7 @@ class LogMarks:
                 # Whoever acts on a version makes it durable first; if that failed, the next one.
                 self._table.make_durable()
                 self._durable = True
-            return dict(self._table.txns)
+            txns = self._table.txns
+            if not names:
+                return dict(txns)
+            return {name: txns[name] for name in names if name in txns}

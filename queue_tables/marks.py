@@ -71,6 +71,11 @@ def is_of_a_group(name: str) -> bool:
     return name.startswith(_OF_GROUPS)
 
 
+def inbox_mark(shard: str) -> str:
+    """Name of the mark that holds the last stamp ordered of a shard."""
+    return f"{_INBOX}{shard}"
+
+
 def is_of_a_shard(name: str) -> bool:
     """Whether a `txn` of `log` is the watermark of an inbox shard."""
     return name.startswith(_INBOX)
@@ -88,6 +93,6 @@ def watermarks_in(txns: Mapping[str, int]) -> dict[ShardName, Stamp]:
 class ReadsMarks(Protocol):
     """Where marks are read: `queue_tables.log_marks.LogMarks`."""
 
-    def read(self) -> Mapping[str, int]:
-        """Every mark as of now."""
+    def read(self, *names: str) -> Mapping[str, int]:
+        """The marks of these names as of now, and maybe others; of none, every mark."""
         ...

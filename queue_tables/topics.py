@@ -42,9 +42,16 @@ class TopicStore:
     Thread-safe. Every call that changes something refreshes first.
     """
 
-    def __init__(self, root: QueueRoot, wall: WallClock = wall_micros) -> None:
+    def __init__(
+        self,
+        root: QueueRoot,
+        wall: WallClock = wall_micros,
+        changed: Callable[[Version], None] = lambda _: None,
+    ) -> None:
+        """`changed` is told of each change of this process's own, once it is durable."""
         self._store = root.store
         self._wall = wall
+        self._changed = changed
         self._lock = threading.RLock()
         self._table = TableLog(root.store, TOPICS.name).open()
         self._newest: dict[str, dict[str, Any]] = {}
@@ -159,6 +166,7 @@ class TopicStore:
                     continue
                 self._remember(row)
                 self._index()
+                self._changed(self.version)
                 return True
             return False
 

@@ -72,8 +72,8 @@ class Log:
 
     # -- reading ----------------------------------------------------------------------------------
 
-    def read(self) -> Mapping[str, int]:
-        """Every mark."""
+    def read(self, *names: str) -> Mapping[str, int]:
+        """Every mark, whatever is asked for: nothing is copied."""
         return self._marks
 
     def of(self, topic_id: str, partition: int) -> Sequence[Stored]:

@@ -14,10 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from coordination.bells import Bell
+from coordination.bells import Bell, BellListener
 from lakequeue import Admin, Consumer, Producer
 from lakequeue.client.growing import NotDrained
 from lakequeue.errors import InvalidRequest
+from queue_tables.topics import TopicStore
 from tests.support.consumer_node import NodeProcess, Queue
 from tests.support.ingest_service import IngestService
 from tests.support.order_thread import ordering
@@ -172,3 +173,16 @@ def test_an_open_topic_cannot_be_settled_nor_grow_as_if_it_were_closed(place: Pl
         place.admin.settle_topic("t")
     with pytest.raises(InvalidRequest, match="opened again before it could grow"):
         place.admin.alter_topic("t", partitions=4, closed_for_ms=0)
+
+
+def test_each_change_of_a_topic_is_rung_so_that_nobody_waits_to_look(place: Place) -> None:
+    topics, admin = TopicStore(place.queue.root), place.admin
+    with BellListener(place.queue.session, "topics") as bell:
+        for change in (
+            lambda: admin.create_topic("new", partitions=1),
+            lambda: admin.alter_topic("new", partitions=3),
+            lambda: admin.delete_topic("new"),
+        ):
+            change()
+            topics.refresh()
+            wait_for(lambda: bell.version == topics.version, "the bell tells of the change")

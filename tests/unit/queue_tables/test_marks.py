@@ -44,5 +44,5 @@ def test_what_could_not_be_made_durable_is_not_handed_out_at_the_next_read(tmp_p
     assert store.synced == 0
     assert marks.read() == {"producer/p": 3, "offset/t/0": 7}
     assert store.synced == 1
-    marks.read()
+    assert marks.read("offset/t/0", "producer/nobody") == {"offset/t/0": 7}
     assert store.synced == 1
