@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 
 from consumer_service.node import Node
-from lakequeue.client.redrive import Wanted, redrive_some
+from consumer_service.redrive_parts import redrive_part
 from lakequeue.errors import NotReady, Overloaded
 from lakequeue.wire import RedriveAnswer, RedriveRequest
 
@@ -46,21 +46,4 @@ class Redrives:
                 "this node is stopping" if ingest else "no ingest node is registered",
                 hint="dead records go back through one: start it, or ask another node",
             )
-        part = redrive_some(
-            topic,
-            urls=ingest,
-            consumer_urls=node.url,
-            wanted=Wanted(request.headers, request.since, request.until),
-            most=request.max,
-            within_s=request.wait_ms / 1_000,
-            ends=None if request.end_offsets is None else dict(enumerate(request.end_offsets)),
-            stopping=node.draining.is_set,
-        )
-        done = part.done
-        return RedriveAnswer(
-            redriven=done.redriven,
-            kept=done.kept,
-            homeless=done.homeless,
-            more=part.more,
-            end_offsets=[part.ends[partition] for partition in sorted(part.ends)],
-        )
+        return redrive_part(topic, request, ingest, node.url, node.draining.is_set)

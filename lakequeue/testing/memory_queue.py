@@ -40,7 +40,7 @@ class MemoryQueue:
     def __init__(self, urls: Sequence[str] = ()) -> None:
         self.url = f"http://{uuid.uuid4().hex}.memory"
         """Address of both services."""
-        self._service = Service()
+        self._service = Service(self.url)
         self._transport = MemoryTransport(self._service)
         self._made: WeakSet[Producer | Consumer | Admin | Queue] = WeakSet()
         self._mounted = drive.mount((self.url, *urls), self._transport)

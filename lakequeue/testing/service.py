@@ -17,6 +17,7 @@ from consumer_service.pause_words import answer_of as pause_answer_of
 from consumer_service.pause_words import check_pause
 from consumer_service.predicates.of_group import predicate_of
 from consumer_service.queues.retry_policy import check_retry
+from consumer_service.redrive_parts import redrive_part
 from coordination.group_config import GroupConfig
 from ingest.json_body import json_request_of, parts_of
 from ingest.validation import Limits
@@ -57,10 +58,20 @@ class Later:
     look_in_s: float
 
 
+@dataclass(frozen=True, slots=True)
+class Aside:
+    """An answer that is made by calls to the queue itself: `run` it where nothing is locked."""
+
+    run: Callable[[], Reply]
+
+
 class Service:
     """Thread-safe."""
 
-    def __init__(self) -> None:
+    def __init__(self, url: str = "") -> None:
+        """`url`: where clients find it."""
+        self._url = url
+        self.stopping = threading.Event()
         self.clock = Clock(self.changed)
         self._lock = threading.RLock()
         self._topics = Topics()
@@ -77,6 +88,7 @@ class Service:
                 ("PATCH", f"/v1/topics/{_NAME}", self._alter_topic),
                 ("DELETE", f"/v1/topics/{_NAME}", self._delete_topic),
                 ("POST", f"/v1/topics/{_NAME}/records", self._produce),
+                ("POST", f"/v1/topics/{_NAME}/redrive", self._redrive),
                 ("POST", "/v1/records", self._produce_parts),
                 ("POST", f"/v1/producers/{_NAME}/epochs", self._begin_epoch),
                 ("GET", f"/v1/topics/{_NAME}/records", self._page),
@@ -128,36 +140,27 @@ class Service:
 
     # -- the call ---------------------------------------------------------------------------------
 
-    def answer(self, call: Call) -> Reply | Later:
+    def answer(self, call: Call) -> Reply | Later | Aside:
         """Do what is asked, now if that can be."""
         with self._lock:
             before = self.log.count
-            said: tuple[int, Any] | Later | None = None
+            said: tuple[int, Any] | Later | Aside | None = None
             try:
                 said = self._route(call)
             except LakequeueError as error:
-                if call.method == "POST":
-                    error.stored = error.stored or "no"
-                problem = orjson.dumps(error.to_problem())
-                return Reply(error.http_status, {"content-type": wire.PROBLEM}, problem)
+                return _refusal(call, error)
             finally:
                 # A refusal may have done a part, and a poll may have found something dead.
-                asked = call.method == "GET" or isinstance(said, Later)
+                asked = call.method == "GET" or isinstance(said, Later | Aside)
                 if not asked or self.log.count != before:
                     self.changed()
-            if isinstance(said, Later):
-                return said
-            status, body = said
-            if isinstance(body, BaseModel):
-                body = body.model_dump()
-            encoded = b"" if body is None else orjson.dumps(body)
-            return Reply(status, {"content-type": wire.JSON}, encoded)
+            return said if isinstance(said, Later | Aside) else _reply(*said)
 
-    def _route(self, call: Call) -> tuple[int, Any] | Later:
+    def _route(self, call: Call) -> tuple[int, Any] | Later | Aside:
         for method, pattern, answer in self._routes:
             found = pattern.match(call.path)
             if found is not None and method == call.method:
-                said: tuple[int, Any] | Later = answer(call, *found.groups())
+                said: tuple[int, Any] | Later | Aside = answer(call, *found.groups())
                 return said
         raise InvalidRequest(
             f"{call.method} {call.path} is not there in memory",
@@ -203,6 +206,18 @@ class Service:
         parts = parts_of(call.body, self._limits_of, wire.MAX_REQUEST_RECORDS)
         topics = [self._topics.get(topic) for topic in parts.topics]
         return 200, self.log.produce(parts.requests, topics, parts.numbers, query)
+
+    def _redrive(self, call: Call, name: str) -> Aside:
+        request = valid(wire.RedriveRequest, _object(call.body))
+
+        def run() -> Reply:
+            try:
+                part = redrive_part(name, request, [self._url], self._url, self.stopping.is_set)
+            except LakequeueError as error:
+                return _refusal(call, error)
+            return _reply(200, part)
+
+        return Aside(run)
 
     def _begin_epoch(self, _call: Call, producer_id: str) -> tuple[int, Any]:
         return 201, self.log.begin_epoch(producer_id)
@@ -325,6 +340,20 @@ class Service:
         topics = [self._topics.get(topic) for topic in member.request.topics]
         mine = {topic.topic: str(topic.topic_id) for topic in topics}
         return 200, streams.ack(self.log, group, member, request, mine)
+
+
+def _reply(status: int, body: Any) -> Reply:
+    if isinstance(body, BaseModel):
+        body = body.model_dump()
+    encoded = b"" if body is None else orjson.dumps(body)
+    return Reply(status, {"content-type": wire.JSON}, encoded)
+
+
+def _refusal(call: Call, error: LakequeueError) -> Reply:
+    if call.method == "POST":
+        error.stored = error.stored or "no"
+    problem = orjson.dumps(error.to_problem())
+    return Reply(error.http_status, {"content-type": wire.PROBLEM}, problem)
 
 
 def _look_in_s(group: Group, member: Member, now: int, left_s: float) -> float:

@@ -11,7 +11,7 @@ from dataclasses import replace
 import httpx2
 
 from lakequeue.client.effects import Reply
-from lakequeue.testing.service import Call, Later, Service
+from lakequeue.testing.service import Aside, Call, Later, Service
 from lakequeue.wire import HOST_HEADER
 
 
@@ -25,6 +25,7 @@ class MemoryTransport(httpx2.BaseTransport, httpx2.AsyncBaseTransport):
     def shut(self) -> None:
         """Refuse every call from now on, like a server that is gone."""
         self._closed = True
+        self._service.stopping.set()
         self._service.changed()
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
@@ -36,6 +37,8 @@ class MemoryTransport(httpx2.BaseTransport, httpx2.AsyncBaseTransport):
             while True:
                 changed.clear()
                 said = self._look(request, call, began)
+                if isinstance(said, Aside):
+                    return _response(said.run())
                 if not isinstance(said, Later):
                     return _response(said)
                 changed.wait(said.look_in_s)
@@ -57,6 +60,8 @@ class MemoryTransport(httpx2.BaseTransport, httpx2.AsyncBaseTransport):
             while True:
                 changed.clear()
                 said = self._look(request, call, began)
+                if isinstance(said, Aside):
+                    return _response(await asyncio.to_thread(said.run))
                 if not isinstance(said, Later):
                     return _response(said)
                 with contextlib.suppress(TimeoutError):
@@ -64,7 +69,7 @@ class MemoryTransport(httpx2.BaseTransport, httpx2.AsyncBaseTransport):
         finally:
             self._service.unwatch(wake)
 
-    def _look(self, request: httpx2.Request, call: Call, began: float) -> Reply | Later:
+    def _look(self, request: httpx2.Request, call: Call, began: float) -> Reply | Later | Aside:
         if self._closed:
             raise httpx2.ConnectError("the in-memory queue is closed", request=request)
         return self._service.answer(replace(call, waited_s=time.monotonic() - began))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pytest
 
 from lakequeue import Message
+from lakequeue.client import drive
 from lakequeue.errors import AttemptSuperseded, GroupMismatch, InvalidRequest
 from tests.support.backends import Backend, join, take
 from tests.support.zookeeper import wait_for
@@ -196,6 +198,39 @@ def test_dead_letters_go_back_where_they_came_from(backend: Backend) -> None:
         (back,) = take(worker, 1)
         assert (back.value, back.offset, back.attempt) == ("a", 1, 1)
         assert back.headers == []
+
+
+def test_by_http_dead_letters_go_back_a_part_at_a_time(backend: Backend) -> None:
+    topic = backend.topic()
+    dead = f"{topic}.dlq"
+    backend.send(topic, *range(5))
+    with backend.worker(topic, max_attempts=1) as worker:
+        for message in take(worker, 5):
+            message.nack()
+        worker.commit()
+        wait_for(lambda: lag(backend, topic) == 0, "they are dead")
+
+    def asked(status: int, body: dict[str, Any], of: str = dead) -> dict[str, Any]:
+        with drive.open_http({}, [backend.consumer_url]) as http:
+            url = f"{backend.consumer_url}/v1/topics/{of}/redrive"
+            answer = http.post(url, json=body, timeout=60)
+        assert answer.status_code == status, answer.text
+        found: dict[str, Any] = answer.json()
+        return found
+
+    chosen = {"headers": {"lakequeue-offset": "3"}}
+    first = asked(200, chosen | {"max": 2})
+    assert (first["kept"] + first["redriven"], first["more"]) == (2, True)
+    rest = asked(200, chosen | {"end_offsets": first["end_offsets"]})
+    assert first["redriven"] + rest["redriven"] == 1
+    assert (first["kept"] + rest["kept"], rest["more"]) == (4, False)
+    assert rest["end_offsets"] == first["end_offsets"] == [5]
+    again = asked(200, {})
+    assert (again["redriven"], again["homeless"], again["more"]) == (4, 0, False)
+    with backend.worker(topic, max_attempts=1) as worker:
+        assert sorted(m.value for m in take(worker, 5)) == list(range(5))
+    assert asked(404, {}, "no-such-topic")["code"] == "unknown_topic"
+    assert asked(422, {"max": 0})["code"] == "invalid_request"
 
 
 def test_a_delayed_record_does_not_come_early(backend: Backend) -> None:

@@ -19,7 +19,6 @@ NOT_IN_MEMORY = {
     ("POST", "/v1/topics/<topic>/settle"),
     ("GET", "/v1/nodes"),
     ("GET", "/v1/advice"),
-    ("POST", "/v1/topics/<topic>/redrive"),
     ("GET", "/healthz"),
     ("GET", "/readyz"),
     ("GET", "/metrics"),

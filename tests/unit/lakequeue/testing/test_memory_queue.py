@@ -11,7 +11,7 @@ from lakequeue import Admin, Consumer, Lost, Message, Producer
 from lakequeue.client.effects import Reply
 from lakequeue.errors import InvalidRequest, UnknownMember, Unreachable
 from lakequeue.testing import MemoryQueue
-from lakequeue.testing.service import Call, Later, Service
+from lakequeue.testing.service import Aside, Call, Later, Service
 from lakequeue.wire import DEFAULT_CONSUMER_URL, DEFAULT_INGEST_URL
 
 
@@ -173,7 +173,7 @@ def test_who_waits_looks_when_something_has_changed_and_not_before(
     looks: list[str] = []
     answer = Service.answer
 
-    def counted(service: Service, call: Call) -> Reply | Later:
+    def counted(service: Service, call: Call) -> Reply | Later | Aside:
         looks.append(call.path)
         return answer(service, call)
 

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from lakequeue.client.effects import Reply
-from lakequeue.testing.service import Call, Later, Service
+from lakequeue.testing.service import Call, Service
 
 
 class Calls:
@@ -20,9 +20,8 @@ class Calls:
         """(status, body)."""
         data = b"" if body is None else orjson.dumps(body)
         said = self.service.answer(Call(method, path, {k: str(v) for k, v in query.items()}, data))
-        assert not isinstance(said, Later)
-        reply: Reply = said
-        return reply.status, reply.json()
+        assert isinstance(said, Reply)
+        return said.status, said.json()
 
     def good(self, method: str, path: str, body: Any = None, **query: Any) -> Any:
         """The body of a success."""

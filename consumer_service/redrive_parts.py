@@ -1,0 +1,39 @@
+"""One bounded part of a redrive, as a request asks for it: a client's, wherever it runs.
+
+The rule is `lakequeue.client.redrive`'s; the service and the queue in memory run the same part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from lakequeue.client.redrive import Wanted, redrive_some
+from lakequeue.wire import RedriveAnswer, RedriveRequest
+
+
+def redrive_part(
+    topic: str,
+    request: RedriveRequest,
+    ingest_urls: Sequence[str],
+    consumer_url: str,
+    stopping: Callable[[], bool],
+) -> RedriveAnswer:
+    """Redrive some, as a client of these nodes. Raises what a redrive raises."""
+    part = redrive_some(
+        topic,
+        urls=ingest_urls,
+        consumer_urls=consumer_url,
+        wanted=Wanted(request.headers, request.since, request.until),
+        most=request.max,
+        within_s=request.wait_ms / 1_000,
+        ends=None if request.end_offsets is None else dict(enumerate(request.end_offsets)),
+        stopping=stopping,
+    )
+    done = part.done
+    return RedriveAnswer(
+        redriven=done.redriven,
+        kept=done.kept,
+        homeless=done.homeless,
+        more=part.more,
+        end_offsets=[part.ends[partition] for partition in sorted(part.ends)],
+    )
