@@ -145,6 +145,8 @@ def parse(prog: str, argv: Sequence[str] | None) -> StreamOptions:
             keep_partitions=getattr(args, "keep_partitions", False),
         )
         conf = assignments(args.conf, "--conf")
+        if not feed.source or not args.checkpoint:
+            raise InvalidRequest("the source or the checkpoint is an empty text", hint="name both")
         if feed.bad_topic is not None and "value" in feed.columns:
             raise InvalidRequest("--bad-topic and --value exclude each other", hint="give one")
     except Rejected as error:

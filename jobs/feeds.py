@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NoReturn
 
 from lakequeue.errors import InvalidRequest
 
@@ -80,9 +82,16 @@ def record_columns(feed: Feed) -> dict[str, str]:
     return own | dict(feed.columns)
 
 
+_IS_JSON = (
+    "json_array_length(concat('[', value, ']')) = 1"
+    " AND try_parse_json(concat('{\"a\":', value, '}')) IS NOT NULL"
+)
+"""Of a text alone Spark reads the beginning, whatever follows; in these it cannot."""
+
+
 def _judged(feed: Feed) -> dict[str, str]:
     """Where a line goes that is no JSON."""
-    good = "try_parse_json(value) IS NOT NULL"
+    good = _IS_JSON
     if feed.bad_topic is None:
         # The message names the file: Spark shows it as the reason why the query ended.
         stop = "raise_error(concat('no JSON in ', _file, ': ', left(value, 200)))"
@@ -94,12 +103,48 @@ def _judged(feed: Feed) -> dict[str, str]:
     }
 
 
-def document_expression(feed: Feed) -> str:
-    """json: the documents of a row, as an array of texts."""
-    if not feed.whole_files:
-        return "array(value)"
-    elements = "from_json(value, 'array<string>')"
-    return f"if(ltrim(value) LIKE '[%', coalesce({elements}, array(value)), array(value))"
+def documents_of(text: str) -> list[str]:
+    """The documents of a whole file, as they stand there: the elements of an array, or the one.
+
+    What is no JSON as a whole comes back as one text, which is none either. Not by Spark's
+    `from_json`, which writes numbers anew and takes no notice of what follows an array.
+    """
+    text = text.removeprefix("\ufeff")
+    begin = _past_space(text, 0)
+    try:
+        if not text.startswith("[", begin):
+            _, end = _DECODER.raw_decode(text, begin)
+            return [text[begin:end]] if _past_space(text, end) == len(text) else [text]
+        return list(_elements(text, _past_space(text, begin + 1)))
+    except (ValueError, RecursionError):
+        return [text] if text[begin:] else []
+
+
+def _elements(text: str, at: int) -> Iterator[str]:
+    """From the first element of an array on to the end of the text. Raises `ValueError`."""
+    more = not text.startswith("]", at)
+    end = at
+    while more:
+        _, end = _DECODER.raw_decode(text, at)
+        yield text[at:end]
+        end = _past_space(text, end)
+        more = text.startswith(",", end)
+        at = _past_space(text, end + 1)
+    if not text.startswith("]", end) or _past_space(text, end + 1) != len(text):
+        raise ValueError("something else than the end of the array")
+
+
+def _past_space(text: str, at: int) -> int:
+    found = _SPACE.match(text, at)
+    return at if found is None else found.end()
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no JSON")
+
+
+_SPACE = re.compile(r"[ \t\r\n]*")
+_DECODER = json.JSONDecoder(parse_constant=_refuse)
 
 
 def assignments(given: list[str], what: str) -> dict[str, str]:

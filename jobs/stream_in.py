@@ -21,6 +21,7 @@ if __package__ in {None, ""}:  # run as a file by spark-submit: find the package
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
 from pyspark.sql.streaming.listener import (
     QueryIdleEvent,
     QueryProgressEvent,
@@ -30,7 +31,7 @@ from pyspark.sql.streaming.listener import (
 )
 
 from jobs.feed_options import StreamOptions, parse
-from jobs.feeds import Feed, document_expression, reader_options, record_columns
+from jobs.feeds import Feed, documents_of, reader_options, record_columns
 from jobs.jars import jar_paths
 from jobs.options import Exit
 from jobs.session import start_session
@@ -144,9 +145,13 @@ def records(spark: SparkSession, feed: Feed) -> DataFrame:
         case "json":
             # As text: a record is what stands there, whatever its fields.
             frame = reader.format("text").load(feed.source)
-            documents = f"explode({document_expression(feed)}) AS value"
-            frame = frame.selectExpr("_metadata.file_path AS _file", documents)
-            frame = frame.where("trim(value) <> ''")
+            frame = frame.select(sf.col("_metadata.file_path").alias("_file"), "value")
+            if feed.whole_files:
+                taken_apart = sf.explode(
+                    sf.udf(documents_of, "array<string>", useArrow=False)("value")
+                )
+                frame = frame.select("_file", taken_apart.alias("value"))
+            frame = frame.where(sf.col("value").rlike(r"\S"))
     columns = record_columns(feed)
     return frame.selectExpr(*(f"{sql} AS `{name}`" for name, sql in columns.items()))
 

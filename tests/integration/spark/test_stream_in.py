@@ -71,7 +71,8 @@ def test_json_lines_come_as_they_stand_there_and_what_is_none_goes_to_its_topic(
     bad = TopicStore(root).create("bad", partitions=1)[0]
     source = tmp_path / "in"
     source.mkdir()
-    lines = ['{"id": 1,  "a": null}', '{"id": 2}', "", "{half", '{"id": 3}']
+    odd = ["{half", '{"id": 4} {"id": 5}', "1, 2", '1} {"a": 2', "1] [2", "'single'"]
+    lines = ['{"id": 1,  "a": null}', '{"id": 2}', "", *odd, "\t", '{"id": 3}']
     (source / "1.json").write_text("\n".join(lines) + "\n")
     job = ("json", "--path", str(source), "--key", "get_json_object(value, '$.id')")
     run(spark, root, tmp_path, *job, "--bad-topic", "bad")
@@ -80,9 +81,9 @@ def test_json_lines_come_as_they_stand_there_and_what_is_none_goes_to_its_topic(
         [b'{"id": 1,  "a": null}', b'{"id": 2}', b'{"id": 3}'], 1
     )
     assert {row["key"] for row in rows} == {b"1", b"2", b"3"}
-    (half,) = ordered(root, bad, 2)
-    assert half["value"] == b"{half"
-    assert half["headers"][0]["value"].endswith(b"/in/1.json")
+    strays = ordered(root, bad, 2)
+    assert {row["value"].decode() for row in strays} == set(odd)
+    assert all(row["headers"][0]["value"].endswith(b"/in/1.json") for row in strays)
 
 
 def test_without_a_topic_for_it_the_job_stops_at_what_is_no_json_and_names_the_file(
@@ -106,8 +107,37 @@ def test_whole_files_are_documents_or_arrays_of_them(
     source.mkdir()
     (source / "many.json").write_text(json.dumps([{"id": n} for n in range(5)], indent=2))
     (source / "one.json").write_text(json.dumps({"id": 5, "lines": [1, 2]}, indent=2))
+    exact = '{"id": 6,  "price": 1.10, "far": 1e400}'
+    (source / "exact.json").write_text(f"\ufeff\n[ {exact},\n null ]\n")
+    (source / "none.json").write_text("[]\n")
+    (source / "empty.json").write_text(" \n\n")
     run(spark, root, tmp_path, "json", "--path", str(source), "--whole-files")
-    assert ids_of(ordered(root, topic)) == list(range(6))
+    values = [row["value"] for row in ordered(root, topic)]
+    assert len(values) == 8
+    assert {b"null", exact.encode()} < set(values), "as it stands there, numbers too"
+    assert sorted(json.loads(v)["id"] for v in values if v != b"null") == list(range(7))
+    (one,) = (v for v in values if b"lines" in v)
+    assert b"\n" in one, "over several lines"
+
+
+def test_of_a_whole_file_that_is_broken_nothing_is_taken(
+    spark: SparkSession, root: QueueRoot, topic: Topic, tmp_path: Path
+) -> None:
+    bad = TopicStore(root).create("bad", partitions=1)[0]
+    source = tmp_path / "in"
+    source.mkdir()
+    broken = ['[{"id": 1}, {"id"', '[{"id": 1}] {"id": 2}', '{"id": 1}\n{"id": 2}\n', "[NaN]"]
+    for n, text in enumerate(broken):
+        (source / f"{n}.json").write_text(text)
+    (source / "good.json").write_text('[{"id": 7}]')
+    job = ("json", "--path", str(source), "--whole-files")
+    with pytest.raises(StreamingQueryException, match=r"no JSON in .*/\d\.json: "):
+        run(spark, root, tmp_path, *job)
+    assert ordered(root, topic) == []
+    run(spark, root, tmp_path, *job, "--bad-topic", "bad")
+    assert ids_of(ordered(root, topic, 2)) == [7]
+    found = {bytes(row["headers"][0]["value"])[-6:]: row["value"] for row in ordered(root, bad, 3)}
+    assert found == {f"{n}.json".encode(): text.encode() for n, text in enumerate(broken)}
 
 
 def test_a_dry_run_says_the_columns_and_writes_nothing(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jobs.feed_options import StreamOptions, parse
-from jobs.feeds import document_expression, reader_options, record_columns
+from jobs.feeds import documents_of, reader_options, record_columns
 
 COMMON = ["--root", "/q", "--topic", "orders", "--checkpoint", "/c"]
 
@@ -56,11 +56,42 @@ def test_what_is_no_json_stops_the_stream_or_goes_to_its_own_topic() -> None:
     assert lenient["value"] == "value"
 
 
-def test_whole_files_are_taken_apart_and_lines_are_not() -> None:
-    assert document_expression(options("json", "--path", "/in").feed) == "array(value)"
-    assert "from_json" in document_expression(
-        options("json", "--path", "/in", "--whole-files").feed
-    )
+@pytest.mark.parametrize(
+    ("text", "documents"),
+    [
+        ('{"a":\n  1.10}\n', ['{"a":\n  1.10}']),
+        ('\ufeff{"a": 1}', ['{"a": 1}']),
+        ('\n [ {"a" : 1e400},\t"b, ]", null , [2]]\n', ['{"a" : 1e400}', '"b, ]"', "null", "[2]"]),
+        ("[]", []),
+        (" \n", []),
+        ("", []),
+        ("12", ["12"]),
+    ],
+)
+def test_a_whole_file_is_a_document_or_an_array_of_them_as_they_stand_there(
+    text: str, documents: list[str]
+) -> None:
+    assert documents_of(text) == documents
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[{"a": 1}, {"b"',
+        '[{"a": 1}] [2]',
+        '[{"a": 1},]',
+        '[{"a": 1} {"b": 2}]',
+        '{"a": 1}\n{"b": 2}',
+        "[NaN]",
+        "[1",
+        "[",
+        "half",
+        "[" * 100_000,
+    ],
+)
+def test_what_is_no_json_as_a_whole_is_not_taken_apart(text: str) -> None:
+    """Neither in part: it goes to its topic, or stops the job, as it stands there."""
+    assert documents_of(text) == [text]
 
 
 @pytest.mark.parametrize(
@@ -74,6 +105,7 @@ def test_whole_files_are_taken_apart_and_lines_are_not() -> None:
         ("delta", "--table", "t", "--conf", "=x"),
         ("json", "--path", "/in", "--bad-topic", "bad", "--value", "upper(value)"),
         ("csv", "--path", "/in"),
+        ("delta", "--table", ""),
     ],
 )
 def test_a_wrong_command_line_ends_with_2(
