@@ -31,6 +31,7 @@ from queue_tables.group_history import read_moment
 from queue_tables.replica import ReplicaTable
 from queue_tables.root import QueueRoot
 from queue_tables.schemas import LOG
+from queue_tables.store import open_store
 
 _NOW = "now"
 _STEP_BYTES = 1 << 30
@@ -71,12 +72,13 @@ def options() -> argparse.ArgumentParser:
 def fork(settings: Settings, args: argparse.Namespace, now: Micros) -> Report:
     """One run. Killed anywhere, the next one with the same options goes on."""
     source = QueueRoot.existing(settings.root, replica_too=True)
+    # What is refused is refused before anything is made, and in a dry run too.
+    open_store(args.to)
     at: Micros | None = None
     if args.as_of != _NOW:
         at = Micros(micros_of(args.as_of))
         if at > now:
             raise WrongUsage(f"--as-of {args.as_of} is to come", hint="give an earlier time")
-    # What is refused is refused before anything is made.
     cut, instants = cut_of(source, at, older_groups=args.older_groups)
     if args.dry_run:
         return {

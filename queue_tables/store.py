@@ -317,9 +317,11 @@ def open_store(uri: str | os.PathLike[str]) -> Store:
     """Open the storage at `uri`: a path, `file://…`, or what an object store understands.
 
     A local directory is created when the first file is written. Raises `RootUnusable` for a URI
-    that no store understands.
+    that no store understands, and for "".
     """
     text = os.fspath(uri)
+    if not text:
+        raise RootUnusable("no root is named", hint="a directory, or a URI such as s3://bucket/q")
     scheme = urlsplit(text).scheme if "://" in text else ""
     if scheme == "":
         return LocalStore(Path(text).absolute())

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import tomllib
 from importlib.metadata import EntryPoint, distribution, version
 from pathlib import Path
 from typing import Any, NoReturn
+from zoneinfo import ZoneInfo
 
 import pytest
 from databricks.bundles.jobs import Job
 
-from tests.support.bundle import PARAMETER, VARIABLE, arguments, load, resolve, texts
+from queue_tables.root import QueueRoot
+from tests.support.bundle import FOLDER, PARAMETER, VARIABLE, arguments, load, resolve, texts
+from tests.support.quartz import schedule_of
 
+PROJECT = Path(__file__).parents[3]
 BUNDLE = load()
 GIVEN = {
     "root": "s3://bucket/queue",
@@ -74,6 +79,42 @@ def test_ordering_is_continuous_and_maintenance_is_scheduled() -> None:
     assert done == {"metrics", "retention", "compaction", "create_views"}
 
 
+def test_schedules_fire_when_they_should_and_not_at_once() -> None:
+    found = {name: job["schedule"] for name, job in JOBS.items() if "schedule" in job}
+    fires = {name: schedule_of(one["quartz_cron_expression"]) for name, one in found.items()}
+    assert {name: sorted(one.minutes) for name, one in fires.items()} == {
+        "maintenance": [10],
+        "mirror": list(range(5, 60, 10)),
+    }
+    for name, one in fires.items():
+        assert ZoneInfo(found[name]["timezone_id"]).key == "UTC"
+        assert one.seconds == {0}
+        assert (len(one.hours), len(one.days or ()), len(one.months)) == (24, 31, 12)
+    for wrong in ("0 10 * * * *", "10 * * * ?", "0 60 * * * ?", "0 5/0 * * * ?", "0 ? * * * ?"):
+        with pytest.raises(ValueError, match=r"fields|exactly one|within|for days"):
+            schedule_of(wrong)
+
+
+def test_the_bundle_as_a_whole_has_what_the_cli_looks_for() -> None:
+    """What stands beside the jobs has no class of Databricks'."""
+    parts = {"bundle", "include", "artifacts", "variables", "targets", "resources"}
+    assert set(BUNDLE) == parts
+    included = {path for pattern in BUNDLE["include"] for path in FOLDER.glob(pattern)}
+    assert included == set(FOLDER.rglob("*.yml")) - {FOLDER / "databricks.yml"}
+    other = re.compile(r"\$\{(?!var\.)[^}]*\}|\{\{(?!job\.parameters\.)[^}]*\}\}")
+    assert [text for text in texts(BUNDLE) if other.search(text)] == []
+    for one in BUNDLE["variables"].values():
+        assert set(one) <= {"description", "default", "type"}
+        assert one.get("type", "text") == (
+            "complex" if isinstance(one.get("default"), list | dict) else "text"
+        )
+    (artifact,) = BUNDLE["artifacts"].values()
+    assert (artifact["type"], (FOLDER / artifact["path"]).resolve()) == ("whl", PROJECT)
+    modes = {name: target["mode"] for name, target in BUNDLE["targets"].items()}
+    assert modes == {"dev": "development", "prod": "production"}
+    assert [name for name, one in BUNDLE["targets"].items() if one.get("default")] == ["dev"]
+
+
 def test_the_runtime_has_the_spark_that_everything_is_tested_with() -> None:
     """Databricks Runtime 19 has Spark 4.2.0: another pin wants another default, and this line."""
     assert (f"pyspark=={SPARK}", VARIABLES["spark_version"]) == (
@@ -97,14 +138,16 @@ def test_every_job_of_the_wheel_is_in_the_bundle_or_part_of_one_that_is() -> Non
 
 
 def test_the_libraries_are_the_wheel_and_what_its_extras_name() -> None:
-    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     wanted = {line for extra in ("cli", "server", "spark") for line in extras[extra]}
     libraries = VARIABLES["libraries"]
     named = {library["pypi"]["package"] for library in libraries if "pypi" in library}
     # Databricks has these two itself.
     assert named == {line for line in wanted if not line.startswith(("pyspark", "delta-spark"))}
-    assert [library["whl"] for library in libraries if "whl" in library] == ["../../dist/*.whl"]
+    (wheel,) = (library["whl"] for library in libraries if "whl" in library)
+    # `tests/integration/deploy/test_wheel.py` builds it: its name fits.
+    assert (FOLDER / wheel).parent.resolve() == PROJECT / "dist"
 
 
 @pytest.mark.parametrize(("job", "task"), TASKS, ids=NAMES)
@@ -139,6 +182,23 @@ def test_the_job_takes_the_parameters_that_it_is_given(
     monkeypatch.setattr(sys, "argv", ["lakequeue", *arguments(task, given)])
     with pytest.raises(Parsed):
         entry()
+
+
+@pytest.mark.parametrize("job", ["dead_letters", "erase", "fork", "stream_in"])
+def test_a_job_whose_parameters_were_forgotten_fails_and_makes_nothing(
+    job: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """An empty text is no root, no topic and no table."""
+    root = QueueRoot.open(str(tmp_path / "queue"))
+    monkeypatch.chdir(tmp_path)
+    (task,) = resolve(BUNDLE["resources"]["jobs"][job], VARIABLES | {"root": root.uri})["tasks"]
+    given = {p["name"]: p["default"] for p in JOBS[job]["parameters"]}
+    for how in {given.get("how", ""), "--yes" if job == "erase" else "--json"}:
+        argv = arguments(task, given | {"how": how})
+        monkeypatch.setattr(sys, "argv", ["lakequeue", *argv])
+        with pytest.raises(RuntimeError, match="ended with"):
+            ENTRY_POINTS[task["python_wheel_task"]["entry_point"]].load()()
+    assert list(tmp_path.iterdir()) == [tmp_path / "queue"]
 
 
 def test_an_exit_code_becomes_an_exception(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 import sysconfig
 import tomllib
 from collections.abc import Callable
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -43,10 +45,16 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Runs a program of an environment that has the wheel, and beside it only what others wrote."""
     folder = tmp_path_factory.mktemp("wheel")
     uv = Path(sys.executable).parent / "uv"
-    build = [str(uv), "build", "--wheel", "--no-build-isolation", "--offline"]
-    quiet = {"check": True, "capture_output": True}
-    subprocess.run([*build, "--python", sys.executable, "-o", str(folder), str(PROJECT)], **quiet)  # type: ignore[call-overload]
-    (wheel,) = folder.glob("lakequeue-*.whl")
+    # As the bundle builds it, but for where it goes and what from.
+    bundle = load()
+    built = folder / "dist"
+    program, *build = shlex.split(bundle["artifacts"]["lakequeue"]["build"])
+    assert program == "uv"
+    build += ["--no-build-isolation", "--offline", "--python", sys.executable, "-o", str(built)]
+    quietly([str(uv), *build, str(PROJECT)])
+    (wheel,) = built.glob("*.whl")
+    named = [one["whl"] for one in bundle["variables"]["libraries"]["default"] if "whl" in one]
+    assert [fnmatch(wheel.name, Path(pattern).name) for pattern in named] == [True]
     home = folder / "venv"
     quietly([str(uv), "venv", "--offline", "--python", sys.executable, str(home)])
     python = home / "bin" / "python"

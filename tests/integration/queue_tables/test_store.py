@@ -141,6 +141,8 @@ def test_a_local_store_survives_pickling(tmp_path: Path) -> None:
 def test_a_uri_that_no_store_understands() -> None:
     with pytest.raises(RootUnusable, match="no storage can be opened at nosuch://x"):
         open_store("nosuch://x")
+    with pytest.raises(RootUnusable, match="no root is named"):
+        open_store("")
 
 
 def test_a_file_where_the_root_should_be_is_named(tmp_path: Path) -> None:
