@@ -1,10 +1,9 @@
 """Tables of a queue as Arrow datasets: what DuckDB and others query.
 
-Files of a local root are read by Arrow itself, those of an object store through delta-rs. Arrow
-reads ahead, and where reading means Python, a process that ends meanwhile (`LIMIT 2`) crashes.
-What a dataset promises of each file is said here: delta-rs 1.6 promises `column >= null` of a
-column without statistics, and a filter on such a column (`message_id = 'm1'`) then finds nothing,
-silently.
+Files of a local root are read by Arrow itself, those of an object store through delta-rs
+(`queue_tables.arrow_files`). What a dataset promises of each file is said here: delta-rs 1.6
+promises `column >= null` of a column without statistics, and a filter on such a column
+(`message_id = 'm1'`) then finds nothing, silently.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ import orjson
 import pyarrow.dataset as ds
 from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
+from queue_tables.arrow_files import files_of
 from queue_tables.delta_log import Add
 from queue_tables.root import QueueRoot, ShardKind
 from queue_tables.schemas import TABLES
@@ -36,9 +36,11 @@ def dataset(uri: str, table: str) -> ds.Dataset:
     files = TableLog(root.store, table).open().files
     read = opened(root, table).to_pyarrow_dataset()
     here = root.store.local_path
-    files_in = read.filesystem
-    if here is not None:
-        files_in = SubTreeFileSystem(f"{here}/{table}", LocalFileSystem())
+    files_in = (
+        files_of(f"{root.uri}/{table}", {path: add.size for path, add in files.items()})
+        if here is None
+        else SubTreeFileSystem(f"{here}/{table}", LocalFileSystem())
+    )
     fragments = [
         read.format.make_fragment(path, files_in, partition_expression=_promised(add))
         for path, add in files.items()

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
+import pytest
+
+from queue_tables.arrow_files import Gate
 from queue_tables.root import QueueRoot
 from tests.support.log_builder import LogBuilder
+from tests.support.s3 import S3Server
 
 FILES = 120
 """So many that Arrow still reads ahead when the first rows are enough."""
@@ -19,8 +25,7 @@ print(lakequeue.duck.connect(sys.argv[1]).sql("SELECT * FROM records LIMIT 2").f
 """
 
 
-def test_a_process_ends_well_while_files_are_read_ahead(tmp_path: Path) -> None:
-    root = QueueRoot.open(str(tmp_path))
+def ask(root: QueueRoot, environ: dict[str, str]) -> None:
     log = LogBuilder(root)
     topic = log.topic("orders", partitions=2)
     for n in range(FILES):
@@ -31,5 +36,33 @@ def test_a_process_ends_well_while_files_are_read_ahead(tmp_path: Path) -> None:
         text=True,
         timeout=60,
         check=False,
+        env=os.environ | environ,
     )
     assert (done.returncode, done.stdout) == (0, "2\n"), done.stderr[-2_000:]
+
+
+def test_a_process_ends_well_while_files_are_read_ahead(tmp_path: Path) -> None:
+    ask(QueueRoot.open(str(tmp_path)), {})
+
+
+def test_a_process_ends_well_while_files_of_an_object_store_are_read_ahead() -> None:
+    with S3Server() as s3:
+        ask(QueueRoot.over(s3.store("ends")), s3.environ)
+
+
+def test_the_end_waits_for_a_read_under_way_and_refuses_the_next() -> None:
+    gate = Gate()
+    ended = threading.Event()
+
+    def end() -> None:
+        gate.close()
+        ended.set()
+
+    with gate.passed():
+        ending = threading.Thread(target=end)
+        ending.start()
+        assert not ended.wait(0.2)
+    ending.join(60)
+    assert ended.is_set()
+    with pytest.raises(OSError, match="the process ends"), gate.passed():
+        pass
