@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import structlog
@@ -22,14 +22,17 @@ from coordination.bells import Bell
 from coordination.registry import register
 from coordination.session import Session
 from jobs.leader import Leader, Work
+from jobs.maintenance import say_report
 from jobs.offsets_work import OffsetsWork
 from jobs.options import Exit, JobOptions, StateFile, parse
 from jobs.order_work import OrderWork
 from jobs.query import ShardQuery
 from jobs.session import start_session
 from jobs.source import SourceOptions
+from jobs.waiting import waiting
 from jobs.watching import Watching
 from jobs.work_folder import WorkFolder
+from lakequeue.clock import wall_micros
 from lakequeue.errors import Broken, CoordinationUnavailable, Fenced, LakequeueError
 from lakequeue.settings import Settings
 from queue_tables.root import QueueRoot, ShardKind
@@ -57,6 +60,13 @@ def offsets_work(
     return OffsetsWork(root), "journal", settings.offsets.fold_interval_s
 
 
+_READS: Mapping[MakeWork, tuple[str, ShardKind]] = {
+    order_work: ("order", "inbox"),
+    offsets_work: ("offsets", "journal"),
+}
+"""Name of the job, and the shards that it reads."""
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run both jobs until SIGTERM; returns an `Exit` code."""
     return run(
@@ -81,7 +91,9 @@ def run(
 
     try:
         options = parse(prog, description, argv, role)
-        process = _Process(options, works, wake)
+        if options.dry_run:
+            return _say_what_waits(prog, options, works)
+        process = _Process(prog, options, works, wake)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, ask_to_stop)
         process.start()
@@ -95,16 +107,26 @@ def run(
         return Exit.FAILED
 
 
+def _say_what_waits(prog: str, options: JobOptions, works: Sequence[MakeWork]) -> int:
+    root, now = QueueRoot.existing(options.settings.root), wall_micros()
+    kinds = [_READS[work] for work in works]
+    report = {name: waiting(root, kind, now) for name, kind in kinds}
+    say_report({"job": prog, "dry_run": True, **report}, as_json=options.as_json)
+    return Exit.STOPPED
+
+
 class _Process:
     """The parts of one driver process, in the order they are started and ended."""
 
     def __init__(
-        self, options: JobOptions, works: Sequence[MakeWork], wake: threading.Event
+        self, prog: str, options: JobOptions, works: Sequence[MakeWork], wake: threading.Event
     ) -> None:
+        self._prog = prog
         self._options = options
         self._works = works
         self._wake = wake
-        self._state = StateFile(options.work_dir, options.node)
+        self._state = StateFile(options.work_dir, options.node, quiet=options.as_json)
+        self._running: list[Work] = []
         self._leaders: list[Leader] = []
         self._queries: list[ShardQuery] = []
         settings = options.settings
@@ -146,6 +168,7 @@ class _Process:
             min_interval_s=interval_s,
             tasks=settings.order.tasks,
         )
+        self._running.append(work)
         work.watch(self._watching.meters)
         query = ShardQuery(spark, source, work.process)
         query.start(self._folder / f"{kind}-checkpoint", available_now=now)
@@ -180,7 +203,10 @@ class _Process:
             leader.stop()
         self._watching.close()
         self._session.stop()
-        self._state.say(state="stopped", code=int(code))
+        report = {work.name: dict(work.done) for work in self._running}
+        self._state.say(state="stopped", code=int(code), done=report)
+        if self._options.as_json:
+            say_report({"job": self._prog, "dry_run": False, **report}, as_json=True)
         self._work_folder.remove()
         return code
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 import structlog
@@ -50,6 +51,8 @@ class Work(ABC):
     """The bell that wakes its standby."""
     reads_from: str
     """The role of the nodes whose shards it reads."""
+    done: Counter[str]
+    """What this process has done, for its report."""
 
     @abstractmethod
     def warm(self) -> None:

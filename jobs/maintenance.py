@@ -96,9 +96,14 @@ def run_job(
         sys.stderr.write(f"{error}\n")
         return Exit.FAILED
     report = {"job": parser.prog, "dry_run": args.dry_run} | report
-    sys.stdout.write((json.dumps(report) if args.json else "\n".join(_lines(report))) + "\n")
+    say_report(report, as_json=args.json)
     failed = any(_has_failed(part) for part in report.values())
     return Exit.FAILED if failed else Exit.STOPPED
+
+
+def say_report(report: Report, *, as_json: bool) -> None:
+    """On stdout: one JSON document, or lines for people."""
+    sys.stdout.write((json.dumps(report) if as_json else "\n".join(_lines(report))) + "\n")
 
 
 def _has_failed(part: Any) -> bool:

@@ -63,6 +63,7 @@ class OffsetsWork(Work):
         self._marks = LogMarks(root)
         self._topics: TopicStore | None = None
         self._meters: Meters | None = None
+        self.done = Counter(batches=0, facts=0)
 
     def watch(self, meters: Meters) -> None:
         """Count folds; tell of the groups' backlogs, by the folded state."""
@@ -144,6 +145,7 @@ class OffsetsWork(Work):
             states = fold(states, (), fences, set(self._sealer.sealed))
             version = self._writer.commit(states, folded)
             self._states, self._folded, self._version = states, folded, version
+            self.done.update(batches=1, facts=facts.num_rows)
         if self._meters is not None:
             self._meters.count(metrics.FOLDED_FACTS, facts.num_rows)
             self._meters.observe(metrics.FOLD_S, time.perf_counter() - began)

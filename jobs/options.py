@@ -48,6 +48,8 @@ class JobOptions:
     node: str
     work_dir: Path
     available_now: bool
+    dry_run: bool
+    as_json: bool
 
 
 def parse(prog: str, description: str, argv: Sequence[str] | None, role: str) -> JobOptions:
@@ -69,6 +71,14 @@ def parse(prog: str, description: str, argv: Sequence[str] | None, role: str) ->
     parser.add_argument(
         "--available-now", action="store_true", help="do what is there now, then end"
     )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="say what waits, no more; needs the root alone"
+    )
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="one JSON document, the report, and no lines that tell how it stands",
+    )
     parser.add_argument("--crash-at", help="for fault tests: step[:count[:kill|stop]]")
     parser.add_argument(
         "--die-with-parent",
@@ -89,12 +99,20 @@ def parse(prog: str, description: str, argv: Sequence[str] | None, role: str) ->
     if own:
         given["driver"] = own
     settings = Settings(**given)
-    if settings.zookeeper is None:
+    if settings.zookeeper is None and not args.dry_run:
         parser.error("--zookeeper (or LAKEQUEUE_ZOOKEEPER) is needed: host:port")
     arm(settings.crash_at)
     log_to_stderr(settings.log_level)
     node = checked_name(settings.node or f"{role}-{socket.gethostname()}", "node")
-    return JobOptions(settings, settings.zookeeper, node, _work_dir(settings), args.available_now)
+    return JobOptions(
+        settings,
+        settings.zookeeper or "",
+        node,
+        Path() if args.dry_run else _work_dir(settings),
+        args.available_now,
+        args.dry_run,
+        args.json,
+    )
 
 
 def _work_dir(settings: Settings) -> Path:
@@ -117,18 +135,20 @@ def _work_dir(settings: Settings) -> Path:
 
 
 class StateFile:
-    """`<work_dir>/driver-<node>.json`: what this process is doing, and the same on stdout.
+    """`<work_dir>/driver-<node>.json`: what this process is doing, and the same on stdout, unless
+    `quiet`.
 
     Thread-safe: each job of the process tells its own part.
     """
 
-    def __init__(self, work_dir: Path, node: str) -> None:
+    def __init__(self, work_dir: Path, node: str, *, quiet: bool = False) -> None:
+        self._quiet = quiet
         self._lock = threading.Lock()
         self._path = work_dir / f"driver-{node}.json"
         self._now: dict[str, Any] = {}
 
     def say(self, **state: Any) -> None:
-        """Add to the state; a changed one is written atomically and printed as one JSON line."""
+        """Add to the state; a changed one is written atomically, and printed as one JSON line."""
         with self._lock:
             now = self._now | {"pid": os.getpid()} | state
             if now == self._now:
@@ -137,5 +157,6 @@ class StateFile:
             temp = self._path.with_suffix(".tmp")
             temp.write_text(json.dumps(now))
             temp.rename(self._path)
-            sys.stdout.write(json.dumps(now) + "\n")
-            sys.stdout.flush()
+            if not self._quiet:
+                sys.stdout.write(json.dumps(now) + "\n")
+                sys.stdout.flush()

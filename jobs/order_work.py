@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
 
@@ -65,6 +66,7 @@ class OrderWork(Work):
         )
         self._sizes = TableSizes(root.store, tables_s)
         self._meters: Meters | None = None
+        self.done = Counter(batches=0, records=0, duplicates=0, refused=0)
 
     def watch(self, meters: Meters) -> None:
         """Count batches and maintenance; tell of the index, the topics and the tables."""
@@ -143,6 +145,9 @@ class OrderWork(Work):
         if self._bell is not None:
             self._bell.ring(done.version)
         reach(Step.ORDER_RUNG)
+        self.done.update(
+            batches=1, records=done.ordered, duplicates=done.duplicates, refused=done.refused
+        )
         if self._meters is not None:
             _count(self._meters, done, time.perf_counter() - began)
         log.debug(

@@ -92,7 +92,16 @@ def test_a_queue_of_single_processes(tmp_path: Path) -> None:
         with Producer(ingest) as producer:
             producer.send("t", "before")
         once = subprocess.run(
-            [sys.executable, "-m", "jobs.order", *at, "--node", "once", "--available-now"],
+            [
+                sys.executable,
+                "-m",
+                "jobs.order",
+                *at,
+                "--node",
+                "once",
+                "--available-now",
+                "--json",
+            ],
             cwd=PROJECT,
             env=environ(tmp_path),
             capture_output=True,
@@ -100,6 +109,9 @@ def test_a_queue_of_single_processes(tmp_path: Path) -> None:
             check=False,
         )
         assert once.returncode == 0, once.stderr.decode()
+        report = json.loads(once.stdout)
+        counted = {"batches": 1, "records": 1, "duplicates": 0, "refused": 0}
+        assert report == {"job": "jobs.order", "dry_run": False, "order": counted}
         assert [event.offset for event in final_read(root.uri, "t")] == [0]
 
         order = stack.enter_context(process(tmp_path, "order", *submit("order", *at)))

@@ -16,7 +16,9 @@ from pyspark_lakequeue.batch_reader import BatchReader
 from pyspark_lakequeue.options import read_options
 from pyspark_lakequeue.stream_reader import StreamReader
 from queue_tables.group_state import read_group_state
+from queue_tables.maintenance import rewrite_files
 from queue_tables.root import QueueRoot
+from queue_tables.table import TableLog
 from queue_tables.topics import TopicStore
 from tests.support.log_builder import LogBuilder
 from tests.support.source_readers import Reads, batch, rows_of, stream
@@ -308,6 +310,27 @@ def test_a_topic_deleted_under_a_stream_is_data_loss(root: QueueRoot, log: LogBu
     with pytest.warns(UserWarning, match="are gone"):
         after = lenient.latestOffset(end, ReadAllAvailable())
     assert offsets(after) == {}
+
+
+def test_records_that_expire_under_a_stream_are_data_loss(root: QueueRoot, log: LogBuilder) -> None:
+    topic = log.topic("orders")
+    log.append(topic, ["a", "b"])
+    log.append(topic, ["c"])
+    strict = stream(root, subscribe="orders", startingOffsets="earliest", maxOffsetsPerTrigger="1")
+    lenient = stream(root, subscribe="orders", failOnDataLoss="false")
+    begin = strict.latestOffset(strict.initialOffset(), ReadMaxRows(1))
+    planned = strict.latestOffset(begin, ReadMaxRows(1))
+    table = TableLog(root.store, "log").open()
+    first_file = next(iter(table.files.values()))
+    rewrite_files(table, [first_file], (), {"retention": True}, data_change=True)
+    with pytest.raises(OffsetOutOfRange, match=r"offsets 2 to 3 \(exclusive\), the query is at 1"):
+        strict.latestOffset(begin, ReadMaxRows(1))
+    with pytest.raises(OffsetOutOfRange, match="orders/0 has offsets 2 to 3"):
+        strict.partitions(begin, planned)
+    with pytest.warns(UserWarning, match="the query is at 1"):
+        after = lenient.latestOffset(begin, ReadAllAvailable())
+    with pytest.warns(UserWarning, match="may have been missed"):
+        assert between(lenient, begin, after) == [("orders", 0, 2)]
 
 
 def test_a_topic_that_was_created_again_fits_no_old_position(
