@@ -122,8 +122,8 @@ def _delivery(app: OpenAPI, node: Node, groups: Groups, metrics: Metrics) -> Non
     @app.get("/v1/groups/<group>/members/<member>/records", summary="Poll", **openapi.POLL)
     def poll(path: MemberPath) -> Response:
         query = query_parameters(wire.PollQuery)
-        node.blindness.check()
         member = node.members.get(path.group, path.member)
+        groups.send_away(member)
         gone = hung_up(request.environ.get("gunicorn.socket"))
         limit = min(query.max, settings.max_poll_records)
         queue = member.request.mode == "queue"
@@ -220,6 +220,9 @@ def _queue_verbs(
         gone = hung_up(request.environ.get("gunicorn.socket"))
         limit = min(asked.max, node.settings.consumer.max_poll_records)
         wait_s = asked.wait_ms / 1_000
+        if (url := node.blindness.elsewhere()) is not None:
+            stand_ins.dismiss(path.group)
+            return _received_at(f"{url}/v1/groups/{path.group}")
         with stand_ins.borrowed(path.group, asked.topics or [path.group]) as member:
             stand_ins.wait_for_partitions(member)
             member.visibility_ms = asked.visibility_timeout_ms
@@ -234,9 +237,7 @@ def _queue_verbs(
                 try:
                     groups.send_on(member)
                 except SentOn as e:
-                    # Not as a problem: any client that follows redirects gets there.
-                    joined_there = str(e.extra["location"]).removesuffix("/members")
-                    return Response(status=307, headers={"Location": f"{joined_there}/receive"})
+                    return _received_at(str(e.extra["location"]).removesuffix("/members"))
         answer = json_answer({"records": delivered.records})
         metrics.delivered(path.group, len(delivered.records), _bytes(answer))
         return answer
@@ -357,6 +358,11 @@ def hung_up(link: socket.socket | None) -> Callable[[], bool]:
             return True
 
     return gone
+
+
+def _received_at(group_there: str) -> Response:
+    """Not as a problem: any client that follows redirects gets there."""
+    return Response(status=307, headers={"Location": f"{group_there}/receive"})
 
 
 def _acked(metrics: Metrics, settle: Callable[[], BaseModel]) -> Response:

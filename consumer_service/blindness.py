@@ -1,4 +1,4 @@
-"""A node that cannot read the log sends its members to one that can.
+"""A node that cannot read the log sends its members to one that can, and gives up its webhooks.
 
 Its leases and its session are well, so nobody takes its partitions away, and its polls would be
 answered with nothing for as long as it lasts. Where no other node can read either, storage itself
@@ -7,6 +7,7 @@ is away, and members do better to stay than to wander.
 
 from __future__ import annotations
 
+import random
 import threading
 from collections.abc import Callable, Iterable
 
@@ -22,7 +23,7 @@ _ASK_S, _FRESH_S = 1.0, 2.0
 
 
 class Blindness:
-    """Judges whether members had better be elsewhere."""
+    """Judges whether members had better be elsewhere. Thread-safe."""
 
     def __init__(self, tailer: Tailer, others: Callable[[], Iterable[str]]) -> None:
         """`others`: base URLs of the other nodes, as far as is known."""
@@ -30,28 +31,36 @@ class Blindness:
         self._others = others
         self._asking = threading.Lock()
         self._asked_at = float("-inf")
-        self._another_sees = False
+        self._seeing: str | None = None
 
-    def check(self) -> None:
-        """Raise `NotReady` if the log has been out of reach for long and another node is ready."""
+    def elsewhere(self) -> str | None:
+        """Base URL of a node that is ready, if the log has been out of reach here for long."""
         since = self._tailer.failing_since
         if since is None or boot_seconds() - since < PATIENCE_S:
-            return
+            return None
         if self._asking.acquire(blocking=False):  # the others take what is known
             try:
                 if boot_seconds() - self._asked_at > _FRESH_S:
-                    self._another_sees = self._ask()
+                    self._seeing = self._ask()
                     self._asked_at = boot_seconds()
             finally:
                 self._asking.release()
-        if self._another_sees:
-            raise NotReady(
-                f"this node cannot read the log: {self._tailer.failure}",
-                hint="join through another node",
-            )
+        return self._seeing
 
-    def _ask(self) -> bool:
-        return any(_is_ready(url) for url in self._others())
+    def check(self) -> None:
+        """Raise `NotReady` if members had better be elsewhere."""
+        if self.elsewhere() is not None:
+            raise NotReady(self.why(), hint="join through another node")
+
+    def why(self) -> str:
+        """What a member is told that has to go."""
+        return f"this node cannot read the log: {self._tailer.failure}"
+
+    def _ask(self) -> str | None:
+        others = list(self._others())
+        # Any of them: all who are here are sent there.
+        random.shuffle(others)
+        return next((url for url in others if _is_ready(url)), None)
 
 
 def _is_ready(url: str) -> bool:

@@ -177,13 +177,21 @@ class Groups:
             return
         # By the member's id, so that several who are sent on do not all go to one node.
         url = urls[int(member.member_id[:8], 16) % len(urls)]
-        node.members.leave(member, member_states.Cause.LEFT)
-        node.keeper.look()
-        raise SentOn(
-            f"node {node.name} has no partition of group {member.group}",
-            hint="join through the node at location",
-            location=f"{url}/v1/groups/{member.group}/members",
-        )
+        why = f"node {node.name} has no partition of group {member.group}"
+        raise self._sent_to(url, member, member_states.Cause.LEFT, why)
+
+    def send_away(self, member: Member) -> None:
+        """Raise `SentOn` if this node cannot read the log, and another can."""
+        blindness = self._node.blindness
+        if (url := blindness.elsewhere()) is not None:
+            raise self._sent_to(url, member, member_states.Cause.BLIND, blindness.why())
+
+    def _sent_to(self, url: str, member: Member, cause: member_states.Cause, why: str) -> SentOn:
+        """The member goes, and its partitions with it; what tells it where to."""
+        self._node.members.leave(member, cause)
+        self._node.keeper.look()
+        location = f"{url}/v1/groups/{member.group}/members"
+        return SentOn(why, hint="join through the node at location", location=location)
 
     def heartbeat(self, group: str, member_id: str) -> HeartbeatAnswer:
         """The member is alive. Raises `UnknownMember`."""

@@ -6,6 +6,7 @@ c  active  → leaving   no heartbeat, poll or ack for the session timeout
 d  active  → leaving   records are out, and nothing was committed for max_poll_interval
 e  joining, active → leaving   the node drains
 f  leaving → gone      its partitions are given back and its ephemeral node is removed
+g  active  → leaving   the node cannot read the log, and another can
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ class Cause(StrEnum):
     STUCK = "d"
     DRAINED = "e"
     REMOVED = "f"
+    BLIND = "g"
 
 
 _TRANSITIONS: dict[tuple[MemberState, Cause], MemberState] = {
@@ -47,6 +49,7 @@ _TRANSITIONS: dict[tuple[MemberState, Cause], MemberState] = {
     (MemberState.ACTIVE, Cause.SILENT): MemberState.LEAVING,
     (MemberState.ACTIVE, Cause.STUCK): MemberState.LEAVING,
     (MemberState.ACTIVE, Cause.DRAINED): MemberState.LEAVING,
+    (MemberState.ACTIVE, Cause.BLIND): MemberState.LEAVING,
     (MemberState.LEAVING, Cause.REMOVED): MemberState.GONE,
 }
 
@@ -71,6 +74,8 @@ def explain(cause: Cause) -> str:
             return "it had records and committed nothing for longer than max_poll_interval_ms"
         case Cause.DRAINED:
             return "its node is stopping"
+        case Cause.BLIND:
+            return "its node could not read the log"
         case Cause.JOINED | Cause.REMOVED:
             return "it is gone"
         case _:

@@ -176,9 +176,10 @@ class Members:
                 )
         member.wake.set()
 
-    def drained(self, member: Member) -> bool:
-        """Whether it goes because the node does: its consumer works on, and joins elsewhere."""
-        return self._gone.get((member.group, member.member_id)) is Cause.DRAINED
+    def works_on(self, member: Member) -> bool:
+        """Whether it goes for the node's sake: what it has is worked on, and it joins elsewhere."""
+        cause = self._gone.get((member.group, member.member_id))
+        return cause in {Cause.DRAINED, Cause.BLIND}
 
     def removed(self, member: Member) -> None:
         """Its partitions are given back and its ephemeral node is gone."""

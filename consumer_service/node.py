@@ -108,7 +108,11 @@ class Node:
         self.directory = Directory(session)
         self.controller = Controller(session, self._partitions_of)
         self.webhooks = Webhooks(
-            session, name, self.topics, allow_private=consumer.webhook_allow_private
+            session,
+            name,
+            self.topics,
+            self.blindness.elsewhere,
+            allow_private=consumer.webhook_allow_private,
         )
         self.draining = threading.Event()
         self.url = ""

@@ -9,6 +9,7 @@ groups: the records of later events are given back, so that any worker may get t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import orjson
@@ -43,45 +44,69 @@ def event_stream(
 ) -> Iterator[bytes]:
     """The body of the answer; ends when the client hangs up, the member goes or a newer one begins.
 
+    The last event tells a member that is sent on where to join.
+
     Raises `InvalidRequest` for a damaged `last`: here, and not when the body has begun.
     """
-    number = _begin(node, member, last)
+    return _Stream(node, groups, member, _begin(node, member, last), gone, metrics).body(last)
 
-    def over() -> bool:
-        return gone() or not member.active or member.polls.streams != number
 
-    def body() -> Iterator[bytes]:
+@dataclass(frozen=True, slots=True)
+class _Stream:
+    """One connection's events."""
+
+    node: Node
+    groups: Groups
+    member: Member
+    number: int
+    gone: Callable[[], bool]
+    metrics: Metrics
+
+    def body(self, last: str | None) -> Iterator[bytes]:
         # The id makes a client tell us, when it reconnects, that it has got nothing at all.
         yield b"retry: 1000\n\n" if last else b"id: %b\nretry: 1000\n\n" % START.encode()
-        while not over():
+        try:
+            yield from self._events()
+        except SentOn as e:
+            yield _end(e)
+            return
+        member = self.member
+        yield b"event: end\ndata: {}\n\n" if member.active else _end(_gone_from(member))
+
+    def _events(self) -> Iterator[bytes]:
+        """Raises `SentOn`."""
+        node, groups, member = self.node, self.groups, self.member
+        while not self._over():
+            groups.send_away(member)
             idle = member.request.mode == "queue" and groups.has_nothing(member)
-            delivered = _poll(node, member, IDLE_WAIT_S if idle else KEEP_ALIVE_S, over)
-            if not _leaves(node, member, delivered, number, gone):
+            wait_s = IDLE_WAIT_S if idle else KEEP_ALIVE_S
+            delivered = _poll(node, member, wait_s, self._breaks_off)
+            if not _leaves(node, member, delivered, self.number, self.gone):
                 break
             if not delivered.records:
-                if over():
-                    break
+                if self._breaks_off():
+                    continue
                 if idle:
-                    try:
-                        groups.send_on(member)
-                    except SentOn as e:
-                        yield _end(e)
-                        return
+                    groups.send_on(member)
                 yield b": alive\n\n"
                 continue
             once = member.request.delivery == "at_most_once"
             if once and isinstance(delivered, Delivered):
                 groups.commit_delivered(member, delivered)
-            events = b"".join(
+            written = b"".join(
                 b"id: %b\nevent: record\ndata: %b\n\n"
                 % (record["receipt"].encode(), orjson.dumps(record))
                 for record in delivered.records
             )
-            metrics.delivered(member.group, len(delivered.records), len(events))
-            yield events
-        yield b"event: end\ndata: {}\n\n" if member.active else _end(_gone_from(member))
+            self.metrics.delivered(member.group, len(delivered.records), len(written))
+            yield written
 
-    return body()
+    def _over(self) -> bool:
+        return self.gone() or not self.member.active or self.member.polls.streams != self.number
+
+    def _breaks_off(self) -> bool:
+        """Nothing more is waited for."""
+        return self._over() or self.node.blindness.elsewhere() is not None
 
 
 def _poll(

@@ -215,7 +215,7 @@ class AttemptSuperseded(Fenced):
 
 
 class SentOn(Fenced):
-    """Queue groups: this node has none of the partitions: join at the one that is named."""
+    """This node has none of the group's partitions, or cannot read: join at the one named."""
 
     code = "sent_on"
     http_status = 307

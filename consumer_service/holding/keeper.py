@@ -281,7 +281,7 @@ class Keeper:
                     if held.queue is not None:
                         gone = held.queue.member_gone(member.member_id)
                         returned += len(gone)
-                        if not self._members.drained(member):
+                        if not self._members.works_on(member):
                             held.owed += returned_moves(gone, wall_micros())
             if returned:
                 self._members.wake_groups({member.group})

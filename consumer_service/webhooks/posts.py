@@ -1,12 +1,14 @@
 """The webhooks of all groups: registration, and which node posts for which.
 
 For each webhook the nodes elect one that posts, so that its limit of requests at once holds for the
-queue and not for each node. It joins the group as a worker, through its own node's HTTP interface.
+queue and not for each node. It joins the group as a worker, by the nodes' HTTP interface. A node
+that has to send its members away does not stand.
 """
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterable
 
 import structlog
 
@@ -40,11 +42,19 @@ class Webhooks:
     """Registers webhooks, and posts for those that this node has won. Thread-safe."""
 
     def __init__(
-        self, session: Session, node: str, topics: TopicStore, *, allow_private: bool
+        self,
+        session: Session,
+        node: str,
+        topics: TopicStore,
+        elsewhere: Callable[[], str | None],
+        *,
+        allow_private: bool,
     ) -> None:
+        """`elsewhere`: as `Blindness.elsewhere`."""
         self._session = session
         self._node = node
         self._topics = topics
+        self._elsewhere = elsewhere
         self._allow_private = allow_private
         self._url = ""
         self._posts: dict[str, _Post] = {}
@@ -121,10 +131,7 @@ class Webhooks:
         self._changed.set()
         if self._thread.is_alive():
             self._thread.join()
-        for post in self._posts.values():
-            post.ask_to_stop()
-        for post in self._posts.values():
-            post.end()
+        self._give_up(self._posts.keys())
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -138,16 +145,22 @@ class Webhooks:
             self._changed.wait(LOOK_EVERY_S)
 
     def _look(self) -> None:
-        wanted = webhooks(self._session, self._changed)
-        for group in self._posts.keys() - wanted.keys():
-            post = self._posts.pop(group)
-            post.ask_to_stop()
-            post.end()
+        wanted: dict[str, Webhook] = {}
+        if self._elsewhere() is None:
+            wanted = webhooks(self._session, self._changed)
+        self._give_up(self._posts.keys() - wanted.keys())
         for group, webhook in wanted.items():
             if group not in self._posts:
                 election = Election(self._session, _post_name(group), {"node": self._node}).start()
                 self._posts[group] = _Post(election)
             self._posts[group].look(webhook, self._url, allow_private=self._allow_private)
+
+    def _give_up(self, groups: Iterable[str]) -> None:
+        posts = [self._posts.pop(group) for group in list(groups)]
+        for post in posts:
+            post.ask_to_stop()
+        for post in posts:
+            post.end()
 
 
 class _Post:

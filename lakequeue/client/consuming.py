@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Callable
 from functools import partial
 from typing import Any
+from urllib.parse import urlsplit
 
 import orjson
 
@@ -30,6 +31,7 @@ from lakequeue.errors import (
     Fenced,
     LakequeueError,
     NotReady,
+    SentOn,
     TryAgain,
     UnknownMember,
     Unreachable,
@@ -370,6 +372,9 @@ class Consuming:
             lost = self.holding.lose_all(error.detail)
             if isinstance(error, Unreachable | NotReady):
                 self.nodes.leave(member.nodes.current)
+            elif isinstance(error, SentOn):
+                parts = urlsplit(str(error.extra.get("location", "")))
+                self.nodes.prefer(f"{parts.scheme}://{parts.netloc}")
         self._status(f"{error.detail}; joining again")
         self._tell_lost(lost)
         self._ring()

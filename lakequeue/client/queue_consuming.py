@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from urllib.parse import urlsplit
 
 import orjson
 
@@ -18,7 +17,6 @@ from lakequeue.errors import (
     AttemptSuperseded,
     Fenced,
     LakequeueError,
-    SentOn,
     TryAgain,
     Unreachable,
 )
@@ -137,10 +135,7 @@ class QueueConsuming(Consuming):
         self._ring()
 
     def _forget(self, member: Member, error: LakequeueError) -> None:
-        if isinstance(error, SentOn) and self.member is member:
-            parts = urlsplit(str(error.extra.get("location", "")))
-            self.nodes.prefer(f"{parts.scheme}://{parts.netloc}")
-        elif isinstance(error, Unreachable):
+        if isinstance(error, Unreachable):
             self.nodes.leave(member.nodes.current)
         super()._forget(member, error)
 

@@ -16,10 +16,13 @@ from consumer_service.blindness import PATIENCE_S
 from ingest.node import IngestNode
 from ingest.rows import Request, Rows
 from lakequeue import Consumer, Producer
+from lakequeue.client.admin import Admin
 from lakequeue.clock import wall_micros
 from lakequeue.settings import Settings
 from lakequeue.wire import ProduceQuery
-from tests.support.consumer_node import NodeProcess, Queue
+from tests.support.consumer_node import Member, NodeProcess, Queue, offsets
+from tests.support.endpoint import Endpoint, status
+from tests.support.event_stream import listening
 from tests.support.ingest_service import IngestService
 from tests.support.order_truth import rows_in
 from tests.support.patching import environ
@@ -113,7 +116,8 @@ def test_consumers_of_a_node_that_cannot_read_the_log_go_to_one_that_can(
     blind = start_node(own_queue, "blind", **environ("sickness", **{SICK_FILE: str(chart)}))
     topic = own_queue.log.topic("orders", partitions=2)
     with ExitStack() as stack:
-        options: dict[str, Any] = {"urls": blind.url, "session_timeout_ms": 6_000}
+        # Longer than anything here: their partitions do not wait for its end.
+        options: dict[str, Any] = {"urls": blind.url, "session_timeout_ms": 120_000}
         consumers = [
             stack.enter_context(Consumer("orders", group="readers", **options)),
             stack.enter_context(Consumer("orders", group="workers", mode="queue", **options)),
@@ -148,3 +152,69 @@ def receives(consumer: Consumer, value: str) -> bool:
 
 def is_ready(node: NodeProcess, status: int) -> bool:
     return httpx2.get(f"{node.url}/readyz", timeout=30).status_code == status
+
+
+def test_events_and_webhooks_of_a_node_that_cannot_read_the_log_move_to_one_that_can(
+    own_queue: Queue, start_node: Callable[..., NodeProcess], tmp_path: Path
+) -> None:
+    chart = tmp_path / "chart.json"
+    allow = {"LAKEQUEUE_CONSUMER__WEBHOOK_ALLOW_PRIVATE": "true"}
+    sick = environ("sickness", **{SICK_FILE: str(chart)})
+    blind = start_node(own_queue, "blind", **allow, **sick)
+    topic = own_queue.log.topic("orders", partitions=1)
+    with (
+        Endpoint(status(200)) as endpoint,
+        Admin(consumer_urls=blind.url, timeout_s=30) as admin,
+        Member(blind.url, topic, "readers") as reader,
+        Member(blind.url, topic, "workers", options={"mode": "queue"} | KEPT) as worker,
+        listening(reader) as read,
+        listening(worker) as worked,
+    ):
+        admin.set_webhook("hook", endpoint.url, ["orders"])
+        own_queue.log.append(topic, ["a", "b"])
+        for member, events in ((reader, read), (worker, worked)):
+            assert offsets(got := events.records(2)) == [0, 1]
+            assert member.ack(got[:1]).status_code == 200
+        wait_for(lambda: set(endpoint.offsets()) == {0, 1}, "they are posted", 60.0)
+        assert receive(blind) == [0, 1]
+        right = start_node(own_queue, "right", **allow)
+        chart.write_text(json.dumps({"unreadable": 1.0}))
+        own_queue.log.append(topic, ["c"])
+        for member, events in ((reader, read), (worker, worked)):
+            last = events.end()
+            assert last["code"] == "sent_on", last
+            assert last["location"] == f"{right.url}/v1/groups/{member.group}/members"
+        with Member(right.url, topic, "readers") as reader, listening(reader) as read:
+            assert offsets(read.records(2)) == [1, 2]
+        with (
+            Member(right.url, topic, "workers", options={"mode": "queue"}) as worker,
+            listening(worker) as worked,
+        ):
+            assert offsets(worked.records(1)) == [2], "what it has been given is still worked on"
+            assert worker.ack(got[1:]).status_code == 200
+        wait_for(lambda: 2 in endpoint.offsets(), "it is posted", 60.0)
+        wait_for(lambda: admin.webhook("hook").node == "right", "the other posts", 60.0)
+        assert receive(blind) == [2]
+        chart.write_text("{}")
+        wait_for(partial(is_ready, blind, 200), "it sees again", 60.0)
+        right.terminate()
+        wait_for(lambda: admin.webhook("hook").node == "blind", "it stands again", 60.0)
+
+
+KEPT = {"visibility_timeout_ms": 600_000}
+
+
+def receive(node: NodeProcess) -> list[int]:
+    """What comes without joining, by a client that follows redirects."""
+    records: list[dict[str, Any]] = []
+
+    def more() -> bool:
+        asked = {"topics": ["orders"], "max": 10, "wait_ms": 1_000} | KEPT
+        url = f"{node.url}/v1/groups/tasks/receive"
+        answer = httpx2.post(url, json=asked, timeout=60, follow_redirects=True)
+        assert answer.status_code == 200, answer.text
+        records.extend(answer.json()["records"])
+        return bool(records)
+
+    wait_for(more, "records come", 60.0)
+    return offsets(records)

@@ -2,72 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
-import httpx2
 import pytest
 
-from tests.support.consumer_node import Member, NodeProcess, Queue, Records, describe, offsets
+from tests.support.consumer_node import Member, NodeProcess, Queue, describe, offsets
+from tests.support.event_stream import listening
 
 pytestmark = pytest.mark.zookeeper
 Start = Callable[..., NodeProcess]
-
-
-class Events:
-    """The events of one connection, as a browser reads them."""
-
-    def __init__(self, answer: httpx2.Response) -> None:
-        self._lines = answer.iter_lines()
-        self.last: str | None = None
-        """What a browser would send as `Last-Event-ID`."""
-
-    def next(self) -> tuple[str, Any]:
-        """(event, data); (`comment`, its text) for a comment."""
-        event, data = "", None
-        for line in self._lines:
-            name, _, value = line.partition(": ")
-            if line.startswith(":"):
-                return "comment", line[1:].strip()
-            if name == "id":
-                self.last = value
-            elif name == "event":
-                event = value
-            elif name == "data":
-                data = json.loads(value)
-            elif not line and data is not None:
-                return event, data
-        raise EOFError
-
-    def beginning(self) -> str | None:
-        """The id that comes before any record."""
-        self.last = next(self._lines).removeprefix("id: ")
-        return self.last
-
-    def records(self, count: int) -> Records:
-        """The next records."""
-        found: Records = []
-        while len(found) < count:
-            event, data = self.next()
-            if event == "record":
-                assert data["receipt"] == self.last
-                found.append(data)
-        return found
-
-
-@contextmanager
-def listening(member: Member, last: str | None = None) -> Iterator[Events]:
-    """A connection of its own, as each reconnect is one; it breaks at the end of the block."""
-    headers = {} if last is None else {"Last-Event-ID": last}
-    with (
-        httpx2.Client(base_url=member.url, timeout=60) as client,
-        client.stream("GET", f"{member.path}/events", headers=headers) as answer,
-    ):
-        assert answer.status_code == 200, answer.read()
-        assert answer.headers["content-type"].startswith("text/event-stream")
-        yield Events(answer)
 
 
 def worker(node: NodeProcess, topic: Any, **options: Any) -> Member:
@@ -179,10 +123,8 @@ def test_a_worker_of_a_node_without_a_partition_is_sent_on(
         # One after the other: the node of whoever is there first keeps the partition.
         first.wait_owned(1)
         with worker(idle, topic) as second, listening(second) as events:
-            event, data = events.next()
-            while event == "comment":
-                event, data = events.next()
-        assert (event, data["code"]) == ("end", "sent_on")
+            data = events.end()
+        assert data["code"] == "sent_on"
         assert data["location"] == f"{node.url}/v1/groups/{second.group}/members"
 
 
