@@ -21,8 +21,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from consumer_service.blindness import PATIENCE_S
 from tests.support.faulty_cluster import (
+    CONSUMER,
     ENSEMBLE,
+    INGEST,
     NAMES,
     SERVICES,
     SESSION_TIMEOUT_S,
@@ -60,6 +63,8 @@ Kinds = dict[str, tuple[Sequence[str], tuple[float, float]]]
 AT_ONCE = (0.0, 0.0)
 LONG = (SESSION_TIMEOUT_S + 1.5, SESSION_TIMEOUT_S + 4.0)
 SHORT = (2.0, 4.0)
+BLIND = (PATIENCE_S + 1.0, PATIENCE_S + 3.0)
+"""Long enough for a consumer-service node to send its members away."""
 BLOWS: Kinds = {
     "kill": (NAMES, AT_ONCE),
     "kill-leader": (("",), AT_ONCE),
@@ -80,6 +85,9 @@ ILLS: Kinds = {
     "commits-unanswered": (("", *SERVICES), SHORT),
     "disk-full": (("", *SERVICES), SHORT),
     "slow-lists": (("",), SHORT),
+    "ingest-unreadable": (INGEST, SHORT),
+    "consumer-unreadable": (CONSUMER, BLIND),
+    "leader-unreadable": (("",), SHORT),
     "clock-jump": (SERVICES, SHORT),
     "maintenance": (("",), AT_ONCE),
 }
@@ -90,8 +98,8 @@ OF_SPARK: Kinds = {
 """Blows to what only a driver with Spark has."""
 KINDS: Kinds = BLOWS | ILLS | OF_SPARK
 """Kind → whom it may strike, and for how long (seconds, from and to)."""
-_NOT_TOGETHER = frozenset({("power-lost", "maintenance")})
-"""The job of the ill would have to die as well."""
+_NOT_TOGETHER = frozenset({("power-lost", "maintenance"), ("freeze-leader", "leader-unreadable")})
+"""The job of the ill would have to die as well; who is frozen does not read."""
 
 
 def schedule(seed: int, kinds: Sequence[str] = tuple(KINDS)) -> Iterator[tuple[Fault, ...]]:
@@ -144,6 +152,9 @@ class Nemesis:
             "commits-unanswered": lambda f: self._sicken(f, applied=0.3),
             "disk-full": lambda f: self._sicken(f, full=0.5),
             "slow-lists": lambda f: self._sicken(f, slow_lists_ms=150),
+            "ingest-unreadable": self._blind,
+            "consumer-unreadable": self._blind,
+            "leader-unreadable": self._blind_leader,
             "clock-jump": self._clock_jump,
             "checkpoint-deleted": self._checkpoint_deleted,
             "checkpoint-restored": self._checkpoint_restored,
@@ -262,6 +273,13 @@ class Nemesis:
             self._wait(fault)
         finally:
             self._faulty.sicken(only=None, **dict.fromkeys(ills))
+
+    def _blind(self, fault: Fault) -> None:
+        """Whatever it reads fails: some of it at once, some only after a time."""
+        self._sicken(fault, unreadable=1.0, unreadable_within_ms=500)
+
+    def _blind_leader(self, fault: Fault) -> None:
+        self._blind(Fault(fault.kind, self._cluster.wait_leader(), fault.seconds))
 
     def _clock_jump(self, fault: Fault) -> None:
         self._said.write([Event("clock", "invoke", proc=fault.target)])

@@ -8,7 +8,8 @@ that was started with `patching.environ("sickness", …)`.
 | `full` | share of writes that find no space left |
 | `failing` | share of writes that fail before anything has happened |
 | `applied` | share of commits that land, and are answered by an error |
-| `unreadable` | share of reads of a whole object, commits first of all, that fail |
+| `unreadable` | share of reads that fail: of objects, of what there is of them, of listings |
+| `unreadable_within_ms` | such a read hangs for a random time up to this, and fails then |
 | `slow_lists_ms` | how long a listing takes |
 | `slow_syncs_ms` | how long names stay visible and not yet durable |
 | `only` | names of nodes (`--node`) that it is about; all without it |
@@ -24,7 +25,7 @@ import random
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -103,15 +104,24 @@ def _sick_store(store: ModuleType) -> None:
     store.LocalStore.names = listed
 
 
+_READS = ("get", "open", "exists", "size", "sizes", "names")
+
+
 def _sick_reads(store: ModuleType) -> None:
-    chart, get = _Chart(), store.LocalStore.get
+    chart = _Chart()
 
-    def read(self: Any, path: str) -> bytes:
-        if chart.strikes("unreadable"):
-            raise store.StorageUnavailable(f"{path} cannot be read (made by a test)")
-        return get(self, path)  # type: ignore[no-any-return]
+    def sick(read: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:
+        def or_fail(self: Any, path: str) -> Any:
+            if chart.strikes("unreadable"):
+                within_s = chart.said().get("unreadable_within_ms", 0) / 1_000
+                threading.Event().wait(random.random() * within_s)
+                raise store.StorageUnavailable(f"{path} cannot be read (made by a test)")
+            return read(self, path)
 
-    store.LocalStore.get = read
+        return or_fail
+
+    for name in _READS:
+        setattr(store.LocalStore, name, sick(getattr(store.LocalStore, name)))
 
 
 def _sick_clock(clock: ModuleType) -> None:
