@@ -1,12 +1,14 @@
-"""Both jobs on a Spark cluster: a master and two workers, executors in JVMs of their own.
+"""The jobs on a Spark cluster: a master and two workers, executors in JVMs of their own.
 
 Everything is read and written by executors (`driver_batch_bytes` 0). What comes out is held against
 the same input taken by the driver's own functions, without Spark. On the way one of the two
-machines is lost, when it has written files that no commit names.
+machines is lost, when it has written files that no commit names. On what is left of the cluster the
+offsets job runs alone, and maintenance.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
@@ -21,7 +23,7 @@ import pytest
 from coordination.embedded import EmbeddedZooKeeper
 from lakequeue.records import Epoch, Offset, Partition, Stamp, TopicId
 from queue_tables.fact_rows import to_arrow
-from queue_tables.facts import Fact, Kind
+from queue_tables.facts import Fact, Key, Kind
 from queue_tables.group_state import read_group_offsets
 from queue_tables.root import QueueRoot
 from queue_tables.schemas import LOG
@@ -32,6 +34,7 @@ from tests.support.fold_process import Folder
 from tests.support.order_process import Orderer
 from tests.support.order_truth import Inbox, judge, log_rows, reject_rows
 from tests.support.patching import environ
+from tests.support.sickness import SICK_FILE
 from tests.support.standalone_cluster import HOST, StandaloneCluster
 from tests.support.watched_writers import WRITERS, pids
 from tests.support.zookeeper import wait_for
@@ -49,6 +52,10 @@ JOB_S = 240.0
 BATCH_BYTES = 20 << 20
 GROUPS, ROWS, VALUE_BYTES = 34, 250, 5_000
 """Two batches of some 20 MB: each is read by two tasks and written as two files."""
+LATER_S = 3 * 3_600.0
+"""For maintenance: the hour of the run is closed."""
+SHORT_MS = 3_600_000
+"""Retention of the topic `brief`: over by then."""
 
 
 @pytest.fixture
@@ -56,6 +63,7 @@ def root(tmp_path: Path) -> QueueRoot:
     """A queue with records of three shards, some of them copies, and facts of two."""
     root = QueueRoot.open(str(tmp_path / "queue"))
     topic, _ = TopicStore(root).create("orders", partitions=4)
+    brief, _ = TopicStore(root).create("brief", partitions=1, retention_ms=SHORT_MS)
     rng = random.Random(7)
     shards = [Inbox(root, node) for node in "abc"]
     for group in range(GROUPS):
@@ -69,7 +77,8 @@ def root(tmp_path: Path) -> QueueRoot:
             }
             for row in range(ROWS)
         ]
-        shards[group % 3].commit(BASE + group * 1_000, records)
+        passing = {"topic_id": brief.topic_id, "partition": 0, "value": b"%d" % group}
+        shards[group % 3].commit(BASE + group * 1_000, [*records, passing])
     for node in "cd":
         _facts(root, node)
     return root
@@ -92,8 +101,8 @@ def by_hand(root: QueueRoot, folder: Path) -> QueueRoot:
     return copy
 
 
-def submit(root: QueueRoot, hosts: str, work: Path, java_home: str, master: str) -> list[Any]:
-    """The command of the guide to operations, for a run that ends."""
+def submission(master: str, job: str, root: QueueRoot, *options: str) -> list[str]:
+    """The command of the guide to operations."""
     settings = {
         "spark.driver.host": HOST,
         "spark.driver.bindAddress": HOST,
@@ -103,16 +112,18 @@ def submit(root: QueueRoot, hosts: str, work: Path, java_home: str, master: str)
     command = [str(Path(sys.executable).parent / "spark-submit"), "--master", master]
     for name, value in settings.items():
         command += ["--conf", f"{name}={value}"]
-    command += ["--driver-memory", "512m", "jobs/driver.py", "--root", root.uri]
-    command += ["--zookeeper", hosts, "--work-dir", str(work), "--available-now"]
+    return [*command, "--driver-memory", "512m", f"jobs/{job}.py", "--root", root.uri, *options]
+
+
+def environment(java_home: str) -> dict[str, str]:
+    """Of whoever submits."""
     kept = {k: v for k, v in os.environ.items() if k not in {"PYTHONPATH", "SPARK_HOME"}}
-    env = kept | {
+    return kept | {
         "JAVA_HOME": java_home,
         "PYSPARK_PYTHON": sys.executable,
         "LAKEQUEUE_ORDER__DRIVER_BATCH_BYTES": "0",
         "LAKEQUEUE_ORDER__MAX_BATCH_BYTES": str(BATCH_BYTES),
     }
-    return [command, env]
 
 
 def unnamed(root: QueueRoot) -> set[str]:
@@ -141,8 +152,10 @@ def test_a_cluster_makes_the_same_log_though_a_machine_is_lost_in_the_middle(
     writers.mkdir()
     (writers / "hold").touch()
     patched = environ("watched_writers", **{WRITERS: str(writers)})
+    env = environment(java_home)
+    once = ("--zookeeper", zookeeper.hosts, "--work-dir", str(tmp_path / "work"), "--available-now")
     with StandaloneCluster(tmp_path, java_home, patched) as cluster:
-        command, env = submit(root, zookeeper.hosts, tmp_path / "work", java_home, cluster.url)
+        command = submission(cluster.url, "driver", root, *once)
         with (tmp_path / "driver.log").open("wb") as log:
             driver = subprocess.Popen(command, cwd=PROJECT, env=env, stdout=log, stderr=log)
         try:
@@ -159,10 +172,60 @@ def test_a_cluster_makes_the_same_log_though_a_machine_is_lost_in_the_middle(
             with suppress(ProcessLookupError):
                 driver.kill()
             driver.wait()
-    judge(root)
-    assert sent(log_rows(root)) == sent(log_rows(expected))
-    assert sent(reject_rows(root)) == sent(reject_rows(expected))
-    assert read_group_offsets(root)[0] == read_group_offsets(expected)[0]
-    assert victim in pids(writers, "wrote"), "the lost one was a writer"
-    assert len(pids(writers, "wrote")) >= 2, "and others wrote"
-    assert unnamed(root), "what the lost one wrote is waste, which no commit names"
+        judge(root)
+        assert sent(log_rows(root)) == sent(log_rows(expected))
+        assert sent(reject_rows(root)) == sent(reject_rows(expected))
+        assert read_group_offsets(root)[0] == read_group_offsets(expected)[0]
+        assert victim in pids(writers, "wrote"), "the lost one was a writer"
+        assert len(pids(writers, "wrote")) >= 2, "and others wrote"
+        assert unnamed(root), "what the lost one wrote is waste, which no commit names"
+
+        facts_are_folded_alone(root, cluster.url, env, once)
+        tables_are_kept(root, cluster.url, env, tmp_path)
+
+
+def run(command: list[str], env: dict[str, str]) -> str:
+    """To its end, which is a good one; its last line."""
+    done = subprocess.run(
+        command, cwd=PROJECT, env=env, capture_output=True, text=True, check=False, timeout=JOB_S
+    )
+    assert done.returncode == 0, done.stdout[-2_000:] + done.stderr[-4_000:]
+    return done.stdout.splitlines()[-1]
+
+
+def facts_are_folded_alone(
+    root: QueueRoot, master: str, env: dict[str, str], once: tuple[str, ...]
+) -> None:
+    """By the offsets job without the order job."""
+    before, _ = read_group_offsets(root)
+    _facts(root, "e")
+    run(submission(master, "offsets", root, *once), env)
+    after, _ = read_group_offsets(root)
+    new = {key: state.committed_offset for key, state in after.items() if key not in before}
+    highest = {0: 30, 1: 28, 2: 29}
+    assert new == {
+        Key("group-e", TopicId("t"), Partition(n)): Offset(7 * at) for n, at in highest.items()
+    }
+    assert {key: after[key] for key in before} == before
+
+
+def tables_are_kept(root: QueueRoot, master: str, env: dict[str, str], folder: Path) -> None:
+    """Compaction, vacuum and retention; what they may not change reads as before."""
+    chart = folder / "later.json"
+    chart.write_text(json.dumps({"clock_s": {"": LATER_S}}))
+    env = env | environ("sickness", **{SICK_FILE: str(chart)})
+    rows, waste = log_rows(root), unnamed(root)
+    files = load_snapshot(root.store, LOG.name).files
+    assert len(files) > 2
+    for path in waste:
+        # For longer than the grace: nobody is about to commit it.
+        os.utime(Path(root.uri) / LOG.name / path, (0, 0))
+    done = run(submission(master, "compaction", root, "--grace-hours", "1", "--json"), env)
+    report = json.loads(done)
+    assert report["vacuum"]["log"]["files_deleted"] == len(waste), report
+    assert not waste & unnamed(root)
+    assert len(load_snapshot(root.store, LOG.name).files) == 2, "one a topic"
+    assert log_rows(root) == rows
+    run(submission(master, "retention", root), env)
+    assert len(load_snapshot(root.store, LOG.name).files) == 1
+    assert log_rows(root) == [row for row in rows if row["topic"] == "orders"]
