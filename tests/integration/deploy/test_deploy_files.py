@@ -39,6 +39,21 @@ def instruction(name: str, of: str) -> list[str]:
     return words
 
 
+def built() -> dict[str, Any]:
+    """The services whose images are ours."""
+    return {name: s for name, s in COMPOSE["services"].items() if "build" in s}
+
+
+def image(name: str, **given: str) -> str:
+    """What the image of a service is called, by variables that are `given` to compose."""
+
+    def value(found: re.Match[str]) -> str:
+        return given.get(found[1]) or found[2]
+
+    text: str = COMPOSE["services"][name]["image"]
+    return re.sub(r"\$\{(\w+):-(\w*)\}", value, text)
+
+
 def services(prefix: str) -> dict[str, Any]:
     return {n: s for n, s in COMPOSE["services"].items() if n.startswith(f"{prefix}-")}
 
@@ -160,14 +175,14 @@ def test_a_zookeeper_keeps_its_snapshots_and_its_log() -> None:
 
 
 def test_images_are_named_without_a_host() -> None:
-    images = [service["image"] for service in COMPOSE["services"].values()]
+    images = [image(name) for name in COMPOSE["services"]]
     images += re.findall(r"^FROM (\S+)", DOCKERFILE, re.M)
     assert [image for image in images if "." in image.partition("/")[0].partition(":")[0]] == []
 
 
 def test_the_workflow_runs_commands_that_exist() -> None:
     jobs = yaml.safe_load(WORKFLOW.read_text())["jobs"]
-    assert set(jobs) == {"check", "test", "build", "publish"}
+    assert set(jobs) == {"check", "test", "build", "publish", "images"}
     targets = set(re.findall(r"^([a-z-]+):", (REPOSITORY / "Makefile").read_text(), re.M))
     lines = [
         shlex.split(line)
@@ -180,10 +195,41 @@ def test_the_workflow_runs_commands_that_exist() -> None:
     for line in lines:
         if "compose" in line:
             assert (REPOSITORY / line[line.index("-f") + 1]).exists()
-        if "cli" in line:
+        if "run" in line and "cli" in line:
             command = line[line.index("cli") + 1 :]
             command = command[: command.index("|")] if "|" in command else command
             _accepted(command)
+
+
+def test_a_release_pushes_the_images_of_the_cluster_to_the_registry_of_a_variable() -> None:
+    job = yaml.safe_load(WORKFLOW.read_text())["jobs"]["images"]
+    assert set(job["if"].split(" && ")) == {
+        "startsWith(github.ref, 'refs/tags/v')",
+        "vars.REGISTRY != ''",
+    }
+    assert set(job["needs"]) == {"test", "build"}
+    runs = [step["run"] for step in job["steps"] if "run" in step]
+    done = [shlex.split(run) for run in runs if run.startswith("docker compose")]
+    files, verbs = [line[2:4] for line in done], [line[4] for line in done]
+    assert (files, verbs) == ([["-f", "deploy/compose.yml"]] * 2, ["build", "push"])
+    named = [line[5:] for line in done]
+    assert named[0] == named[1]
+    # Whatever the cluster runs of ours, built as there.
+    pushed = [(image(name), COMPOSE["services"][name]["build"]) for name in named[0]]
+    assert len({name for name, _ in pushed}) == len(pushed)
+    for name, service in built().items():
+        assert (image(name), service["build"]) in pushed
+    for _, how in pushed:
+        context = (DEPLOY / how["context"]).resolve()
+        assert (context, how["dockerfile"]) == (REPOSITORY, "deploy/Dockerfile")
+        stage(how["target"])
+    assert job["env"]["IMAGE_PREFIX"] == "${{ vars.REGISTRY }}/"
+    assert job["env"]["IMAGE_TAG"] == "${{ github.ref_name }}"
+    there = [image(name, IMAGE_PREFIX="some.where/", IMAGE_TAG="v1") for name in named[0]]
+    assert there == [f"some.where/{name.removesuffix(':latest')}:v1" for name, _ in pushed]
+    (login,) = [run for run in runs if "docker login" in run]
+    assert shlex.split(login)[-1] == "${IMAGE_PREFIX%%/*}", "the host, and none that stands here"
+    assert "--password-stdin" in login
 
 
 def _accepted(command: list[str]) -> None:
