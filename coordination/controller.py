@@ -4,8 +4,9 @@ In queue groups it is a node that has a partition, for all members that joined t
 
 It writes `/groups/<group>/assignment`; nodes read it, give up what moved away, and lease what
 they were given once it is free. A wrong or old assignment delays, it never breaks exclusivity:
-that is the leases'. So the controller may be simple: on every change it looks at everything anew,
-and writes what differs, with a compare-and-set on the node it has read.
+that is the leases'. So the controller may be simple: on every change it thinks about everything
+anew (and reads what has changed, see `groups_seen`), and writes what differs, with a
+compare-and-set on the node it has read.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from coordination.assignor import Assignment, Target, assign
 from coordination.bells import BellListener
 from coordination.election import Election
 from coordination.epochs import next_epoch
-from coordination.membership import Member, group_path, groups, members
+from coordination.groups_seen import GroupsSeen, Seen
+from coordination.membership import Member, group_path, groups
 from coordination.node_assignor import assign_nodes
 from coordination.session import Session
 from lakequeue.clock import boot_seconds
@@ -37,8 +39,6 @@ PartitionsOf = Callable[[list[str]], Iterable[tuple[str, str, int]]]
 
 SETTLE_S = 0.02
 """Changes come in bursts (a node with ten members dies): they are answered once."""
-SLOW_POLL_S = 5.0
-"""How often everything is looked at without being told of a change."""
 FIRST_RETRY_S = 0.1
 LAST_RETRY_S = 5.0
 BLIND_S = 3.0
@@ -64,13 +64,14 @@ def read_assignment(
     session: Session, group: str, event: threading.Event | None = None
 ) -> GroupAssignment:
     """The present assignment; version 0 and nobody before the first. `event` as elsewhere."""
-    return _parse(session.read(group_path(session, group, "assignment"), event))
+    found = session.read(group_path(session, group, "assignment"), event)
+    return _parse(b"" if found is None else found[0])
 
 
-def _parse(found: tuple[bytes, Any] | None) -> GroupAssignment:
-    if found is None or not found[0]:
+def _parse(data: bytes) -> GroupAssignment:
+    if not data:
         return GroupAssignment(0, 0, {})
-    fields = orjson.loads(found[0])
+    fields = orjson.loads(data)
     shares = {
         member: [Target(*target) for target in targets]
         for member, targets in fields["members"].items()
@@ -151,12 +152,13 @@ class Controller:
         """One term: until leadership ends or the process stops; False: storage is out of reach."""
         epoch: int | None = None
         blind_since: float | None = None
+        seen = GroupsSeen(self._session, self._changed)
         while self.election.leads(term) and not self._stopping.is_set():
             self._changed.clear()
             try:
                 if epoch is None:
                     epoch = self._take_epoch()
-                self._assign_all(epoch)
+                self._assign_all(seen, epoch)
             except Exception as error:  # noqa: BLE001 - a controller that gives up stops every group
                 log.warning("controller.failed", error=str(error), retry_in_s=self._retry_s)
                 if isinstance(error, StorageUnavailable | OSError):
@@ -167,24 +169,26 @@ class Controller:
                 self._retry_s = min(self._retry_s * 2, LAST_RETRY_S)
                 continue
             self._retry_s, blind_since = FIRST_RETRY_S, None
-            if self._changed.wait(SLOW_POLL_S):
+            if self._changed.wait(max(0.0, seen.anew_at - boot_seconds())):
                 self._stopping.wait(SETTLE_S)
         return True
 
     def _take_epoch(self) -> int:
         session = self._session
-        written = [read_assignment(session, group).epoch for group in groups(session)]
+        paths = [group_path(session, group, "assignment") for group in groups(session)]
+        written = [_parse(found[0]).epoch for found in session.get_all(paths) if found is not None]
         epoch = next_epoch(session, "controller", max(written, default=0))
         self.election.announce({"epoch": epoch})
         log.info("controller.leading", node=session.node, epoch=epoch)
         return epoch
 
-    def _assign_all(self, epoch: int) -> None:
+    def _assign_all(self, groups_seen: GroupsSeen, epoch: int) -> None:
         failure: Exception | None = None
         looked = Looked(self._partitions_of)
-        for group in groups(self._session, self._changed):
+        for group, seen in groups_seen.look(boot_seconds()).items():
             try:
-                self._assign(group, members(self._session, group, self._changed), epoch, looked)
+                if (fields := self._assignment(seen, epoch, looked)) is not None:
+                    self._write(group, seen.version, fields, groups_seen)
             except LeadershipLost:
                 raise
             except Exception as error:  # noqa: BLE001 - one group must not stop the others
@@ -192,40 +196,53 @@ class Controller:
         if failure is not None:
             raise failure
 
-    def _assign(self, group: str, present: dict[str, Member], epoch: int, looked: Looked) -> None:
-        path = group_path(self._session, group, "assignment")
-        found = self._session.read(path)
-        last = _parse(found)
+    def _assignment(self, seen: Seen, epoch: int, looked: Looked) -> dict[str, Any] | None:
+        """What is to be written; None if it stands."""
+        if seen.right_for is not None and seen.right_for == looked.of(seen.topics):
+            return None
+        last = _parse(seen.assignment)
         if last.epoch > epoch:
             raise LeadershipLost(f"controller epoch {epoch} is superseded by {last.epoch}")
-        topics = sorted({topic for member in present.values() for topic in member.topics})
-        targets = looked.of(topics)
-        if any(member.mode == "queue" for member in present.values()):
-            share = assign_nodes(targets, _workers(present.values()), last.members)
+        present = [Member.from_json(data) for data in seen.members]
+        seen.topics = sorted({topic for member in present for topic in member.topics})
+        targets = looked.of(seen.topics)
+        if any(member.mode == "queue" for member in present):
+            share = assign_nodes(targets, _workers(present), last.members)
         else:
-            wanted = {member.member_id: member.topics for member in present.values()}
+            wanted = {member.member_id: member.topics for member in present}
             share = assign(targets, wanted, last.members)
-        if share == last.members or not self.election.trusted():
-            return
+        if share == last.members:
+            seen.right_for = targets
+            return None
+        if not self.election.trusted():
+            return None
         shares = {member: [list(target) for target in owned] for member, owned in share.items()}
-        fields = {"version": last.version + 1, "epoch": epoch, "members": shares}
-        self._write(path, orjson.dumps(fields), None if found is None else found[1].version)
-        log.info("controller.assigned", group=group, version=last.version + 1, members=len(share))
+        return {"version": last.version + 1, "epoch": epoch, "members": shares}
 
-    def _write(self, path: str, data: bytes, version: int | None) -> None:
-        kazoo = self._session.kazoo
+    def _write(
+        self, group: str, version: int | None, fields: dict[str, Any], groups_seen: GroupsSeen
+    ) -> None:
+        kazoo, path = self._session.kazoo, group_path(self._session, group, "assignment")
+        data = orjson.dumps(fields)
         try:
             if version is None:
                 self._session.call(kazoo.create_async, path, data)
+                written = 0
             else:
-                self._session.call(kazoo.set_async, path, data, version=version)
+                written = self._session.call(kazoo.set_async, path, data, version=version).version
+        except (BadVersionError, NodeExistsError, NoNodeError):
+            # Another controller has written, and it is seen there who leads; or the group was
+            # deleted.
+            groups_seen.doubt(group)
+        except BaseException:
+            # It may be written or not.
+            groups_seen.doubt(group)
+            raise
+        else:
+            groups_seen.written(group, data, written)
             self.written += 1
-        except (BadVersionError, NodeExistsError):
-            # Another controller has written: look again, and see there who leads.
-            self._changed.set()
-        except NoNodeError:
-            # The group was deleted.
-            self._changed.set()
+            members = len(fields["members"])
+            log.info("controller.assigned", group=group, version=fields["version"], members=members)
 
 
 def _workers(present: Iterable[Member]) -> dict[str, Counter[str]]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import (
@@ -35,6 +35,17 @@ AWAY = (
 """What the client library raises when a request was not sent or its outcome is unknown."""
 UnexpectedAnswer = KazooException
 """What passes through `Requests.call`: for a loop that goes on whatever the server answers."""
+
+
+_AT_ONCE = 250
+"""Of many requests so many are under way: behind more than these no heartbeat has to wait."""
+
+
+class Wakes(Protocol):
+    """What a watch sets: an event, or whatever notes more than that something has changed."""
+
+    def set(self) -> None:
+        """Something has changed. Must not wait, nor ask ZooKeeper."""
 
 
 class Requests:
@@ -82,19 +93,34 @@ class Requests:
 
     def get_all(self, paths: list[str]) -> list[tuple[bytes, Any] | None]:
         """Data and stat of many nodes in one round of requests; None where there is no node."""
-        if not self.connected.is_set():
-            raise self.away()
-        found: list[tuple[bytes, Any] | None] = []
-        for pending in [self.kazoo.get_async(path) for path in paths]:
-            try:
-                found.append(pending.get(timeout=self.timeout_s))
-            except NoNodeError:
-                found.append(None)
-            except AWAY as error:
-                raise self.away(error) from error
-        return found
+        return list(self._each(self.kazoo.get_async, [(path, None) for path in paths]))
 
-    def children(self, path: str, event: threading.Event | None = None) -> list[str]:
+    def children_of_all(self, paths: Mapping[str, Wakes]) -> list[list[str]]:
+        """As `children` of each path, with its event, in one round of requests."""
+        watched = [(path, _watch(event)) for path, event in paths.items()]
+        found = list(self._each(self.kazoo.get_children_async, watched))
+        for names, (path, event) in zip(found, paths.items(), strict=True):
+            if names is None:
+                self._watch_birth(path, event)
+        return [sorted(names or ()) for names in found]
+
+    def _each(
+        self, request: Callable[..., Any], asked: Sequence[tuple[str, Watch | None]]
+    ) -> Iterator[Any]:
+        """The answers, in order; the requests do not wait for each other. None: no such node."""
+        for at in range(0, len(asked), _AT_ONCE):
+            if not self.connected.is_set():
+                raise self.away()
+            some = asked[at : at + _AT_ONCE]
+            for pending in [request(path, watch=watch) for path, watch in some]:
+                try:
+                    yield pending.get(timeout=self.timeout_s)
+                except NoNodeError:
+                    yield None
+                except AWAY as error:
+                    raise self.away(error) from error
+
+    def children(self, path: str, event: Wakes | None = None) -> list[str]:
         """Names of the children, sorted; [] when there is no such node.
 
         `event`, if given, is set at the next change, and whenever the connection changes.
@@ -105,7 +131,7 @@ class Requests:
             self._watch_birth(path, event)
             return []
 
-    def read(self, path: str, event: threading.Event | None = None) -> tuple[bytes, Any] | None:
+    def read(self, path: str, event: Wakes | None = None) -> tuple[bytes, Any] | None:
         """Data and stat of a node, or None; `event` as for `children`."""
         try:
             found: tuple[bytes, Any] = self.call(self.kazoo.get_async, path, watch=_watch(event))
@@ -114,7 +140,7 @@ class Requests:
             return None
         return found
 
-    def _watch_birth(self, path: str, event: threading.Event | None) -> None:
+    def _watch_birth(self, path: str, event: Wakes | None) -> None:
         """A read of a missing node leaves no watch: this does."""
         if event is None:
             return
@@ -152,7 +178,7 @@ class Watch:
 
     __slots__ = ("_event",)
 
-    def __init__(self, event: threading.Event) -> None:
+    def __init__(self, event: Wakes) -> None:
         self._event = event
 
     def __call__(self, _change: Any) -> None:
@@ -165,5 +191,5 @@ class Watch:
         return id(self._event)
 
 
-def _watch(event: threading.Event | None) -> Watch | None:
+def _watch(event: Wakes | None) -> Watch | None:
     return None if event is None else Watch(event)

@@ -1,9 +1,10 @@
-"""What the controller asks of storage in one look at all groups."""
+"""What the controller asks of storage and of ZooKeeper in one look at all groups."""
 
 from __future__ import annotations
 
 from coordination.assignor import Target
 from coordination.controller import Looked
+from coordination.groups_seen import to_read
 
 
 class Topics:
@@ -36,3 +37,9 @@ def test_a_topic_that_was_made_while_it_looks_is_found() -> None:
     topics.counts["new"] = 1
     assert looked.of(["a", "new"]) == [Target("a", "a-id", 0), Target("new", "new-id", 0)]
     assert topics.asked == [["a", "new"], ["new"]]
+
+
+def test_of_the_groups_that_are_there_those_are_read_that_have_changed() -> None:
+    assert to_read(["a", "b", "c"], {"b", "gone"}, anew=False) == ["b"]
+    assert to_read(["a", "b"], set(), anew=False) == []
+    assert to_read(["a", "b"], {"b"}, anew=True) == ["a", "b"]
