@@ -26,7 +26,8 @@ SCHEMA = {
     "topic": "STRING",
     "partition": "INT",
     "offset": "BIGINT",
-    "timestamp": "TIMESTAMP",
+    # Not TIMESTAMP, of which a session can make one without a zone.
+    "timestamp": "TIMESTAMP_LTZ",
     "timestampType": "INT",
     "headers": "ARRAY<STRUCT<key: STRING, value: BINARY>>",
 }

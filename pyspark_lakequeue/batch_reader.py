@@ -28,15 +28,17 @@ class BatchReader(DataSourceReader):
         self._schema = schema
 
     def partitions(self) -> Sequence[InputPartition]:
-        """One task for each stretch of files. Raises `InvalidRequest`, `OffsetOutOfRange`, …"""
+        """One task for each stretch of files, at least one.
+
+        Raises `InvalidRequest`, `OffsetOutOfRange`, …
+        """
         from pyspark_lakequeue.reading import LogTask
 
         options = self._options
         pieces = plan_batch(options).pieces()
-        return [
-            LogTask(task)
-            for task in plan_tasks(pieces, options.min_partitions, options.max_records)
-        ]
+        tasks = plan_tasks(pieces, options.min_partitions, options.max_records)
+        # Of none Spark would make one of its own, which is no `LogTask`.
+        return [LogTask(task) for task in tasks or [[]]]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The records of one task."""

@@ -94,6 +94,26 @@ def test_a_batch_query_needs_no_registration_and_gives_every_record(
     assert frame.selectExpr("max(timestamp) t").collect()[0].t.timestamp() == 1_700_000_000.0
 
 
+def test_a_batch_query_that_wants_no_record_gives_none(
+    spark: SparkSession, root: QueueRoot, log: LogBuilder
+) -> None:
+    log.append(log.topic("orders"), ["v"])
+    reader = spark.read.format("lakequeue").option("root", root.uri)
+    none = reader.options(subscribePattern="orders", endingTimestamp="0").load()
+    nobody = reader.option("subscribePattern", "nobody.*").load()
+    assert none.collect() == nobody.collect() == []
+
+
+def test_times_have_a_zone_whatever_the_session_takes_a_timestamp_for(
+    spark: SparkSession, root: QueueRoot, log: LogBuilder
+) -> None:
+    log.append(log.topic("orders"), ["v"], timestamp=1_700_000_000_000_000)
+    session = spark.newSession()
+    session.conf.set("spark.sql.timestampType", "TIMESTAMP_NTZ")
+    frame = session.read.format("lakequeue").options(root=root.uri, subscribe="orders").load()
+    assert frame.selectExpr("unix_millis(timestamp)").first() == (1_700_000_000_000,)
+
+
 def test_a_stream_goes_on_from_its_checkpoint_in_batches_of_the_limit(
     spark: SparkSession, root: QueueRoot, log: LogBuilder, tmp_path: Path
 ) -> None:
