@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 import pytest
 
 from lakequeue import Message
-from lakequeue.client import drive
 from lakequeue.errors import AttemptSuperseded, GroupMismatch, InvalidRequest
-from tests.support.backends import Backend, join, take
+from tests.support.backends import Backend, join, lag, take
 from tests.support.zookeeper import wait_for
-
-
-def lag(backend: Backend, group: str) -> int:
-    """Records that are not settled."""
-    with backend.admin() as admin:
-        return sum(row.lag for row in admin.group(group).partitions)
 
 
 def attempts(messages: list[Message]) -> list[tuple[int, int]]:
@@ -151,88 +143,6 @@ def test_what_is_settled_already_is_refused(backend: Backend) -> None:
         assert refused.value.extra["why"] == "settled"
 
 
-def test_after_its_last_attempt_a_record_is_a_dead_letter(backend: Backend) -> None:
-    topic = backend.topic()
-    backend.send(topic, "bad", key="k", headers={"trace": "t1"})
-    with backend.worker(topic, max_attempts=2) as worker:
-        for attempt in (1, 2):
-            (message,) = take(worker, 1)
-            assert message.attempt == attempt
-            message.nack()
-            worker.commit()
-        wait_for(lambda: lag(backend, topic) == 0, "it is dead")
-        assert worker.poll(backend.quiet_s) == []
-    with backend.consumer(f"{topic}.dlq", "undertaker") as undertaker:
-        (letter,) = take(undertaker, 1)
-    assert (letter.key, letter.value) == ("k", "bad")
-    said = {name: (value or b"").decode() for name, value in letter.headers}
-    assert said["trace"] == "t1"
-    assert (said["lakequeue-topic"], said["lakequeue-group"]) == (topic, topic)
-    assert (said["lakequeue-partition"], said["lakequeue-offset"]) == ("0", "0")
-    assert (said["lakequeue-attempts"], said["lakequeue-reason"]) == ("2", "max_attempts")
-    assert said["lakequeue-first-delivered-at"] <= said["lakequeue-dead-at"]
-
-
-def test_a_record_that_nobody_settles_dies_of_its_timeouts(backend: Backend) -> None:
-    topic = backend.topic(dead_letter_topic=f"morgue-{backend.topic()}", max_attempts=1)
-    backend.send(topic, "bad")
-    with backend.admin() as admin:
-        morgue = str(admin.topic(topic).dead_letter_topic)
-    with backend.worker(topic, visibility_timeout_ms=500, renew_for_s=0) as worker:
-        take(worker, 1)
-        backend.pass_time(0.5)
-        wait_for(lambda: lag(backend, topic) == 0, "it is dead", every_s=0.05)
-    with backend.consumer(morgue, "undertaker") as undertaker:
-        assert take(undertaker, 1)[0].value == "bad"
-
-
-def test_dead_letters_go_back_where_they_came_from(backend: Backend) -> None:
-    topic = backend.topic()
-    backend.send(topic, "a")
-    with backend.worker(topic, max_attempts=1) as worker:
-        take(worker, 1)[0].nack()
-        worker.commit()
-        wait_for(lambda: lag(backend, topic) == 0, "it is dead")
-        with backend.admin() as admin:
-            assert admin.redrive(f"{topic}.dlq").redriven == 1
-        (back,) = take(worker, 1)
-        assert (back.value, back.offset, back.attempt) == ("a", 1, 1)
-        assert back.headers == []
-
-
-def test_by_http_dead_letters_go_back_a_part_at_a_time(backend: Backend) -> None:
-    topic = backend.topic()
-    dead = f"{topic}.dlq"
-    backend.send(topic, *range(5))
-    with backend.worker(topic, max_attempts=1) as worker:
-        for message in take(worker, 5):
-            message.nack()
-        worker.commit()
-        wait_for(lambda: lag(backend, topic) == 0, "they are dead")
-
-    def asked(status: int, body: dict[str, Any], of: str = dead) -> dict[str, Any]:
-        with drive.open_http({}, [backend.consumer_url]) as http:
-            url = f"{backend.consumer_url}/v1/topics/{of}/redrive"
-            answer = http.post(url, json=body, timeout=60)
-        assert answer.status_code == status, answer.text
-        found: dict[str, Any] = answer.json()
-        return found
-
-    chosen = {"headers": {"lakequeue-offset": "3"}}
-    first = asked(200, chosen | {"max": 2})
-    assert (first["kept"] + first["redriven"], first["more"]) == (2, True)
-    rest = asked(200, chosen | {"end_offsets": first["end_offsets"]})
-    assert first["redriven"] + rest["redriven"] == 1
-    assert (first["kept"] + rest["kept"], rest["more"]) == (4, False)
-    assert rest["end_offsets"] == first["end_offsets"] == [5]
-    again = asked(200, {})
-    assert (again["redriven"], again["homeless"], again["more"]) == (4, 0, False)
-    with backend.worker(topic, max_attempts=1) as worker:
-        assert sorted(m.value for m in take(worker, 5)) == list(range(5))
-    assert asked(404, {}, "no-such-topic")["code"] == "unknown_topic"
-    assert asked(422, {"max": 0})["code"] == "invalid_request"
-
-
 def test_a_delayed_record_does_not_come_early(backend: Backend) -> None:
     topic = backend.topic()
     began = time.monotonic()
@@ -260,18 +170,6 @@ def test_a_record_is_not_delivered_when_its_time_is_over(backend: Backend) -> No
         message.ack()
         worker.commit()
         wait_for(lambda: lag(backend, topic) == 0, "the other one is settled")
-
-
-def test_expired_records_are_dead_letters_where_the_topic_says_so(backend: Backend) -> None:
-    topic = backend.topic(ttl_ms=500, on_expired="dead_letter")
-    backend.send(topic, "old")
-    backend.pass_time(0.6)
-    with backend.worker(topic) as worker:
-        assert worker.poll(backend.quiet_s) == []
-        wait_for(lambda: lag(backend, topic) == 0, "it is dead")
-    with backend.consumer(f"{topic}.dlq", "undertaker") as undertaker:
-        (letter,) = take(undertaker, 1)
-    assert letter.header("lakequeue-reason") == b"expired"
 
 
 def test_key_order_holds_a_keys_next_record_back(backend: Backend) -> None:

@@ -146,6 +146,12 @@ def take(consumer: Consumer, count: int) -> list[Message]:
     return found
 
 
+def lag(backend: Backend, group: str) -> int:
+    """Records of the group that are not settled."""
+    with backend.admin() as admin:
+        return sum(row.lag for row in admin.group(group).partitions)
+
+
 def join(consumer: Consumer) -> None:
     """Join the group, and take nothing yet."""
     consumer.poll(0, 0)
