@@ -123,7 +123,7 @@ class DeltaSink:
         if positions == dict(known.positions):
             return known
         reach(Step.EFFECT_TAKEN)
-        mark = Mark(self._group, known.round + 1, uuid.uuid4().hex, positions)
+        mark = Mark(self._group, known.round + 1, uuid.uuid4().hex, positions, known.restored)
         self._append(_beyond(batch, topic_ids, known), mark)
         reach(Step.EFFECT_COMMITTED)
         # Delta Lake leaves a write out, and says nothing, if its txn is there already.
@@ -133,7 +133,9 @@ class DeltaSink:
                 f"{self._table}",
                 hint="let one query of a group run; this one goes on when it is started again",
             )
-        return Found(mark.round, positions)
+        # A RESTORE since the look is below our commit, and its rows below ours.
+        self._find(self._history(batch.sparkSession, _NEWEST))
+        return Found(mark.round, positions, known.restored)
 
     def _append(self, rows: DataFrame, mark: Mark) -> None:
         out = rows if self._transform is None else self._transform(rows)
@@ -173,6 +175,9 @@ class DeltaSink:
             if e.getCondition() in _NO_TABLE:
                 return Found(0, {})
             raise
+        return self._find(history)
+
+    def _find(self, history: DataFrame) -> Found:
         ours = sf.col("userMetadata").startswith(needle(self._group))
         rows = (
             history.where(ours | (sf.col("operation") == "RESTORE"))

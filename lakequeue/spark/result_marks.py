@@ -5,16 +5,19 @@ The mark is JSON in the commit's `userMetadata`. `DESCRIBE HISTORY` shows it, ne
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
 import orjson
 
+from lakequeue.errors import InvalidRequest
 from lakequeue.restores import UNTOLD, untold
 
 Positions = Mapping[str, int]
 """Next offset by `<topic_id>/<partition>`."""
+NO_RESTORE: Final = -1
+"""In place of the version of a RESTORE."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +30,14 @@ class Mark:
     run: str
     """Who committed, and which time: never the same twice."""
     positions: Positions
+    restored: int | None = None
+    """The newest RESTORE that the writer knew of, by version; -1: none. None: it does not say."""
 
     def to_json(self) -> str:
         """As `userMetadata`; begins with `needle(group)`."""
-        fields = {"group": self.group, "round": self.round, "run": self.run}
-        return orjson.dumps({"lakequeue": fields | {"positions": dict(self.positions)}}).decode()
+        fields: dict[str, Any] = {"group": self.group, "round": self.round, "run": self.run}
+        fields |= {"positions": dict(self.positions), "restored": self.restored}
+        return orjson.dumps({"lakequeue": fields}).decode()
 
 
 def needle(group: str) -> str:
@@ -55,20 +61,26 @@ class Found(NamedTuple):
     """Of its newest commit; 0: it has none."""
     positions: Positions
     """That the table has now, after whatever was restored."""
+    restored: int = NO_RESTORE
+    """The newest RESTORE that is known, by version."""
 
 
 def find(group: str, newest_first: Iterable[Commit]) -> Found:
     """The newest round, and the positions of the newest commit that is not restored away.
 
     A partition that only commits restored away had begun is at 0: the table has nothing of it.
-    Raises `InvalidRequest` if that cannot be told, after a RESTORE to a time.
+    Raises `InvalidRequest` if that cannot be told, after a RESTORE to a time, and if a RESTORE came
+    in between a writer's look at the table and its commit.
     """
-    newest_round, upto = 0, None
+    newest_round, restored, upto = 0, NO_RESTORE, None
     undone: dict[str, int] = {}
-    for commit in newest_first:
+    commits = iter(newest_first)
+    for commit in commits:
         mark = _parse(group, commit.metadata)
         if mark is not None:
             newest_round = newest_round or mark.round
+        if commit.restored_to is not None:
+            restored = max(restored, commit.version)
         if upto is not None and commit.version > upto:
             undone |= dict.fromkeys(mark.positions if mark is not None else (), 0)
             continue
@@ -77,8 +89,26 @@ def find(group: str, newest_first: Iterable[Commit]) -> Found:
         if commit.restored_to is not None:
             upto = commit.restored_to
         elif mark is not None:
-            return Found(newest_round, undone | dict(mark.positions))
-    return Found(newest_round, undone)
+            below = _below(group, mark, commits)
+            return Found(newest_round, undone | dict(mark.positions), max(restored, below))
+    return Found(newest_round, undone, restored)
+
+
+def _below(group: str, mark: Mark, older: Iterator[Commit]) -> int:
+    """The newest RESTORE below the commit of `mark`. Raises if its writer did not know of it."""
+    known = mark.restored
+    for commit in older:
+        if commit.restored_to is not None and known is not None and commit.version > known:
+            raise InvalidRequest(
+                f"version {commit.version} restored the result table while a batch was being "
+                "written, which stands on top of it",
+                hint="restore it again, to the same version, by its number, and start again",
+            )
+        if commit.restored_to is not None:
+            return commit.version
+        if _parse(group, commit.metadata) is not None:
+            break  # what is below that, its writer has looked for
+    return NO_RESTORE if known is None else known
 
 
 def quoted(path: str) -> str:

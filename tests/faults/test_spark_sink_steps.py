@@ -12,8 +12,9 @@ from pathlib import Path
 import deltalake
 import pytest
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
+from lakequeue.spark import DeltaSink
 from lakequeue.steps import Step
 from queue_tables.root import QueueRoot
 from queue_tables.topic_rules import Topic
@@ -149,6 +150,30 @@ def test_a_query_that_runs_on_notices_that_its_table_was_restored(
     with pytest.raises(StreamingQueryException, match="up to offset 2, and the batch begins at 3"):
         run()
     assert world.written() == ["v0", "v1", "v2", "v3"]
+
+
+def test_a_restore_while_a_batch_is_written_is_an_error_until_it_is_restored_again(
+    spark: SparkSession, world: World
+) -> None:
+    world.send(4)
+    world.run(spark)
+    world.send(2)
+
+    def restored_meanwhile(frame: DataFrame) -> DataFrame:
+        # The sink has looked at the table, and writes what comes of this.
+        spark.sql(f"RESTORE TABLE delta.`{world.table}` TO VERSION AS OF 0")
+        return frame.selectExpr("partition", "offset", "cast(value as string) value")
+
+    sink = DeltaSink(world.root.uri, str(world.table), "report", restored_meanwhile)
+    with pytest.raises(StreamingQueryException, match="while a batch was being written"):
+        run_sink(spark, world.root.uri, str(world.table), str(world.checkpoint), sink)
+    # Also for whoever finds it there.
+    with pytest.raises(StreamingQueryException, match="while a batch was being written"):
+        world.run(spark)
+    spark.sql(f"RESTORE TABLE delta.`{world.table}` TO VERSION AS OF 0")
+    shutil.rmtree(world.checkpoint)
+    world.run(spark)
+    assert world.all_once()
 
 
 def test_a_topic_that_was_created_again_begins_anew(spark: SparkSession, world: World) -> None:

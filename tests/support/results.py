@@ -20,9 +20,9 @@ class Result:
         deltalake.DeltaTable.create(self.uri, pa.schema([pa.field("n", pa.int64())]))
         self.restores = Restores()
 
-    def write(self, name: str, next_offset: int) -> int:
-        """A commit of `name`; the version of the table after it."""
-        table = deltalake.DeltaTable(self.uri)
+    def write(self, name: str, next_offset: int, table: deltalake.DeltaTable | None = None) -> int:
+        """A commit of `name`, from a handle as it is or a new one; the version after it."""
+        table = table or deltalake.DeltaTable(self.uri)
         deltalake.write_deltalake(
             table,
             pa.table({"n": [next_offset]}),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import deltalake
 import pytest
+from deltalake.exceptions import CommitFailedError
 
 from lakequeue.errors import InvalidRequest
 from tests.support.results import Result
@@ -38,6 +39,16 @@ def test_the_mark_is_what_is_in_the_table_after_restores_of_restores(result: Res
     assert (result.done("a"), result.done("b")) == (1, 0)
     result.write("a", 2)
     assert result.done("a") == 2
+
+
+def test_nobody_commits_on_top_of_a_restore_who_has_looked_before_it(result: Result) -> None:
+    one = result.write("a", 1)
+    result.write("a", 2)
+    stale = deltalake.DeltaTable(result.uri)
+    result.restore(one)
+    with pytest.raises(CommitFailedError, match="Metadata changed"):
+        result.write("a", 3, stale)
+    assert result.done("a") == 1
 
 
 def test_a_checkpoint_and_commits_of_others_hide_no_restore(result: Result) -> None:

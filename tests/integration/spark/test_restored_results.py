@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import deltalake
 import pytest
+from deltalake.exceptions import CommitFailedError
 from pyspark.sql import SparkSession
 
 from tests.support.results import Result
@@ -19,7 +21,11 @@ def test_a_restore_by_spark_takes_the_mark_back_as_one_by_delta_rs_does(
     one = result.write("a", 1)
     result.write("a", 2)
     result.write("b", 30)
+    stale = deltalake.DeltaTable(result.uri)
     spark.sql(f"RESTORE TABLE delta.`{result.uri}` TO VERSION AS OF {one}")
     assert (result.done("a"), result.done("b")) == (1, 0)
+    with pytest.raises(CommitFailedError, match="Metadata changed"):
+        # Whoever has looked before it cannot commit on top of it.
+        result.write("a", 3, stale)
     result.write("a", 2)
     assert (result.done("a"), result.done("b")) == (2, 0)
