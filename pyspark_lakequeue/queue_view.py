@@ -144,9 +144,10 @@ class QueueView:
 
     # -- files ------------------------------------------------------------------------------------
 
-    def alone(self, topics: Iterable[Topic]) -> bool:
-        """Whether no other topic was ever ordered."""
-        return self._log.topic_ids() <= {topic.topic_id for topic in topics}
+    def records(self) -> int:
+        """Records in all files of the log."""
+        stats = (orjson.loads(file.stats or "{}") for file in self._log.files())
+        return sum(one.get("numRecords", 0) for one in stats)
 
     def size(self) -> int:
         """Bytes of all files of the log."""

@@ -24,6 +24,7 @@ from lakequeue.spark.log_scan import Bounds, scan_condition
 from lakequeue.spark.records import scan
 from pyspark_lakequeue.batch_reader import BatchPlan, plan_batch
 from pyspark_lakequeue.options import ReadOptions, read_options
+from pyspark_lakequeue.planning import TASK_BYTES
 from pyspark_lakequeue.positions import LATEST
 from pyspark_lakequeue.vectors import Place
 
@@ -33,29 +34,37 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _LEAST_SHARE = 0.5
-"""Of the bytes of the log. The source reads exactly what is wanted, at about half the speed."""
+"""Of the records of the log. The source reads exactly what is wanted, at about half the speed."""
+_LEAST_BYTES = TASK_BYTES
+"""What one task of the source reads: it is as quick, and has all records in order."""
 
 _names: WeakKeyDictionary[SparkSession, set[str]] = WeakKeyDictionary()
 """Session → the formats that are read so."""
 _CHECKSUMS = "parquet.page.verify-checksum.enabled"
-_sparks_own = ClassicSession.read
 
 
-def read_natively(spark: SparkSession, name: str) -> None:
-    """Let `spark.read.format(name)` do so from now on. A session of Spark Connect stays as it is:
-    its client need not reach the root.
-    """
-    if isinstance(spark, ClassicSession):
-        # The source looks at the checksums of pages, so Spark must: damage is never delivered.
-        if spark.conf.get(_CHECKSUMS, None) is None:
-            spark.conf.set(_CHECKSUMS, "true")
-        _names.setdefault(spark, set()).add(name.lower())
-        setattr(ClassicSession, "read", property(_reader))  # noqa: B010 -- it has no setter
+class _Read(property):
+    """`SparkSession.read`: that of who had it before, but for sessions that were registered."""
 
 
-def _reader(spark: ClassicSession) -> DataFrameReader:
-    names = _names.get(spark)
-    return _QueueReader(spark, names) if names else _sparks_own.fget(spark)  # type: ignore[attr-defined]
+def read_natively(spark: ClassicSession, name: str) -> None:
+    """Let `spark.read.format(name)` do so from now on."""
+    # The source looks at the checksums of pages, so Spark must: damage is never delivered.
+    if spark.conf.get(_CHECKSUMS, None) is None:
+        spark.conf.set(_CHECKSUMS, "true")
+    _names.setdefault(spark, set()).add(name.lower())
+    before = ClassicSession.__dict__["read"]
+    if isinstance(before, _Read):
+        return
+
+    def read(session: ClassicSession) -> DataFrameReader:
+        names = _names.get(session)
+        if names:
+            return _QueueReader(session, names)
+        found: DataFrameReader = before.__get__(session, type(session))
+        return found
+
+    setattr(ClassicSession, "read", _Read(read, doc=before.__doc__))  # noqa: B010 -- no setter
 
 
 class _QueueReader(DataFrameReader):
@@ -66,7 +75,7 @@ class _QueueReader(DataFrameReader):
         self._names = names
         self._source = ""
         self._declared = False
-        self._given: dict[str, str] = {}
+        self._given: dict[str, str | None] = {}
 
     def format(self, source: str) -> DataFrameReader:
         """See `DataFrameReader.format`."""
@@ -102,16 +111,16 @@ class _QueueReader(DataFrameReader):
             self.schema(schema)
         self.options(**options)
         if self._source in self._names and path is None and not self._declared:
-            frame = native_frame(self._spark, self._given)
-            if frame is not None:
-                return frame
+            given = {key: text for key, text in self._given.items() if text is not None}
+            # An option that is null is refused by Spark, before it asks the source.
+            if len(given) == len(self._given):
+                frame = native_frame(self._spark, given)
+                if frame is not None:
+                    return frame
         return super().load(path)
 
     def _keep(self, options: Mapping[str, Any]) -> None:
-        for key, value in options.items():
-            text = to_str(value)
-            if text is not None:
-                self._given[key.lower()] = text
+        self._given |= {key.lower(): to_str(value) for key, value in options.items()}
 
 
 def native_frame(spark: SparkSession, given: Mapping[str, str]) -> DataFrame | None:
@@ -125,15 +134,17 @@ def native_frame(spark: SparkSession, given: Mapping[str, str]) -> DataFrame | N
         every_partition = options.subscription.assign is None and options.ending == LATEST
         ids = {name: str(topic.topic_id) for name, topic in plan.topics.items()}
         condition = scan_condition(ids, bounds, every_partition=every_partition)
-        everything = every_partition and set(bounds.values()) <= {Bounds()}
-        if condition is None or _share(plan, everything) < _LEAST_SHARE:
+        if condition is None or not _is_large(plan):
             return None
-    except LakequeueError:
-        return None  # the source refuses it too, in its own words
+    except (LakequeueError, OSError, Warning):
+        return None  # the source says it too, in its own words
     try:
-        return scan(spark, plan.queue.root, condition, options.columns)
+        frame = scan(spark, plan.queue.root, condition, options.columns)
+        # As in the source, each partition of a task. Spark leaves it out under an aggregate.
+        return frame.sortWithinPartitions("offset")
     except (PySparkException, Py4JError) as error:
-        log.warning("Spark cannot read %s itself, the source does: %s", options.root, error)
+        why = " ".join(str(error).splitlines()[:2])  # then comes a stack trace of Java
+        log.warning("Spark cannot read %s itself, the source does: %s", options.root, why)
         return None
 
 
@@ -149,9 +160,9 @@ def _bounds(options: ReadOptions, plan: BatchPlan) -> dict[Place, Bounds]:
     return found
 
 
-def _share(plan: BatchPlan, everything: bool) -> float:
-    """How much of the log is wanted. Footers are looked at only where it is not plain."""
-    size = plan.queue.size()
-    if not size or (everything and plan.queue.alone(plan.topics.values())):
-        return 1.0
-    return sum(piece.size for piece in plan.pieces()) / size
+def _is_large(plan: BatchPlan) -> bool:
+    """Whether enough is wanted. By numbers: to look into the files takes long if they are many."""
+    records, size = plan.queue.records(), plan.queue.size()
+    wanted = sum(high - low for low, high in plan.wanted.values())
+    share = wanted / records if records else 0
+    return share >= _LEAST_SHARE and share * size >= _LEAST_BYTES

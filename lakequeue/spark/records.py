@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -42,4 +43,7 @@ def scan(
     """
     base = str(queue.store.local_path or queue.uri).rstrip("/")
     log = spark.read.format("delta").load(f"{base}/{LOG.name}")
-    return log.where(condition).selectExpr(*(_COMPUTED.get(name, f"`{name}`") for name in columns))
+    # No other frame's equal: of a cached one Spark would give what was there when that was made.
+    own = f"'{uuid.uuid4().hex}' <> ''"
+    columns = [_COMPUTED.get(name, f"`{name}`") for name in columns]
+    return log.where(f"({condition}) AND {own}").selectExpr(*columns)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyspark.errors import AnalysisException
+from pyspark.sql.session import SparkSession as ClassicSession
 
-from lakequeue.spark.native_reader import read_natively
 from pyspark_lakequeue import DefaultSource
 
 if TYPE_CHECKING:
@@ -31,6 +31,9 @@ def register(spark: SparkSession, name: str = "lakequeue", *, native: bool = Tru
     except AnalysisException as error:
         if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
             raise
-    if native:
+    # A client of Spark Connect need not reach the root, nor have what a session with a JVM has.
+    if native and isinstance(spark, ClassicSession):
+        from lakequeue.spark.native_reader import read_natively
+
         read_natively(spark, name)
     return name

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
 import lakequeue.spark
 from lakequeue.records import Format
+from lakequeue.spark import native_reader
 from queue_tables.root import QueueRoot
 from queue_tables.topics import TopicStore
 from tests.support.log_builder import LogBuilder
@@ -25,11 +27,16 @@ THE_END, SECOND = '{"orders":{"0":3,"1":0}}', '{"orders":{"0":1,"1":0}}'
 
 
 @pytest.fixture(scope="module")
-def registered(spark: SparkSession) -> SparkSession:
-    """A session of its own on the same context: what is registered here holds here alone."""
+def registered(spark: SparkSession) -> Iterator[SparkSession]:
+    """A session of its own on the same context: what is registered here holds here alone.
+
+    The small logs of these tests are large ones to it.
+    """
     session = spark.newSession()
     lakequeue.spark.register(session)
-    return session
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(native_reader, "_LEAST_BYTES", 0)
+        yield session
 
 
 @pytest.fixture
@@ -101,6 +108,34 @@ def test_a_frame_has_what_is_there_when_it_is_used(
     assert [frame.count() for frame in (every, later, until)] == [6, 5, 3]
 
 
+def test_a_task_has_each_partition_in_order(
+    registered: SparkSession, root: QueueRoot, log: LogBuilder
+) -> None:
+    topic = log.topic("orders", 2)
+    for n in range(6):  # Spark begins with the largest file
+        log.append_many(topic, {0: ["v" * 99] * (n + 1), 1: ["w"]})
+    frame = load(registered, root, {"subscribe": "orders", "columns": "partition,offset"})
+    tasks = frame.rdd.glom().collect()
+    assert sum(map(len, tasks)) == 27
+    for task in tasks:
+        for partition in range(2):
+            offsets = [row.offset for row in task if row.partition == partition]
+            assert offsets == sorted(offsets)
+
+
+def test_a_cached_frame_stays_as_it_was_and_a_new_one_has_what_came(
+    registered: SparkSession, root: QueueRoot, log: LogBuilder
+) -> None:
+    topic = log.topic("orders")
+    log.append(topic, ["v"] * 3)
+    cached = load(registered, root, {"subscribe": "orders"}).cache()
+    assert cached.count() == 3
+    log.append(topic, ["w"])
+    assert load(registered, root, {"subscribe": "orders"}).count() == 4
+    assert cached.count() == 3
+    cached.unpersist()
+
+
 def test_what_is_lost_and_may_be_is_warned_of(
     registered: SparkSession, root: QueueRoot, log: LogBuilder
 ) -> None:
@@ -141,6 +176,34 @@ def test_what_is_refused_is_refused_as_by_the_source(
                 load(session, root, options).count()
             said.append(str(refused.value).splitlines()[-1])
         assert said[0] == said[1], options
+
+
+def test_what_is_not_worth_it_is_the_sources(
+    registered: SparkSession, root: QueueRoot, log: LogBuilder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(log)
+    size = sum(p.stat().st_size for p in Path(root.uri, "log").glob("hour=*/*.parquet"))
+    monkeypatch.setattr(native_reader, "_LEAST_BYTES", size)
+    whole, part = {"subscribe": "orders,few"}, {"subscribe": "orders"}
+    assert load(registered, root, whole).inputFiles()
+    assert not load(registered, root, part).inputFiles()
+    null: dict[str, str | None] = {"root": root.uri, "subscribe": "orders,few", "columns": None}
+    with pytest.raises(Exception, match="NullPointerException"):
+        registered.read.format("lakequeue").options(**null).load()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert load(registered, root, whole | {"kafka.x": "1"}).count() == 68
+
+
+def test_who_else_has_replaced_the_reader_of_sessions_is_not_undone(
+    spark: SparkSession, registered: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SparkSession, "read", property(lambda session: (session, "another")))
+    session = spark.newSession()
+    lakequeue.spark.register(session)
+    assert isinstance(session.read, DataFrameReader)
+    found: object = spark.read
+    assert found == (spark, "another")
 
 
 def test_other_formats_and_other_sessions_are_read_as_ever(
