@@ -1,6 +1,6 @@
 """`spark.readStream.format("lakequeue")`.
 
-`initialOffset`, `latestOffset`, `partitions` and `commit` run in one Python process that lives as
+`initialOffset`, `latestOffset` and `partitions` run in one Python process that lives as
 long as the query; `read` runs in the tasks.
 """
 
@@ -87,7 +87,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._targets = queue.ends(topics, places_of(self._options.subscription, topics))
 
     def latestOffset(self, start: Json, limit: ReadLimit | None = None) -> Json:  # noqa: N802 -- Spark's name
-        """The end of the next batch; `start` itself if there is nothing to read."""
+        """The end of the next batch; `start` itself if there is nothing to read.
+
+        Up to `start` all is done: with `group.id` the group's position follows.
+        """
+        self._show(Vector.of(start))
         queue = self._view()
         queue.refresh()
         found = self._next(Vector.of(start), limit)
@@ -97,6 +101,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             queue.refresh()
             found = self._next(Vector.of(start), limit)
         return start if found is None else found.to_json()
+
+    def _show(self, done: Vector) -> None:
+        """Not in `commit`: Spark calls that for a batch when it has planned another one."""
+        if self._options.group is None or done.initial:
+            return
+        if self._mirror is None:
+            from pyspark_lakequeue.group_mirror import GroupMirror
+
+            self._mirror = GroupMirror(self._options.root, self._options.group)
+        self._mirror.move_to(done)
 
     def _next(self, start: Vector, limit: ReadLimit | None) -> Vector | None:
         begins, ends, topics = self._reach(start)
@@ -207,14 +221,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return False
 
     def commit(self, end: Json) -> None:
-        """Everything up to `end` is done: with `group.id` the group's position follows."""
-        if self._options.group is None:
-            return
-        if self._mirror is None:
-            from pyspark_lakequeue.group_mirror import GroupMirror
-
-            self._mirror = GroupMirror(self._options.root, self._options.group)
-        self._mirror.move_to(Vector.of(end))
+        """Nothing is kept for a query."""
 
     def stop(self) -> None:
         """The query ends."""

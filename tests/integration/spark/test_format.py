@@ -21,6 +21,7 @@ from pyspark.sql.types import (
 )
 
 import lakequeue.spark
+from queue_tables.group_state import read_group_state
 from queue_tables.root import QueueRoot
 from queue_tables.topics import TopicStore
 from tests.support.log_builder import LogBuilder
@@ -123,7 +124,7 @@ def test_a_stream_goes_on_from_its_checkpoint_in_batches_of_the_limit(
     frame = (
         spark.readStream.format(name)
         .options(root=root.uri, subscribe="orders", startingOffsets="earliest")
-        .option("maxOffsetsPerTrigger", "16")
+        .options(maxOffsetsPerTrigger="16", **{"group.id": "nightly"})
         .load()
     )
     batches: list[list[tuple[int, int]]] = []
@@ -135,6 +136,9 @@ def test_a_stream_goes_on_from_its_checkpoint_in_batches_of_the_limit(
 
     run_available(frame, tmp_path, keep)
     assert [len(batch) for batch in batches] == [16, 16, 8]
+    states = read_group_state(root, "nightly").states
+    done = {key.partition: state.committed_offset for key, state in states.items()}
+    assert done == {0: 30, 1: 10}, "the last batch too, though none has followed it"
     log.append(topic, ["w"] * 3, 1)
     query = run_available(frame, tmp_path, keep)
     assert batches[3:] == [[(1, 10), (1, 11), (1, 12)]]

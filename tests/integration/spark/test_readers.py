@@ -356,8 +356,8 @@ def test_a_group_id_lets_the_lag_show(root: QueueRoot, log: LogBuilder) -> None:
         root, **{"subscribe": "orders", "startingOffsets": "earliest", "group.id": "nightly"}
     )
     end = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
-    reader.commit(end)
+    assert not read_group_state(root, "nightly").states, "no batch has run"
     log.append(topic, ["v"])
-    reader.commit(reader.latestOffset(end, ReadAllAvailable()))
+    reader.latestOffset(reader.latestOffset(end, ReadAllAvailable()), ReadAllAvailable())
     states = read_group_state(root, "nightly").states
     assert {key.partition: state.committed_offset for key, state in states.items()} == {0: 5, 1: 1}
