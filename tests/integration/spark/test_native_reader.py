@@ -39,6 +39,12 @@ def registered(spark: SparkSession) -> Iterator[SparkSession]:
         yield session
 
 
+@pytest.fixture(scope="module")
+def plain(spark: SparkSession) -> SparkSession:
+    """One that nobody has registered, as other files have the shared one."""
+    return spark.newSession()
+
+
 @pytest.fixture
 def log(root: QueueRoot) -> LogBuilder:
     return LogBuilder(root)
@@ -80,11 +86,11 @@ SOURCE = (
 
 
 def test_what_spark_reads_itself_are_the_rows_and_the_schema_of_the_source(
-    spark: SparkSession, registered: SparkSession, root: QueueRoot, log: LogBuilder
+    plain: SparkSession, registered: SparkSession, root: QueueRoot, log: LogBuilder
 ) -> None:
     fill(log)
     for options in NATIVE:
-        expected, frame = load(spark, root, options), load(registered, root, options)
+        expected, frame = load(plain, root, options), load(registered, root, options)
         assert frame.inputFiles(), f"{options}: Spark does not read it itself"
         assert not expected.inputFiles()
         assert frame.schema == expected.schema
@@ -162,7 +168,7 @@ def test_a_damaged_file_is_refused(
 
 
 def test_what_is_refused_is_refused_as_by_the_source(
-    spark: SparkSession, registered: SparkSession, root: QueueRoot, log: LogBuilder
+    plain: SparkSession, registered: SparkSession, root: QueueRoot, log: LogBuilder
 ) -> None:
     fill(log)
     for options in (
@@ -171,7 +177,7 @@ def test_what_is_refused_is_refused_as_by_the_source(
         {"subscribe": "orders", "startingOffsets": '{"orders":{"0":99,"1":0,"2":0}}'},
     ):
         said = []
-        for session in (spark, registered):
+        for session in (plain, registered):
             with pytest.raises(AnalysisException) as refused:
                 load(session, root, options).count()
             said.append(str(refused.value).splitlines()[-1])
@@ -196,24 +202,24 @@ def test_what_is_not_worth_it_is_the_sources(
 
 
 def test_who_else_has_replaced_the_reader_of_sessions_is_not_undone(
-    spark: SparkSession, registered: SparkSession, monkeypatch: pytest.MonkeyPatch
+    plain: SparkSession, registered: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(SparkSession, "read", property(lambda session: (session, "another")))
-    session = spark.newSession()
+    session = plain.newSession()
     lakequeue.spark.register(session)
     assert isinstance(session.read, DataFrameReader)
-    found: object = spark.read
-    assert found == (spark, "another")
+    found: object = plain.read
+    assert found == (plain, "another")
 
 
 def test_other_formats_and_other_sessions_are_read_as_ever(
-    spark: SparkSession, registered: SparkSession, root: QueueRoot, log: LogBuilder
+    plain: SparkSession, registered: SparkSession, root: QueueRoot, log: LogBuilder
 ) -> None:
     fill(log)
     kept = registered.read.format("delta").load(f"{root.uri}/log")
     assert registered.read.load(f"{root.uri}/log", format="delta", versionAsOf=0).count() == 0
     assert kept.count() == 68
-    assert not spark.read.format("lakequeue").load(root=root.uri, subscribe="orders").inputFiles()
+    assert not plain.read.format("lakequeue").load(root=root.uri, subscribe="orders").inputFiles()
     declared = registered.read.schema("value BINARY").format("lakequeue")
     assert (
         not declared.options(root=root.uri, subscribe="orders", columns="value").load().inputFiles()
