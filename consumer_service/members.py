@@ -193,6 +193,10 @@ class Members:
         with self._lock:
             return list(self._members.values())
 
+    def want(self, topic: str) -> bool:
+        """Whether any of them has joined for it."""
+        return any(topic in member.request.topics for member in self.all())
+
     def by_state(self) -> Present:
         """Who is active and who leaves, at one instant."""
         with self._lock:

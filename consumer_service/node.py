@@ -175,7 +175,13 @@ class Node:
         self.bell.ring(version)
 
     def _wants(self, topic_id: TopicId) -> bool:
-        return any(held.key.topic_id == topic_id for held in self.holdings.all())
+        """What is held here; and what members wait for: theirs may any time be what a node held
+        that is dead for a session timeout then, and to read that from the files takes a second.
+        """
+        if any(held.key.topic_id == topic_id for held in self.holdings.all()):
+            return True
+        topic = self.topics.by_id(topic_id)
+        return topic is not None and self.members.want(topic.topic)
 
     def _wake(self, grown: set[TopicPartition]) -> None:
         held = [held for held in self.holdings.all() if held.where in grown]

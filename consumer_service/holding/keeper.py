@@ -41,6 +41,9 @@ RELEASE_GRACE_S = 2.0
 """How long acks of records that are out are awaited when a partition moves to another member."""
 SETTLE_S = 1.0
 RETRY_S = 0.2
+BURST_S = 0.1
+"""How long what a dead node held is gathered. Its leases go at once, and the assignment that deals
+them out follows; a take-over of those that were ours to wait for would hold up the others'."""
 SLOW_READ_S = 5.0
 """How often assignments are read without being told of a change."""
 
@@ -82,6 +85,7 @@ class Keeper:
         self._stopping = threading.Event()
         self._assignments: dict[str, GroupAssignment] = {}
         self._sealed = threading.Event()
+        self._gathered = False
         self._thread = threading.Thread(target=self._run, name="keeper", daemon=True)
         self.failure: str | None = None
         """Why the newest look failed; None while all is well."""
@@ -290,6 +294,7 @@ class Keeper:
     # -- taking -----------------------------------------------------------------------------------
 
     def _take(self, wanted: dict[Key, _Wanted]) -> None:
+        awaited = [held for held in self._holdings.all() if held.state is _S.LEASING]
         for key, (topic, holder, mode, options) in wanted.items():
             if self._holdings.get(key) is None:
                 held = Held(key, topic, holder, mode=mode, options=options)
@@ -303,6 +308,12 @@ class Keeper:
             self._lease(held)
         # After the leases: a pause that was there before one of them is met here.
         self._pauses.look(self._changed)
+        if not self._gathered and any(held.state is _S.FENCING for held in awaited):
+            self._gathered = True
+            self._stopping.wait(BURST_S)
+            self._changed.set()
+            return
+        self._gathered = False
         # Those of an earlier look too, if that one broke off in between.
         leased = [held for held in self._holdings.all() if held.state is _S.FENCING]
         if leased:

@@ -2,6 +2,26 @@
 
 from __future__ import annotations
 
-from tests.support.consumer_node import node, own_queue, queue, start_node
+from collections.abc import Iterator
+
+import pytest
+
+from consumer_service.node import Node
+from consumer_service.server import make_node
+from lakequeue.settings import Settings
+from tests.support.consumer_node import Queue, node, own_queue, queue, start_node
+from tests.support.zookeeper import FAST
 
 __all__ = ["node", "own_queue", "queue", "start_node"]
+
+
+@pytest.fixture
+def own_node(own_queue: Queue) -> Iterator[Node]:
+    """A node in this process, so that a test can be in the middle of one of its looks."""
+    settings = Settings(
+        root=own_queue.root.uri, zookeeper=own_queue.zookeeper.hosts, coordination=FAST
+    )
+    node = make_node(settings, "here")
+    node.start("http://127.0.0.1:1")
+    yield node
+    node.drain()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,26 +9,12 @@ import pytest
 from consumer_service.groups import Groups
 from consumer_service.members import Member
 from consumer_service.node import Node
-from consumer_service.server import make_node
 from coordination.controller import read_assignment
-from lakequeue.settings import Settings
 from lakequeue.wire import JoinRequest
 from tests.support.consumer_node import Queue
-from tests.support.zookeeper import FAST, wait_for
+from tests.support.zookeeper import wait_for
 
 pytestmark = pytest.mark.zookeeper
-
-
-@pytest.fixture
-def own_node(own_queue: Queue) -> Iterator[Node]:
-    """A node in this process, so that a test can be in the middle of one of its looks."""
-    settings = Settings(
-        root=own_queue.root.uri, zookeeper=own_queue.zookeeper.hosts, coordination=FAST
-    )
-    node = make_node(settings, "here")
-    node.start("http://127.0.0.1:1")
-    yield node
-    node.drain()
 
 
 def join(node: Node, topic: str, **options: Any) -> Member:

@@ -1,0 +1,65 @@
+"""A member that has no partition yet: its node is ready for the one that it will get."""
+
+from __future__ import annotations
+
+import pytest
+
+from consumer_service.groups import Groups
+from consumer_service.holding.partition_states import PartitionState
+from consumer_service.node import Node
+from lakequeue.records import Partition, TopicPartition
+from lakequeue.wire import JoinRequest
+from tests.support.consumer_node import Member, NodeProcess, Queue
+from tests.support.zookeeper import wait_for
+
+pytestmark = pytest.mark.zookeeper
+
+
+def test_what_it_waits_for_is_in_memory_before_its_holder_dies(
+    own_queue: Queue, own_node: Node, start_node: type[NodeProcess]
+) -> None:
+    topic, other = own_queue.log.topic(), own_queue.log.topic()
+    holding = start_node(own_queue, "holding")
+    with Member(holding.url, topic) as holder:
+        holder.wait_owned(1)
+        Groups(own_node).join(holder.group, JoinRequest(topics=[topic.topic]), "test")
+        for n in range(3):
+            own_queue.log.append_many(topic, {0: [f"v{n}"]})
+            own_queue.log.append_many(other, {0: ["nobody's"]})
+        place, elsewhere = (TopicPartition(t.topic_id, Partition(0)) for t in (topic, other))
+        wait_for(lambda: own_node.tailer.end(elsewhere) == 3, "all is seen")
+        rows = own_node.segments.read(place, 0, 10, 1 << 20)
+        assert rows is not None
+        assert rows.num_rows == 3
+        assert own_node.segments.read(elsewhere, 0, 10, 1 << 20) is None
+
+
+def test_all_that_a_dead_node_held_is_taken_over_at_once(
+    own_queue: Queue, own_node: Node, start_node: type[NodeProcess]
+) -> None:
+    topic = own_queue.log.topic(partitions=4)
+    own_queue.log.append_many(topic, {p: ["v"] for p in range(4)})
+    dying = start_node(own_queue, "dying")
+    taken: list[int] = []
+    run = own_node.keeper._takeover.run
+
+    def counted(leased, start_of):  # type: ignore[no-untyped-def]
+        taken.append(len(leased))
+        run(leased, start_of)
+
+    def owned() -> int:
+        every = own_node.holdings.all()
+        return sum(held.state is PartitionState.OWNED for held in every)
+
+    with pytest.MonkeyPatch.context() as patch, Member(dying.url, topic) as holder:
+        patch.setattr(own_node.keeper._takeover, "run", counted)
+        holder.wait_owned(4)
+        Groups(own_node).join(holder.group, JoinRequest(topics=[topic.topic]), "test")
+        wait_for(lambda: sum(taken) == 2, "it has its share")
+        del taken[:]
+        dying.kill()
+        # As its client does: one partition is given to this one while its lease is still held.
+        Groups(own_node).join(holder.group, JoinRequest(topics=[topic.topic]), "test")
+        wait_for(lambda: owned() == 4, "it has the rest")
+        # Before, one that moved within this node may have been taken over alone.
+        assert taken[-1] == 2
