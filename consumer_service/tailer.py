@@ -7,6 +7,7 @@ shared segments, then the members that own its partitions are woken.
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Iterable, Mapping
 
@@ -165,6 +166,7 @@ class Tailer:
             self._segments.clear()
         if not commit.appends:
             return
+        wanted = functools.cache(self._wanted)  # a file has a part for each partition
         for add in commit.adds:
             try:
                 rows = read_data_file(self._root.store, LOG.name, add.path, COLUMNS)
@@ -173,7 +175,7 @@ class Tailer:
                 continue
             for part in split_partitions(rows):
                 where = TopicPartition(part["topic_id"][0].as_py(), part["partition"][0].as_py())
-                if self._wanted(where.topic_id):
+                if wanted(where.topic_id):
                     self._segments.append(where, part)
 
     def _run(self) -> None:

@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 
 from pyspark_lakequeue.options import ReadOptions
 from pyspark_lakequeue.planning import Piece, plan_tasks
-from pyspark_lakequeue.queue_view import QueueView, out_of_range, places_of
+from pyspark_lakequeue.queue_view import QueueView, out_of_range
 from pyspark_lakequeue.vectors import Offsets, Place
 from queue_tables.topic_rules import Topic
 
@@ -67,16 +67,8 @@ class BatchPlan:
 def plan_batch(options: ReadOptions) -> BatchPlan:
     """Resolve what is read to offsets. Raises `InvalidRequest`, `OffsetOutOfRange`, …"""
     queue = QueueView(options.root)
-    topics = queue.topics(options.subscription)
-    places = places_of(options.subscription, topics)
-    starts = queue.resolve(
-        options.starting,
-        topics,
-        places,
-        name="startingOffsets",
-        unmatched=options.latest_if_unmatched,
-    )
-    ends = queue.resolve(options.ending, topics, places, name="endingOffsets")
+    topics, starts = queue.starts(options)
+    ends = queue.resolve(options.ending, topics, starts, name="endingOffsets")
     wanted = wanted_ranges(queue, topics, starts, ends, options.fail_on_data_loss)
     return BatchPlan(queue, topics, ends, wanted)
 

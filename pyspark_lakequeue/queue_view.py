@@ -13,7 +13,7 @@ import orjson
 from lakequeue.clock import Micros
 from lakequeue.errors import InvalidRequest, OffsetOutOfRange
 from lakequeue.records import Offset, Partition
-from pyspark_lakequeue.options import Subscription
+from pyspark_lakequeue.options import ReadOptions, Subscription
 from pyspark_lakequeue.planning import Cut, Piece
 from pyspark_lakequeue.positions import (
     EARLIEST_OFFSET,
@@ -79,6 +79,20 @@ class QueueView:
     def ends(self, topics: Mapping[str, Topic], places: Iterable[Place]) -> Offsets:
         """The ends of these partitions."""
         return {place: self.end(topics[place.topic], place.partition) for place in places}
+
+    def starts(self, options: ReadOptions) -> tuple[dict[str, Topic], Offsets]:
+        """The topics that are read, and where each of their partitions begins.
+
+        Raises `UnknownTopic`, `InvalidRequest`.
+        """
+        topics = self.topics(options.subscription)
+        return topics, self.resolve(
+            options.starting,
+            topics,
+            places_of(options.subscription, topics),
+            name="startingOffsets",
+            unmatched=options.latest_if_unmatched,
+        )
 
     def resolve(
         self,

@@ -59,16 +59,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> Json:  # noqa: N802 -- Spark's name
         """Where `startingOffsets` and its like say; only a new query asks."""
-        options, queue = self._options, self._view()
-        topics = queue.topics(options.subscription)
-        places = places_of(options.subscription, topics)
-        starts = queue.resolve(
-            options.starting,
-            topics,
-            places,
-            name="startingOffsets",
-            unmatched=options.latest_if_unmatched,
-        )
+        topics, starts = self._view().starts(self._options)
         return Vector(starts, _ids(topics), initial=True).to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 -- Spark's name

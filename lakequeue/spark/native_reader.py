@@ -130,11 +130,13 @@ def native_frame(spark: SparkSession, given: Mapping[str, str]) -> DataFrame | N
         if options.min_partitions or options.max_records is not None:
             return None  # Spark's own sources know no such wish
         plan = plan_batch(options)
+        if not _is_large(plan):
+            return None
         bounds = _bounds(options, plan)
         every_partition = options.subscription.assign is None and options.ending == LATEST
         ids = {name: str(topic.topic_id) for name, topic in plan.topics.items()}
         condition = scan_condition(ids, bounds, every_partition=every_partition)
-        if condition is None or not _is_large(plan):
+        if condition is None:
             return None
     except (LakequeueError, OSError, Warning):
         return None  # the source says it too, in its own words
