@@ -74,9 +74,14 @@ def configuration_page(settings: type[BaseModel]) -> str:
         "",
         "Generated from `lakequeue/settings.py` by `make docs`; do not edit.",
         "",
-        "The command line wins over `LAKEQUEUE_*` in the environment, that over `lakequeue.toml` "
-        "in the working directory (or the file that `LAKEQUEUE_CONFIG` names), that over the "
-        "defaults here. An unknown setting is an error.",
+        "A setting can come from four places. The first one that has it counts:",
+        "",
+        "1. an option of the command line,",
+        "2. a variable `LAKEQUEUE_*` in the environment,",
+        "3. `lakequeue.toml` in the working directory, or the file that `LAKEQUEUE_CONFIG` names,",
+        "4. the default in the tables below.",
+        "",
+        "An unknown setting is an error.",
     ]
     slices: dict[str, type[BaseModel]] = {}
     top: dict[str, FieldInfo] = {}
@@ -109,13 +114,16 @@ def metrics_page() -> str:
         "Generated from `lakequeue/metrics.py` by `make docs`; do not edit.",
         "",
         "Each process answers `GET /metrics` in Prometheus' text format: ingest nodes (port 8080), "
-        "consumer-service nodes (8081), drivers (8082). Each of them also has the usual "
-        "`process_*` of its memory, processor time and descriptors. What is a state is asked for "
-        "when it is scraped; nothing is computed in between.",
+        "consumer-service nodes (8081) and drivers (8082). Each of them also exports the usual "
+        "`process_*` metrics: memory, processor time, file descriptors. Gauges are computed when "
+        "Prometheus scrapes them, and never in between.",
         "",
-        f"A label `group` or `topic` has at most {MOST_VALUES} values in a process; what is beyond "
-        f"goes together as `{OTHER}`, until one that was not counted for an hour makes room. What "
-        "a leader alone knows is told by it alone, so sums over instances count nothing twice.",
+        f"In one process, a label `group` or `topic` has at most {MOST_VALUES} values. All further "
+        f"values are counted together as `{OTHER}`. A value that was not counted for an hour makes "
+        "room for a new one.",
+        "",
+        "Some metrics are known only to a leader, and only that leader exports them. So a sum over "
+        "all instances counts nothing twice.",
         "",
         "How to scrape, the dashboard and the alerts: [operations.md](operations.md#watching-it).",
     ]
@@ -127,6 +135,26 @@ def metrics_page() -> str:
             f"| `{m.name}` | {m.kind} | {', '.join(m.labels) or '–'} | {_cell(m.doc)} |"
             for m in declared
         ]
+    return "\n".join(lines) + "\n"
+
+
+def decisions_page(folder: Path) -> str:
+    """The index of the decisions, by their titles."""
+    lines = [
+        "# Decisions",
+        "",
+        "Generated from the titles of the pages by `make docs`; do not edit.",
+        "",
+        "Each page records one decision: the question, the decision, and what follows from it. A "
+        "page has a date, and its substance never changes. If a newer decision extends or replaces "
+        "an older one, the newer page says so.",
+        "",
+        "| number | what was decided |",
+        "|---|---|",
+    ]
+    for page in sorted(folder.glob("[0-9]*.md")):
+        title = page.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
+        lines.append(f"| [{page.name[:4]}]({page.name}) | {_cell(title[4:].lstrip(' ·:'))} |")
     return "\n".join(lines) + "\n"
 
 
@@ -148,6 +176,7 @@ def pages() -> dict[Path, str]:
         DOCS / "tables.md": tables_page(TABLES),
         DOCS / "configuration.md": configuration_page(Settings),
         DOCS / "metrics.md": metrics_page(),
+        DOCS / "decisions" / "README.md": decisions_page(DOCS / "decisions"),
         GRAFANA / "lakequeue.json": dashboard_json(),
     }
 

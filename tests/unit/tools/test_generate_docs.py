@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lakequeue.settings import Settings
 from queue_tables.schemas import TABLES
-from tools.generate_docs import configuration_page, main, pages, tables_page
+from tools.generate_docs import DOCS, configuration_page, decisions_page, main, pages, tables_page
 
 
 def test_the_committed_pages_are_not_stale() -> None:
@@ -32,3 +32,10 @@ def test_every_setting_is_listed_with_its_variable() -> None:
     page = configuration_page(Settings)
     assert "`LAKEQUEUE_ROOT`" in page
     assert "`LAKEQUEUE_INGEST__LINGER_MS`" in page
+
+
+def test_every_decision_is_in_the_index_by_its_title() -> None:
+    index = decisions_page(DOCS / "decisions")
+    numbered = list((DOCS / "decisions").glob("[0-9]*.md"))
+    assert index.count("\n| [0") == len(numbered)
+    assert "(0002-own-delta-commits.md) | lakequeue writes its own Delta commits |" in index
