@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from consumer_service.encode import records_of
+from consumer_service.encode import plain_records
 from consumer_service.tailer import Tailer
 from lakequeue.errors import InvalidRequest, OffsetOutOfRange
 from lakequeue.partitioner import partition_of
@@ -18,8 +18,6 @@ from queue_tables.topics import TopicStore
 
 SCAN_ROWS = 50_000
 """Records that one answer looks at, at most."""
-_DELIVERY = ("attempt", "receipt")
-"""Fields of a delivered record that a record by itself does not have."""
 
 
 class Browse:
@@ -42,7 +40,7 @@ class Browse:
                 first_offset=start,
                 end_offset=end,
             )
-        return plain(self._tailer.read(where, offset, 1, self._max_bytes))[0]
+        return plain_records(self._tailer.read(where, offset, 1, self._max_bytes))[0]
 
     def page(self, topic: str, query: BrowseQuery) -> BrowseAnswer:
         """What `BrowseQuery` asks for, up to the bounds of one answer."""
@@ -60,7 +58,7 @@ class Browse:
         rows, after = self._read(where, at, end, query.max, key)
         return BrowseAnswer(
             partition=partition,
-            records=[record for table in rows for record in plain(table)],
+            records=[record for table in rows for record in plain_records(table)],
             next_offset=after,
             start_offset=start,
             end_offset=end,
@@ -107,11 +105,3 @@ class Browse:
             found.append(table)
             rows, size = rows + table.num_rows, size + table.nbytes
         return found, at
-
-
-def plain(rows: pa.Table) -> list[dict[str, Any]]:
-    """The records of `rows` as they are by themselves. Pure."""
-    return [
-        {name: value for name, value in record.items() if name not in _DELIVERY}
-        for record in records_of(rows, 0)
-    ]

@@ -1,24 +1,31 @@
 """Rows of `log` as the bytes of a poll's answer. Pure.
 
-Key and value leave as they were sent: JSON is copied byte for byte, never parsed.
+Key and value leave as they were sent: JSON is copied byte for byte. Bytes that are not what their
+format says leave as base64, and a name that is not UTF-8 has its odd bytes escaped. A record that
+cannot be read at all has neither key nor value nor headers, and says why in `undecodable`: it holds
+up nobody else.
 """
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterable
 from itertools import repeat
 from typing import Any
 
-import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from consumer_service.queues.attempts import Attempt, NewRecord
 from consumer_service.queues.key_order import key_hash
-from lakequeue.records import Format
-from lakequeue.wire import QueueReceipt, group_checksum, headers_to_json
+from lakequeue.wire import (
+    UNDECODABLE,
+    QueueReceipt,
+    group_checksum,
+    headers_to_json,
+    put_key_value,
+)
 from queue_tables.facts import Key
+from queue_tables.odd_bytes import headers_of, texts_of
 from queue_tables.record_states import NEVER
 
 COLUMNS = [
@@ -39,12 +46,16 @@ COLUMNS = [
 """What delivery needs of a log file."""
 
 
+MOST_REASON = 500
+"""Characters of a reason."""
+
+
 def records_of(rows: pa.Table, epoch: int) -> list[dict[str, Any]]:
     """The records of `rows` (columns `COLUMNS`, one partition), ready for `orjson.dumps`.
 
     The shape is that of `lakequeue.wire.record_to_json`, made a column at a time for speed.
     """
-    records = _plain_records(rows)
+    records = plain_records(rows)
     if records:
         prefix = f"{rows['topic_id'][0].as_py()}.{records[0]['partition']}."
         for record in records:
@@ -57,7 +68,7 @@ def queue_records_of(
     rows: pa.Table, key: Key, generation: int, attempts: Iterable[Attempt]
 ) -> list[dict[str, Any]]:
     """As `records_of`, for a queue group: `attempts` are those of `rows`, one by one."""
-    records = _plain_records(rows)
+    records = plain_records(rows)
     group = group_checksum(key.group)
     where = (key.topic_id, key.partition)
     for record, one in zip(records, attempts, strict=True):
@@ -76,51 +87,54 @@ def new_records_of(rows: pa.Table, *, keys: bool) -> list[NewRecord]:
     return list(map(NewRecord, rows["offset"].to_pylist(), hashes, deliver_at, expires_at))
 
 
-def _plain_records(rows: pa.Table) -> list[dict[str, Any]]:
+def plain_records(rows: pa.Table) -> list[dict[str, Any]]:
+    """The records of `rows` by themselves: without what belongs to a delivery."""
     if rows.num_rows == 0:
         return []
+    try:
+        return _all_of(rows)
+    except Exception:  # noqa: BLE001 -- one record must not hold up those beside it, whatever it is
+        return [_one_of(rows.slice(at, 1)) for at in range(rows.num_rows)]
+
+
+def _one_of(row: pa.Table) -> dict[str, Any]:
+    try:
+        return _all_of(row)[0]
+    except Exception as error:  # noqa: BLE001 -- the answer says it, and the log
+        return {
+            "topic": texts_of(row["topic"])[0],
+            "partition": row["partition"][0].as_py(),
+            "offset": row["offset"][0].as_py(),
+            "key": None,
+            "value": None,
+            "headers": [],
+            "timestamp": 0,
+            "message_id": None,
+            UNDECODABLE: f"{type(error).__name__}: {error}"[:MOST_REASON],
+        }
+
+
+def _all_of(rows: pa.Table) -> list[dict[str, Any]]:
     partition = rows["partition"][0].as_py()
-    timestamps = rows["timestamp"].cast(pa.int64()).to_pylist()
     columns = zip(
-        rows["topic"].to_pylist(),
+        texts_of(rows["topic"]),
         rows["offset"].to_pylist(),
         rows["key"].to_pylist(),
         rows["key_format"].to_pylist(),
         rows["value"].to_pylist(),
         rows["value_format"].to_pylist(),
-        _headers(rows["headers"]),
-        timestamps,
-        rows["message_id"].to_pylist(),
+        headers_of(rows["headers"]),
+        pc.fill_null(rows["timestamp"].cast(pa.int64()), 0).to_pylist(),
+        texts_of(rows["message_id"]),
         strict=True,
     )
     out: list[dict[str, Any]] = []
     for topic, offset, key, key_format, value, value_format, headers, timestamp, mid in columns:
         record: dict[str, Any] = {"topic": topic, "partition": partition, "offset": offset}
-        _put(record, "key", key, key_format)
-        _put(record, "value", value, value_format)
-        record["headers"] = headers
+        put_key_value(record, "key", key, key_format)
+        put_key_value(record, "value", value, value_format)
+        record["headers"] = headers_to_json(headers) if headers else []
         record["timestamp"] = timestamp
         record["message_id"] = mid
         out.append(record)
     return out
-
-
-def _put(record: dict[str, Any], name: str, data: bytes | None, fmt: int | None) -> None:
-    if data is None:
-        record[name] = None
-    elif fmt == Format.TEXT:
-        record[name] = data.decode()
-    elif fmt == Format.JSON:
-        record[name] = orjson.Fragment(data)
-    else:
-        record[f"{name}_base64"] = base64.b64encode(data).decode("ascii")
-
-
-def _headers(column: pa.ChunkedArray) -> Iterable[list[dict[str, Any]]]:
-    if column.null_count == len(column):
-        empty: list[dict[str, Any]] = []
-        return [empty] * len(column)
-    return [
-        headers_to_json((h["key"], h["value"]) for h in headers) if headers else []
-        for headers in column.to_pylist()
-    ]

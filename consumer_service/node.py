@@ -25,6 +25,7 @@ from consumer_service.segments import Segments
 from consumer_service.streams.acks import Acks
 from consumer_service.streams.delivery import Delivery
 from consumer_service.tailer import Tailer
+from consumer_service.undecodable import Undecodable
 from consumer_service.webhooks.posts import Webhooks
 from coordination import leases, registry
 from coordination.bells import Bell
@@ -65,8 +66,13 @@ class Node:
         self.blindness = Blindness(self.tailer, self._other_urls)
         self.takeover = Takeover(root, self.journal, self.tailer.marks, self._policy_of)
         self.acks = Acks(self.journal, self.holdings)
+        self.undecodable = Undecodable()
         self.delivery = Delivery(
-            self.tailer, self.holdings, consumer.max_poll_bytes, self.acks.pass_on
+            self.tailer,
+            self.holdings,
+            consumer.max_poll_bytes,
+            self.acks.pass_on,
+            self.undecodable.found,
         )
         self.waiters = Waiters()
         self.timer = DueTimer(self.holdings.queues, self.waiters)
@@ -87,6 +93,7 @@ class Node:
             self.timer,
             consumer.max_poll_bytes,
             self.dead_letters.look,
+            self.undecodable.found,
         )
         self.queue_acks = QueueAcks(
             self.journal,

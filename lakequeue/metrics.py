@@ -166,6 +166,11 @@ DELIVERED_RECORDS = _counter(
 DELIVERED_BYTES = _counter(
     "consumer_delivered_bytes_total", "bytes of answers that had records", "group"
 )
+UNDECODABLE = _counter(
+    "consumer_undecodable_records_total",
+    "records that could not be read: dead letters of queue groups, tombstones in stream groups",
+    "group",
+)
 ACK_S = _histogram(
     "consumer_ack_seconds", "time from an ack's arrival to its answer with 200", _FAST_S
 )
@@ -199,6 +204,7 @@ ASSIGNMENTS = _counter(
 CONSUMER = (
     DELIVERED_RECORDS,
     DELIVERED_BYTES,
+    UNDECODABLE,
     ACK_S,
     ACKS_REFUSED,
     JOURNAL_COMMIT_S,

@@ -6,7 +6,7 @@ import math
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import quote
@@ -127,14 +127,18 @@ def file_stats(rows: pa.Table, columns: Sequence[str]) -> str:
     """The statistics JSON of a file: row count, and for `columns` minimum, maximum, nulls."""
     stats: dict[str, Any] = {"numRecords": rows.num_rows}
     if columns:
-        lowest, highest, nulls = {}, {}, {}
+        lowest: dict[str, Any] = {}
+        highest: dict[str, Any] = {}
+        nulls: dict[str, int] = {}
         for name in columns:
             column = rows.column(name)
             nulls[name] = column.null_count
             if column.null_count < len(column):
                 bounds = pc.min_max(column)
-                lowest[name] = _bound(bounds["min"], up=False)
-                highest[name] = _bound(bounds["max"], up=True)
+                for said, bound, up in ((lowest, "min", False), (highest, "max", True)):
+                    # A bound that cannot be said is left out: then it is not known.
+                    with suppress(OverflowError, UnicodeDecodeError):
+                        said[name] = _bound(bounds[bound], up=up)
         stats |= {"minValues": lowest, "maxValues": highest, "nullCount": nulls}
     return orjson.dumps(stats).decode()
 

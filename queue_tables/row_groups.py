@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import pairwise
 
 import numpy as np
@@ -54,5 +55,6 @@ def times_of(group: pq.RowGroupMetaData) -> dict[str, tuple[int, int]]:
         if column.path_in_schema == "timestamp":
             stats = column.statistics
             if stats is not None and stats.has_min_max:
-                return {"timestamp": (to_micros(stats.min), to_micros(stats.max))}
+                with suppress(OverflowError):  # beyond what a datetime can hold: not known
+                    return {"timestamp": (to_micros(stats.min), to_micros(stats.max))}
     return {}

@@ -75,6 +75,9 @@ ROWS: dict[str, list[Panel]] = {
                 "produce: {{outcome}}": "sum by (outcome) (rate("
                 'lakequeue_ingest_requests_total{outcome!="ok"}[$__rate_interval]))',
                 "ack: {{code}}": _rate("lakequeue_consumer_refused_acks_total", "code"),
+                "undecodable: {{group}}": _rate(
+                    "lakequeue_consumer_undecodable_records_total", "group"
+                ),
             },
         ),
         Panel(

@@ -33,6 +33,7 @@ from consumer_service.predicates.terms import (
     Truth,
     fields_of,
 )
+from queue_tables.odd_bytes import headers_of, texts_of
 
 _ARROW: dict[Op, Callable[..., Any]] = {
     Op.EQ: pc.equal,
@@ -107,11 +108,9 @@ def _column(rows: pa.Table, name: str) -> pa.ChunkedArray:
 def _values(field: Field, rows: pa.Table) -> Iterable[Any]:
     match field:
         case Column(name):
-            return _column(rows, name).to_pylist()  # type: ignore[no-any-return]
+            return texts_of(_column(rows, name))
         case Header(name):
-            column = rows["headers"].to_pylist()
-            pairs = ([(h["key"], h["value"]) for h in headers or ()] for headers in column)
-            return (last_header(some, name) for some in pairs)
+            return (last_header(some, name) for some in headers_of(rows["headers"]))
         case Json(column, path):
             return (json_at(data, path) for data in rows[column].to_pylist())
 

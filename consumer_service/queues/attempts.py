@@ -16,6 +16,7 @@ MOST_MOVES: Final = 10_000
 """Changes of one partition that one poll commits: it goes on in a second look."""
 MAX_ATTEMPTS: Final = "max_attempts"
 EXPIRED: Final = "expired"
+UNDECODABLE: Final = "undecodable"
 """Why a record dies."""
 
 

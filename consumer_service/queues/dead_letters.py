@@ -16,9 +16,9 @@ from typing import Any
 
 import httpx2
 import orjson
-import pyarrow as pa
 import structlog
 
+from consumer_service.encode import plain_records
 from consumer_service.holding.held import Held
 from consumer_service.holding.journal import Journal, wait_committed
 from consumer_service.holding.takeover import fact_of
@@ -44,6 +44,7 @@ from lakequeue.wire import (
     place_of,
 )
 from queue_tables.facts import Kind
+from queue_tables.odd_bytes import texts_of
 from queue_tables.topic_rules import Topic
 from queue_tables.topics import TopicStore
 
@@ -237,9 +238,9 @@ class DeadLetters:
         topic = self._ensure_topic(target, source)
         known = self._already_there(topic, held, some)
         records = [
-            dead_letter_of(row, held.key.group, one, held.generation)
+            dead_letter_of(record, held.key.topic_id, held.key.group, one, held.generation)
             for one in some
-            if _id_of(held, one) not in known and (row := self._row(held, one)) is not None
+            if _id_of(held, one) not in known and (record := self._record(held, one)) is not None
         ]
         path = f"/v1/topics/{target}/records?wait=ordered&timeout_ms={ORDER_TIMEOUT_MS}"
         for part in requests_of(records, SEND_BYTES):
@@ -265,16 +266,13 @@ class DeadLetters:
             self._call("PUT", f"/v1/topics/{name}", config)
             return self._topics.get(name)
 
-    def _row(self, held: Held, one: Attempt) -> dict[str, Any] | None:
+    def _record(self, held: Held, one: Attempt) -> dict[str, Any] | None:
         try:
             rows = self._tailer.read(held.where, one.offset, 1, 1)
         except OffsetOutOfRange:
             log.warning("dead_letters.gone", topic=held.topic, offset=one.offset)
             return None
-        micros = rows["timestamp"].cast(pa.int64())
-        at = rows.schema.get_field_index("timestamp")
-        row: dict[str, Any] = rows.set_column(at, "timestamp", micros).to_pylist()[0]
-        return row
+        return plain_records(rows)[0]
 
     def _already_there(self, topic: Topic, held: Held, some: list[Attempt]) -> dict[str, str]:
         """What stands in the topic, of those that are dying for as long as ids are kept."""
@@ -291,9 +289,9 @@ class DeadLetters:
                 rows = self._tailer.read(where, at, 20_000, 32 << 20)
                 if rows.num_rows == 0:
                     break
-                ids, offsets = rows["message_id"].to_pylist(), rows["offset"].to_pylist()
+                ids, offsets = texts_of(rows["message_id"]), rows["offset"].to_pylist()
                 for known, offset in zip(ids, offsets, strict=True):
-                    yield known, place_of(topic.topic, number, offset)
+                    yield known or "", place_of(topic.topic, number, offset)
                 at = Offset(at + rows.num_rows)
 
     def _call(self, method: str, path: str, body: dict[str, Any]) -> dict[str, Any]:

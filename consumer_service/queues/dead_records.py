@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from typing import Any
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
 
 import orjson
 
@@ -11,44 +12,84 @@ from consumer_service.queues.attempts import Attempt
 from lakequeue.wire import (
     DEAD_LETTER_HEADERS,
     MAX_HEADERS,
+    UNDECODABLE,
     DeadLetterHeader,
     dead_letter_id,
     headers_to_json,
-    key_value_to_json,
+    put_key_value,
 )
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST_TIME: Final = -2_208_988_800_000_000
+_END_TIME: Final = 7_258_118_400_000_000
+"""1900 and 2200, in µs: a produced record has a time between them."""
 
 
 def dead_letter_of(
-    row: dict[str, Any], group: str, one: Attempt, generation: int = 0
+    record: Mapping[str, Any], topic_id: str, group: str, one: Attempt, generation: int = 0
 ) -> dict[str, Any]:
-    """The record of the wire for a row of `log` and its last attempt. Pure."""
+    """The record of the wire for a record as browsing shows it, and its last attempt.
+
+    One that cannot be read is a letter without key and value, which says why.
+    """
     said = [
         (DeadLetterHeader.GROUP, group),
-        (DeadLetterHeader.TOPIC, row["topic"]),
-        (DeadLetterHeader.PARTITION, str(row["partition"])),
-        (DeadLetterHeader.OFFSET, str(row["offset"])),
+        (DeadLetterHeader.TOPIC, record["topic"]),
+        (DeadLetterHeader.PARTITION, str(record["partition"])),
+        (DeadLetterHeader.OFFSET, str(record["offset"])),
         (DeadLetterHeader.ATTEMPTS, str(one.attempt)),
         (DeadLetterHeader.REASON, one.reason),
         (DeadLetterHeader.FIRST_AT, _time(one.first_at)),
         (DeadLetterHeader.LAST_AT, _time(one.deadline)),
     ]
-    own = [
-        (h["key"], h["value"]) for h in row["headers"] or () if h["key"] not in DEAD_LETTER_HEADERS
-    ]
+    if UNDECODABLE in record:
+        said.append((DeadLetterHeader.UNDECODABLE, record[UNDECODABLE]))
+    micros = record["timestamp"]
+    # As text: a number before 1973 would be taken for seconds or milliseconds.
+    timestamp = _text_of(micros) if _FIRST_TIME <= micros < _END_TIME else None
+    if timestamp is None:
+        said.append((DeadLetterHeader.TIMESTAMP, str(micros)))
+    own = [h for h in record["headers"] if h["key"] not in DEAD_LETTER_HEADERS]
     room = MAX_HEADERS - len(said) - 1
     if len(own) > room:
-        more = orjson.dumps(headers_to_json(own[room:])).decode()
+        more = orjson.dumps(own[room:]).decode()
         own, said = own[:room], [*said, (DeadLetterHeader.MORE, more)]
     return {
-        **key_value_to_json("key", row["key"], row["key_format"] or 0),
-        **key_value_to_json("value", row["value"], row["value_format"] or 0),
-        "headers": headers_to_json([*own, *((name, text.encode()) for name, text in said)]),
-        "timestamp": row["timestamp"],
+        **{name: value for name, value in record.items() if name in _CONTENT},
+        "headers": [*own, *headers_to_json((name, text.encode()) for name, text in said)],
+        "timestamp": timestamp,
         "message_id": dead_letter_id(
-            group, row["topic_id"], row["partition"], row["offset"], generation
+            group, topic_id, record["partition"], record["offset"], generation
         ),
     }
 
 
+_CONTENT: Final = frozenset({"key", "key_base64", "value", "value_base64"})
+
+
+def as_bytes(letter: Mapping[str, Any]) -> dict[str, Any]:
+    """The same letter with key and value as bytes: what a topic takes that refuses its JSON."""
+    raw = {name: value for name, value in letter.items() if name not in _CONTENT}
+    for name in ("key", "value"):
+        data = letter.get(name)
+        if data is None:
+            raw |= {n: letter[n] for n in (name, f"{name}_base64") if n in letter}
+        elif isinstance(data, str):
+            put_key_value(raw, "key" if name == "key" else "value", data.encode(), 0)
+        else:
+            put_key_value(raw, "key" if name == "key" else "value", orjson.dumps(data), 0)
+    return raw
+
+
 def _time(micros: int) -> str:
-    return "" if micros == 0 else datetime.fromtimestamp(micros / 1e6, UTC).isoformat()
+    """RFC 3339; empty for none, the number itself where a datetime cannot hold it."""
+    if micros == 0:
+        return ""
+    try:
+        return _text_of(micros)
+    except OverflowError:
+        return f"{micros} µs"
+
+
+def _text_of(micros: int) -> str:
+    return (_EPOCH + timedelta(microseconds=micros)).isoformat()

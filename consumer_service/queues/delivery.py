@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 
@@ -17,7 +18,7 @@ from consumer_service.holding.held import Held, Holdings
 from consumer_service.holding.journal import Journal, wait_committed
 from consumer_service.holding.takeover import fact_of
 from consumer_service.members import Member
-from consumer_service.queues.attempts import Move
+from consumer_service.queues.attempts import Attempt, Move
 from consumer_service.queues.batches import Batch, QueueDelivered, picked
 from consumer_service.queues.due_timer import DueTimer
 from consumer_service.queues.record_facts import record_facts
@@ -25,9 +26,11 @@ from consumer_service.queues.retry_policy import DEFAULT_MAX_IN_FLIGHT
 from consumer_service.queues.taking import skip_expired, take_again, take_new
 from consumer_service.queues.waiters import Waiters
 from consumer_service.tailer import Tailer
+from consumer_service.undecodable import OnUndecodable, ignore
 from lakequeue.clock import boot_seconds, wall_micros
 from lakequeue.errors import OffsetOutOfRange
 from lakequeue.steps import Step, reach
+from lakequeue.wire import UNDECODABLE
 from queue_tables.facts import Kind
 
 LOOK_EVERY_S = 1.0
@@ -46,6 +49,7 @@ class QueueDelivery:
         timer: DueTimer,
         max_poll_bytes: int,
         on_dying: Callable[[], None],
+        on_undecodable: OnUndecodable = ignore,
     ) -> None:
         self._tailer = tailer
         self._holdings = holdings
@@ -54,6 +58,7 @@ class QueueDelivery:
         self._timer = timer
         self._max_poll_bytes = max_poll_bytes
         self._on_dying = on_dying
+        self._on_undecodable = on_undecodable
 
     def poll(
         self,
@@ -268,8 +273,7 @@ class QueueDelivery:
                 self._hand_out(batch, delivered, once=member.request.delivery == "at_most_once")
         return delivered
 
-    @staticmethod
-    def _hand_out(batch: Batch, delivered: QueueDelivered, *, once: bool) -> None:
+    def _hand_out(self, batch: Batch, delivered: QueueDelivered, *, once: bool) -> None:
         """Add the records, but for those that went to another while the commit was awaited."""
         held, rows = batch.held, pa.concat_tables(batch.rows)
         with held.lock:
@@ -285,9 +289,27 @@ class QueueDelivery:
                 return
         some = [batch.deliver[place] for place in kept]
         rows = picked(rows, kept)
-        delivered.records += queue_records_of(rows, held.key, held.generation, some)
+        records = queue_records_of(rows, held.key, held.generation, some)
+        if any(UNDECODABLE in record for record in records):
+            self._on_undecodable(held.key.group, records)
+            if not once:
+                records, some = self._condemn(held, records, some)
+        delivered.records += records
         attempts = [(one.offset, one.attempt) for one in some]
         delivered.taken.append((held, batch.epoch, attempts))
+
+    def _condemn(
+        self, held: Held, records: list[dict[str, Any]], some: list[Attempt]
+    ) -> tuple[list[dict[str, Any]], list[Attempt]]:
+        """What cannot be read goes to the dead letters; the others, and their attempts."""
+        now = wall_micros()
+        with held.lock:
+            for record, one in zip(records, some, strict=True):
+                if UNDECODABLE in record and held.queue is not None:
+                    held.queue.condemn(one, now)
+        self._on_dying()
+        readable = [at for at, record in enumerate(records) if UNDECODABLE not in record]
+        return [records[at] for at in readable], [some[at] for at in readable]
 
     @staticmethod
     def _give_back(batch: Batch, *, unsaid: bool = False) -> None:

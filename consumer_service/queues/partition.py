@@ -28,6 +28,7 @@ from consumer_service.queues.attempts import (
     EXPIRED,
     MAX_ATTEMPTS,
     MOST_MOVES,
+    UNDECODABLE,
     Attempt,
     Move,
     NewRecord,
@@ -359,6 +360,12 @@ class QueuePartition:
         if self._open.get(one.offset) is one:
             one.deadline = move.until
             self._hold(one)
+
+    def condemn(self, one: Attempt, now: int) -> None:
+        """It cannot be read, so nobody gets it: to the dead letters, whatever attempts are left."""
+        if self.is_newest(one):
+            self._leave_member(one)
+            self._die(one, UNDECODABLE, now)
 
     # -- the end ----------------------------------------------------------------------------------
 

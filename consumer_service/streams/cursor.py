@@ -5,8 +5,9 @@ Four positions, each the *next* offset of its kind, always in this order:
     durable <= accepted <= delivered <= end of the log
 
 `durable` stands in the tables, `accepted` is what the member has acked (its fact may still be on
-its way), `delivered` is where the next poll goes on. Offsets that do not exist any more (expired)
-are remembered as gaps, so that acking around one skips nothing.
+its way), `delivered` is where the next poll goes on. Offsets that do not exist any more
+(retention), or are not delivered (their time to live is over, a predicate does not take them), are
+remembered as gaps, so that acking around one skips nothing.
 """
 
 from __future__ import annotations
@@ -40,6 +41,11 @@ class Cursor:
     def outstanding(self) -> bool:
         """True while something delivered is not acked."""
         return self.out > 0
+
+    @property
+    def passes(self) -> bool:
+        """True while the position can move without an ack, or such a move is not durable yet."""
+        return bool(self.gaps) or self.accepted > self.durable
 
     def deliver(self, first: int, following: int) -> None:
         """The records `first` … `following` − 1 leave in a response."""

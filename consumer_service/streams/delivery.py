@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from consumer_service.encode import records_of
 from consumer_service.holding.held import Held, Holdings
@@ -18,8 +19,10 @@ from consumer_service.predicates.terms import Condition
 from consumer_service.queues.batches import QueueDelivered
 from consumer_service.segments import prefix_within
 from consumer_service.tailer import Tailer
-from lakequeue.clock import boot_seconds
+from consumer_service.undecodable import OnUndecodable, ignore
+from lakequeue.clock import boot_seconds, wall_micros
 from lakequeue.errors import OffsetOutOfRange
+from lakequeue.wire import UNDECODABLE
 
 READ_AHEAD_ROWS = 20_000
 READ_AHEAD_BYTES = 8 << 20
@@ -78,12 +81,14 @@ class Delivery:
         holdings: Holdings,
         max_poll_bytes: int,
         on_passed: Callable[[Held], None],
+        on_undecodable: OnUndecodable = ignore,
     ) -> None:
         self._tailer = tailer
         self._holdings = holdings
         self._max_poll_bytes = max_poll_bytes
         self._on_passed = on_passed
-        """Called when records were passed over that the group's predicate does not take."""
+        """Called when records were passed over: expired, or not what the predicate takes."""
+        self._on_undecodable = on_undecodable
 
     def poll(
         self,
@@ -190,7 +195,10 @@ class Delivery:
                 delivered.more |= held.cursor.delivered > at
                 continue
             delivered.before.append((held, epoch, before))
-            delivered.records += records_of(rows, epoch)
+            records = records_of(rows, epoch)
+            if any(UNDECODABLE in record for record in records):
+                self._on_undecodable(member.group, records)
+            delivered.records += records
             left_bytes -= rows.nbytes
 
     def _take(
@@ -206,7 +214,7 @@ class Delivery:
                 taken = self._take_next(held, member, max_rows, max_bytes, predicate)
         else:
             taken = nothing
-        if predicate is not None:
+        if predicate is not None or (held.cursor.passes and not member.request.gapless):
             self._on_passed(held)
         return taken
 
@@ -228,6 +236,7 @@ class Delivery:
             return self._take_next(held, member, max_rows, max_bytes, predicate)
         if following == position:
             return nothing
+        alive = None if rows is None else not_expired(rows, wall_micros())
         with held.lock:
             # The last look before the records leave: still owned, by this member, in time.
             if (
@@ -240,12 +249,12 @@ class Delivery:
                 return nothing
             if not held.cursor.outstanding:
                 member.liveness.progress(boot_seconds())
-            if predicate is None:
+            if predicate is None and alive is rows:
                 held.cursor.deliver(position, following)
             else:
-                among = [] if rows is None else rows["offset"].to_pylist()
+                among = [] if alive is None else alive["offset"].to_pylist()
                 held.cursor.deliver_among(among, following)
-        return rows, epoch, position
+        return alive, epoch, position
 
     def _resume_at(
         self, held: Held, member: Member, position: int, expired: OffsetOutOfRange
@@ -291,6 +300,18 @@ class Delivery:
             # What does not match before the next that does is passed with these.
             following = rest["offset"][0].as_py()
         return now, max(following, now["offset"][now.num_rows - 1].as_py() + 1)
+
+
+def not_expired(rows: pa.Table, now: int) -> pa.Table | None:
+    """The rows that may still be delivered at `now`, µs; `rows` itself if all may, None if none."""
+    expires_at = rows["expires_at"]
+    if expires_at.null_count == len(expires_at):
+        return rows
+    alive = pc.fill_null(pc.greater(expires_at.cast(pa.int64()), now), True)
+    kept = rows.filter(alive)
+    if kept.num_rows == rows.num_rows:
+        return rows
+    return kept if kept.num_rows else None
 
 
 def _from(rows: pa.Table | None, position: int) -> pa.Table | None:

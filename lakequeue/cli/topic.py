@@ -336,7 +336,12 @@ def browse(
     if as_json:
         print_json([as_document(record) for record in found])
         return
-    rows = [
-        (r.partition, r.offset, r.time.isoformat(), text_of(r.key), text_of(r.value)) for r in found
-    ]
+    rows = [(r.partition, r.offset, _time_of(r), text_of(r.key), text_of(r.value)) for r in found]
     print_table(("PARTITION", "OFFSET", "TIME", "KEY", "VALUE"), rows)
+
+
+def _time_of(record: Record) -> str:
+    try:
+        return record.time.isoformat()
+    except InvalidRequest:
+        return f"{record.timestamp} µs"

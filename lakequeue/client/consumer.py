@@ -103,6 +103,7 @@ class Consumer(ConsumerBase):
         Raises `InvalidRequest` for a group with a predicate: what it passes over leaves gaps, and a
         stretch that counts with its result must have none.
         """
+        self._core.go_gapless()
         self._start().wait_until(lambda: self._core.has_news, timeout_s)
         return self._taken(max_records)
 
@@ -244,6 +245,7 @@ class AsyncConsumer(ConsumerBase):
 
     async def take(self, timeout_s: float = 1.0, max_records: int = 500) -> Stretch | None:
         """As `Consumer.take`."""
+        self._core.go_gapless()
         await self._start().wait_until(lambda: self._core.has_news, timeout_s)
         return self._taken(max_records)
 

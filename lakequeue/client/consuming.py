@@ -86,6 +86,11 @@ class Consuming:
 
     # -- the application's side -----------------------------------------------------------------
 
+    def go_gapless(self) -> None:
+        """The position goes with results: the node is told so when this consumer joins."""
+        if not self._join_request.gapless:
+            self._join_request = self._join_request.model_copy(update={"gapless": True})
+
     @property
     def has_news(self) -> bool:
         """`next` will not be in vain: a record, an error, the end, or we are to join again."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import base64
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import orjson
 
 from lakequeue.errors import InvalidRequest
-from lakequeue.wire import headers_from_json
+from lakequeue.wire import UNDECODABLE, headers_from_json
 
 
 class Record:
@@ -69,7 +69,7 @@ class Record:
     @property
     def headers(self) -> list[tuple[str, bytes | None]]:
         """In the order they were sent; a name may repeat."""
-        return headers_from_json(self._raw.get("headers"))
+        return headers_from_json(self._raw.get("headers"), most=None)
 
     def header(self, name: str) -> bytes | None:
         """The last header of that name, or None."""
@@ -82,13 +82,32 @@ class Record:
 
     @property
     def time(self) -> datetime:
-        """`timestamp` as a datetime in UTC."""
-        return datetime.fromtimestamp(self.timestamp / 1_000_000, UTC)
+        """`timestamp` as a datetime in UTC.
+
+        Raises `InvalidRequest` beyond the years 1 to 9999, which a datetime cannot hold.
+        """
+        try:
+            return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=self.timestamp)
+        except OverflowError as e:
+            raise InvalidRequest(
+                f"{self.topic}/{self.partition}@{self.offset} has the time {self.timestamp} µs, "
+                "which a datetime cannot hold",
+                hint="read .timestamp instead",
+                field="timestamp",
+            ) from e
 
     @property
     def message_id(self) -> str | None:
         """What deduplication went by."""
         return self._raw.get("message_id")
+
+    @property
+    def undecodable(self) -> str | None:
+        """Why the service could not read what is in the record; None: it could.
+
+        Such a record has neither key nor value nor headers.
+        """
+        return self._raw.get(UNDECODABLE)
 
     def document(self) -> dict[str, Any]:
         """All of it as JSON types; bytes as `key_base64` and `value_base64`."""

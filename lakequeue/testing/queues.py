@@ -207,19 +207,9 @@ class Queues:
         source = self._topics.by_id(held.key.topic_id)
         topic = self._dead_letters(group, held, source)
         record = self._log.of(*held.key[1:])[one.offset].record
-        row = {
-            "topic": held.topic,
-            "topic_id": held.key.topic_id,
-            "partition": record.partition,
-            "offset": record.offset,
-            "key": record.key,
-            "key_format": record.key_format,
-            "value": record.value,
-            "value_format": record.value_format,
-            "headers": [{"key": name, "value": value} for name, value in record.headers],
-            "timestamp": record.timestamp,
-        }
-        body = {"records": [dead_letter_of(row, group.name, one, held.generation)]}
+        plain = record_to_json(record, "")
+        letter = dead_letter_of(plain, held.key.topic_id, group.name, one, held.generation)
+        body = {"records": [letter]}
         limits = self._log.limits_of(topic)
         request = json_request_of(orjson.dumps(body), topic.topic_id, limits)
         sent = self._log.produce([request], [topic], [0], ProduceQuery(wait="ordered"))

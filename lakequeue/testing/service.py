@@ -314,7 +314,7 @@ class Service:
         take = (
             partial(self._queues.poll, group, member, now)
             if group.is_queue
-            else partial(streams.poll, self.log, group, member)
+            else partial(streams.poll, self.log, group, member, now)
         )
         records = take(query.max)
         left_s = query.wait_ms / 1_000 - call.waited_s

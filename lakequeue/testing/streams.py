@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 from consumer_service.predicates.of_group import predicate_of
@@ -11,6 +12,7 @@ from consumer_service.predicates.single import matches
 from consumer_service.predicates.terms import Condition
 from consumer_service.streams.cursor import Cursor
 from consumer_service.streams.wanted import Wanted, judge, superseded, wanted_of
+from lakequeue.clock import Micros
 from lakequeue.testing.groups import Group, Held, Member
 from lakequeue.testing.log import Log, Stored
 from lakequeue.wire import (
@@ -24,28 +26,38 @@ from lakequeue.wire import (
 from queue_tables.facts import Key
 
 
-def poll(log: Log, group: Group, member: Member, most: int) -> list[dict[str, Any]]:
-    """The next records of the member's partitions, at most `most`."""
+def poll(log: Log, group: Group, member: Member, now: Micros, most: int) -> list[dict[str, Any]]:
+    """The next records of the member's partitions, at most `most`; what has expired is passed."""
     records: list[dict[str, Any]] = []
     predicate = predicate_of(group.config.options)
     for held in group.in_turn(member):
-        first, room = held.cursor.delivered, most - len(records)
-        if predicate is not None:
-            records += _delivered(held, _take_matching(log, held, predicate, room))
-        elif rows := log.of(*held.key[1:])[first : first + room]:
-            held.cursor.deliver(first, first + len(rows))
-            records += _delivered(held, rows)
+        room = most - len(records)
+        gapless = bool(member.request.gapless)
+        records += _delivered(held, _take(log, held, predicate, now, room, gapless=gapless))
     return records
 
 
-def _take_matching(log: Log, held: Held, predicate: Condition, most: int) -> list[Stored]:
-    """The next records that the predicate takes; the position passes the others."""
+def _take(
+    log: Log,
+    held: Held,
+    predicate: Condition | None,
+    now: Micros,
+    most: int,
+    *,
+    gapless: bool,
+) -> list[Stored]:
+    """The next records that live and that the predicate takes; the position passes the others."""
     rows, cursor = log.of(*held.key[1:]), held.cursor
-    found = [row for row in rows[cursor.delivered :] if matches(predicate, row.record)]
-    some = found[:most]
-    following = len(rows) if len(some) == len(found) else int(found[most].record.offset)
+    some: list[Stored] = []
+    following = len(rows)
+    for row in islice(rows, cursor.delivered, None):
+        if row.expires_at > now and (predicate is None or matches(predicate, row.record)):
+            if len(some) == most:
+                following = int(row.record.offset)
+                break
+            some.append(row)
     cursor.deliver_among([int(row.record.offset) for row in some], following)
-    if cursor.pass_over():
+    if not gapless and cursor.pass_over():
         cursor.made_durable(cursor.accepted)
         held.committed = cursor.durable
     return some

@@ -6,13 +6,20 @@ import base64
 import binascii
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import orjson
 
 from lakequeue.errors import InvalidRequest
 from lakequeue.records import Format, Record
 from lakequeue.wire.limits import MAX_HEADERS
+
+UNDECODABLE: Final = "undecodable"
+"""Field of a delivered record that cannot be read: why. It has no key, value or headers."""
+_LEVELS = 8
+"""A value lies so deep in an answer, at most."""
+_DEEP = 1_000
+"""JSON with fewer brackets cannot be too deep for the parser, which takes 1,024 levels."""
 
 
 def to_bytes(given: Any) -> tuple[bytes | None, Format]:
@@ -39,25 +46,59 @@ def from_bytes(data: bytes | None, fmt: Format | int) -> Any:
     """The Python key or value as it was sent: bytes, str, None, or the parsed JSON."""
     if data is None:
         return None
+    fmt = format_in_fact(data, fmt)
     if fmt == Format.TEXT:
         return data.decode()
     return orjson.loads(data) if fmt == Format.JSON else data
 
 
+def format_in_fact(data: bytes, fmt: Format | int | None) -> Format:
+    """The declared format if the bytes are of it, else `BYTES`.
+
+    Text is UTF-8. JSON is what our own parser reads, also as a part of an answer: so no NaN, no
+    lone surrogates, and at most about 1,000 levels.
+    """
+    try:
+        if fmt == Format.TEXT:
+            data.decode()
+            return Format.TEXT
+        if fmt == Format.JSON:
+            orjson.loads(data)
+            if data.count(b"[") + data.count(b"{") > _DEEP:
+                orjson.loads(b"[" * _LEVELS + data + b"]" * _LEVELS)
+            return Format.JSON
+    except ValueError:
+        pass
+    return Format.BYTES
+
+
+def put_key_value(
+    record: dict[str, Any], name: Literal["key", "value"], data: bytes | None, fmt: int | None
+) -> None:
+    """Add `key` or `key_base64` (`value` likewise) to a record of the wire.
+
+    JSON is passed through byte for byte, as an `orjson.Fragment`. Bytes that are not what the
+    format says are bytes: base64.
+    """
+    if data is None:
+        record[name] = None
+        return
+    actual = format_in_fact(data, fmt)
+    if actual == Format.TEXT:
+        record[name] = data.decode()
+    elif actual == Format.JSON:
+        record[name] = orjson.Fragment(data)
+    else:
+        record[f"{name}_base64"] = base64.b64encode(data).decode("ascii")
+
+
 def key_value_to_json(
     name: Literal["key", "value"], data: bytes | None, fmt: int
 ) -> dict[str, Any]:
-    """`{"key": …}` or `{"key_base64": "…"}`; JSON is passed through byte for byte.
-
-    The result is for `orjson.dumps`: a JSON value is an `orjson.Fragment`.
-    """
-    if data is None:
-        return {name: None}
-    if fmt == Format.TEXT:
-        return {name: data.decode()}
-    if fmt == Format.JSON:
-        return {name: orjson.Fragment(data)}
-    return {f"{name}_base64": base64.b64encode(data).decode("ascii")}
+    """What `put_key_value` adds, by itself; for `orjson.dumps`."""
+    record: dict[str, Any] = {}
+    put_key_value(record, name, data, fmt)
+    return record
 
 
 def key_value_from_json(
@@ -101,10 +142,10 @@ def headers_to_json(headers: Iterable[tuple[str, bytes | None]]) -> list[dict[st
     return out
 
 
-def headers_from_json(given: Any) -> list[tuple[str, bytes | None]]:
+def headers_from_json(given: Any, most: int | None = MAX_HEADERS) -> list[tuple[str, bytes | None]]:
     """Read headers: an object of texts, or a list as `headers_to_json` makes it.
 
-    Raises `InvalidRequest` with `field` = "headers".
+    Raises `InvalidRequest` with `field` = "headers", also for more than `most` (None: any number).
     """
     if given is None:
         return []
@@ -126,9 +167,9 @@ def headers_from_json(given: Any) -> list[tuple[str, bytes | None]]:
             out.append((item["key"], None if value is None else value.encode()))
         else:
             raise _bad_headers()
-    if len(out) > MAX_HEADERS:
+    if most is not None and len(out) > most:
         raise InvalidRequest(
-            f"{len(out)} headers, at most {MAX_HEADERS}", hint="send fewer", field="headers"
+            f"{len(out)} headers, at most {most}", hint="send fewer", field="headers"
         )
     return out
 

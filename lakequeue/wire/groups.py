@@ -70,6 +70,9 @@ class JoinRequest(GroupOptions):
     """What to do when the position has expired (retention)."""
     max_in_flight: int | None = Field(None, ge=1, le=MAX_IN_FLIGHT)
     """Queue groups: most records that this member may hold; 1,000."""
+    gapless: bool | None = None
+    """Stream groups: this member's positions go with results, as those of transforms do. What has
+    expired is then passed together with the next record, and not before."""
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
 

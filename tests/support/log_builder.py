@@ -53,7 +53,7 @@ class LogBuilder:
         values: Sequence[bytes | str],
         partition: int = 0,
         fmt: Format = Format.TEXT,
-        timestamp: int | None = None,
+        timestamp: int | pa.Array | None = None,
         key: str = "k",
         **columns: Sequence[Any],
     ) -> list[int]:
@@ -69,7 +69,7 @@ class LogBuilder:
         topic: Topic,
         values: dict[int, Sequence[bytes | str]],
         fmt: Format = Format.TEXT,
-        timestamp: int | None = None,
+        timestamp: int | pa.Array | None = None,
         key: str = "k",
         **more: Sequence[Any],
     ) -> dict[int, list[int]]:
@@ -91,7 +91,9 @@ class LogBuilder:
                 "value": [v.encode() if isinstance(v, str) else v for v in some],
                 "key_format": [int(Format.TEXT)] * count,
                 "value_format": [int(fmt)] * count,
-                "timestamp": [timestamp if timestamp is not None else now] * count,
+                "timestamp": timestamp
+                if isinstance(timestamp, pa.Array)
+                else [timestamp if timestamp is not None else now] * count,
                 "message_id": [f"{partition}-{offset}" for offset in offsets],
                 "stamp": [now] * count,
                 "row": list(range(count)),

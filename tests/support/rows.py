@@ -8,18 +8,42 @@ from typing import Any
 import pyarrow as pa
 
 from queue_tables.columns import Table
-from queue_tables.schemas import INBOX, JOURNAL
+from queue_tables.schemas import INBOX, JOURNAL, LOG
 
 
 def rows_of(declared: Table, columns: Mapping[str, Any], without: Sequence[str]) -> pa.Table:
     """An Arrow table of the declared columns, those not given all null, less `without`."""
     count = len(next(iter(columns.values())))
     arrays = {
-        f.name: pa.array(columns.get(f.name, [None] * count), f.type)
+        f.name: _array(columns.get(f.name, [None] * count), f.type)
         for f in declared.arrow
         if f.name not in without
     }
     return pa.table(arrays)
+
+
+def _array(values: Any, of: pa.DataType) -> pa.Array:
+    return values if isinstance(values, pa.Array) else pa.array(values, of)
+
+
+def raw_texts(values: Sequence[bytes | None]) -> pa.Array:
+    """A column of texts with just these bytes, UTF-8 or not."""
+    return pa.array(values, pa.binary()).view(pa.string())
+
+
+def raw_headers(rows: Sequence[Sequence[tuple[bytes, bytes | None]]]) -> pa.Array:
+    """A column of headers whose names are just these bytes, UTF-8 or not."""
+    flat = [pair for row in rows for pair in row]
+    fields = LOG.arrow.field("headers").type.value_type
+    values = pa.StructArray.from_arrays(
+        [raw_texts([name for name, _ in flat]), pa.array([v for _, v in flat], pa.binary())],
+        fields=list(fields),
+    )
+    starts = [0]
+    for row in rows:
+        starts.append(starts[-1] + len(row))
+    kind = LOG.arrow.field("headers").type
+    return pa.ListArray.from_arrays(pa.array(starts, pa.int32()), values, type=kind)
 
 
 def inbox_rows(values: Sequence[bytes], topic_id: str = "t1", partition: int = 0) -> pa.Table:

@@ -11,6 +11,7 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 
+from consumer_service import encode
 from consumer_service.holding.held import Held, Holdings
 from consumer_service.holding.journal import Entry
 from consumer_service.holding.partition_states import PartitionState
@@ -277,3 +278,22 @@ def test_that_records_have_expired_is_said_until_it_stands(how: str) -> None:
     said = [(f.offset, f.end_offset) for f in world.journal.facts if f.kind is Kind.EXPIRED]
     assert said == [(0, 2)]
     assert not world.held.owed
+
+
+def test_what_cannot_be_read_goes_to_the_dead_letters_and_the_others_come(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World()
+    read = encode._all_of
+
+    def unforeseen(table: pa.Table) -> list[dict[str, Any]]:
+        if 2 in table["offset"].to_pylist():
+            raise KeyError("nobody thought of it")
+        return read(table)
+
+    monkeypatch.setattr(encode, "_all_of", unforeseen)
+    assert world.attempts() == [(0, 1), (1, 1), (3, 1)]
+    (condemned,) = world.queue.dying.values()
+    assert (condemned.offset, condemned.reason, condemned.written) == (2, "undecodable", False)
+    assert world.attempts() == [], "it does not come again"
+    assert world.queue.held_by("m") == 3

@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+import orjson
 import pytest
 
 from consumer_service.join_rules import is_of_queue_group
 from consumer_service.queues.attempts import Attempt
 from consumer_service.queues.dead_letters import requests_of
-from consumer_service.queues.dead_records import dead_letter_of
+from consumer_service.queues.dead_records import as_bytes, dead_letter_of
 from consumer_service.queues.retry_policy import DEFAULT_MAX_ATTEMPTS, policy_of
 from consumer_service.queues.waiters import Waiters
 from consumer_service.queues.wishes import explain, wishes_of
@@ -22,6 +23,7 @@ from lakequeue.wire import (
     QueueReceipt,
     RefusedReceipt,
     group_checksum,
+    key_value_from_json,
     parse_queue_receipt,
 )
 from queue_tables.topic_rules import Topic
@@ -118,13 +120,10 @@ def test_news_that_a_poll_does_not_use_is_for_the_next() -> None:
 def a_row(headers: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "topic": "orders",
-        "topic_id": "t1",
         "partition": 3,
         "offset": 42,
-        "key": b"k",
-        "key_format": int(Format.TEXT),
-        "value": b"\xff",
-        "value_format": int(Format.BYTES),
+        "key": "k",
+        "value_base64": "/w==",
         "headers": headers,
         "timestamp": 5,
     }
@@ -132,12 +131,13 @@ def a_row(headers: list[dict[str, Any]]) -> dict[str, Any]:
 
 def test_a_dead_letter_is_the_record_and_where_it_died() -> None:
     one = Attempt(42, 4, 2_000_000, 1_000_000, reason="max_attempts")
-    old = [{"key": "a", "value": b"1"}, {"key": "lakequeue-reason", "value": b"of an older death"}]
-    letter = dead_letter_of(a_row(old), "g", one)
+    old = [{"key": "a", "value": "1"}, {"key": "lakequeue-reason", "value": "of an older death"}]
+    letter = dead_letter_of(a_row(old), "t1", "g", one)
     assert letter["message_id"] == "dead:g:t1:3:42"
-    again = dead_letter_of(a_row(old), "g", one, generation=2)
+    again = dead_letter_of(a_row(old), "t1", "g", one, generation=2)
     assert again["message_id"] == "dead:g:t1:3:42:2", "after a seek it may die once more"
-    assert (letter["key"], letter["value_base64"], letter["timestamp"]) == ("k", "/w==", 5)
+    assert (letter["key"], letter["value_base64"]) == ("k", "/w==")
+    assert letter["timestamp"] == "1970-01-01T00:00:00.000005+00:00"
     said = [(h["key"], h["value"]) for h in letter["headers"]]
     assert said == [
         ("a", "1"),
@@ -152,9 +152,31 @@ def test_a_dead_letter_is_the_record_and_where_it_died() -> None:
     ]
 
 
+def test_a_dead_letter_of_what_no_record_may_be_is_one_that_a_topic_takes() -> None:
+    row = a_row([]) | {"timestamp": 884_541_340_800_000_000, "undecodable": "KeyError: 'x'"}
+    letter = dead_letter_of(row, "t1", "g", Attempt(42, 1, 1 << 62, 1, reason="undecodable"))
+    said = {h["key"]: h["value"] for h in letter["headers"]}
+    assert letter["timestamp"] is None
+    assert said["lakequeue-timestamp"] == "884541340800000000"
+    assert said["lakequeue-undecodable"] == "KeyError: 'x'"
+    assert said["lakequeue-dead-at"] == f"{1 << 62} µs"
+
+
+def test_a_dead_letter_as_bytes_holds_the_same_bytes() -> None:
+    value = orjson.Fragment(b'{"a": 1}')
+    row = a_row([]) | {"key": "k", "value": value}
+    del row["value_base64"]
+    letter = as_bytes(dead_letter_of(row, "t1", "g", Attempt(42, 1, 0, 0)))
+    assert key_value_from_json("key", letter) == (b"k", Format.BYTES)
+    assert key_value_from_json("value", letter) == (b'{"a": 1}', Format.BYTES)
+    raw = as_bytes(letter)
+    assert raw["value_base64"] == letter["value_base64"]
+    assert as_bytes(letter | {"key": None})["key"] is None
+
+
 def test_headers_for_which_there_is_no_room_are_kept_in_one() -> None:
-    many = [{"key": f"h{n}", "value": b"v"} for n in range(MAX_HEADERS)]
-    letter = dead_letter_of(a_row(many), "g", Attempt(42, 1, 0, 0))
+    many = [{"key": f"h{n}", "value": "v"} for n in range(MAX_HEADERS)]
+    letter = dead_letter_of(a_row(many), "t1", "g", Attempt(42, 1, 0, 0))
     assert len(letter["headers"]) == MAX_HEADERS
     more = {h["key"]: h["value"] for h in letter["headers"]}["lakequeue-more-headers"]
     assert f'"h{MAX_HEADERS - 1}"' in more
