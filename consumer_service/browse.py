@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from consumer_service.encode import plain_records
 from consumer_service.tailer import Tailer
-from lakequeue.errors import InvalidRequest, OffsetOutOfRange
+from lakequeue.errors import InvalidRequest, OffsetOutOfRange, UnknownRecord
 from lakequeue.partitioner import partition_of
 from lakequeue.records import Partition, TopicPartition
 from lakequeue.wire import BrowseAnswer, BrowseQuery
@@ -40,7 +40,14 @@ class Browse:
                 first_offset=start,
                 end_offset=end,
             )
-        return plain_records(self._tailer.read(where, offset, 1, self._max_bytes))[0]
+        row = self._tailer.read_one(where, offset)
+        if row is None:
+            raise UnknownRecord(
+                f"partition {partition} of {topic} has no record at offset {offset}: another engine"
+                " has deleted the row from the table log",
+                hint="lakequeue doctor names the gaps; RESTORE of the table brings rows back",
+            )
+        return plain_records(row)[0]
 
     def page(self, topic: str, query: BrowseQuery) -> BrowseAnswer:
         """What `BrowseQuery` asks for, up to the bounds of one answer."""
@@ -95,7 +102,7 @@ class Browse:
             room = (most - rows) if key is None else stop - at
             table = self._tailer.read(where, at, room, self._max_bytes - size)
             if table.num_rows == 0:
-                break
+                return found, end  # a gap up to the end
             at = table["offset"][table.num_rows - 1].as_py() + 1
             if key is not None:
                 table = table.filter(pc.equal(table["key"], key))

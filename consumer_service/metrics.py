@@ -44,6 +44,7 @@ class Metrics:
             metrics.LEASES_HELD,
             metrics.OUTSTANDING,
             metrics.TAIL_BYTES,
+            metrics.GAP_OFFSETS,
             metrics.LEADING,
             metrics.ASSIGNMENTS,
         )
@@ -95,6 +96,7 @@ class Metrics:
         out = sum(h.cursor.out if h.queue is None else h.queue.open for h in held)
         yield Sample(metrics.OUTSTANDING, out)
         yield Sample(metrics.TAIL_BYTES, node.segments.bytes)
+        yield Sample(metrics.GAP_OFFSETS, node.tailer.gap_offsets)
         leading = node.controller.election.leading.is_set()
         yield Sample(metrics.LEADING, float(leading), ("controller",))
         yield Sample(metrics.ASSIGNMENTS, node.controller.written)

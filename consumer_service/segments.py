@@ -75,9 +75,14 @@ class Segments:
         return self._bytes
 
     def append(self, where: TopicPartition, rows: pa.Table) -> None:
-        """Add the newest rows of a partition; a hole before them starts the window anew."""
+        """Add the newest rows of a partition; a hole before them starts the window anew.
+
+        Rows that do not follow each other are not held: positions are counted in a window.
+        """
         offsets = rows["offset"]
         first, following = offsets[0].as_py(), offsets[rows.num_rows - 1].as_py() + 1
+        if not bool((np.diff(offsets.to_numpy()) == 1).all()):
+            return
         segment = _Segment(where, first, following, rows, rows.nbytes)
         with self._lock:
             window = self._windows.setdefault(where, _Window())

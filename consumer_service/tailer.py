@@ -42,6 +42,13 @@ def ends_in(txns: Iterable[tuple[str, int]]) -> dict[TopicPartition, Offset]:
     return ends
 
 
+def _changes_rows(commit: Commit) -> bool:
+    """Whether it may change or remove rows that readers hold, though the queue did not make it."""
+    if commit.info:
+        return False
+    return any(a.data_change for a in commit.adds) or any(r.data_change for r in commit.removes)
+
+
 class Tailer:
     """Reads `log`. `wanted` says which topics to keep in memory; `wake` gets what grew.
 
@@ -113,7 +120,8 @@ class Tailer:
     def read(self, where: TopicPartition, offset: int, max_rows: int, max_bytes: int) -> pa.Table:
         """Rows from `offset` on: from memory, else from the files.
 
-        Raises `OffsetOutOfRange` (with `first_offset`) when they have expired.
+        No row: there is none up to the end. Raises `OffsetOutOfRange` (with `first_offset`) when
+        they have expired.
         """
         rows = self._segments.read(where, offset, max_rows, max_bytes)
         if rows is not None:
@@ -121,6 +129,16 @@ class Tailer:
         return self._reader.read_range(
             where.topic_id, where.partition, Offset(offset), max_rows, max_bytes
         )
+
+    def read_one(self, where: TopicPartition, offset: int) -> pa.Table | None:
+        """The row of that offset; `None` in a gap. Raises as `read`."""
+        rows = self.read(where, offset, 1, 1)
+        return rows if rows.num_rows and rows["offset"][0].as_py() == offset else None
+
+    @property
+    def gap_offsets(self) -> int:
+        """How many offsets without a record were met, each counted once."""
+        return self._reader.gap_offsets()
 
     def read_some(
         self,
@@ -143,7 +161,7 @@ class Tailer:
                 return None, begin
             rows = self.read(where, begin, min(max_rows, stop - begin), max_bytes)
             if rows.num_rows == 0:
-                return None, offset
+                return None, stop
         return rows, rows["offset"][rows.num_rows - 1].as_py() + 1
 
     def catch_up(self) -> None:
@@ -152,8 +170,9 @@ class Tailer:
             commits = self._reader.refresh()
             grown: dict[TopicPartition, Offset] = {}
             for commit in commits:
-                grown |= ends_in(commit.txns.items())
-                self._keep(commit)
+                ends = ends_in(commit.txns.items())
+                grown |= ends
+                self._keep(commit, ends)
             self._ends |= grown
             for where in self._ends.keys() - grown.keys():
                 # After a clean-up of the log the commits in between are not told.
@@ -161,8 +180,8 @@ class Tailer:
         if grown:
             self._wake(set(grown))
 
-    def _keep(self, commit: Commit) -> None:
-        if commit.info.get(ERASED_INFO):
+    def _keep(self, commit: Commit, ends: Mapping[TopicPartition, Offset]) -> None:
+        if commit.info.get(ERASED_INFO) or _changes_rows(commit):
             self._segments.clear()
         if not commit.appends:
             return
@@ -175,7 +194,8 @@ class Tailer:
                 continue
             for part in split_partitions(rows):
                 where = TopicPartition(part["topic_id"][0].as_py(), part["partition"][0].as_py())
-                if wanted(where.topic_id):
+                # Rows that no commit of the leader has numbered are for the files to tell.
+                if wanted(where.topic_id) and part["offset"][-1].as_py() < ends.get(where, -1):
                     self._segments.append(where, part)
 
     def _run(self) -> None:

@@ -197,6 +197,11 @@ OUTSTANDING = _gauge(
     "consumer_outstanding_records", "records that are at consumers of this node, not settled yet"
 )
 TAIL_BYTES = _gauge("consumer_tail_bytes", "newest records in memory")
+GAP_OFFSETS = _gauge(
+    "consumer_gap_offsets",
+    "offsets without a record that reads have come upon since the start: another engine has deleted"
+    " rows of the table log",
+)
 ASSIGNMENTS = _counter(
     "controller_assignments_total", "assignments written, each after a change of some group"
 )
@@ -214,6 +219,7 @@ CONSUMER = (
     LEASE_CHANGES,
     OUTSTANDING,
     TAIL_BYTES,
+    GAP_OFFSETS,
     LEADING,
     ASSIGNMENTS,
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
@@ -12,7 +11,7 @@ from pyspark.sql.types import StructType
 
 from pyspark_lakequeue.options import ReadOptions
 from pyspark_lakequeue.planning import Piece, plan_tasks
-from pyspark_lakequeue.queue_view import QueueView, out_of_range
+from pyspark_lakequeue.queue_view import QueueView, report_loss
 from pyspark_lakequeue.vectors import Offsets, Place
 from queue_tables.topic_rules import Topic
 
@@ -35,7 +34,7 @@ class BatchReader(DataSourceReader):
         from pyspark_lakequeue.reading import LogTask
 
         options = self._options
-        pieces = plan_batch(options).pieces()
+        pieces = plan_batch(options).pieces(options.fail_on_data_loss)
         tasks = plan_tasks(pieces, options.min_partitions, options.max_records)
         # Of none Spark would make one of its own, which is no `LogTask`.
         return [LogTask(task) for task in tasks or [[]]]
@@ -59,9 +58,9 @@ class BatchPlan:
     wanted: Mapping[Place, tuple[int, int]]
     """[from, to) of those with one."""
 
-    def pieces(self) -> list[Piece]:
-        """The row groups that hold them. Raises `OffsetOutOfRange` if some are gone by now."""
-        return self.queue.pieces(self.topics, self.wanted)
+    def pieces(self, fail_on_data_loss: bool) -> list[Piece]:
+        """The row groups that hold them. Raises `OffsetOutOfRange` if some are gone."""
+        return self.queue.pieces(self.topics, self.wanted, fail_on_data_loss)
 
 
 def plan_batch(options: ReadOptions) -> BatchPlan:
@@ -99,10 +98,3 @@ def wanted_ranges(
         if low < high:
             out[place] = (low, high)
     return out
-
-
-def report_loss(what: str, fail_on_data_loss: bool) -> None:
-    """Raise `OffsetOutOfRange`, or warn."""
-    if fail_on_data_loss:
-        raise out_of_range(what)
-    warnings.warn(f"some records may have been missed: {what}", stacklevel=3)

@@ -35,6 +35,8 @@ class Piece(NamedTuple):
     size: int
     """Bytes of the file that stand for these rows, about."""
     cuts: tuple[Cut, ...]
+    mixed_up: bool = False
+    """Rows are counted in the order that the reader puts them in (`queue_tables.row_groups`)."""
 
     @property
     def rows(self) -> int:
@@ -49,7 +51,7 @@ def plan_tasks(
 
     `least`: as many tasks at least, if there are as many records. `most_rows`: of one task.
     """
-    ordered = sorted(pieces, key=lambda p: (p.ordered_at, min(p.cuts), p.path, p.row_group))
+    ordered = _by_offset(pieces)
     total = sum(piece.rows for piece in ordered)
     if total == 0:
         return []
@@ -61,6 +63,37 @@ def plan_tasks(
     if tasks > len(ordered) or most_rows:
         return _cut_evenly(ordered, total, tasks)
     return _whole_groups(ordered, total, tasks)
+
+
+def _by_offset(pieces: Sequence[Piece]) -> list[Piece]:
+    """The pieces so that the records of each partition come in the order of their offsets.
+
+    As they were ordered, so are their files, unless another engine has rewritten some: partitions
+    whose records are out of order by that are read by themselves.
+    """
+    ordered = sorted(pieces, key=lambda p: (p.ordered_at, min(p.cuts), p.path, p.row_group))
+    reached: dict[tuple[str, int], int] = {}
+    apart: set[tuple[str, int]] = set()
+    for piece in ordered:
+        for cut in piece.cuts:
+            place = cut.topic, cut.partition
+            if cut.offset < reached.get(place, -1):
+                apart.add(place)
+            reached[place] = cut.offset
+    if not apart:
+        return ordered
+    alone = [
+        piece._replace(cuts=(cut,), size=piece.size * (cut.end - cut.start) // piece.rows)
+        for piece in ordered
+        for cut in piece.cuts
+        if (cut.topic, cut.partition) in apart
+    ]
+    rest = [
+        piece._replace(cuts=cuts)
+        for piece in ordered
+        if (cuts := tuple(c for c in piece.cuts if (c.topic, c.partition) not in apart))
+    ]
+    return rest + sorted(alone, key=lambda piece: piece.cuts)
 
 
 def _whole_groups(ordered: Sequence[Piece], total: int, tasks: int) -> list[list[Piece]]:

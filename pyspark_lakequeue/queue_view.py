@@ -6,6 +6,7 @@ Reads `topics` and `log` of the root, and nothing else: no service, no ZooKeeper
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterable, Mapping
 
 import orjson
@@ -27,6 +28,7 @@ from pyspark_lakequeue.positions import (
     Position,
 )
 from pyspark_lakequeue.vectors import Offsets, Place, names
+from queue_tables.gaps import gaps
 from queue_tables.log_index import Span
 from queue_tables.log_reader import LogReader
 from queue_tables.root import QueueRoot
@@ -163,21 +165,33 @@ class QueueView:
         stats = (orjson.loads(file.stats or "{}") for file in self._log.files())
         return sum(one.get("numRecords", 0) for one in stats)
 
+    def has_foreign_files(self) -> bool:
+        """Whether another engine has written files of the log: copies and gaps are possible."""
+        return bool(self._log.foreign_files())
+
     def size(self) -> int:
         """Bytes of all files of the log."""
         return sum(file.size for file in self._log.files())
 
     def pieces(
-        self, topics: Mapping[str, Topic], wanted: Mapping[Place, tuple[int, int]]
+        self,
+        topics: Mapping[str, Topic],
+        wanted: Mapping[Place, tuple[int, int]],
+        fail_on_data_loss: bool,
     ) -> list[Piece]:
         """The row groups that hold the wanted offsets [from, to), and which of their rows.
 
-        Raises `OffsetOutOfRange` if some of them are not in the log any more.
+        Raises `OffsetOutOfRange` if some of them are not in the log any more. Where another engine
+        has deleted rows, it raises that if data loss is to fail; else it warns, and goes on.
         """
         found: dict[tuple[str, int], list[tuple[Cut, Span]]] = {}
         for place, (low, high) in sorted(wanted.items()):
             topic_id, partition = topics[place.topic].topic_id, Partition(place.partition)
-            for span in self._log.spans(topic_id, partition, Offset(low), Offset(high)):
+            spans = self._log.spans(topic_id, partition, Offset(low), Offset(high))
+            holes = list(gaps(((int(s.first), int(s.last)) for s in spans), low, high))
+            if holes:
+                report_loss(_holes(place, holes), fail_on_data_loss)
+            for span in spans:
                 start = span.start + max(0, low - span.first)
                 end = span.end - max(0, span.last + 1 - high)
                 cut = Cut(place.topic, place.partition, max(low, span.first), start, end)
@@ -190,7 +204,8 @@ class QueueView:
         cuts = tuple(sorted(cut for cut, _ in found))
         rows = sum(cut.end - cut.start for cut in cuts)
         size = file.size * rows // max(1, stats.get("numRecords", rows))
-        return Piece(stats.get("minValues", {}).get("ordered_at", ""), path, row_group, size, cuts)
+        ordered_at = (stats.get("minValues") or {}).get("ordered_at") or ""
+        return Piece(ordered_at, path, row_group, size, cuts, self._log.mixed_up(path, row_group))
 
 
 def places_of(subscription: Subscription, topics: Mapping[str, Topic]) -> list[Place]:
@@ -232,4 +247,21 @@ def out_of_range(what: str, hint: str = "") -> OffsetOutOfRange:
     return OffsetOutOfRange(
         f"some records may have been missed: {what}",
         hint=hint or 'set failOnDataLoss to "false" to go on from what is there',
+    )
+
+
+def report_loss(what: str, fail_on_data_loss: bool) -> None:
+    """Raise `OffsetOutOfRange`, or warn."""
+    if fail_on_data_loss:
+        raise out_of_range(what)
+    warnings.warn(f"some records may have been missed: {what}", stacklevel=3)
+
+
+def _holes(place: Place, holes: list[tuple[int, int]]) -> str:
+    some = ", ".join(str(low) if to == low + 1 else f"{low} to {to - 1}" for low, to in holes[:10])
+    more = f" and {len(holes) - 10} more stretches" if len(holes) > 10 else ""
+    count = sum(to - low for low, to in holes)
+    return (
+        f"{place.topic}/{place.partition} has no record at {some}{more} ({count} offsets): another"
+        " engine has deleted rows of the table log"
     )

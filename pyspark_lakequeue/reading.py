@@ -12,7 +12,9 @@ from pyspark.sql.datasource import InputPartition
 from lakequeue.errors import CorruptTable
 from pyspark_lakequeue.planning import Piece
 from queue_tables.columns import HEADERS
-from queue_tables.parquet import complete, damage_named
+from queue_tables.log_files import rows_of_group
+from queue_tables.parquet import damage_named
+from queue_tables.physical import OPENED_WITH
 from queue_tables.schemas import LOG
 from queue_tables.store import Store, open_store
 
@@ -65,17 +67,19 @@ def _read_file(
     store: Store, path: str, pieces: Sequence[Piece], out: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
     columns = [name for name in out.names if name in LOG.file_arrow.names]
+    read = list(dict.fromkeys([*columns, "offset"]))
     try:
         source = store.open(f"{LOG.name}/{path}")
         with (
             damage_named(f"{LOG.name}/{path}"),
-            pq.ParquetFile(
-                source, memory_map=isinstance(source, str), page_checksum_verification=True
-            ) as file,
+            pq.ParquetFile(source, memory_map=isinstance(source, str), **OPENED_WITH) as file,
         ):
+            decoded: tuple[int, pa.Table] | None = None
             for piece in pieces:
-                rows = file.read_row_group(piece.row_group, columns, use_threads=False)
-                complete(rows, file.metadata.row_group(piece.row_group).num_rows)
+                if decoded is None or decoded[0] != piece.row_group:
+                    rows = rows_of_group(file, path, piece.row_group, read, mixed_up=piece.mixed_up)
+                    decoded = piece.row_group, rows.select(columns)
+                rows = decoded[1]
                 for start, end in _stretches(piece):
                     yield from _as_kafka(rows.slice(start, end - start), out)
     except FileNotFoundError as error:

@@ -21,11 +21,11 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from lakequeue.clock import boot_seconds
-from pyspark_lakequeue.batch_reader import report_loss, wanted_ranges
+from pyspark_lakequeue.batch_reader import wanted_ranges
 from pyspark_lakequeue.options import ReadOptions
 from pyspark_lakequeue.planning import plan_tasks
 from pyspark_lakequeue.positions import EARLIEST
-from pyspark_lakequeue.queue_view import QueueView, places_of
+from pyspark_lakequeue.queue_view import QueueView, places_of, report_loss
 from pyspark_lakequeue.vectors import Json, Offsets, Place, Vector, admit, count, names, ranges
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             {place: high for place, (_, high) in spans.items()},
             options.fail_on_data_loss,
         )
-        pieces = queue.pieces(topics, wanted)
+        pieces = queue.pieces(topics, wanted, options.fail_on_data_loss)
         return [LogTask(t) for t in plan_tasks(pieces, options.min_partitions, options.max_records)]
 
     def _is_same(self, place: Place, upto: Vector, topics: Mapping[str, Topic]) -> bool:

@@ -7,7 +7,14 @@ from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakequeue.errors import CorruptTable
+from queue_tables.contested import REPAIR
+from queue_tables.log_index import Span
 
 Decode = Callable[[str, int], pa.Table]
 """(path, row group) → its rows."""
@@ -53,3 +60,37 @@ class Pieces:
                 if oldest.done():
                     self._bytes -= oldest.result().nbytes
                     del self._held[place]
+
+
+def of_span(piece: pa.Table, span: Span) -> pa.Table:
+    """The rows of a span in its row group. Raises `CorruptTable` if they are others."""
+    rows = piece.slice(span.start, span.end - span.start)
+    if rows.num_rows == span.last - span.first + 1:
+        offsets = rows.column("offset")
+        if (offsets[0].as_py(), offsets[-1].as_py()) == (span.first, span.last):
+            return rows
+    # What is not there would be passed over as a gap.
+    raise CorruptTable(
+        f"log file {span.path} does not hold the offsets {span.first} to {span.last} that its"
+        " footer and index columns say",
+        hint=REPAIR,
+    )
+
+
+def prefix_of(rows: pa.Table, at: int, most: int, size: int, least: int) -> tuple[pa.Table, int]:
+    """The rows from offset `at` on, and their bytes: `most` at most, of `size` bytes at most.
+
+    But `least` at least, if there are as many.
+    """
+    start = int(np.searchsorted(rows.column("offset").to_numpy(), at))
+    rows = rows.slice(start, most)
+    sizes = np.cumsum(_lengths(rows, "key") + _lengths(rows, "value"))
+    fitting = max(int(np.searchsorted(sizes, size, side="right")), min(least, rows.num_rows))
+    return rows.slice(0, fitting), int(sizes[fitting - 1]) if fitting else 0
+
+
+def _lengths(rows: pa.Table, column: str) -> npt.NDArray[np.int64]:
+    if column not in rows.column_names:
+        return np.zeros(rows.num_rows, dtype=np.int64)
+    lengths = pc.fill_null(pc.binary_length(rows.column(column)), 0)
+    return np.asarray(lengths.to_numpy()).astype(np.int64)

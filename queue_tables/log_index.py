@@ -4,20 +4,24 @@ Two levels. A file is known at first by the statistics of its commit: a box arou
 rows, over topics, partitions and offsets. Only when a record is sought in that box is the file
 *resolved* into spans, the exact runs of one partition in one row group, which then stay known.
 So a long log costs one footer a file, once, and only as far as it is read.
+
+What the queue writes has each offset once, and no gap. Another engine may have deleted rows, or put
+copies in: so the spans of a partition are kept free of overlaps, what a second file holds as well
+is noted as a `Double`, and files of other engines are resolved as soon as what they may hold is
+read.
 """
 
 from __future__ import annotations
 
 import bisect
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
 
-from lakequeue.errors import CorruptTable
 from lakequeue.records import Offset
 from queue_tables.delta_log import Add
 
@@ -30,7 +34,10 @@ class PartitionKey(NamedTuple):
 
 
 class Span(NamedTuple):
-    """Rows `start` to `end` (exclusive) of a row group: offsets `first` to `last` of one key."""
+    """Rows `start` to `end` (exclusive) of a row group: offsets `first` to `last` of one key.
+
+    Without a gap: each row has the offset after the one before it.
+    """
 
     first: Offset
     last: Offset
@@ -38,6 +45,20 @@ class Span(NamedTuple):
     row_group: int
     start: int
     end: int
+
+    def cut(self, first: int, last: int) -> Span:
+        """The part from offset `first` to `last`, as far as it is in here."""
+        first, last = max(first, self.first), min(last, self.last)
+        start, end = self.start + first - self.first, self.end - (self.last - last)
+        return self._replace(first=Offset(first), last=Offset(last), start=start, end=end)
+
+
+class Double(NamedTuple):
+    """The same offsets of a partition in two places."""
+
+    key: PartitionKey
+    known: Span
+    copy: Span
 
 
 Resolve = Callable[[str], Iterable[tuple[PartitionKey, Span]]]
@@ -64,8 +85,26 @@ class _Spans:
     firsts: list[int] = field(default_factory=list)
     spans: list[Span] = field(default_factory=list)
 
-    def insert(self, span: Span) -> None:
+    def insert(self, span: Span) -> list[tuple[Span, Span]]:
+        """Put in what is new of it; what is known already: (where, the same part of `span`)."""
         at = bisect.bisect(self.firsts, span.first)
+        if at and self.spans[at - 1].last >= span.first:
+            at -= 1
+        doubled = []
+        first: int = span.first
+        while at < len(self.spans) and (known := self.spans[at]).first <= span.last:
+            if first < known.first:
+                self._put(at, span.cut(first, known.first - 1))
+                at += 1
+            low, high = max(first, known.first), min(span.last, known.last)
+            doubled.append((known.cut(low, high), span.cut(low, high)))
+            first = known.last + 1
+            at += 1
+        if first <= span.last:
+            self._put(at, span.cut(first, span.last))
+        return doubled
+
+    def _put(self, at: int, span: Span) -> None:
         self.firsts.insert(at, span.first)
         self.spans.insert(at, span)
 
@@ -73,36 +112,79 @@ class _Spans:
         at = bisect.bisect(self.firsts, offset) - 1
         return self.spans[at] if at >= 0 and self.spans[at].last >= offset else None
 
+    def after(self, offset: int) -> Span | None:
+        """The first that begins behind `offset`."""
+        at = bisect.bisect(self.firsts, offset)
+        return self.spans[at] if at < len(self.spans) else None
+
     def drop(self, path: str) -> None:
         self.spans = [span for span in self.spans if span.path != path]
         self.firsts = [span.first for span in self.spans]
 
 
 class LogIndex:
-    """Finds the span of an offset. Not thread-safe: its reader locks."""
+    """Finds the span of an offset. Not thread-safe: its reader locks.
 
-    def __init__(self) -> None:
+    `trusted` tells of a path whether the queue itself wrote the file.
+    """
+
+    def __init__(self, trusted: Callable[[str], bool] = lambda _: True) -> None:
+        self._trusted = trusted
+        self._known: dict[str, _Box] = {}
         self._unresolved: dict[str, _Box] = {}
+        self._suspects: set[str] = set()
+        """Unresolved files that the queue did not write."""
         self._arrays: _Arrays | None = None
         self._spans: dict[PartitionKey, _Spans] = {}
         self._keys_of: dict[str, set[PartitionKey]] = {}
+        self._doubled: dict[str, set[str]] = {}
+        self._doubles: list[Double] = []
 
     def add(self, file: Add) -> None:
         """A file has come into the log."""
         box = _box(file)
         if box is not None:
-            self._unresolved[file.path] = box
-            self._arrays = None
+            self._known[file.path] = box
+            self._unresolve(file.path)
 
     def remove(self, path: str) -> None:
         """A file has left the log (compaction, retention)."""
+        self._known.pop(path, None)
         if self._unresolved.pop(path, None) is not None:
             self._arrays = None
+        self._suspects.discard(path)
+        self._drop_spans(path)
+        for other in self._doubled.pop(path, ()):
+            # What the other was thought to hold as well, it alone holds now.
+            self._doubled.get(other, set()).discard(path)
+            if other in self._known:
+                self._drop_spans(other)
+                self._unresolve(other)
+
+    def _unresolve(self, path: str) -> None:
+        self._unresolved[path] = self._known[path]
+        self._arrays = None
+        if not self._trusted(path):
+            self._suspects.add(path)
+
+    def _drop_spans(self, path: str) -> None:
         for key in self._keys_of.pop(path, ()):
             self._spans[key].drop(path)
 
+    def doubles(self) -> list[Double]:
+        """What was found in two places since the last call."""
+        found, self._doubles = self._doubles, []
+        return found
+
     def find(self, key: PartitionKey, offset: int, resolve: Resolve) -> Span | None:
         """The span that holds `offset`; `None` if no file of the log does."""
+        span = self._found(key, offset, resolve)
+        if span is not None and self._suspects:
+            for box in self._boxes().holding(key, offset, span.last, self._suspects):
+                self._resolve(box.path, resolve)
+        return span
+
+    def _found(self, key: PartitionKey, offset: int, resolve: Resolve) -> Span | None:
         known = self._spans.setdefault(key, _Spans())
         span = known.find(offset)
         if span is not None:
@@ -113,6 +195,16 @@ class LogIndex:
             if span is not None:
                 return span
         return None
+
+    def after(self, key: PartitionKey, offset: int, resolve: Resolve) -> Span | None:
+        """The first span that begins behind `offset`, which no file holds; `None`: none does."""
+        known = self._spans.setdefault(key, _Spans())
+        for path, low in self._lows(key, offset):
+            span = known.after(offset)
+            if span is not None and span.first <= low:
+                break
+            self._resolve(path, resolve)
+        return known.after(offset)
 
     def spans(
         self, key: PartitionKey, resolve: Resolve, wanted: Callable[[str], bool]
@@ -148,22 +240,30 @@ class LogIndex:
         return known.spans[0].first if known.spans else None
 
     def _resolve(self, path: str, resolve: Resolve) -> None:
+        if path not in self._unresolved:
+            return
         found = list(resolve(path))
         keys = self._keys_of.setdefault(path, set())
         for key, span in found:
-            self._spans.setdefault(key, _Spans()).insert(span)
+            for known, copy in self._spans.setdefault(key, _Spans()).insert(span):
+                self._doubles.append(Double(key, known, copy))
+                if known.path != path:
+                    self._doubled.setdefault(path, set()).add(known.path)
+                    self._doubled.setdefault(known.path, set()).add(path)
             keys.add(key)
         del self._unresolved[path]
+        self._suspects.discard(path)
         if self._arrays is not None:
             self._arrays.alive[self._arrays.at[path]] = False
 
-    def _candidates(self, key: PartitionKey, offset: int | None) -> list[str]:
+    def _candidates(self, key: PartitionKey, offset: int) -> list[str]:
         """Files not resolved whose box holds (key, offset), the earliest ordered first."""
-        return [box.path for box in self._boxes().holding(key, offset)]
+        return [box.path for box in self._boxes().holding(key, offset, offset)]
 
-    def _lows(self, key: PartitionKey) -> Iterator[tuple[str, int]]:
-        """(path, lowest offset in the box) of candidates, rising."""
-        for box in sorted(self._boxes().holding(key, None), key=lambda box: box.offset_low):
+    def _lows(self, key: PartitionKey, from_offset: int = 0) -> Iterator[tuple[str, int]]:
+        """(path, lowest offset in the box) of what may be at `from_offset` or behind, rising."""
+        boxes = self._boxes().holding(key, from_offset, _HIGHEST)
+        for box in sorted(boxes, key=lambda box: box.offset_low):
             yield box.path, box.offset_low
 
     def _boxes(self) -> _Arrays:
@@ -185,37 +285,53 @@ class _Arrays:
         self._offset_low = np.array([box.offset_low for box in boxes], dtype=np.int64)
         self._offset_high = np.array([box.offset_high for box in boxes], dtype=np.int64)
 
-    def holding(self, key: PartitionKey, offset: int | None) -> list[_Box]:
-        """The boxes that hold the key, and the offset if one is given; earliest ordered first."""
+    def holding(
+        self, key: PartitionKey, low: int, high: int, among: Container[str] | None = None
+    ) -> list[_Box]:
+        """The boxes that may hold offsets `low` to `high` of the key; earliest ordered first."""
         found = (
             self.alive
             & (self._partition_low <= key.partition)
             & (self._partition_high >= key.partition)
+            & (self._offset_low <= high)
+            & (self._offset_high >= low)
         )
-        if offset is not None:
-            found &= (self._offset_low <= offset) & (self._offset_high >= offset)
         boxes = [self.boxes[i] for i in np.flatnonzero(found)]
-        return [box for box in boxes if box.topic_low <= key.topic_id <= box.topic_high]
+        return [
+            box
+            for box in boxes
+            if box.topic_low <= key.topic_id <= box.topic_high
+            and (among is None or box.path in among)
+        ]
+
+
+_HIGHEST = (1 << 63) - 1
+_ANYTHING = ("", "\U0010ffff")
 
 
 def _box(file: Add) -> _Box | None:
+    """What a file may hold, by its statistics; any row at all, where they do not say."""
     stats = orjson.loads(file.stats or "{}")
     if stats.get("numRecords") == 0:
         return None
-    try:
-        low, high = stats["minValues"], stats["maxValues"]
-        return _Box(
-            low.get("ordered_at", ""),
-            file.path,
-            low["topic_id"],
-            high["topic_id"],
-            low["partition"],
-            high["partition"],
-            low["offset"],
-            high["offset"],
-        )
-    except KeyError as error:
-        raise CorruptTable(
-            f"log file {file.path} has no statistics on {error}",
-            hint="rewrite it with statistics on topic_id, partition and offset",
-        ) from error
+    lows, highs = stats.get("minValues") or {}, stats.get("maxValues") or {}
+    topic_low, topic_high = _bounds(lows, highs, "topic_id", *_ANYTHING)
+    partition_low, partition_high = _bounds(lows, highs, "partition", 0, _HIGHEST)
+    offset_low, offset_high = _bounds(lows, highs, "offset", 0, _HIGHEST)
+    return _Box(
+        lows.get("ordered_at") or "",
+        file.path,
+        topic_low,
+        topic_high,
+        partition_low,
+        partition_high,
+        offset_low,
+        offset_high,
+    )
+
+
+def _bounds(
+    lows: Mapping[str, Any], highs: Mapping[str, Any], name: str, lowest: Any, highest: Any
+) -> tuple[Any, Any]:
+    low, high = lows.get(name), highs.get(name)
+    return (lowest if low is None else low), (highest if high is None else high)

@@ -3,31 +3,33 @@
 A reader keeps an index of where each partition's records are, and the row groups decoded last. A
 consumer that goes through a partition in polls of some hundred records decodes each row group
 once; consumers of the same partition share it.
+
+Each offset comes once, in order, whoever has rewritten the files. Offsets that are in no file,
+because another engine deleted their rows, are a *gap*: reads go on behind it.
 """
 
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from lakequeue.clock import Micros
 from lakequeue.errors import CorruptTable, OffsetOutOfRange, TailLost
 from lakequeue.records import Offset, Partition, TopicId, Version
-from queue_tables.decoded import Pieces
+from queue_tables.contested import Contested, differing
+from queue_tables.decoded import Pieces, of_span, prefix_of
 from queue_tables.delta_log import Add, Commit
-from queue_tables.log_index import LogIndex, PartitionKey, Span
-from queue_tables.parquet import complete, damage_named, newest_micros
+from queue_tables.gaps import GapsSeen, gaps
+from queue_tables.log_files import LogFiles
+from queue_tables.log_index import Double, LogIndex, PartitionKey, Span
+from queue_tables.parquet import newest_micros
 from queue_tables.root import QueueRoot
-from queue_tables.row_groups import INDEX_COLUMNS, only_key, runs, times_of
+from queue_tables.row_groups import is_own
 from queue_tables.schemas import LOG
 from queue_tables.table import TableLog
 
@@ -48,7 +50,6 @@ COLUMNS = (
     "expires_at",
 )
 """What a consumer receives."""
-_FOOTERS = 512
 _MOST_NEWS = 1_000
 """Commits kept for who follows the log; who only reads it never asks for them."""
 _MOST_SOUGHT = 64
@@ -67,13 +68,14 @@ class LogReader:
         columns: Sequence[str] = COLUMNS,
         cache_bytes: int = 64 << 20,
     ) -> None:
-        self._store = root.store
         self._columns = list(dict.fromkeys([*columns, "offset"]))
         self._lock = threading.RLock()
         self._pieces = Pieces(cache_bytes)
-        self._footers: OrderedDict[str, pq.FileMetaData] = OrderedDict()
+        self._files = LogFiles(root.store)
         self._table = TableLog(root.store, LOG.name)
-        self._index = LogIndex()
+        self._index = LogIndex(is_own)
+        self._contested = Contested()
+        self._gaps = GapsSeen()
         self._durable = Version(-1)
         self._news: deque[Commit] = deque(maxlen=_MOST_NEWS)
         self._open()
@@ -106,6 +108,8 @@ class LogReader:
             for commit in commits:
                 for removed in commit.removes:
                     self._index.remove(removed.path)
+                    self._files.forget(removed.path)
+                    self._contested.forget(removed.path)
                 for added in commit.adds:
                     self._index.add(added)
             self._news.extend(commits)
@@ -125,7 +129,7 @@ class LogReader:
     def first_offset(self, topic_id: TopicId, partition: Partition) -> Offset:
         """The lowest offset still in the log; the end offset if there is none."""
         with self._lock:
-            first = self._index.first(PartitionKey(topic_id, partition), self._spans_of)
+            first = self._index.first(PartitionKey(topic_id, partition), self._files.spans)
         return self.end_offset(topic_id, partition) if first is None else first
 
     def read_range(
@@ -136,11 +140,12 @@ class LogReader:
         max_rows: int,
         max_bytes: int = 8 << 20,
     ) -> pa.Table:
-        """Records from `from_offset` on, in order, without gaps; an empty table at the end.
+        """Records from `from_offset` on, in order; gaps are passed over.
 
         At most `max_rows`, and no more than `max_bytes` of keys and values, but one record at
-        least. Raises `OffsetOutOfRange` (with `first_offset` and `end_offset`) for an offset
-        below retention or beyond the end.
+        least. An empty table: there is none up to the end. Raises `OffsetOutOfRange` (with
+        `first_offset` and `end_offset`) for an offset below retention or beyond the end, and
+        `CorruptTable` at a record that stands in two files with different content.
         """
         if from_offset >= self.end_offset(topic_id, partition):
             self._catch_up()
@@ -153,11 +158,17 @@ class LogReader:
         parts: list[pa.Table] = []
         at, rows, size = int(from_offset), max_rows, max_bytes
         while rows > 0 and at < end and size > 0:
-            part, taken = self._take(key, at, rows, size, bool(parts))
+            try:
+                part, taken = self._take(key, at, rows, size, bool(parts))
+            except CorruptTable:
+                if not parts:
+                    raise
+                break  # what comes before it is good
             if part.num_rows == 0:
                 break
             parts.append(part)
-            at, rows, size = at + part.num_rows, rows - part.num_rows, size - taken
+            at = part.column("offset")[part.num_rows - 1].as_py() + 1
+            rows, size = rows - part.num_rows, size - taken
         return pa.concat_tables(parts) if parts else self._empty()
 
     def offset_at_time(
@@ -174,14 +185,13 @@ class LogReader:
             newest = None if file is None else newest_micros(file.stats, column)
             return newest is None or newest >= at
 
-        spans = self._index.spans(PartitionKey(topic_id, partition), self._spans_of, wanted)
+        spans = self._index.spans(PartitionKey(topic_id, partition), self._files.spans, wanted)
         while True:
             with self._lock:
                 span = next(spans, None)
             if span is None:
                 return self.end_offset(topic_id, partition)
-            with self._file(span.path) as file:
-                times = file.read_row_group(span.row_group, [column, "offset"])
+            times = self._files.rows(span.path, span.row_group, [column, "offset"])
             times = times.slice(span.start, span.end - span.start)
             later = pc.greater_equal(times.column(column).cast(pa.int64()), at)
             found = pc.index(later, True).as_py()
@@ -211,7 +221,16 @@ class LogReader:
                 break
             try:
                 span = self._locate(key, at)
-                holds = may_hold(self._bounds_of(span))
+                if span is None:
+                    at = end
+                    break
+                at = max(at, span.first)
+                times = self._files.times(span.path, span.row_group)
+                holds = may_hold({"offset": (int(span.first), int(span.last))} | times)
+            except CorruptTable:
+                if begin is None:
+                    raise
+                break
             except FileNotFoundError:
                 # Rewritten by compaction: `read_range` looks for it anew.
                 return Offset(at if begin is None else begin), Offset(at + 1)
@@ -222,26 +241,47 @@ class LogReader:
             at = span.last + 1
         return Offset(at if begin is None else begin), Offset(at)
 
-    def _bounds_of(self, span: Span) -> dict[str, tuple[int, int]]:
-        with self._file(span.path) as file:
-            times = times_of(file.metadata.row_group(span.row_group))
-        return {"offset": (int(span.first), int(span.last))} | times
-
     def spans(
         self, topic_id: TopicId, partition: Partition, start: Offset, end: Offset
     ) -> list[Span]:
         """Where the records [start, end) are, in the order of offsets, as of the last refresh.
 
-        The first and the last span may reach beyond. Raises `OffsetOutOfRange` for an offset
-        below retention.
+        The first and the last span may reach beyond; gaps are left out. Raises `OffsetOutOfRange`
+        for an offset below retention, `CorruptTable` as `read_range`.
         """
         key = PartitionKey(topic_id, partition)
         found: list[Span] = []
         at = int(start)
-        while at < end:
-            found.append(self._locate(key, at))
-            at = found[-1].last + 1
+        while at < end and (span := self._locate(key, at)) is not None and span.first < end:
+            found.append(span)
+            at = span.last + 1
         return found
+
+    def gaps(self, topic_id: TopicId, partition: Partition) -> list[tuple[Offset, Offset]]:
+        """The offsets [from, to) that are in no file, though lower ones are, or were.
+
+        Looks into every file that may hold records of the partition. What retention has removed
+        is no gap; but the newest records are one when they are gone.
+        """
+        key, end = PartitionKey(topic_id, partition), self.end_offset(topic_id, partition)
+        with self._lock:
+            spans = list(self._index.spans(key, self._files.spans, lambda _: True))
+        known = [(int(span.first), int(span.last)) for span in spans]
+        first = known[0][0] if known else end
+        return [(Offset(low), Offset(high)) for low, high in gaps(known, first, end)]
+
+    def gap_offsets(self) -> int:
+        """How many offsets without a record reads have come upon, each counted once."""
+        with self._lock:
+            return self._gaps.offsets
+
+    def mixed_up(self, path: str, row_group: int) -> bool:
+        """Whether the rows of a row group are to be put in order; of files that were located."""
+        return self._files.mixed_up(path, row_group)
+
+    def foreign_files(self) -> list[str]:
+        """Files of the log that another engine wrote, as of the last refresh."""
+        return [file.path for file in self.files() if not is_own(file.path)]
 
     def parts(self, path: str) -> dict[PartitionKey, tuple[Offset, Offset]]:
         """The partitions that have records in a file: lowest and highest offset of each.
@@ -249,7 +289,7 @@ class LogReader:
         Raises `FileNotFoundError` if the file was vacuumed.
         """
         found: dict[PartitionKey, tuple[Offset, Offset]] = {}
-        for key, span in self._spans_of(path):
+        for key, span in self._files.spans(path):
             first, last = found.get(key, (span.first, span.last))
             found[key] = min(first, span.first), max(last, span.last)
         return found
@@ -259,9 +299,7 @@ class LogReader:
 
         Raises `FileNotFoundError` if the file was vacuumed.
         """
-        with self._file(path) as file:
-            footer = file.metadata
-            return sum(footer.row_group(n).total_byte_size for n in range(footer.num_row_groups))
+        return self._files.decoded_bytes(path)
 
     def topic_ids(self) -> set[TopicId]:
         """Every incarnation of a topic that was ever ordered, as of the last refresh."""
@@ -285,44 +323,51 @@ class LogReader:
     def _take(
         self, key: PartitionKey, at: int, rows: int, size: int, has_some: bool
     ) -> tuple[pa.Table, int]:
-        """Rows of one span from offset `at`, and their bytes."""
+        """Rows of one span from offset `at` on, or behind a gap there, and their bytes."""
         try:
-            span = self._locate(key, at)
-            piece = self._pieces.get(span.path, span.row_group, self._decode)
+            found = self._rows_at(key, at)
         except FileNotFoundError:
             # Rewritten by compaction and vacuumed since: the newer version has it elsewhere.
             self._catch_up()
             try:
-                span = self._locate(key, at)
-                piece = self._pieces.get(span.path, span.row_group, self._decode)
+                found = self._rows_at(key, at)
             except FileNotFoundError as error:
                 raise CorruptTable(
                     f"log file {error} is gone, and the log still names it",
                     hint="restore the file from a backup",
                 ) from error
-        mine = piece.slice(span.start, span.end - span.start)
-        start = int(np.searchsorted(mine.column("offset").to_numpy(), at))
-        mine = mine.slice(start, rows)
-        sizes = np.cumsum(_lengths(mine, "key") + _lengths(mine, "value"))
-        fitting = int(np.searchsorted(sizes, size, side="right"))
-        if fitting == 0 and not has_some:
-            fitting = 1
-        mine = mine.slice(0, fitting)
-        return mine, int(sizes[fitting - 1]) if fitting else 0
+        return prefix_of(found, at, rows, size, 0 if has_some else 1)
 
-    def _locate(self, key: PartitionKey, offset: int) -> Span:
-        with self._lock:
-            span = self._index.find(key, offset, self._spans_of)
-            if span is not None:
-                return span
-            first = self._index.first(key, self._spans_of)
+    def _rows_at(self, key: PartitionKey, at: int) -> pa.Table:
+        span = self._locate(key, at)
+        return self._empty() if span is None else self._rows_of(span)
+
+    def _rows_of(self, span: Span) -> pa.Table:
+        return of_span(self._pieces.get(span.path, span.row_group, self._decode), span)
+
+    def _locate(self, key: PartitionKey, offset: int) -> Span | None:
+        """The span that holds `offset`, else the next one; `None`: there is none behind it."""
         topic_id, partition = TopicId(key.topic_id), Partition(key.partition)
-        if first is None or offset < first:
-            raise self._out_of_range(topic_id, partition, offset)
-        raise CorruptTable(
-            f"offset {offset} of {key.topic_id}/{key.partition} is in no file of the log",
-            hint="restore the log from a backup",
-        )
+        with self._lock:
+            span = self._index.find(key, offset, self._files.spans)
+            if span is None:
+                first = self._index.first(key, self._files.spans)
+                if first is None or offset < first:
+                    raise self._out_of_range(topic_id, partition, offset)
+                span = self._index.after(key, offset, self._files.spans)
+                to = self.end_offset(topic_id, partition) if span is None else int(span.first)
+                self._gaps.note(key, offset, to)
+            for double in self._index.doubles():
+                self._compare(double)
+            return self._contested.before(key, offset, span)
+
+    def _compare(self, double: Double) -> None:
+        """Two copies of the same records are as good as one, unless they differ."""
+        rows, others = self._rows_of(double.known), self._rows_of(double.copy)
+        found = differing(rows, others)
+        if found is not None:
+            offset = rows["offset"][found].as_py()
+            self._contested.note(double.key, offset, double.known.path, double.copy.path)
 
     def _out_of_range(
         self, topic_id: TopicId, partition: Partition, offset: int
@@ -344,50 +389,10 @@ class LogReader:
     def _open(self) -> None:
         self._table.open()
         self._table.make_durable()
-        self._index = LogIndex()
+        self._index = LogIndex(is_own)
+        self._contested = Contested()
         for file in self._table.files.values():
             self._index.add(file)
 
-    @contextmanager
-    def _file(self, path: str) -> Iterator[pq.ParquetFile]:
-        source = self._store.open(f"{LOG.name}/{path}")
-        with self._lock:
-            footer = self._footers.get(path)
-        with (
-            damage_named(f"{LOG.name}/{path}"),
-            pq.ParquetFile(
-                source,
-                metadata=footer,
-                memory_map=isinstance(source, str),
-                page_checksum_verification=True,
-            ) as file,
-        ):
-            with self._lock:
-                self._footers[path] = file.metadata
-                self._footers.move_to_end(path)
-                if len(self._footers) > _FOOTERS:
-                    self._footers.popitem(last=False)
-            yield file
-
     def _decode(self, path: str, row_group: int) -> pa.Table:
-        with self._file(path) as file:
-            rows = file.read_row_group(row_group, self._columns).combine_chunks()
-            return complete(rows, file.metadata.row_group(row_group).num_rows)
-
-    def _spans_of(self, path: str) -> Iterator[tuple[PartitionKey, Span]]:
-        with self._file(path) as file:
-            for row_group in range(file.metadata.num_row_groups):
-                whole = only_key(file.metadata.row_group(row_group))
-                if whole is not None:
-                    key, first, last, count = whole
-                    yield key, Span(first, last, path, row_group, 0, count)
-                else:
-                    rows = file.read_row_group(row_group, INDEX_COLUMNS)
-                    yield from runs(rows, path, row_group)
-
-
-def _lengths(rows: pa.Table, column: str) -> npt.NDArray[np.int64]:
-    if column not in rows.column_names:
-        return np.zeros(rows.num_rows, dtype=np.int64)
-    lengths = pc.fill_null(pc.binary_length(rows.column(column)), 0)
-    return np.asarray(lengths.to_numpy()).astype(np.int64)
+        return self._files.rows(path, row_group, self._columns)

@@ -20,6 +20,7 @@ from lakequeue.clock import Micros
 from lakequeue.errors import CorruptTable
 from queue_tables.columns import Table
 from queue_tables.delta_log import Add
+from queue_tables.physical import OPENED_WITH, as_declared, declared_at, schema_of
 from queue_tables.store import Store
 
 _SMALL_BYTES = 1 << 20
@@ -77,11 +78,16 @@ def write_data_file(
 def read_data_file(
     store: Store, table_path: str, add_path: str, columns: Sequence[str] | None = None
 ) -> pa.Table:
-    """Read a data file in row order, without its partition columns.
+    """Read a data file in row order, without its partition columns, as the table is declared.
 
-    Raises `FileNotFoundError` if it is gone (vacuumed), `CorruptTable` if it is damaged.
+    Raises `FileNotFoundError` if it is gone (vacuumed), `CorruptTable` if it is damaged, or holds
+    what the declared columns cannot (another engine wrote it).
     """
     path = f"{table_path}/{add_path}"
+    declared = declared_at(table_path)
+    schema = None if declared is None else schema_of(declared, columns)
+    if schema is not None:
+        columns = schema.names
     # A small file is read whole: mapping it costs more than half of a millisecond, and a batch
     # reads dozens of them. Threads and read-ahead pay for large files only.
     if store.local_path is None:
@@ -96,11 +102,12 @@ def read_data_file(
             source,
             memory_map=isinstance(source, str),
             pre_buffer=not small,
-            page_checksum_verification=True,
+            **OPENED_WITH,
         ) as file,
     ):
         rows = file.read(columns=None if columns is None else list(columns), use_threads=not small)
-        return complete(rows, file.metadata.num_rows)
+        rows = complete(rows, file.metadata.num_rows)
+        return rows if schema is None else as_declared(rows, schema, path)
 
 
 def complete(rows: pa.Table, count: int) -> pa.Table:

@@ -268,8 +268,10 @@ class DeadLetters:
 
     def _record(self, held: Held, one: Attempt) -> dict[str, Any] | None:
         try:
-            rows = self._tailer.read(held.where, one.offset, 1, 1)
+            rows = self._tailer.read_one(held.where, one.offset)
         except OffsetOutOfRange:
+            rows = None
+        if rows is None:
             log.warning("dead_letters.gone", topic=held.topic, offset=one.offset)
             return None
         return plain_records(rows)[0]
@@ -292,7 +294,7 @@ class DeadLetters:
                 ids, offsets = texts_of(rows["message_id"]), rows["offset"].to_pylist()
                 for known, offset in zip(ids, offsets, strict=True):
                     yield known or "", place_of(topic.topic, number, offset)
-                at = Offset(at + rows.num_rows)
+                at = Offset(offsets[-1] + 1)
 
     def _call(self, method: str, path: str, body: dict[str, Any]) -> dict[str, Any]:
         urls = self._ingest_urls()

@@ -1,14 +1,15 @@
-"""Queue groups with a predicate: what it does not take is settled without having been delivered.
+"""Queue groups: what a predicate does not take is settled without having been delivered.
 
-The fact is *acked*, with no attempt and no member, of as many offsets at once as there are: so who
-takes the partition over, the fold and retention need to know nothing of predicates. Pure.
+So is what is not there: gaps of the log, which another engine has made. The fact is *acked*, with
+no attempt and no member, of as many offsets at once as there are: so who takes the partition over,
+the fold and retention need to know nothing of predicates and gaps. Pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from consumer_service.queues.attempts import Move, NewRecord, Taken
+from consumer_service.queues.attempts import Attempt, Move, NewRecord, Taken
 from consumer_service.queues.partition import QueuePartition
 from queue_tables.facts import Kind
 
@@ -47,3 +48,17 @@ def take_among(
         taken.moves += one.moves
     taken.moves += pass_over(queue, following)
     return taken
+
+
+def settle_gone(queue: QueuePartition, taken: Taken, gone: Sequence[Attempt]) -> None:
+    """The records of these attempts, just taken, are not in the log any more: nobody gets them."""
+    for one in gone:
+        begun = queue.begin(one.offset, one.attempt, 0)
+        if isinstance(begun, Attempt):
+            queue.finish_ack(begun)
+    offsets = {one.offset for one in gone}
+    taken.deliver = [one for one in taken.deliver if one.offset not in offsets]
+    taken.moves = [
+        Move(Kind.ACKED, move.offset, move.attempt) if move.offset in offsets else move
+        for move in taken.moves
+    ]

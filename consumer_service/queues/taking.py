@@ -16,7 +16,7 @@ from consumer_service.predicates.terms import Condition
 from consumer_service.queues.attempts import MOST_MOVES
 from consumer_service.queues.batches import Batch, picked
 from consumer_service.queues.partition import QueuePartition
-from consumer_service.queues.passing import pass_over, take_among
+from consumer_service.queues.passing import pass_over, settle_gone, take_among
 from consumer_service.segments import prefix_within
 from consumer_service.tailer import Tailer
 from lakequeue.clock import boot_seconds
@@ -47,15 +47,20 @@ def take_again(
             taken = queue.take_again(now, name, min(left, _AGAIN_AT_ONCE))
         where = batch.held.where
         try:
-            rows = [tailer.read(where, one.offset, 1, 1) for one in taken.deliver]
+            rows = [tailer.read_one(where, one.offset) for one in taken.deliver]
         except BaseException:
             # Their deliveries were never committed; what exists of them comes again.
             with batch.held.lock:
                 queue.never_left(taken.deliver)
             batch.moves += [m for m in taken.moves if m.kind is not Kind.DELIVERED]
             raise
-        if rows:
-            batch.add(taken, pa.concat_tables(rows))
+        there = [row for row in rows if row is not None]
+        if len(there) < len(rows):
+            gone = [o for o, row in zip(taken.deliver, rows, strict=True) if row is None]
+            with batch.held.lock:
+                settle_gone(queue, taken, gone)
+        if there:
+            batch.add(taken, pa.concat_tables(there))
         else:
             batch.moves += taken.moves
         if len(taken.deliver) < _AGAIN_AT_ONCE and len(taken.moves) < MOST_MOVES:
@@ -97,7 +102,7 @@ def take_new(
         records = new_records_of(rows, keys=queue.policy.key_order)
         left = most - len(batch.deliver)
         with held.lock:
-            if predicate is None:
+            if rows.num_rows == following - queue.scan:
                 taken = queue.take_new(now, name, left, records)
             else:
                 taken = take_among(queue, now, name, left, records, following)
@@ -120,9 +125,10 @@ def _ahead(
     if rows is None or rows["offset"][0].as_py() != scan:
         if predicate is not None:
             return look(tailer, held, scan, predicate)
+        end = tailer.end(held.where)
         rows = tailer.read(held.where, scan, READ_AHEAD_ROWS, READ_AHEAD_BYTES)
         if rows.num_rows == 0:
-            return None, scan
+            return None, end  # a gap up to the end
     return rows, rows["offset"][rows.num_rows - 1].as_py() + 1
 
 

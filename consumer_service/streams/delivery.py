@@ -87,7 +87,7 @@ class Delivery:
         self._holdings = holdings
         self._max_poll_bytes = max_poll_bytes
         self._on_passed = on_passed
-        """Called when records were passed over: expired, or not what the predicate takes."""
+        """Called when offsets were passed over: expired, in a gap, or not what a predicate takes."""
         self._on_undecodable = on_undecodable
 
     def poll(
@@ -249,7 +249,7 @@ class Delivery:
                 return nothing
             if not held.cursor.outstanding:
                 member.liveness.progress(boot_seconds())
-            if predicate is None and alive is rows:
+            if alive is rows and rows is not None and rows.num_rows == following - position:
                 held.cursor.deliver(position, following)
             else:
                 among = [] if alive is None else alive["offset"].to_pylist()
@@ -289,7 +289,9 @@ class Delivery:
             found = look(self._tailer, held, position, predicate)
             rows, following = found.rows, found.passed
         elif rows is None:
+            end = self._tailer.end(held.where)
             rows = self._tailer.read(held.where, position, READ_AHEAD_ROWS, READ_AHEAD_BYTES)
+            following = end if rows.num_rows == 0 else 0  # a gap up to the end
         if rows is None or rows.num_rows == 0:
             held.rows = None
             return None, max(position, following)
@@ -297,7 +299,7 @@ class Delivery:
         rest = rows.slice(now.num_rows)
         held.rows = rest if rest.num_rows else None
         if rest.num_rows:
-            # What does not match before the next that does is passed with these.
+            # What does not match, or is not there, before the next record is passed with these.
             following = rest["offset"][0].as_py()
         return now, max(following, now["offset"][now.num_rows - 1].as_py() + 1)
 

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from lakequeue.errors import CorruptTable
 from lakequeue.records import Offset
 from queue_tables.delta_log import Add
 from queue_tables.log_index import LogIndex, PartitionKey, Span
@@ -133,7 +132,12 @@ def test_known_spans_of_wanted_files_come_without_another_look() -> None:
     assert len(files.resolved) == looked + 1
 
 
-def test_a_file_without_statistics_is_refused() -> None:
-    with pytest.raises(CorruptTable, match="no statistics"):
-        LogIndex().add(Add("f", 1, stats='{"numRecords": 3}'))
-    LogIndex().add(Add("f", 1, stats='{"numRecords": 0}'))
+def test_a_file_without_statistics_is_looked_into() -> None:
+    index, files = LogIndex(), Files()
+    path = files.add(index, {A: (0, 9)})
+    index.remove(path)
+    index.add(Add(path, 1, stats='{"numRecords": 3}'))
+    index.add(Add("empty", 1, stats='{"numRecords": 0}'))
+    assert index.find(B, 5, files.resolve) is None
+    assert index.find(A, 5, files.resolve) is not None
+    assert files.resolved == [path]

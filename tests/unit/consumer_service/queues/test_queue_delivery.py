@@ -97,7 +97,7 @@ class World:
         self.member = Member("g", "m", JoinRequest(topics=["orders"]), 6_000, Liveness(6, 60, 0, 0))
         self.member.state = MemberState.ACTIVE
         timer = DueTimer(holdings.queues, waiters)
-        tailer = SimpleNamespace(end=lambda _: 4, read=self.read)
+        tailer = SimpleNamespace(end=lambda _: 4, read=self.read, read_one=self.read_one)
         self.holdings = holdings
         parts: Any = (tailer, holdings, self.journal, waiters, timer, 1 << 20, lambda: None)
         self.delivery = QueueDelivery(*parts)
@@ -107,6 +107,9 @@ class World:
         if self.fails_to_read:
             raise StorageUnavailable("away")
         return rows(offset, min(4, offset + most), self.expired)
+
+    def read_one(self, where: object, offset: int) -> pa.Table:
+        return self.read(where, offset, 1, 1)
 
     def poll(self) -> QueueDelivered:
         return self.delivery.poll(self.member, 10, 0, lambda: False)
