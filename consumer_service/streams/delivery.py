@@ -87,7 +87,7 @@ class Delivery:
         self._holdings = holdings
         self._max_poll_bytes = max_poll_bytes
         self._on_passed = on_passed
-        """Called when offsets were passed over: expired, in a gap, or not what a predicate takes."""
+        """Called when offsets were passed over: expired, a gap, or not what a predicate takes."""
         self._on_undecodable = on_undecodable
 
     def poll(
