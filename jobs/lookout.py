@@ -15,6 +15,7 @@ from lakequeue.errors import CorruptTable, TailLost
 from lakequeue.records import ShardName, Stamp
 from queue_tables.bulk import IN_ORDER
 from queue_tables.delta_log import Commit
+from queue_tables.group_state import fences_in
 from queue_tables.root import QueueRoot, ShardKind
 from queue_tables.shards import SEALED
 from queue_tables.tail import Tail, find_version
@@ -191,7 +192,7 @@ class Lookout:
             for commit in commits:
                 if (commit.configuration or {}).get(SEALED):
                     shard.sealed = True
-                shard.fences += [tuple(fence) for fence in commit.info.get("fence", ())]
+                shard.fences += fences_in(commit.info)
                 seen = _seen(name, commit)
                 if seen is not None and seen.stamp > mark:
                     shard.pending.append(seen._replace(fences=tuple(shard.fences)))

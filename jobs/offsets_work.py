@@ -25,6 +25,7 @@ from lakequeue.metrics import Sample
 from lakequeue.records import Epoch, ShardName, Stamp, Version
 from lakequeue.steps import Step, reach
 from queue_tables.backlog import lag_of, open_by_stage
+from queue_tables.fact_checks import LAST_STAMP, SetAside
 from queue_tables.fact_rows import news_from_arrow
 from queue_tables.facts import Fence, GroupState, Key, fold, fold_news
 from queue_tables.group_state import GroupOffsetsWriter
@@ -32,6 +33,7 @@ from queue_tables.log_marks import LogMarks
 from queue_tables.marks import offset_mark
 from queue_tables.root import QueueRoot
 from queue_tables.schemas import GROUP_OFFSETS
+from queue_tables.set_aside import SetAsideLog
 from queue_tables.topics import TopicStore
 from queue_tables.upkeep import trim_table
 from serving.meters import Meters
@@ -63,12 +65,13 @@ class OffsetsWork(Work):
         self._marks = LogMarks(root)
         self._topics: TopicStore | None = None
         self._meters: Meters | None = None
+        self._aside = SetAsideLog()
         self.done = Counter(batches=0, facts=0)
 
     def watch(self, meters: Meters) -> None:
         """Count folds; tell of the groups' backlogs, by the folded state."""
         self._meters = meters
-        meters.counts(metrics.FOLD_S, metrics.FOLDED_FACTS)
+        meters.counts(metrics.FOLD_S, metrics.FOLDED_FACTS, metrics.FACTS_SET_ASIDE)
         meters.on_scrape(self._backlogs, metrics.GROUPS, metrics.GROUP_LAG, metrics.GROUP_OPEN)
 
     def _backlogs(self) -> Iterator[Sample]:
@@ -137,17 +140,24 @@ class OffsetsWork(Work):
             reach(Step.FOLD_READ)
             shards = pc.unique(facts["shard"]).to_pylist()
             states, folded = self._states, dict(self._folded)
+            aside: list[SetAside] = []
             for shard in shards:
                 mine = facts.filter(pc.equal(facts["shard"], shard))
-                states = fold_news(states, news_from_arrow(mine, ShardName(shard)))
-                folded[ShardName(shard)] = Stamp(pc.max(mine["stamp"]).as_py())
+                states = fold_news(states, news_from_arrow(mine, ShardName(shard), aside))
+                # What is set aside is done with as well, unless it is the stamp that is odd.
+                stamps = mine["stamp"].filter(pc.less(mine["stamp"], LAST_STAMP))
+                if len(stamps):
+                    folded[ShardName(shard)] = Stamp(pc.max(stamps).as_py())
             # A sealed shard needs no fence any more: it is forgotten as a holder.
             states = fold(states, (), fences, set(self._sealer.sealed))
             version = self._writer.commit(states, folded)
             self._states, self._folded, self._version = states, folded, version
             self.done.update(batches=1, facts=facts.num_rows)
+            set_aside = self._aside.found(aside)
         if self._meters is not None:
-            self._meters.count(metrics.FOLDED_FACTS, facts.num_rows)
+            self._meters.count(metrics.FOLDED_FACTS, facts.num_rows - len(aside))
+            if set_aside:
+                self._meters.count(metrics.FACTS_SET_ASIDE, set_aside)
             self._meters.observe(metrics.FOLD_S, time.perf_counter() - began)
         log.debug("folded", facts=facts.num_rows, states=len(states), version=version)
 

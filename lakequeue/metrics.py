@@ -248,6 +248,11 @@ ORDER_PENDING = _gauge(
 )
 FOLD_S = _histogram("offsets_fold_seconds", "time of a fold into `group_offsets`", _FAST_S)
 FOLDED_FACTS = _counter("offsets_facts_total", "facts folded")
+FACTS_SET_ASIDE = _counter(
+    "offsets_facts_set_aside_total",
+    "rows of journal shards that are no facts, so they were not folded; the log names them "
+    "(`fact.set_aside`)",
+)
 GROUP_LAG = _gauge(
     "group_lag_records",
     "backlog: records of the topic that the group has not settled, open ones included; as of the "
@@ -298,6 +303,7 @@ DRIVER = (
     ORDER_PENDING,
     FOLD_S,
     FOLDED_FACTS,
+    FACTS_SET_ASIDE,
     GROUP_LAG,
     GROUP_OPEN,
     GROUPS,

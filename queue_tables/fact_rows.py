@@ -4,18 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
+import structlog
 
 from lakequeue.records import Epoch, Partition, ShardName, TopicId
-from queue_tables.facts import Fact, GroupState, Kind, States, Word, committed_of, state_of
+from lakequeue.wire import MAX_WHOLE
+from queue_tables.fact_checks import SetAside, set_aside_of, sound_facts
+from queue_tables.facts import Fact, GroupState, Kind, States, Word, committed_of, join, state_of
+from queue_tables.odd_bytes import texts_of
 from queue_tables.record_rows import record_news, states_of_columns, states_to_columns
 from queue_tables.record_states import RECORD_KINDS
 from queue_tables.schemas import GROUP_OFFSETS, JOURNAL
 
 _FACTS = pa.schema([f for f in JOURNAL.arrow if f.name not in {"hour", "stamp", "row"}])
 _FACT_COLUMNS = _FACTS.names
+_TEXTS = ("topic", "member", "reason", "dead_letter", "options")
+_STATE_TEXTS = ("topic", "mode", "owner_shard", "member", "options")
 _OF_RECORDS = ["seen", "open", "dead", "expired", "ends_known_from"]
+
+log = structlog.get_logger()
 
 
 def to_arrow(facts: Iterable[Fact]) -> pa.Table:
@@ -34,7 +43,8 @@ def from_arrow(table: pa.Table, shard: ShardName) -> list[Fact]:
             **(
                 row
                 | {"kind": Kind(row["kind"]), "shard": shard}
-                | {name: row[name] or "" for name in ("member", "reason", "dead_letter", "options")}
+                | {name: row[name] or "" for name in _TEXTS}
+                | {"at": row["at"] or 0}
             )
         )
         for row in rows
@@ -42,8 +52,39 @@ def from_arrow(table: pa.Table, shard: ShardName) -> list[Fact]:
     ]
 
 
-def news_from_arrow(table: pa.Table, shard: ShardName) -> list[GroupState]:
-    """What rows that were read from `shard` say, for `fold_news`: many facts at once."""
+def news_from_arrow(
+    table: pa.Table, shard: ShardName, aside: list[SetAside] | None = None
+) -> list[GroupState]:
+    """What rows that were read from `shard` say, for `fold_news`: many facts at once.
+
+    Rows that are no facts say nothing, and are added to `aside`.
+    """
+    sound, odd = sound_facts(table, shard)
+    aside = [] if aside is None else aside
+    aside += odd
+    return _what_can_be_read(sound, shard, aside)
+
+
+def _what_can_be_read(table: pa.Table, shard: ShardName, aside: list[SetAside]) -> list[GroupState]:
+    """All news; if that fails for a reason that no rule knows, of each half by itself."""
+    try:
+        news = _news(table, shard)
+        for one in news:
+            join(one, one)
+    except Exception as error:  # noqa: BLE001 -- the guilty row is set aside, with this reason
+        if table.num_rows <= 1:
+            reason = f"{type(error).__name__}: {error}"[:500]
+            aside += [set_aside_of(table, at, shard, reason) for at in range(table.num_rows)]
+            return []
+        half = table.num_rows // 2
+        return [
+            *_what_can_be_read(table.slice(0, half), shard, aside),
+            *_what_can_be_read(table.slice(half), shard, aside),
+        ]
+    return news
+
+
+def _news(table: pa.Table, shard: ShardName) -> list[GroupState]:
     of_records = pc.is_in(table["kind"], pa.array(sorted(RECORD_KINDS)))
     news = [state_of(fact) for fact in from_arrow(table.filter(pc.invert(of_records)), shard)]
     news += [
@@ -51,7 +92,7 @@ def news_from_arrow(table: pa.Table, shard: ShardName) -> list[GroupState]:
             one.group,
             TopicId(one.topic_id),
             Partition(one.partition),
-            topic=one.topic,
+            topic=one.topic or "",
             mode=one.mode,
             generation=one.generation,
             committed_offset=committed_of(None, one.states),
@@ -87,15 +128,49 @@ def states_to_arrow(states: Iterable[GroupState]) -> pa.Table:
 
 
 def states_from_arrow(table: pa.Table) -> States:
-    """The states in rows of `group_offsets`."""
+    """The states in rows of `group_offsets`. A row that is no state is left out, and logged."""
+    try:
+        return _states(table)
+    except Exception:  # noqa: BLE001 -- one row must not hide the groups beside it
+        states: States = {}
+        for at in range(table.num_rows):
+            row = table.slice(at, 1)
+            try:
+                states |= _states(row)
+            except Exception as error:  # noqa: BLE001 -- it is said
+                group, topic = (texts_of(row[name])[0] for name in ("group", "topic"))
+                log.warning("group_state.set_aside", group=group, topic=topic, error=repr(error))
+        return states
+
+
+def _states(table: pa.Table) -> States:
     states: States = {}
     records = states_of_columns(table)
     rows = _micros(table.drop_columns(_OF_RECORDS), "changed_at").to_pylist()
     for row, own in zip(rows, records, strict=True):
         holders = {h["shard"]: Word(h["epoch"], h["taken"]) for h in row["holders"] or ()}
-        state = GroupState(**(row | {"holders": holders, "records": own}))
+        nothing = {name: row[name] or "" for name in _STATE_TEXTS}
+        nothing["changed_at"] = row["changed_at"] or 0
+        state = GroupState(**(row | nothing | {"holders": holders, "records": own}))
+        _check(state)
         states[state.key] = state
     return states
+
+
+def _check(state: GroupState) -> None:
+    """Raise `ValueError` unless a fold can go on from it."""
+    numbers = (state.partition, state.generation, state.epoch, state.committed_offset or 0)
+    if not all(type(n) is int and 0 <= n <= MAX_WHOLE for n in numbers):
+        raise ValueError(f"numbers of a state out of range: {numbers}")
+    if not state.group or not state.topic_id:
+        raise ValueError("a state without a group or topic")
+    if not _is_object(state.options):
+        raise ValueError(f"options that are no JSON object: {state.options[:100]}")
+    join(state, state)
+
+
+def _is_object(options: str) -> bool:
+    return isinstance(orjson.loads(options or "{}"), dict)
 
 
 def _micros(table: pa.Table, *columns: str) -> pa.Table:

@@ -11,24 +11,30 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakequeue.errors import CommitConflict, LeadershipLost, TailLost
-from lakequeue.records import Epoch, ShardName, Stamp, Version
+from lakequeue.records import Epoch, Partition, ShardName, Stamp, TopicId, Version
 from lakequeue.steps import Step, reach
+from lakequeue.wire import MAX_WHOLE
 from queue_tables.delta_log import Add, Commit, Remove, Txn, commit_path
+from queue_tables.fact_checks import SetAside
 from queue_tables.fact_rows import news_from_arrow, states_from_arrow, states_to_arrow
 from queue_tables.facts import Fence, GroupState, Key, States, fold_news
 from queue_tables.parquet import read_data_file, write_data_file
 from queue_tables.root import QueueRoot
 from queue_tables.schemas import GROUP_OFFSETS
+from queue_tables.set_aside import SetAsideLog
 from queue_tables.shards import SEALED, shard_path
 from queue_tables.store import Store
 from queue_tables.table import TableLog
 from queue_tables.tail import Tail, find_version
 
+FenceOf: TypeAlias = tuple[str, TopicId, Partition, Epoch]
+"""(group, topic_id, partition, epoch)"""
 OFFSETS_TXN = "offsets"
 """Of `group_offsets`: (epoch << 40) | counter of its newest commit."""
 _FOLDED = "folded/"
@@ -46,6 +52,8 @@ class JournalNews:
     last_stamp: Stamp | None = None
     """Of the newest commit with rows; `None` if there was none."""
     sealed: bool = False
+    aside: list[SetAside] = field(default_factory=list)
+    """Rows that are no facts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,17 +80,33 @@ def journal_news(
                 rows = read_data_file(store, path, add.path)
                 if group is not None:
                     rows = rows.filter(pc.equal(rows.column("group"), pa.scalar(group)))
-                news.states += news_from_arrow(rows, shard)
+                news.states += news_from_arrow(rows, shard, news.aside)
         news.fences += [
             Fence(shard, *fence)
-            for fence in commit.info.get("fence", ())
+            for fence in fences_in(commit.info)
             if group is None or fence[0] == group
         ]
-        if (stamp := commit.info.get("stamp")) is not None:
+        if isinstance(stamp := commit.info.get("stamp"), int):
             news.last_stamp = Stamp(stamp)
         if commit.configuration is not None and commit.configuration.get(SEALED):
             news.sealed = True
     return news
+
+
+def fences_in(info: Mapping[str, Any]) -> list[FenceOf]:
+    """The fences that a commit of a journal shard sets; what is none is left out."""
+    given = info.get("fence", ())
+    return [tuple(one) for one in given if _is_fence(one)] if isinstance(given, list) else []
+
+
+def _is_fence(given: Any) -> bool:
+    kinds = (str, str, int, int)
+    return (
+        isinstance(given, list)
+        and len(given) == len(kinds)
+        and all(type(value) is kind for value, kind in zip(given, kinds, strict=True))
+        and all(0 <= value <= MAX_WHOLE for value in given[2:])
+    )
 
 
 def read_group_offsets(
@@ -128,6 +152,7 @@ class GroupStateReader:
         self._root = root
         self._table = TableLog(root.store, GROUP_OFFSETS.name).open()
         self._followed: dict[ShardName, _Followed] = {}
+        self._aside = SetAsideLog()
 
     def forget(self) -> None:
         """Let go of what was read: the next reading begins at the fold positions."""
@@ -160,6 +185,7 @@ class GroupStateReader:
         news = {shard: self._journal(shard, folded.get(shard), group) for shard in shards}
         all_news = [one for several in news.values() for one in several]
         fences = [fence for one in all_news for fence in one.fences]
+        self._aside.found(odd for one in all_news for odd in one.aside)
         return GroupReading(
             fold_news(
                 states,

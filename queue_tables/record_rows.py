@@ -211,5 +211,7 @@ def _rows_of(values: pa.ListScalar, none: OffsetRows, kind: np.dtype[Any]) -> Of
         if pa.types.is_timestamp(field.type):
             nothing = NEVER if field.name == "expires_at" else 0
             column = pc.fill_null(column.cast(pa.int64()), nothing)
+        if column.null_count and not pa.types.is_string(field.type):
+            raise ValueError(f"a null in {field.name}")
         rows[field.name] = column.to_numpy(zero_copy_only=False)
     return rows

@@ -128,7 +128,14 @@ ROWS: dict[str, list[Panel]] = {
                 "lakequeue_controller_assignments_total[$__rate_interval]))",
             },
         ),
-        Panel("Facts folded", "cps", {"facts": _rate("lakequeue_offsets_facts_total")}),
+        Panel(
+            "Facts folded",
+            "cps",
+            {
+                "facts": _rate("lakequeue_offsets_facts_total"),
+                "set aside": _rate("lakequeue_offsets_facts_set_aside_total"),
+            },
+        ),
     ],
     "Times (99th percentile)": [
         Panel(

@@ -1,0 +1,51 @@
+"""Rows of a journal that are no facts stop neither a take-over nor the offsets job."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+
+from jobs.narrow import fact_rows
+from jobs.offsets_work import OffsetsWork
+from lakequeue.records import Epoch, Partition, Stamp, TopicId, Version
+from queue_tables.facts import Key
+from queue_tables.group_state import read_group_offsets, read_group_state
+from queue_tables.root import QueueRoot
+from queue_tables.schemas import JOURNAL
+from queue_tables.shards import ShardWriter
+from queue_tables.tail import Tail
+from tests.support.hostile_rows import hostile_rows, sound_rows
+
+SOUND = Key("sound", TopicId("t1"), Partition(0))
+
+
+def test_the_facts_around_them_count_for_a_taker_and_in_the_fold(tmp_path: Path) -> None:
+    root = QueueRoot.open(str(tmp_path / "root"))
+    writer = ShardWriter.create(root, "journal", "c")
+    good = {"mode": "queue", "options": "{}", "group": "hostile", "offset": 3}
+    hostile = [
+        one.row
+        for kind in ("committed", "parked", "dead")
+        for one in hostile_rows(JOURNAL, good | {"kind": kind})
+        if "1 MiB" not in one.name
+    ]
+    sound = {"kind": "acked", "mode": "queue", "options": "{}", "group": "sound"}
+    first, last = (
+        sound_rows(JOURNAL, 1, sound | {"offset": at, "end_offset": at + 5}) for at in (0, 5)
+    )
+    rows = pa.concat_tables([first, *hostile, last]).drop_columns(["hour", "stamp", "row"])
+    writer.append(rows, Stamp(7))
+
+    assert read_group_state(root).states[SOUND].committed_offset == 10
+    assert read_group_state(root, "sound").states[SOUND].committed_offset == 10
+
+    work = OffsetsWork(root)
+    work.begin(Epoch(1))
+    commits = Tail(root.store, f"journal/{writer.name}", Version(-1)).poll()
+    files = [(writer.name, add.path) for commit in commits for add in commit.adds]
+    work.fold(pa.Table.from_batches(fact_rows(root.store, files)))
+    states, folded = read_group_offsets(root)
+    assert states[SOUND].committed_offset == 10
+    assert folded[writer.name] == 7, "what is set aside is done with"
+    assert read_group_state(root).states[SOUND].committed_offset == 10
