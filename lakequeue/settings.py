@@ -27,9 +27,9 @@ _PREFIX = "LAKEQUEUE_"
 CONFIG_VARIABLE = "LAKEQUEUE_CONFIG"
 """Names the file of settings, for every command and process."""
 _URL = (
-    "base URL by which clients and other nodes reach this one; default http://<host>:<port>, with "
-    "this machine's name where host means every address. To the command line: where the services "
-    "are, several separated by commas"
+    "base URL at which clients and other nodes reach this node; default http://<host>:<port>, with "
+    "this machine's name if host means every address. For the command line: where the services "
+    "are; separate several URLs by commas"
 )
 
 
@@ -43,70 +43,77 @@ class IngestSettings(_Slice):
     host: str = Field("127.0.0.1", description="address to listen on")
     port: int = Field(8080, description="port to listen on; 0 takes a free one")
     url: str | None = Field(None, description=_URL)
-    threads: int = Field(64, description="requests served at once")
+    threads: int = Field(64, description="how many requests are served at the same time")
     linger_ms: float = Field(5.0, description="how long a group waits for more records")
-    max_group_bytes: int = Field(8 << 20, description="a group is sealed at this size")
+    max_group_bytes: int = Field(8 << 20, description="size at which a group is closed")
     max_pending_bytes: int = Field(
-        64 << 20, description="bytes accepted and not yet committed; past it 429"
+        64 << 20, description="limit of bytes accepted and not yet committed; beyond it 429"
     )
-    max_record_bytes: int = Field(1 << 20, description="key + value + headers of one record")
-    max_request_bytes: int = Field(16 << 20, description="one request, decompressed")
-    max_request_records: int = Field(10_000, description="records in one request")
-    max_carried_ahead_s: float = Field(5.0, description="a carried stamp further ahead gets 503")
+    max_record_bytes: int = Field(
+        1 << 20, description="limit of key + value + headers of one record"
+    )
+    max_request_bytes: int = Field(
+        16 << 20, description="limit of one request, after decompression"
+    )
+    max_request_records: int = Field(10_000, description="limit of records in one request")
+    max_carried_ahead_s: float = Field(
+        5.0, description="a stamp sent by a producer may be this far ahead; beyond it 503"
+    )
 
 
 class OrderSettings(_Slice):
     """The order job."""
 
-    max_batch_bytes: int = Field(128 << 20, description="record bytes admitted into one batch")
+    max_batch_bytes: int = Field(128 << 20, description="limit of record bytes in one batch")
     driver_batch_bytes: int = Field(
         128 << 20,
-        description="batches up to this many record bytes are read and written by the driver "
-        "itself, larger ones by Spark's tasks: for a cluster less than max_batch_bytes",
+        description="the driver reads and writes batches up to this many record bytes; Spark's "
+        "tasks take larger ones. On a cluster set it below max_batch_bytes",
     )
     tasks: int = Field(
         2,
         ge=1,
-        description="tasks that read a large batch, and files that it is written to, at most: on a "
-        "cluster as many as it has cores",
+        description="limit of tasks that read a large batch, and of files that it is written to; "
+        "on a cluster, the number of cores",
     )
-    poll_s: float = Field(1.0, description="longest wait for the bell before looking anyway")
+    poll_s: float = Field(
+        1.0, description="longest wait for a notification; then the shards are scanned anyway"
+    )
     batch_interval_s: float = Field(
         0.0,
         ge=0,
-        description="at least this long from one batch to the next: fewer requests to storage, and "
-        "records come later by half of it",
+        description="shortest time from one batch to the next. A longer time needs fewer storage "
+        "requests; records come later by half of it",
     )
-    max_index_ids: int = Field(50_000_000, description="ids the dedup index may hold")
+    max_index_ids: int = Field(50_000_000, description="limit of ids in the dedup index")
     checkpoint_every: int = Field(500, description="commits between Delta checkpoints of `log`")
     maintenance_s: float = Field(
         600.0,
         ge=0,
-        description="the order leader runs the jobs metrics, compaction and retention as often as "
-        "this, as processes of their own; 0: never, they are scheduled elsewhere",
+        description="how often the order leader runs the jobs metrics, compaction and retention, "
+        "each as a process; 0: never, because you schedule them yourself",
     )
     metrics: bool = Field(
         True,
-        description="metrics is one of them: rates and lag of each hour, and where groups were, "
-        "which is what a queue can be taken back to; false: it is scheduled elsewhere, or not at "
-        "all",
+        description="whether the order leader runs the job metrics. It saves the rates and lag of "
+        "each hour, and the positions of groups, which a fork as of an earlier time needs",
     )
     driver_memory: str = Field("1g", description="heap of the Spark driver")
 
 
 class DriverSettings(_Slice):
-    """The driver of the order and offsets jobs, as others see it."""
+    """The driver of the order and offsets jobs: its endpoint."""
 
     host: str = Field("127.0.0.1", description="address of /healthz, /readyz and /metrics")
     port: int = Field(
         8082,
-        description="their port; 0 takes a free one. The jobs run without it if it is taken",
+        description="their port; 0: a free one. If it is in use, the jobs run without it",
     )
     tables_s: float = Field(
         60.0,
         ge=0,
-        description="files and log objects of the tables are counted as often as this, by a "
-        "listing of the whole root; 0: never",
+        description="how often the files and log objects of the tables are counted, by a listing "
+        "of the whole root; 0: never",
     )
 
 
@@ -114,7 +121,8 @@ class OffsetsSettings(_Slice):
     """The offsets job."""
 
     fold_interval_s: float = Field(
-        5.0, description="at most one fold in this time; readers see facts that are not folded too"
+        5.0,
+        description="shortest time from one fold to the next; readers see newer facts, too",
     )
 
 
@@ -124,20 +132,25 @@ class ConsumerSettings(_Slice):
     host: str = Field("127.0.0.1", description="address to listen on")
     port: int = Field(8081, description="port to listen on; 0 takes a free one")
     url: str | None = Field(None, description=_URL)
-    threads: int = Field(256, description="long polls parked at once")
-    linger_ms: float = Field(2.0, description="how long a group of facts waits for more")
-    tail_bytes: int = Field(64 << 20, description="newest records kept in memory by the tailer")
+    threads: int = Field(256, description="how many long polls may wait at the same time")
+    linger_ms: float = Field(2.0, description="how long a group of facts waits for more facts")
+    tail_bytes: int = Field(64 << 20, description="bytes of the newest records that stay in memory")
     poll_s: float = Field(
-        0.5, gt=0, description="longest wait for the bell of the log before looking anyway"
+        0.5,
+        gt=0,
+        description="longest wait for a notification about the log; then the node checks it anyway",
     )
-    max_poll_records: int = Field(10_000, description="most records in one poll")
-    max_poll_bytes: int = Field(8 << 20, description="most bytes of records in one poll")
-    session_timeout_ms: int = Field(10_000, description="default of a member's session timeout")
+    max_poll_records: int = Field(10_000, description="limit of records in one poll")
+    max_poll_bytes: int = Field(8 << 20, description="limit of record bytes in one poll")
+    session_timeout_ms: int = Field(
+        10_000, description="session timeout of a member that gives none"
+    )
     webhook_allow_private: bool = Field(
-        False, description="webhooks may point at addresses that are not public"
+        False, description="whether webhooks may use addresses that are not public"
     )
     max_poll_interval_ms: int = Field(
-        300_000, description="a member that never commits for this long loses its partitions"
+        300_000,
+        description="a member that has records and commits nothing for this long is removed",
     )
 
 
@@ -145,8 +158,12 @@ class CoordinationSettings(_Slice):
     """ZooKeeper."""
 
     session_timeout_s: float = Field(10.0, description="session timeout of a node")
-    lease_margin_s: float = Field(1.0, description="a lease is distrusted this long before its end")
-    ring_interval_ms: float = Field(20.0, description="a bell rings at most once in this time")
+    lease_margin_s: float = Field(
+        1.0, description="how long before its end a lease is no longer trusted"
+    )
+    ring_interval_ms: float = Field(
+        20.0, description="shortest time from one notification of a table to the next"
+    )
 
 
 class ServerSettings(_Slice):
@@ -154,17 +171,20 @@ class ServerSettings(_Slice):
 
     host: str = Field("127.0.0.1", description="address to listen on")
     port: int = Field(2181, description="port to listen on")
-    data_dir: Path = Field(Path("zookeeper-data"), description="where its state is kept")
+    data_dir: Path = Field(Path("zookeeper-data"), description="directory of its state")
     number: int | None = Field(
-        None, ge=1, le=255, description="which server of an ensemble this one is; none: it is alone"
+        None,
+        ge=1,
+        le=255,
+        description="number of this server in an ensemble; none: it is the only one",
     )
     servers: str | None = Field(
-        None, description="the ensemble, the same for each: 1=a:2888:3888,2=b:2888:3888,…"
+        None, description="all servers of the ensemble: 1=a:2888:3888,2=b:2888:3888,…"
     )
 
 
 class Settings(BaseSettings):
-    """The whole of the settings; frozen. Making it raises `InvalidSetting`."""
+    """All settings; frozen. Raises `InvalidSetting` if one is wrong."""
 
     model_config = SettingsConfigDict(
         env_prefix=_PREFIX,
@@ -175,11 +195,13 @@ class Settings(BaseSettings):
 
     root: str = Field("./lakequeue-data", description="root URI or directory of the queue")
     zookeeper: str | None = Field(
-        None, description="host:port,… of an external ensemble; none starts the embedded server"
+        None,
+        description="host:port,… of your own ensemble; without it an embedded server is started",
     )
     node: str | None = Field(None, description="name of this node; default <role>-<host>")
     work_dir: Path | None = Field(
-        None, description="local disk for checkpoints and logs; default <root>/_work or a temp dir"
+        None,
+        description="local folder for checkpoints and logs; default <root>/_work or temporary",
     )
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"],
@@ -229,8 +251,8 @@ def settings_file() -> Path:
         return Path("lakequeue.toml")
     if not Path(named).is_file():
         raise InvalidSetting(
-            f"there is no file of settings at {named}",
-            hint=f"{CONFIG_VARIABLE} (`lakequeue run … --config`) names one, as lakequeue.toml",
+            f"the settings file {named} does not exist",
+            hint=f"{CONFIG_VARIABLE} or `lakequeue run … --config` must name an existing file",
         )
     return Path(named)
 
@@ -266,7 +288,7 @@ def unknown(name: str) -> InvalidSetting:
     guess = f"did you mean {near[0]} ({variable(near[0])})? " if near else ""
     return InvalidSetting(
         f"there is no setting {name} ({variable(name)})",
-        hint=f"{guess}docs/configuration.md has them all",
+        hint=f"{guess}docs/configuration.md lists all settings",
     )
 
 
@@ -280,5 +302,5 @@ def explain(error: ValidationError) -> InvalidSetting:
     return InvalidSetting(
         f"setting {name} = {problem['input']!r}: {problem['msg']}",
         hint=(f"{meaning}; " if meaning else "")
-        + f"it comes from the command line, {variable(name)} or lakequeue.toml",
+        + f"set it on the command line, by {variable(name)} or in lakequeue.toml",
     )

@@ -18,7 +18,7 @@ app = typer.Typer(help="Show the settings.", no_args_is_help=True)
 
 @app.callback()
 def settings() -> None:
-    """Settings: command line > LAKEQUEUE_* > lakequeue.toml > defaults."""
+    """Settings come from the command line, LAKEQUEUE_*, lakequeue.toml or the defaults."""
 
 
 @app.command()

@@ -22,9 +22,7 @@ _COLOURS = {"OK": "\033[32m", "WARN": "\033[33m", "FAIL": "\033[31m"}
 
 def doctor(
     root: Annotated[str | None, typer.Option(help="Root folder or URI of the queue.")] = None,
-    zookeeper: Annotated[
-        str | None, typer.Option(help="host:port,… of an external ensemble.")
-    ] = None,
+    zookeeper: Annotated[str | None, typer.Option(help="host:port,… of your own ensemble.")] = None,
     ingest_port: Annotated[
         int | None, typer.Option(min=1, max=65535, help="Port of the ingest service.")
     ] = None,
@@ -33,10 +31,13 @@ def doctor(
     ] = None,
     load: Annotated[
         bool,
-        typer.Option("--load", help="Look at a running queue: when to add consumers, partitions."),
+        typer.Option(
+            "--load", help="Check a running queue: say when to add consumers or partitions."
+        ),
     ] = False,
     over_s: Annotated[
-        float, typer.Option("--over", min=0.5, max=60.0, help="With --load: seconds to watch.")
+        float,
+        typer.Option("--over", min=0.5, max=60.0, help="With --load: how many seconds to observe."),
     ] = 5.0,
     consumer_url: ConsumerUrl = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,

@@ -151,7 +151,7 @@ def pause(
     timeout_s: TimeoutS = 5.0,
     as_json: AsJson = False,
 ) -> None:
-    """Deliver nothing of a group, a topic or partitions until it is resumed; acks go on.
+    """Stop delivery of a group, a topic or some partitions, until a resume. Acks go on.
 
     Returns when no node lets anything more leave.
     """
@@ -168,7 +168,7 @@ def resume(
     timeout_s: TimeoutS = 5.0,
     as_json: AsJson = False,
 ) -> None:
-    """Deliver again what was paused: a group, a topic or partitions."""
+    """Resume delivery of a group, a topic or some partitions."""
     with admin(None, service, timeout_s) as client:
         _say_pauses(client.resume(group, topic, partition or None), as_json)
 
@@ -191,13 +191,13 @@ def _word(paused: bool) -> str:
 def status(
     group: Name,
     record: Annotated[
-        str, typer.Argument(metavar="TOPIC/PARTITION@OFFSET", help="As in orders/0@42.")
+        str, typer.Argument(metavar="TOPIC/PARTITION@OFFSET", help="For example orders/0@42.")
     ],
     service: ConsumerUrl = None,
     timeout_s: TimeoutS = 5.0,
     as_json: AsJson = False,
 ) -> None:
-    """Show what became of a record in a group: pending, in flight, parked, acked, dead, …"""
+    """Show the status of a record in a group: pending, in flight, parked, acked, dead, …"""
     topic, partition, offset = parse_place(record)
     with admin(None, service, timeout_s) as client:
         found = client.status(group, topic, partition, offset)
@@ -237,18 +237,21 @@ def seek(
         int | None, typer.Option("-p", "--partition", min=0, help="Only this partition.")
     ] = None,
     shift: Annotated[
-        int, typer.Option("--shift", help="Add so many: --to latest --shift -10 is the last ten.")
+        int,
+        typer.Option("--shift", help="Offsets to add: --to latest --shift -10 is the last ten."),
     ] = 0,
     execute: Annotated[
-        bool, typer.Option("--execute", help="Do it; without, only what would change is shown.")
+        bool,
+        typer.Option("--execute", help="Move the group. Without it, only the change is shown."),
     ] = False,
     service: ConsumerUrl = None,
     timeout_s: TimeoutS = 5.0,
     as_json: AsJson = False,
 ) -> None:
-    """Move a group that has no member: shows FROM → TO, and changes nothing without --execute.
+    """Move the positions of a group. It must have no members.
 
-    Refused, naming the owner, while the group has members.
+    Shows old and new positions; without --execute nothing changes. If the group has members, it is
+    refused, and the error names an owner.
     """
     position = position_of(to, relative_to="committed")
     with admin(None, service, timeout_s) as client:
@@ -280,7 +283,7 @@ def delete(
     service: ConsumerUrl = None,
     timeout_s: TimeoutS = 5.0,
 ) -> None:
-    """Forget the positions of a group that has no member."""
+    """Delete a group and its positions. It must have no members."""
     if not yes:
         typer.confirm(f"Delete group {group} and its positions?", abort=True)
     with admin(None, service, timeout_s) as client:

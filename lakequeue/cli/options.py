@@ -14,15 +14,15 @@ from lakequeue.wire import SeekTo
 
 Url = Annotated[
     str | None,
-    typer.Option("--url", help="Ingest node(s), separated by commas; default from the settings."),
+    typer.Option("--url", help="Ingest nodes, separated by commas; default: from the settings."),
 ]
 ConsumerUrl = Annotated[
     str | None,
-    typer.Option("--consumer-url", help="Consumer-service node(s), separated by commas."),
+    typer.Option("--consumer-url", help="Consumer-service nodes, separated by commas."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="JSON instead of text.")]
 TimeoutS = Annotated[
-    float, typer.Option("--timeout", min=0.0, help="Seconds to keep trying before giving up.")
+    float, typer.Option("--timeout", min=0.0, help="Seconds to retry before it fails.")
 ]
 
 

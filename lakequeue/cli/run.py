@@ -47,10 +47,10 @@ _NEEDS = {
 
 def run(
     context: typer.Context,
-    role: Annotated[Role, typer.Argument(help="`driver` is `order` and `offsets` in one.")],
+    role: Annotated[Role, typer.Argument(help="`driver` runs both `order` and `offsets`.")],
     config: Annotated[
         Path | None,
-        typer.Option("--config", help="File of settings, the same for all; else lakequeue.toml."),
+        typer.Option("--config", help="Settings file, for all processes; default lakequeue.toml."),
     ] = None,
 ) -> None:
     """Run one process of a cluster until it is stopped.

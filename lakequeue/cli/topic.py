@@ -25,38 +25,40 @@ app = typer.Typer(help="Create, list, describe, alter and delete topics.", no_ar
 Name = Annotated[str, typer.Argument(help="Name of the topic.")]
 Partitions = Annotated[int | None, typer.Option("-p", "--partitions", min=1)]
 Retention = Annotated[
-    str | None, typer.Option(help="Age at which records may be removed: 7d, 12h; 0s: never.")
+    str | None, typer.Option(help="Records older than this may be removed: 7d, 12h; 0s: never.")
 ]
 RetentionBytes = Annotated[
     int | None,
-    typer.Option(min=0, help="Bytes in the log beyond which the oldest may go; 0: no limit."),
+    typer.Option(
+        min=0, help="If the topic has more bytes, the oldest may be removed; 0: no limit."
+    ),
 ]
 ExpireUnconsumed = Annotated[
     bool | None,
     typer.Option(
         "--expire-unconsumed/--keep-unconsumed",
-        help="Whether records may go that a live group has not consumed.",
+        help="Remove records even if a live group has not consumed them.",
     ),
 ]
-Ttl = Annotated[str | None, typer.Option(help="Age at which records are not delivered any more.")]
-DedupWindow = Annotated[str | None, typer.Option(help="How long a message id is remembered.")]
-MaxRecordBytes = Annotated[int | None, typer.Option(min=1, help="Limit of one record.")]
+Ttl = Annotated[str | None, typer.Option(help="Records older than this are not delivered.")]
+DedupWindow = Annotated[str | None, typer.Option(help="For how long copies are recognised.")]
+MaxRecordBytes = Annotated[int | None, typer.Option(min=1, help="Largest allowed record.")]
 ValueSchema = Annotated[
     Path | None, typer.Option(exists=True, dir_okay=False, help="JSON Schema file for values.")
 ]
 OnExpiredOption = Annotated[
-    OnExpired | None, typer.Option(help="What becomes of expired records: drop or dead_letter.")
+    OnExpired | None, typer.Option(help="What to do with expired records: drop or dead_letter.")
 ]
 DeadLetterTopic = Annotated[
-    str | None, typer.Option(help='Where dead records go; <topic>.dlq by default, "" again.')
+    str | None, typer.Option(help='Topic for dead records; default <topic>.dlq, "" restores it.')
 ]
 MaxAttempts = Annotated[
     int | None, typer.Option(min=0, help="Deliveries until a record is dead; 0: the group's.")
 ]
-Backoff = Annotated[str | None, typer.Option(help="Pause after the first failed delivery: 500ms.")]
-BackoffMax = Annotated[str | None, typer.Option(help="Longest such pause, it doubles: 5m.")]
+Backoff = Annotated[str | None, typer.Option(help="Delay after the first failed delivery: 500ms.")]
+BackoffMax = Annotated[str | None, typer.Option(help="Longest delay; it doubles each time: 5m.")]
 BackoffJitter = Annotated[
-    int | None, typer.Option(min=0, max=100, help="Random part of a pause, percent.")
+    int | None, typer.Option(min=0, max=100, help="Random part of a delay, in percent.")
 ]
 
 
@@ -127,13 +129,16 @@ def create(
     backoff_max: BackoffMax = None,
     backoff_jitter: BackoffJitter = None,
     if_not_exists: Annotated[
-        bool, typer.Option("--if-not-exists", help="Not an error when it exists, even different.")
+        bool,
+        typer.Option(
+            "--if-not-exists", help="No error if the topic exists, even with other settings."
+        ),
     ] = False,
     url: Url = None,
     timeout_s: TimeoutS = 5.0,
     as_json: AsJson = False,
 ) -> None:
-    """Create a topic: 4 partitions unless -p says otherwise."""
+    """Create a topic. It has 4 partitions, unless you give -p."""
     config = _settings(
         {
             "partitions": partitions,
@@ -231,11 +236,11 @@ def alter(
     drain: Annotated[
         bool,
         typer.Option(
-            "--drain", help="With -p: first let every group consume all; producers wait meanwhile."
+            "--drain", help="With -p: wait until every group has consumed all; producers wait."
         ),
     ] = False,
     drain_timeout_s: Annotated[
-        float, typer.Option("--drain-timeout", min=1.0, max=500.0, help="Seconds to wait for that.")
+        float, typer.Option("--drain-timeout", min=1.0, max=500.0, help="Longest wait, in seconds.")
     ] = 60.0,
     url: Url = None,
     service: ConsumerUrl = None,
@@ -287,7 +292,7 @@ def delete(
     url: Url = None,
     timeout_s: TimeoutS = 5.0,
 ) -> None:
-    """Delete a topic: its records are not delivered any more."""
+    """Delete a topic. Its records are no longer delivered."""
     if not yes:
         typer.confirm(f"Delete topic {topic} and its records?", abort=True)
     with admin(url, timeout_s=timeout_s) as client:
@@ -304,7 +309,10 @@ def browse(
     topic: Name,
     partition: Annotated[int | None, typer.Option("-p", "--partition", min=0)] = None,
     key: Annotated[
-        str | None, typer.Option("-k", "--key", help="Only its records; names the partition too.")
+        str | None,
+        typer.Option(
+            "-k", "--key", help="Only records with this key; the key also selects the partition."
+        ),
     ] = None,
     offset: Annotated[
         str, typer.Option("-o", "--offset", help="earliest, an offset, or @TIME.")
@@ -314,7 +322,7 @@ def browse(
     timeout_s: TimeoutS = 5.0,
     as_json: AsJson = False,
 ) -> None:
-    """Look at records of a partition, without a group."""
+    """Show records of a partition, without a group."""
     at = position_of(offset, relative_to="latest")
     if at.to not in {"earliest", "offset", "time"}:
         raise WrongUsage(f"-o {offset} is not valid here", hint="earliest, an offset, or @TIME")

@@ -53,7 +53,7 @@ def up(
     root: Annotated[str | None, typer.Option(help="Root folder or URI of the queue.")] = None,
     zookeeper: Annotated[
         str | None,
-        typer.Option(help="host:port,… of an external ensemble; without it a server is embedded."),
+        typer.Option(help="host:port,… of your own ensemble; without it a server is started."),
     ] = None,
     ingest_port: Annotated[
         int | None, typer.Option(min=0, max=65535, help="Port of the ingest service; 0: any.")
@@ -69,7 +69,7 @@ def up(
         typer.Option(
             min=1,
             max=9,
-            help="Nodes of each service; from 2 on a standby driver, from 3 on three ZooKeepers.",
+            help="Nodes of each service. 2 or more: a standby driver. 3 or more: three ZooKeepers.",
         ),
     ] = 1,
     work_dir: Annotated[
@@ -79,7 +79,7 @@ def up(
         str | None, typer.Option(help="debug, info, warning or error, for all services.")
     ] = None,
 ) -> None:
-    """Start the queue on this machine and stay: ZooKeeper, ingest, consumer service, order driver.
+    """Run the queue on this machine: ZooKeeper, ingest, consumer service, order driver.
 
     A service that dies is started again. Ctrl-C drains them in order; a second one kills. With
     --nodes 3 it is a cluster: the ports are those of the first nodes, the others take free ones.

@@ -10,7 +10,7 @@ from lakequeue.cli.options import AsJson, ConsumerUrl, TimeoutS, admin
 from lakequeue.cli.output import print_json, print_table
 from lakequeue.wire import WebhookDescription
 
-app = typer.Typer(help="Have the records of a queue group posted to a URL.", no_args_is_help=True)
+app = typer.Typer(help="Post the records of a queue group to a URL.", no_args_is_help=True)
 
 Group = Annotated[str, typer.Argument(help="Name of the group.")]
 
@@ -20,17 +20,19 @@ def set_(
     group: Group,
     url: Annotated[str, typer.Argument(help="Where to post: http:// or https://.")],
     topic: Annotated[list[str], typer.Option("-t", "--topic", help="May be repeated.")],
-    concurrency: Annotated[int, typer.Option(min=1, max=64, help="Requests at once.")] = 8,
-    request_timeout_ms: Annotated[int, typer.Option(min=100, help="For one request.")] = 10_000,
+    concurrency: Annotated[int, typer.Option(min=1, max=64, help="Requests at the same time.")] = 8,
+    request_timeout_ms: Annotated[
+        int, typer.Option(min=100, help="Timeout of one request.")
+    ] = 10_000,
     max_attempts: Annotated[
-        int | None, typer.Option(min=1, help="Then the record goes to the dead-letter topic.")
+        int | None, typer.Option(min=1, help="After that many, the record is dead.")
     ] = None,
-    secret: Annotated[str | None, typer.Option(help="whsec_…; by default one is made.")] = None,
+    secret: Annotated[str | None, typer.Option(help="whsec_…; by default a new one.")] = None,
     service: ConsumerUrl = None,
     timeout_s: TimeoutS = 5.0,
     as_json: AsJson = False,
 ) -> None:
-    """Register a webhook, or change it; prints the secret that its requests are signed with."""
+    """Create or change a webhook. Prints the secret that signs its requests."""
     given = {"max_attempts": max_attempts, "secret": secret}
     with admin(None, service, timeout_s) as client:
         found = client.set_webhook(
@@ -48,7 +50,7 @@ def set_(
 def show(
     group: Group, service: ConsumerUrl = None, timeout_s: TimeoutS = 5.0, as_json: AsJson = False
 ) -> None:
-    """Show where the records of a group are posted, and which node posts."""
+    """Show the URL of a webhook, and which node posts."""
     with admin(None, service, timeout_s) as client:
         found = client.webhook(group)
     _show(found, as_json)
@@ -56,7 +58,7 @@ def show(
 
 @app.command()
 def delete(group: Group, service: ConsumerUrl = None, timeout_s: TimeoutS = 5.0) -> None:
-    """Post no more; the group and its records stay."""
+    """Delete a webhook. The group and its records stay."""
     with admin(None, service, timeout_s) as client:
         client.delete_webhook(group)
     print(f"deleted the webhook of {group}")

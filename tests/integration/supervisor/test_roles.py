@@ -64,7 +64,7 @@ def test_a_role_is_run_from_the_file_and_what_differs_from_the_environment(
 @pytest.mark.parametrize(
     ("options", "code", "said"),
     [
-        (("ingest", "--config", "gone.toml"), 2, "there is no file of settings at"),
+        (("ingest", "--config", "gone.toml"), 2, "the settings file"),
         (("zookeeper", "--number", "2"), 3, "is no server of an ensemble"),
         (("broker",), 2, "broker"),
     ],

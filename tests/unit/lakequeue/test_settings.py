@@ -22,7 +22,7 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("LAKEQUEUE_INGEST__PORTT", "1", "did you mean ingest.port (LAKEQUEUE_INGEST__PORT)?"),
         ("LAKEQUEUE_ZOOKEPER", "a:1", "did you mean zookeeper (LAKEQUEUE_ZOOKEEPER)?"),
         ("LAKEQUEUE_FOO__BAR", "1", "there is no setting foo.bar (LAKEQUEUE_FOO__BAR)"),
-        ("LAKEQUEUE_ORDER__POLL_S", "soon", "LAKEQUEUE_ORDER__POLL_S or lakequeue.toml"),
+        ("LAKEQUEUE_ORDER__POLL_S", "soon", "by LAKEQUEUE_ORDER__POLL_S or in lakequeue.toml"),
         ("LAKEQUEUE_INGEST", "3", "setting ingest = 3"),
         ("LAKEQUEUE_LOG_LEVEL", "loud", "setting log_level = 'loud'"),
     ],
@@ -60,5 +60,5 @@ def test_another_file_of_settings_can_be_named(
     monkeypatch.setenv("LAKEQUEUE_CONFIG", str(nowhere / "cluster.toml"))
     assert (Settings().root, Settings().server.number) == ("s3://bucket/queue", 2)
     monkeypatch.setenv("LAKEQUEUE_CONFIG", "gone.toml")
-    with pytest.raises(InvalidSetting, match="no file of settings at gone"):
+    with pytest.raises(InvalidSetting, match="the settings file gone"):
         Settings()
