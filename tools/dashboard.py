@@ -78,6 +78,7 @@ ROWS: dict[str, list[Panel]] = {
                 "undecodable: {{group}}": _rate(
                     "lakequeue_consumer_undecodable_records_total", "group"
                 ),
+                "gaps: {{instance}}": "lakequeue_consumer_gap_offsets",
             },
         ),
         Panel(
