@@ -15,6 +15,7 @@ from lakequeue.errors import MissingDependency
 from lakequeue.settings import Settings
 from lakequeue.steps import arm
 from queue_tables.root import QueueRoot
+from queue_tables.schemas import LOG, TOPICS
 from serving.process import DRAIN_S, Listening, Served, serve
 
 log = structlog.get_logger()
@@ -59,7 +60,7 @@ def make_node(settings: Settings, name: str) -> Node:
             "a consumer-service node needs ZooKeeper",
             hint="give --zookeeper host:port, or let `lakequeue up` start the embedded one",
         )
-    root = QueueRoot.open(settings.root)
+    root = QueueRoot.open(settings.root, needs=(TOPICS.name, LOG.name))
     session = Session(
         settings.zookeeper, root.queue_id, name, settings.coordination, _remember_in(settings, name)
     )

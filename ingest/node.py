@@ -30,6 +30,7 @@ from lakequeue.settings import IngestSettings, Settings
 from queue_tables.group_commit import GroupCommitter
 from queue_tables.log_marks import LogMarks
 from queue_tables.root import QueueRoot
+from queue_tables.schemas import TOPICS
 from queue_tables.shards import highest_stamp
 from queue_tables.topic_rules import Topic
 from queue_tables.topics import TopicStore
@@ -60,7 +61,7 @@ class IngestNode:
         self.settings: IngestSettings = settings.ingest
         self.node = node
         self._wall = wall
-        self.root = QueueRoot.open(settings.root)
+        self.root = QueueRoot.open(settings.root, needs=(TOPICS.name,))
         self.topics = TopicStore(self.root, changed=self._topics_changed)
         self._topics_at = time.monotonic()
         self.budget = Budget(max(self.settings.max_pending_bytes, self.settings.max_request_bytes))

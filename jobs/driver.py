@@ -130,7 +130,7 @@ class _Process:
         self._leaders: list[Leader] = []
         self._queries: list[ShardQuery] = []
         settings = options.settings
-        self._root = QueueRoot.open(settings.root)
+        self._root = QueueRoot.open(settings.root, needs=())
         self._work_folder = WorkFolder(options.work_dir, options.node)
         self._folder = self._work_folder.path
         # A successor of this name closes the session of a killed one at once, and so need not

@@ -2,7 +2,8 @@
 
 A commit file is one JSON object a line, each with one action. Paths are URL-encoded in the file
 and plain here. What the queue says about its own commits stands in `commitInfo.lakequeue`.
-Source: the Delta transaction log protocol, reader version 1, writer version 2.
+Source: the Delta transaction log protocol, reader version 1, writer version 7 with the one feature
+of `queue_tables.guard`; of other features what has to be kept while files carry them.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ _COMMIT = re.compile(r"(\d{20})\.json\Z")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parquet\Z")
 # The characters that Hadoop's Path and java.net.URI leave alone in a path.
 _SAFE = "/=:@!$&'()*+,;~-._"
+OWN_ENGINE = "lakequeue"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,19 @@ class Add:
     """False: rows that were in the table before, rewritten (compaction)."""
     stats: str | None = None
     """JSON of numRecords, minValues, maxValues, nullCount."""
+    deletion_vector: Mapping[str, Any] | None = None
+    """Of another engine: which rows of the file are gone. The queue writes none."""
+
+    def removal(self, now_ms: int, *, data_change: bool = True) -> Remove:
+        """What takes the file out of the table."""
+        return Remove(
+            self.path,
+            now_ms,
+            data_change,
+            self.partition_values,
+            self.size,
+            self.deletion_vector,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +66,8 @@ class Remove:
     data_change: bool = True
     partition_values: Mapping[str, str | None] | None = None
     size: int | None = None
+    deletion_vector: Mapping[str, Any] | None = None
+    """That of the file, which path and vector name together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +97,10 @@ class Protocol:
 
     min_reader_version: int = 1
     min_writer_version: int = 2
+    reader_features: tuple[str, ...] | None = None
+    """Sorted; named from reader version 3 on."""
+    writer_features: tuple[str, ...] | None = None
+    """Sorted; named from writer version 7 on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +113,8 @@ class CommitInfo:
     operation: str = "WRITE"
     txn_id: str | None = None
     """Random: makes a commit file recognisable to the one who wrote it."""
+    engine: str = OWN_ENGINE
+    """Who made the commit."""
 
 
 Action: TypeAlias = Add | Remove | Txn | Metadata | Protocol | CommitInfo
@@ -134,6 +157,17 @@ class Commit:
         """The new metadata, if this commit changes it."""
         return next((a for a in self.actions if isinstance(a, Metadata)), None)
 
+    @cached_property
+    def foreign(self) -> bool:
+        """Another engine made it: Spark, delta-rs, whoever the guard did not keep away."""
+        return any(a.engine != OWN_ENGINE for a in self.actions if isinstance(a, CommitInfo))
+
+    @cached_property
+    def told(self) -> str:
+        """Who made it and by what, for people: `Apache-Spark/4.2.0 Delta-Lake/4.4.0: OPTIMIZE`."""
+        infos = [a for a in self.actions if isinstance(a, CommitInfo)]
+        return next((f"{a.engine or 'unknown engine'}: {a.operation}" for a in infos), "unknown")
+
     @property
     def configuration(self) -> Mapping[str, str] | None:
         """The new table properties, if this commit changes the metadata."""
@@ -141,8 +175,11 @@ class Commit:
 
     @cached_property
     def appends(self) -> bool:
-        """New rows and nothing else: what a tail delivers. (A partial delete also adds files.)"""
-        return not self.removes and any(a.data_change for a in self.adds)
+        """New rows and nothing else: what a tail delivers. (A partial delete also adds files.)
+
+        Never a foreign commit: what somebody inserts was not acknowledged, and not numbered.
+        """
+        return not self.removes and not self.foreign and any(a.data_change for a in self.adds)
 
 
 def commit_path(table_path: str, version: int) -> str:
@@ -182,7 +219,8 @@ def _to_json(action: Action) -> dict[str, Any]:
                 "modificationTime": action.modification_time,
                 "dataChange": action.data_change,
             }
-            return {"add": body | ({"stats": action.stats} if action.stats else {})}
+            body |= {"stats": action.stats} if action.stats else {}
+            return {"add": body | _vector(action.deletion_vector)}
         case Remove():
             body = {
                 "path": quote(action.path, safe=_SAFE),
@@ -195,7 +233,7 @@ def _to_json(action: Action) -> dict[str, Any]:
                     "partitionValues": dict(action.partition_values),
                     "size": action.size,
                 }
-            return {"remove": body}
+            return {"remove": body | _vector(action.deletion_vector)}
         case Txn():
             return {"txn": {"appId": action.app_id, "version": action.version}}
         case Metadata():
@@ -211,11 +249,16 @@ def _to_json(action: Action) -> dict[str, Any]:
                 }
             }
         case Protocol():
+            features = {
+                "readerFeatures": action.reader_features,
+                "writerFeatures": action.writer_features,
+            }
             return {
                 "protocol": {
                     "minReaderVersion": action.min_reader_version,
                     "minWriterVersion": action.min_writer_version,
                 }
+                | {name: list(some) for name, some in features.items() if some is not None}
             }
         case CommitInfo():
             return {
@@ -223,11 +266,15 @@ def _to_json(action: Action) -> dict[str, Any]:
                     "timestamp": action.timestamp,
                     "operation": action.operation,
                     "operationParameters": {},
-                    "engineInfo": "lakequeue",
+                    "engineInfo": action.engine,
                     "txnId": action.txn_id,
                     "lakequeue": dict(action.lakequeue),
                 }
             }
+
+
+def _vector(said: Mapping[str, Any] | None) -> dict[str, Any]:
+    return {} if said is None else {"deletionVector": dict(said)}
 
 
 def encode(actions: Iterable[Action]) -> bytes:
@@ -257,6 +304,18 @@ def add_from(body: Mapping[str, Any]) -> Add:
         modification_time=body.get("modificationTime") or 0,
         data_change=body.get("dataChange", True),
         stats=body.get("stats"),
+        deletion_vector=body.get("deletionVector"),
+    )
+
+
+def protocol_from(body: Mapping[str, Any]) -> Protocol:
+    """A protocol action, from a commit's JSON or a checkpoint's row."""
+    readers, writers = body.get("readerFeatures"), body.get("writerFeatures")
+    return Protocol(
+        body["minReaderVersion"],
+        body["minWriterVersion"],
+        None if readers is None else tuple(sorted(readers)),
+        None if writers is None else tuple(sorted(writers)),
     )
 
 
@@ -271,13 +330,14 @@ def _from_json(kind: str, body: Mapping[str, Any]) -> Action | None:
                 data_change=body.get("dataChange", True),
                 partition_values=body.get("partitionValues"),
                 size=body.get("size"),
+                deletion_vector=body.get("deletionVector"),
             )
         case "txn":
             return Txn(body["appId"], body["version"])
         case "metaData":
             return metadata_from(body)
         case "protocol":
-            return Protocol(body["minReaderVersion"], body["minWriterVersion"])
+            return protocol_from(body)
         case "commitInfo":
             ours = body.get("lakequeue")
             return CommitInfo(
@@ -285,6 +345,7 @@ def _from_json(kind: str, body: Mapping[str, Any]) -> Action | None:
                 timestamp=body.get("timestamp") or 0,
                 operation=body.get("operation") or "",
                 txn_id=body.get("txnId"),
+                engine=body.get("engineInfo") or "",
             )
         case _:
             return None  # cdc, domainMetadata: never on the queue's tables, and not ours to judge

@@ -306,10 +306,7 @@ class GroupOffsetsWriter:
 
 
 def _removals(table: TableLog, now_ms: int) -> list[Remove]:
-    return [
-        Remove(old.path, now_ms, True, old.partition_values, old.size)
-        for old in table.files.values()
-    ]
+    return [old.removal(now_ms) for old in table.files.values()]
 
 
 def _folded(table: TableLog, group: str | None = None) -> tuple[States, dict[ShardName, Stamp]]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from lakequeue.errors import CommitConflict, TailLost
 from lakequeue.records import Version
-from queue_tables.delta_log import Action, Add, Commit, Remove, Txn, has_table
+from queue_tables.delta_log import Action, Add, Commit, Txn, has_table
 from queue_tables.table import TableLog
 
 VACUUM_INFO = "vacuum"
@@ -42,7 +42,7 @@ def rewrite_files(
     """
     now_ms = time.time_ns() // 1_000_000
     actions: list[Action] = [
-        *(Remove(a.path, now_ms, data_change, a.partition_values, a.size) for a in removes),
+        *(add.removal(now_ms, data_change=data_change) for add in removes),
         *(replace(add, data_change=data_change) for add in adds),
     ]
     while True:

@@ -111,7 +111,7 @@ class ReplicaTable:
 
 def removed(adds: Iterable[Add], now_ms: int) -> list[Remove]:
     """Actions that take files out of a table."""
-    return [Remove(a.path, now_ms, True, a.partition_values, a.size) for a in adds]
+    return [add.removal(now_ms) for add in adds]
 
 
 def without_shards(state: GroupState) -> GroupState:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import uuid
+from collections.abc import Collection
 from datetime import UTC, datetime
 from typing import Literal
 
 import orjson
 
-from lakequeue.errors import CorruptTable, NewerFormat, RootUnusable
+from lakequeue.errors import CorruptTable, NewerFormat, RootUnusable, SchemaDrift
 from lakequeue.records import ShardName
 from queue_tables.delta_log import has_table
 from queue_tables.schemas import FORMAT, TABLES
@@ -29,6 +30,8 @@ class QueueRoot:
         self.queue_id = queue_id
         self.replica_of = replica_of
         """Id of the queue whose replica this is; None for a queue of its own, as a promoted one."""
+        self.damaged: dict[str, SchemaDrift | CorruptTable] = {}
+        """Tables that were not well when the root was opened, and why: others can do without."""
         self._known: dict[str, frozenset[str]] = {"inbox": frozenset(), "journal": frozenset()}
 
     @property
@@ -37,19 +40,24 @@ class QueueRoot:
         return self.store.uri
 
     @classmethod
-    def open(cls, uri: str, create: bool = True) -> QueueRoot:
-        """Probe the storage, read the format, create what is missing, verify the rest.
+    def open(cls, uri: str, create: bool = True, needs: Collection[str] | None = None) -> QueueRoot:
+        """Probe the storage, read the format, create and guard what is not, verify the rest.
 
-        Raises `RootUnusable`, `NewerFormat`, `SchemaDrift`.
+        `needs`: the tables without which the caller can do nothing; None: all of them. Others may
+        be damaged, and stand in `damaged` then. Raises `RootUnusable`, `NewerFormat`,
+        `SchemaDrift`, `CorruptTable`.
         """
-        return cls.over(open_store(uri), create=create)
+        return cls.over(open_store(uri), create=create, needs=needs)
 
     @classmethod
-    def over(cls, store: Store, create: bool = True) -> QueueRoot:
+    def over(
+        cls, store: Store, create: bool = True, needs: Collection[str] | None = None
+    ) -> QueueRoot:
         """The same, over a store that is open already."""
         if not create and not store.exists(_FORMAT_PATH):
             raise _no_queue(store)
         root = cls._create(store, None)
+        root.require(*(root.damaged if needs is None else needs))
         if root.replica_of is not None:
             raise _not_promoted(root)
         return root
@@ -63,8 +71,15 @@ class QueueRoot:
         if source.uri == open_store(uri).uri:
             raise RootUnusable(f"{uri} is the source itself", hint="give another root")
         root = cls._create(open_store(uri), source.queue_id)
+        root.require(*root.damaged)
         root.must_replicate(source)
         return root
+
+    def require(self, *tables: str) -> None:
+        """Raise what was found of one of `tables` when the root was opened, if it was damaged."""
+        for table in tables:
+            if table in self.damaged:
+                raise self.damaged[table]
 
     def must_replicate(self, source: QueueRoot) -> None:
         """Raise `RootUnusable` unless this is the replica of `source`, not promoted."""
@@ -82,9 +97,16 @@ class QueueRoot:
         probe_storage(store)
         root = cls(store, *_read_format(store, replica_of))
         for table in TABLES.values():
-            if not table.sharded:
+            if table.sharded:
+                continue
+            try:
                 create_table(store, table.name, table, dict(table.properties))
-                verify_schema(TableLog(store, table.name, keep_files=False).open(), table)
+                log = TableLog(store, table.name).open()
+                # Before anything else: tables of an earlier release have none.
+                log.put_guard()
+                verify_schema(log, table)
+            except (SchemaDrift, CorruptTable) as damage:
+                root.damaged[table.name] = damage
         return root
 
     @classmethod

@@ -13,14 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lakequeue.errors import CorruptTable, SchemaDrift
+from lakequeue.errors import CorruptTable
 from lakequeue.records import Version
 from queue_tables.delta_log import (
     Add,
     Commit,
     Metadata,
     Protocol,
-    Remove,
     Txn,
     add_from,
     checkpoint_part,
@@ -28,14 +27,23 @@ from queue_tables.delta_log import (
     commit_version,
     metadata_from,
     parse,
+    protocol_from,
 )
 from queue_tables.store import Store
 
-_READER_VERSION = 1
 _NOTHING = Version(-1)
+_BASE = Protocol()
 _UNREADABLE = (pa.ArrowInvalid, OSError, KeyError)
 """What reading a half-written checkpoint raises."""
-_ADD_FIELDS = ("path", "partitionValues", "size", "modificationTime", "dataChange", "stats")
+_ADD_FIELDS = (
+    "path",
+    "partitionValues",
+    "size",
+    "modificationTime",
+    "dataChange",
+    "stats",
+    "deletionVector",
+)
 
 
 @dataclass
@@ -46,6 +54,7 @@ class Snapshot:
     files: dict[str, Add] = field(default_factory=dict)
     txns: dict[str, int] = field(default_factory=dict)
     metadata: Metadata | None = None
+    protocol: Protocol = _BASE
     keep_files: bool = True
 
     @property
@@ -62,28 +71,20 @@ class Snapshot:
         """Move to `commit`, which must be the next version."""
         if commit.version != self.version + 1:
             raise ValueError(f"commit {commit.version} does not follow version {self.version}")
+        # Removes first: a file that gets a deletion vector leaves the table and comes back.
+        for removed in commit.removes:
+            self.files.pop(removed.path, None)
         for action in commit.actions:
             match action:
                 case Add() if self.keep_files:
                     self.files[action.path] = action
-                case Remove():
-                    self.files.pop(action.path, None)
                 case Txn():
                     self.txns[action.app_id] = action.version
                 case Metadata():
                     self.metadata = action
                 case Protocol():
-                    _check_protocol(action.min_reader_version)
+                    self.protocol = action
         self.version = commit.version
-
-
-def _check_protocol(min_reader_version: int) -> None:
-    if min_reader_version > _READER_VERSION:
-        raise SchemaDrift(
-            f"the table needs Delta reader version {min_reader_version}, the queue's tables are"
-            f" of version {_READER_VERSION}",
-            hint="another engine enabled a table feature; restore the table to the version before",
-        )
 
 
 def load_snapshot(
@@ -168,14 +169,17 @@ def _read_checkpoint(
     store: Store, table_path: str, version: Version, names: list[str], keep_files: bool
 ) -> Snapshot:
     snapshot = Snapshot(version, keep_files=keep_files)
-    columns = ["txn", "metaData", "protocol"]
+    columns = ["txn", "metaData", "protocol", "sidecar"]
     if keep_files:
         columns += [f"add.{name}" for name in _ADD_FIELDS]
     for name in sorted(names):
         source = io.BytesIO(store.get(f"{table_path}/_delta_log/{name}"))
         table = pq.ParquetFile(source).read(columns=columns)
+        if _rows(table, "sidecar"):
+            # Of version 2: its files stand elsewhere. An older checkpoint, or the commits, do.
+            raise KeyError("sidecar")
         for body in _rows(table, "protocol"):
-            _check_protocol(body["minReaderVersion"])
+            snapshot.protocol = protocol_from(body)
         for body in _rows(table, "metaData"):
             snapshot.metadata = metadata_from(_without_maps(body, "configuration"))
         for body in _rows(table, "txn"):

@@ -38,6 +38,7 @@ from queue_tables.delta_log import (
     encode,
     has_table,
 )
+from queue_tables.guard import GUARDED, check_readable, reinstated, stored_name
 from queue_tables.snapshot import Snapshot, load_snapshot
 from queue_tables.storage_meter import METER
 from queue_tables.store import Store
@@ -64,6 +65,7 @@ class TableLog:
             self.store, self.path, keep_files=self._snapshot.keep_files, at=at
         )
         self._tail = Tail(self.store, self.path, self._snapshot.version)
+        check_readable(self.path, self.protocol)
         return self
 
     @property
@@ -87,6 +89,11 @@ class TableLog:
         return self._snapshot.files
 
     @property
+    def protocol(self) -> Protocol:
+        """What readers and writers of the table must understand."""
+        return self._snapshot.protocol
+
+    @property
     def metadata(self) -> Metadata:
         """Schema and properties. Raises `ValueError` before `open`."""
         if self._snapshot.metadata is None:
@@ -96,9 +103,42 @@ class TableLog:
     def refresh(self) -> list[Commit]:
         """The commits since `version`, applied. Raises `TailLost`: open the table anew."""
         commits = self._tail.poll()
+        newest = [a for commit in commits for a in commit.actions if isinstance(a, Protocol)]
+        if newest:
+            try:
+                check_readable(self.path, newest[-1])
+            except SchemaDrift:
+                # Not taken in: when the table is repaired, these commits are still to come.
+                self._tail = Tail(self.store, self.path, self.version)
+                raise
         for commit in commits:
             self._snapshot.apply(commit)
         return commits
+
+    def put_guard(self) -> bool:
+        """Commit the guard (`queue_tables.guard`) if it is missing; whether it was. Durable.
+
+        Whoever commits to the table at once does the same, or goes on behind this commit. Raises
+        `SchemaDrift` if the table needs what the queue's commits would break.
+        """
+        while self._missing(()):
+            try:
+                self.commit((), {"guard": True})
+            except (CommitConflict, TailLost):
+                continue
+            return True
+        return False
+
+    def _missing(self, actions: Iterable[Action]) -> tuple[Action, ...]:
+        """What a commit of `actions` has to bring besides, for the table to be guarded."""
+        if any(isinstance(action, Protocol) for action in actions):
+            return ()  # a repair says itself what is to be
+        said = next((a for a in actions if isinstance(a, Metadata)), self.metadata)
+        vectors = self.protocol != GUARDED and (
+            # Without the files at hand they may have some.
+            not self._snapshot.keep_files or any(f.deletion_vector for f in self.files.values())
+        )
+        return reinstated(self.path, self.protocol, said, vectors=vectors)
 
     def make_durable(self) -> None:
         """Make the seen version durable, before acting on one that another process committed."""
@@ -117,7 +157,11 @@ class TableLog:
             timestamp=time.time_ns() // 1_000_000,
             txn_id=uuid.uuid4().hex,
         )
-        made = [provenance, *actions]
+        wanted = tuple(actions)
+        guard = self._missing(wanted)
+        if any(isinstance(action, Metadata) for action in guard):
+            wanted = tuple(a for a in wanted if not isinstance(a, Metadata))
+        made = [provenance, *guard, *wanted]
         data = encode(made)
         version = Version(self.version + 1)
         if not self._put(version, data):
@@ -286,7 +330,7 @@ def create_table(
     now_ms = time.time_ns() // 1_000_000
     actions: list[Action] = [
         CommitInfo(timestamp=now_ms, operation="CREATE TABLE", txn_id=uuid.uuid4().hex),
-        Protocol(),
+        GUARDED,
         Metadata(
             id=str(uuid.uuid4()),
             schema_string=delta_schema(table.arrow),
@@ -304,20 +348,32 @@ def create_table(
 
 
 def verify_schema(log: TableLog, table: Table) -> None:
-    """Raise `SchemaDrift` unless the opened `log` has exactly the declared columns."""
+    """Raise `SchemaDrift` unless the opened `log` has the declared columns.
+
+    Others may stand beside them, added by a statement: the queue neither reads nor writes those.
+    """
     found = _columns(log.metadata.schema_string)
     declared = _columns(delta_schema(table.arrow))
-    differing = sorted(
-        name for name in found.keys() | declared.keys() if found.get(name) != declared.get(name)
-    )
+    differing = sorted(name for name in declared if found.get(name) != declared[name])
     partitions = log.metadata.partition_columns
     if differing or partitions != table.partition_by:
         what = f"columns {', '.join(differing)}" if differing else f"partitioning {partitions}"
         raise SchemaDrift(
             f"{log.path}: {what} differ from what this release declares",
-            hint="run the release that wrote this root, or migrate it",
+            hint="run the release that wrote this root; if a statement changed the table, say"
+            " `lakequeue repair`, which tells what it would do",
         )
 
 
 def _columns(schema_string: str) -> dict[str, Any]:
-    return {f["name"]: f["type"] for f in orjson.loads(schema_string)["fields"]}
+    """Name in the files → type, without comments and what else does not change what is stored."""
+    return dict(_shape(orjson.loads(schema_string))["fields"])
+
+
+def _shape(kind: Any) -> Any:
+    if not isinstance(kind, dict):
+        return kind
+    if "fields" in kind:
+        fields = [(stored_name(f), _shape(f["type"])) for f in kind["fields"]]
+        return {"type": "struct", "fields": fields}
+    return {name: _shape(inner) for name, inner in kind.items() if name != "containsNull"}

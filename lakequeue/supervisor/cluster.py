@@ -306,7 +306,7 @@ class Cluster:
             self._report("jars", "fetching the Delta jars; this is done once")
             jar_paths()
         # Last: whoever is refused for another reason leaves no queue behind.
-        QueueRoot.open(self.root, create=True)
+        QueueRoot.open(self.root, create=True, needs=())
         if self.options.zookeeper is None:
             take_over_coordination(self.work_dir, self.layout.zookeeper_names)
 

@@ -1,27 +1,105 @@
-"""Other engines at a table of the queue: what a user with SQL or delta-rs does to it."""
+"""What other engines do to the queue's tables: statements of Spark, calls of delta-rs, polars."""
 
 from __future__ import annotations
 
-import orjson
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
-from queue_tables.delta_log import commit_path
+import polars
+from deltalake import DeltaTable, write_deltalake
+
+from queue_tables.delta_log import CommitInfo, Protocol, commit_path, encode
 from queue_tables.root import QueueRoot
+from queue_tables.store import Store
 from queue_tables.table import TableLog
 
-_OPEN_TO_ALL = {"minReaderVersion": 1, "minWriterVersion": 2}
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SQL: Mapping[str, str] = {
+    "OPTIMIZE": "OPTIMIZE {t}",
+    "DELETE": "DELETE FROM {t} WHERE true",
+    "UPDATE": "UPDATE {t} SET {c} = {c}",
+    "MERGE": "MERGE INTO {t} t USING (SELECT 1 AS one) s ON false WHEN NOT MATCHED THEN"
+    " INSERT ({c}) VALUES (NULL)",
+    "INSERT": "INSERT INTO {t} SELECT * FROM {t}",
+    "ADD COLUMNS": "ALTER TABLE {t} ADD COLUMNS (note STRING)",
+    "COMMENT": "COMMENT ON TABLE {t} IS 'ours'",
+    "COLUMN COMMENT": "ALTER TABLE {t} ALTER COLUMN {c} COMMENT 'ours'",
+    "SET TBLPROPERTIES": "ALTER TABLE {t} SET TBLPROPERTIES ('delta.appendOnly' = 'true')",
+    "DELETION VECTORS": "ALTER TABLE {t} SET TBLPROPERTIES ('delta.enableDeletionVectors' = true)",
+    "COLUMN MAPPING": "ALTER TABLE {t} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')",
+    "IN-COMMIT TIMESTAMPS": "ALTER TABLE {t} SET TBLPROPERTIES"
+    " ('delta.enableInCommitTimestamps' = true)",
+    "ROW TRACKING": "ALTER TABLE {t} SET TBLPROPERTIES ('delta.enableRowTracking' = true)",
+    "TYPE WIDENING": "ALTER TABLE {t} SET TBLPROPERTIES ('delta.enableTypeWidening' = true)",
+    "ADD CONSTRAINT": "ALTER TABLE {t} ADD CONSTRAINT some CHECK ({c} IS NULL OR {c} IS NOT NULL)",
+    "STRUCT STATISTICS": "ALTER TABLE {t} SET TBLPROPERTIES"
+    " ('delta.checkpoint.writeStatsAsStruct' = true)",
+    "DROP FEATURE": "ALTER TABLE {t} DROP FEATURE lakequeue",
+    "RESTORE": "RESTORE TABLE {t} TO VERSION AS OF 0",
+    "VACUUM": "VACUUM {t} RETAIN 168 HOURS",
+    "REORG": "REORG TABLE {t} APPLY (PURGE)",
+    "TRUNCATE": "TRUNCATE TABLE {t}",
+}
+"""Name of a statement -> its text; `{t}` the table, `{c}` a column of it."""
+
+
+def run_sql(spark: SparkSession, name: str, folder: str, column: str) -> None:
+    """Run a statement on the table in `folder`; raises what Spark raises."""
+    spark.sql(SQL[name].format(t=f"delta.`{folder}`", c=f"`{column}`")).collect()
+
+
+def _append(folder: str) -> None:
+    table = DeltaTable(folder)
+    write_deltalake(table, table.to_pyarrow_table(), mode="append")
+
+
+def _overwrite(folder: str) -> None:
+    table = DeltaTable(folder)
+    write_deltalake(table, table.to_pyarrow_table(), mode="overwrite")
+
+
+def _polars_append(folder: str) -> None:
+    polars.read_delta(folder).write_delta(folder, mode="append")
+
+
+def _z_order(folder: str) -> None:
+    table = DeltaTable(folder)
+    partitions = table.metadata().partition_columns
+    column = next(f.name for f in table.schema().fields if f.name not in partitions)
+    table.optimize.z_order([column])
+
+
+CALLS: Mapping[str, Callable[[str], object]] = {
+    "delta-rs append": _append,
+    "delta-rs overwrite": _overwrite,
+    "delta-rs delete": lambda folder: DeltaTable(folder).delete(),
+    "delta-rs compact": lambda folder: DeltaTable(folder).optimize.compact(),
+    "delta-rs z_order": _z_order,
+    "delta-rs restore": lambda folder: DeltaTable(folder).restore(0),
+    "delta-rs vacuum": lambda folder: DeltaTable(folder).vacuum(
+        0, dry_run=False, enforce_retention_duration=False
+    ),
+    "delta-rs properties": lambda folder: DeltaTable(folder).alter.set_table_properties(
+        {"delta.appendOnly": "true"}
+    ),
+    "polars append": _polars_append,
+}
+"""Name of a call -> the call, which takes the table's folder."""
 
 
 def unguarded(root: QueueRoot, table: str) -> str:
-    """Let every engine write `table` (relative to the root); its path, for those engines.
-
-    A commit with nothing but the protocol that the queue's tables had before they guarded
-    themselves: what a person does who wants to write there whatever it costs.
-    """
-    newest = TableLog(root.store, table, keep_files=False).open().version
-    said = [
-        {"commitInfo": {"timestamp": 0, "operation": "UPGRADE PROTOCOL", "engineInfo": "a person"}},
-        {"protocol": _OPEN_TO_ALL},
-    ]
-    data = b"".join(orjson.dumps(one, option=orjson.OPT_APPEND_NEWLINE) for one in said)
-    root.store.put_new(commit_path(table, newest + 1), data)
+    """Let every engine write `table` (relative to the root); its path, for those engines."""
+    take_guard_off(root.store, table)
     return f"{root.uri}/{table}"
+
+
+def take_guard_off(store: Store, table: str) -> None:
+    """A commit with nothing but the protocol that tables had before they guarded themselves.
+
+    So is a table of an earlier release, and one where a person wants to write whatever it costs.
+    """
+    version = TableLog(store, table).open().version + 1
+    info = CommitInfo(operation="DROP FEATURE", engine="somebody")
+    store.put_new(commit_path(table, version), encode([info, Protocol(1, 2)]))

@@ -10,10 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, write_deltalake
+from deltalake.exceptions import DeltaError
 
 from lakequeue.errors import CorruptTable
 from lakequeue.records import Stamp
 from queue_tables.delta_log import Remove, Txn, commit_path
+from queue_tables.guard import GUARDED
 from queue_tables.parquet import read_data_file, write_data_file
 from queue_tables.root import QueueRoot
 from queue_tables.schemas import GROUP_OFFSETS, LOG, TABLES
@@ -21,6 +23,7 @@ from queue_tables.shards import ShardWriter, seal_shard
 from queue_tables.snapshot import load_snapshot
 from queue_tables.store import Store, open_store
 from queue_tables.table import TableLog, create_table
+from tests.support.foreign import take_guard_off
 from tests.support.rows import inbox_rows, rows_of
 
 if TYPE_CHECKING:
@@ -153,23 +156,28 @@ def test_a_checkpoint_of_several_parts_is_read_whole(
 def test_compaction_by_delta_rs_is_followed_and_its_commit_appends_nothing(
     tmp_path: Path, store: Store, log: TableLog
 ) -> None:
+    take_guard_off(store, "log")
     DeltaTable(str(tmp_path / "log")).optimize.compact()
     commits = log.refresh()
-    assert [c.version for c in commits] == [21]
-    assert not commits[0].appends
+    assert [c.version for c in commits] == [21, 22]
+    assert all(c.foreign and not c.appends for c in commits)
     assert len(log.files) < 20
     assert dict(log.files) == dict(TableLog(store, "log").open().files)
     assert offsets_by_us(store) == offsets_by_delta_rs(tmp_path) == list(range(100))
 
 
-def test_a_stale_compaction_of_delta_rs_lands_behind_our_append(
+def test_a_stale_compaction_of_delta_rs_is_refused_by_the_guard_that_our_append_brings(
     tmp_path: Path, store: Store, log: TableLog
 ) -> None:
+    take_guard_off(store, "log")
+    log.refresh()
     stale = DeltaTable(str(tmp_path / "log"))
     add = write_data_file(store, "log", log_rows(100, 5), {"hour": HOUR}, LOG)
     log.commit([add])
-    stale.optimize.compact()
-    log.refresh()
+    assert log.protocol == GUARDED
+    with pytest.raises(DeltaError, match="Protocol changed"):
+        stale.optimize.compact()
+    assert log.refresh() == []
     assert offsets_by_us(store) == offsets_by_delta_rs(tmp_path) == list(range(105))
 
 
@@ -226,14 +234,15 @@ def test_delta_rs_handles_and_ours_take_turns(tmp_path: Path, store: Store) -> N
     """Both create a commit only where there is none, so neither overwrites the other."""
     create_table(store, "t", LOG)
     log = TableLog(store, "t").open()
-    other = DeltaTable(str(tmp_path / "t"))
     for i in range(5):
         log.refresh()
         log.commit([write_data_file(store, "t", log_rows(i * 2, 1), {"hour": HOUR}, LOG)])
         row = log_rows(i * 2 + 1, 1).append_column("hour", pa.array([HOUR]))
+        take_guard_off(store, "t")
+        other = DeltaTable(str(tmp_path / "t"))
         write_deltalake(other, row.select(LOG.arrow.names), mode="append")
     log.refresh()
-    assert log.version == 10
+    assert log.version == 15
     assert len(log.files) == 10
     read = DeltaTable(str(tmp_path / "t")).to_pyarrow_table(columns=["offset"])
     assert sorted(read.column("offset").to_pylist()) == list(range(10))

@@ -112,7 +112,7 @@ def test_a_stale_delta_rs_handle_is_refused_by_our_commit(root: QueueRoot) -> No
     log = TableLog(root.store, "topics").open()
     stale = DeltaTable(f"{root.uri}/topics")
     log.commit([Txn("topics", 1)])
-    with pytest.raises(CommitFailedError, match="transaction"):
+    with pytest.raises(CommitFailedError, match="lakequeue"):
         stale.create_write_transaction(
             [],
             mode="append",
