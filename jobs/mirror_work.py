@@ -29,6 +29,7 @@ from queue_tables.clean_up import (
 )
 from queue_tables.columns import Table
 from queue_tables.delta_log import Action, Add, Txn
+from queue_tables.delta_schema import verify_schema
 from queue_tables.facts import States
 from queue_tables.group_state import OFFSETS_TXN, read_group_state
 from queue_tables.log_index import PartitionKey
@@ -49,7 +50,7 @@ from queue_tables.replica import (
 )
 from queue_tables.root import QueueRoot
 from queue_tables.schemas import GROUP_OFFSETS, LOG, TOPICS
-from queue_tables.table import TableLog, verify_schema
+from queue_tables.table import TableLog
 
 log = structlog.get_logger("mirror")
 

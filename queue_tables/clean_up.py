@@ -81,7 +81,9 @@ def delete_removed(root: QueueRoot, table_path: str, grace_hours: int = 0) -> in
         removed = opened(root, table_path).vacuum(
             retention_hours=grace_hours, dry_run=True, enforce_retention_duration=False
         )
-    left = _existing(root, table_path, removed)
+    # What another engine took out counts, until the table is repaired.
+    own = TableLog(root.store, table_path).open().files
+    left = [path for path in _existing(root, table_path, removed) if path not in own]
     for path in left:
         root.store.delete(f"{table_path}/{path}")
     return len(left)

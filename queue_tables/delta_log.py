@@ -158,9 +158,20 @@ class Commit:
         return next((a for a in self.actions if isinstance(a, Metadata)), None)
 
     @cached_property
+    def protocol(self) -> Protocol | None:
+        """The new protocol, if this commit changes it."""
+        return next((a for a in self.actions if isinstance(a, Protocol)), None)
+
+    @cached_property
     def foreign(self) -> bool:
         """Another engine made it: Spark, delta-rs, whoever the guard did not keep away."""
         return any(a.engine != OWN_ENGINE for a in self.actions if isinstance(a, CommitInfo))
+
+    def without_files(self) -> Commit:
+        """The same without what it does to the files of the table."""
+        return Commit(
+            self.version, tuple(a for a in self.actions if not isinstance(a, Add | Remove | Txn))
+        )
 
     @cached_property
     def told(self) -> str:

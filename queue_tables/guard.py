@@ -26,6 +26,11 @@ FEATURE = "lakequeue"
 GUARDED = Protocol(1, 7, None, (FEATURE,))
 """The protocol of every table of the queue."""
 
+FOREIGN_TXN = "foreign"
+"""Of every table: the newest version that was another engine's, as far as commits have met it."""
+REPAIRED_TXN = "repaired"
+"""Of every table: the version up to which foreign commits are settled, by `lakequeue repair`."""
+
 _VECTORS, _MAPPING = "deletionVectors", "columnMapping"
 _IN_SCHEMA = {
     "timestampNtz": '"timestamp_ntz"',

@@ -13,9 +13,10 @@ import orjson
 from lakequeue.errors import CorruptTable, NewerFormat, RootUnusable, SchemaDrift
 from lakequeue.records import ShardName
 from queue_tables.delta_log import has_table
+from queue_tables.delta_schema import verify_schema
 from queue_tables.schemas import FORMAT, TABLES
 from queue_tables.store import Store, open_store
-from queue_tables.table import TableLog, create_table, verify_schema
+from queue_tables.table import TableLog, create_table
 
 ShardKind = Literal["inbox", "journal"]
 _FORMAT_PATH = "_lakequeue/format.json"

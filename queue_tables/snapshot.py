@@ -6,7 +6,7 @@ import contextlib
 import io
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -29,6 +29,7 @@ from queue_tables.delta_log import (
     parse,
     protocol_from,
 )
+from queue_tables.guard import FOREIGN_TXN, REPAIRED_TXN, is_guarded
 from queue_tables.store import Store
 
 _NOTHING = Version(-1)
@@ -48,13 +49,24 @@ _ADD_FIELDS = (
 
 @dataclass
 class Snapshot:
-    """A table at `version`. With `keep_files=False` the files are not kept in memory."""
+    """A table at `version`. With `keep_files=False` the files are not kept in memory.
+
+    Once a table is guarded no other engine has any business in it. What one brings or takes out
+    nevertheless does not count: the files are those that the queue's own commits say, whatever a
+    reader of Delta sees, until `lakequeue repair` has made the two the same. `every_engine`: as
+    a reader of Delta sees it.
+    """
 
     version: Version = _NOTHING
     files: dict[str, Add] = field(default_factory=dict)
     txns: dict[str, int] = field(default_factory=dict)
     metadata: Metadata | None = None
     protocol: Protocol = _BASE
+    foreign: Version = _NOTHING
+    """The newest commit of another engine that did not count."""
+    guarded: bool = False
+    """It is, or was at an earlier version."""
+    every_engine: bool = False
     keep_files: bool = True
 
     @property
@@ -67,10 +79,19 @@ class Snapshot:
         """The schema, as Delta's JSON."""
         return self.metadata.schema_string if self.metadata else ""
 
-    def apply(self, commit: Commit) -> None:
-        """Move to `commit`, which must be the next version."""
+    @property
+    def is_settled(self) -> bool:
+        """Whether the files are what a reader of Delta sees, as far as marks tell."""
+        foreign = max(self.foreign, self.txns.get(FOREIGN_TXN, _NOTHING))
+        return foreign <= self.txns.get(REPAIRED_TXN, _NOTHING)
+
+    def apply(self, commit: Commit) -> Commit:
+        """Move to `commit`, which must be the next version; what of it counts."""
         if commit.version != self.version + 1:
             raise ValueError(f"commit {commit.version} does not follow version {self.version}")
+        if commit.foreign and self.guarded and not self.every_engine:
+            self.foreign = commit.version
+            commit = commit.without_files()
         # Removes first: a file that gets a deletion vector leaves the table and comes back.
         for removed in commit.removes:
             self.files.pop(removed.path, None)
@@ -84,11 +105,18 @@ class Snapshot:
                     self.metadata = action
                 case Protocol():
                     self.protocol = action
+                    self.guarded = self.guarded or is_guarded(action)
         self.version = commit.version
+        return commit
 
 
 def load_snapshot(
-    store: Store, table_path: str, *, keep_files: bool = True, at: Version | None = None
+    store: Store,
+    table_path: str,
+    *,
+    keep_files: bool = True,
+    at: Version | None = None,
+    every_engine: bool = False,
 ) -> Snapshot:
     """Read the newest state of a table, or that of version `at`.
 
@@ -96,7 +124,9 @@ def load_snapshot(
     """
     for attempt in range(3):
         try:
-            return _load(store, table_path, keep_files, at)
+            return _load(
+                store, table_path, Snapshot(keep_files=keep_files, every_engine=every_engine), at
+            )
         except _Moved:
             # Log clean-up ran between the listing and the reading; the newer checkpoint is there.
             if attempt == 2:
@@ -117,12 +147,14 @@ def checkpoint_versions(store: Store, table_path: str) -> list[Version]:
 
 
 def is_readable_checkpoint(store: Store, table_path: str, version: Version) -> bool:
-    """Whether the checkpoint at that version can stand for the commits before it."""
+    """Whether the checkpoint at that version can stand for the commits before it.
+
+    Not one that has what does not count: only the commits tell what does.
+    """
     for (found, _), names in _complete(store.names(f"{table_path}/_delta_log")).items():
         if found == version:
             with contextlib.suppress(*_UNREADABLE):
-                _read_checkpoint(store, table_path, version, names, keep_files=True)
-                return True
+                return _is_trusted(_read_checkpoint(store, table_path, version, names, Snapshot()))
     return False
 
 
@@ -135,7 +167,12 @@ def _complete(names: Iterable[str]) -> dict[tuple[Version, int], list[str]]:
     return {key: found for key, found in parts.items() if len(found) == key[1]}
 
 
-def _load(store: Store, table_path: str, keep_files: bool, at: Version | None) -> Snapshot:
+def _is_trusted(checkpoint: Snapshot) -> bool:
+    """Whether its files are those that count."""
+    return checkpoint.guarded and checkpoint.is_settled
+
+
+def _load(store: Store, table_path: str, blank: Snapshot, at: Version | None) -> Snapshot:
     names = store.names(f"{table_path}/_delta_log")
     commits = {v for n in names if (v := commit_version(n)) is not None}
     complete = _complete(names)
@@ -145,14 +182,7 @@ def _load(store: Store, table_path: str, keep_files: bool, at: Version | None) -
     if not commits and not complete:
         raise FileNotFoundError(f"no Delta table at {table_path}")
 
-    snapshot = Snapshot(keep_files=keep_files)
-    for key in sorted(complete, reverse=True):
-        try:
-            snapshot = _read_checkpoint(store, table_path, key[0], complete[key], keep_files)
-        except _UNREADABLE:
-            # A half-written checkpoint stands for nothing; an older one, or the commits, do.
-            continue
-        break
+    snapshot = _start(store, table_path, complete, commits, blank)
     while at is None or snapshot.version < at:
         version = snapshot.version + 1
         try:
@@ -165,10 +195,46 @@ def _load(store: Store, table_path: str, keep_files: bool, at: Version | None) -
     return snapshot
 
 
-def _read_checkpoint(
-    store: Store, table_path: str, version: Version, names: list[str], keep_files: bool
+def _start(
+    store: Store,
+    table_path: str,
+    complete: Mapping[tuple[Version, int], list[str]],
+    commits: set[Version],
+    blank: Snapshot,
 ) -> Snapshot:
-    snapshot = Snapshot(version, keep_files=keep_files)
+    """What the commits are applied to: the newest checkpoint that can be read, and be trusted.
+
+    One that has what other engines did is passed over as long as older ones, or the first commit,
+    lead to the end.
+    """
+    newest, last = None, max(commits, default=_NOTHING)
+    for key in sorted(complete, reverse=True):
+        if newest is not None and not _are_there(commits, key[0], last):
+            break
+        try:
+            found = _read_checkpoint(store, table_path, key[0], complete[key], blank)
+        except _UNREADABLE:
+            # A half-written checkpoint stands for nothing; an older one, or the commits, do.
+            continue
+        if blank.every_engine or _is_trusted(found):
+            return found
+        newest = newest or found
+    return (
+        replace(newest)
+        if newest and not _are_there(commits, _NOTHING, last)
+        else replace(blank, files={}, txns={})
+    )
+
+
+def _are_there(commits: set[Version], after: Version, last: Version) -> bool:
+    return all(version in commits for version in range(after + 1, last + 1))
+
+
+def _read_checkpoint(
+    store: Store, table_path: str, version: Version, names: list[str], blank: Snapshot
+) -> Snapshot:
+    snapshot = replace(blank, version=version, files={}, txns={})
+    keep_files = blank.keep_files
     columns = ["txn", "metaData", "protocol", "sidecar"]
     if keep_files:
         columns += [f"add.{name}" for name in _ADD_FIELDS]
@@ -180,6 +246,7 @@ def _read_checkpoint(
             raise KeyError("sidecar")
         for body in _rows(table, "protocol"):
             snapshot.protocol = protocol_from(body)
+            snapshot.guarded = is_guarded(snapshot.protocol)
         for body in _rows(table, "metaData"):
             snapshot.metadata = metadata_from(_without_maps(body, "configuration"))
         for body in _rows(table, "txn"):

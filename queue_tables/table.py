@@ -13,9 +13,6 @@ import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import orjson
-import pyarrow as pa
-
 from lakequeue.errors import (
     CommitConflict,
     CorruptTable,
@@ -34,11 +31,13 @@ from queue_tables.delta_log import (
     CommitInfo,
     Metadata,
     Protocol,
+    Txn,
     commit_path,
     encode,
     has_table,
 )
-from queue_tables.guard import GUARDED, check_readable, reinstated, stored_name
+from queue_tables.delta_schema import delta_schema
+from queue_tables.guard import FOREIGN_TXN, GUARDED, check_readable, reinstated
 from queue_tables.snapshot import Snapshot, load_snapshot
 from queue_tables.storage_meter import METER
 from queue_tables.store import Store
@@ -48,24 +47,37 @@ _PUT_ATTEMPTS = 3
 
 
 class TableLog:
-    """Reader and writer of one table. Not thread-safe: one committer owns a handle."""
+    """Reader and writer of one table. Not thread-safe: one committer owns a handle.
 
-    def __init__(self, store: Store, path: str, *, keep_files: bool = True) -> None:
+    What other engines do to its files does not count (`Snapshot`), unless for `every_engine`.
+    """
+
+    def __init__(
+        self, store: Store, path: str, *, keep_files: bool = True, every_engine: bool = False
+    ) -> None:
         self.store = store
         self.path = path
+        self._every_engine = every_engine
         self._snapshot = Snapshot(keep_files=keep_files)
         self._tail = Tail(store, path, Version(-1))
 
-    def open(self, at: Version | None = None) -> TableLog:
+    def open(self, at: Version | None = None, *, unreadable_too: bool = False) -> TableLog:
         """Load the newest state. Raises `FileNotFoundError` if there is no table.
 
         `at`: that of an earlier version, to be read; a commit would meet what came after it.
+        Raises `SchemaDrift` for a table whose files read otherwise than by their names, unless
+        `unreadable_too`: for who repairs it.
         """
         self._snapshot = load_snapshot(
-            self.store, self.path, keep_files=self._snapshot.keep_files, at=at
+            self.store,
+            self.path,
+            keep_files=self._snapshot.keep_files,
+            at=at,
+            every_engine=self._every_engine,
         )
         self._tail = Tail(self.store, self.path, self._snapshot.version)
-        check_readable(self.path, self.protocol)
+        if not unreadable_too:
+            check_readable(self.path, self.protocol)
         return self
 
     @property
@@ -94,6 +106,16 @@ class TableLog:
         return self._snapshot.protocol
 
     @property
+    def foreign(self) -> Version:
+        """The newest version that is known to be another engine's; -1: none."""
+        return Version(max(self._snapshot.foreign, self.txns.get(FOREIGN_TXN, -1)))
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the files are what a reader of Delta sees: no other engine changed them."""
+        return self._snapshot.is_settled
+
+    @property
     def metadata(self) -> Metadata:
         """Schema and properties. Raises `ValueError` before `open`."""
         if self._snapshot.metadata is None:
@@ -101,7 +123,10 @@ class TableLog:
         return self._snapshot.metadata
 
     def refresh(self) -> list[Commit]:
-        """The commits since `version`, applied. Raises `TailLost`: open the table anew."""
+        """The commits since `version`, applied: of those of other engines what counts.
+
+        Raises `TailLost`: open the table anew.
+        """
         commits = self._tail.poll()
         newest = [a for commit in commits for a in commit.actions if isinstance(a, Protocol)]
         if newest:
@@ -111,9 +136,7 @@ class TableLog:
                 # Not taken in: when the table is repaired, these commits are still to come.
                 self._tail = Tail(self.store, self.path, self.version)
                 raise
-        for commit in commits:
-            self._snapshot.apply(commit)
-        return commits
+        return [self._snapshot.apply(commit) for commit in commits]
 
     def put_guard(self) -> bool:
         """Commit the guard (`queue_tables.guard`) if it is missing; whether it was. Durable.
@@ -159,6 +182,8 @@ class TableLog:
         )
         wanted = tuple(actions)
         guard = self._missing(wanted)
+        if self._snapshot.foreign > self.txns.get(FOREIGN_TXN, -1):
+            guard += (Txn(FOREIGN_TXN, self._snapshot.foreign),)
         if any(isinstance(action, Metadata) for action in guard):
             wanted = tuple(a for a in wanted if not isinstance(a, Metadata))
         made = [provenance, *guard, *wanted]
@@ -289,40 +314,6 @@ class TableLog:
             ) from e
 
 
-def delta_schema(schema: pa.Schema) -> str:
-    """Delta's JSON of an Arrow schema; every column nullable, as in every table of the queue."""
-    return orjson.dumps(_delta_struct(schema)).decode()
-
-
-def _delta_struct(fields: Iterable[pa.Field]) -> dict[str, Any]:
-    return {
-        "type": "struct",
-        "fields": [
-            {"name": f.name, "type": _delta_type(f.type), "nullable": True, "metadata": {}}
-            for f in fields
-        ],
-    }
-
-
-def _delta_type(kind: pa.DataType) -> Any:
-    if pa.types.is_list(kind):
-        element = _delta_type(kind.value_type)
-        return {"type": "array", "elementType": element, "containsNull": True}
-    if pa.types.is_struct(kind):
-        return _delta_struct(kind)
-    return _DELTA_TYPES[kind]
-
-
-_DELTA_TYPES = {
-    pa.string(): "string",
-    pa.int32(): "integer",
-    pa.int64(): "long",
-    pa.bool_(): "boolean",
-    pa.binary(): "binary",
-    pa.timestamp("us", tz="UTC"): "timestamp",
-}
-
-
 def create_table(
     store: Store, path: str, table: Table, configuration: Mapping[str, str] | None = None
 ) -> bool:
@@ -345,35 +336,3 @@ def create_table(
         store.put_new(commit_path(path, 0), encode(actions))
         return True
     return False
-
-
-def verify_schema(log: TableLog, table: Table) -> None:
-    """Raise `SchemaDrift` unless the opened `log` has the declared columns.
-
-    Others may stand beside them, added by a statement: the queue neither reads nor writes those.
-    """
-    found = _columns(log.metadata.schema_string)
-    declared = _columns(delta_schema(table.arrow))
-    differing = sorted(name for name in declared if found.get(name) != declared[name])
-    partitions = log.metadata.partition_columns
-    if differing or partitions != table.partition_by:
-        what = f"columns {', '.join(differing)}" if differing else f"partitioning {partitions}"
-        raise SchemaDrift(
-            f"{log.path}: {what} differ from what this release declares",
-            hint="run the release that wrote this root; if a statement changed the table, say"
-            " `lakequeue repair`, which tells what it would do",
-        )
-
-
-def _columns(schema_string: str) -> dict[str, Any]:
-    """Name in the files → type, without comments and what else does not change what is stored."""
-    return dict(_shape(orjson.loads(schema_string))["fields"])
-
-
-def _shape(kind: Any) -> Any:
-    if not isinstance(kind, dict):
-        return kind
-    if "fields" in kind:
-        fields = [(stored_name(f), _shape(f["type"])) for f in kind["fields"]]
-        return {"type": "struct", "fields": fields}
-    return {name: _shape(inner) for name, inner in kind.items() if name != "containsNull"}

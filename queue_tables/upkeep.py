@@ -18,6 +18,7 @@ from lakequeue.errors import StorageUnavailable
 from lakequeue.records import Version
 from queue_tables.root import QueueRoot
 from queue_tables.schemas import GROUP_OFFSETS
+from queue_tables.table import TableLog
 
 _LISTINGS = 5
 
@@ -51,12 +52,16 @@ def trim_table(root: QueueRoot, table_path: str, keep_hours: int = 1) -> Version
         replaced = table.vacuum(
             retention_hours=keep_hours, dry_run=True, enforce_retention_duration=False
         )
+    own = TableLog(root.store, table_path).open()
     for path in replaced:
-        root.store.delete(f"{table_path}/{path}")
+        if path not in own.files:  # another engine may have taken out what still counts
+            root.store.delete(f"{table_path}/{path}")
     # A checkpoint that is not durable must not be all that is left of the commits.
     version = _checkpoint(root, table_path, table)
-    with translated(table_path):
-        table.cleanup_metadata()
+    if own.is_settled:
+        # Else only the commits tell what of the checkpoint counts.
+        with translated(table_path):
+            table.cleanup_metadata()
     return version
 
 

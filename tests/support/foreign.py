@@ -39,7 +39,6 @@ SQL: Mapping[str, str] = {
     "DROP FEATURE": "ALTER TABLE {t} DROP FEATURE lakequeue",
     "RESTORE": "RESTORE TABLE {t} TO VERSION AS OF 0",
     "VACUUM": "VACUUM {t} RETAIN 168 HOURS",
-    "REORG": "REORG TABLE {t} APPLY (PURGE)",
     "TRUNCATE": "TRUNCATE TABLE {t}",
 }
 """Name of a statement -> its text; `{t}` the table, `{c}` a column of it."""

@@ -11,10 +11,11 @@ import pytest
 
 from lakequeue.errors import CorruptTable, NewerFormat, RootUnusable, SchemaDrift
 from queue_tables.delta_log import Metadata
+from queue_tables.delta_schema import delta_schema
 from queue_tables.root import QueueRoot, probe_storage
 from queue_tables.schemas import GROUP_OFFSETS, LOG, TOPICS
 from queue_tables.store import LocalStore, Store
-from queue_tables.table import TableLog, delta_schema
+from queue_tables.table import TableLog
 from tests.support.faulty_store import FaultyStore
 
 

@@ -16,12 +16,13 @@ from queue_tables.delta_log import (
     encode,
     parse,
 )
+from queue_tables.delta_schema import delta_schema, verify_schema
 from queue_tables.guard import GUARDED, check_readable, reinstated
 from queue_tables.root import QueueRoot
 from queue_tables.schemas import INBOX, TOPICS
 from queue_tables.shards import SEALED, ShardWriter, seal_shard
 from queue_tables.store import ObjectStore
-from queue_tables.table import TableLog, create_table, delta_schema, verify_schema
+from queue_tables.table import TableLog, create_table
 from tests.support.foreign import take_guard_off
 
 SCHEMA = delta_schema(TOPICS.arrow)

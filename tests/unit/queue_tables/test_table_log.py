@@ -12,10 +12,11 @@ from lakequeue.errors import (
     StorageUnavailable,
 )
 from queue_tables.delta_log import Add, Metadata, Protocol, Remove, Txn, commit_path, encode
+from queue_tables.delta_schema import verify_schema
 from queue_tables.schemas import LOG, TOPICS
 from queue_tables.snapshot import load_snapshot
 from queue_tables.store import ObjectStore, Store
-from queue_tables.table import TableLog, create_table, verify_schema
+from queue_tables.table import TableLog, create_table
 from tests.support.faulty_store import Fault, FaultyStore
 
 
