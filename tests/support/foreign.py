@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import polars
 from deltalake import DeltaTable, write_deltalake
 
-from queue_tables.delta_log import CommitInfo, Protocol, commit_path, encode
+from queue_tables.delta_log import CommitInfo, Protocol, commit_path, encode, parse
 from queue_tables.root import QueueRoot
 from queue_tables.store import Store
 from queue_tables.table import TableLog
+from queue_tables.tail import commit_versions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -94,10 +95,21 @@ def unguarded(root: QueueRoot, table: str) -> str:
     return f"{root.uri}/{table}"
 
 
+def as_of_earlier_release(store: Store, table: str) -> None:
+    """As if the table had never been guarded: what every engine does to it then counts."""
+    for version in commit_versions(store, table):
+        path = commit_path(table, version)
+        commit = parse(version, store.get(path))
+        if commit.protocol is not None:
+            store.delete(path)
+            old = (Protocol() if isinstance(a, Protocol) else a for a in commit.actions)
+            store.put_new(path, encode(old))
+
+
 def take_guard_off(store: Store, table: str) -> None:
     """A commit with nothing but the protocol that tables had before they guarded themselves.
 
-    So is a table of an earlier release, and one where a person wants to write whatever it costs.
+    What a person does who wants to write there whatever it costs.
     """
     version = TableLog(store, table).open().version + 1
     info = CommitInfo(operation="DROP FEATURE", engine="somebody")
