@@ -145,6 +145,8 @@ def _delivery(app: OpenAPI, node: Node, groups: Groups, metrics: Metrics) -> Non
             groups.commit_delivered(member, delivered)
         if not member.active and not delivered.records:
             node.members.get(path.group, path.member)
+        if not delivered.records:
+            groups.check_topics(member)
         told = groups.assignment(member)
         delivered.keep_only({(a.topic, a.partition): a.epoch for a in told})
         answer = json_answer(

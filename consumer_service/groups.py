@@ -11,7 +11,7 @@ import orjson
 from consumer_service import member_states
 from consumer_service.holding.held import Held
 from consumer_service.holding.partition_states import PartitionState
-from consumer_service.join_rules import check_options, is_of_queue_group
+from consumer_service.join_rules import check_options, check_some_exist, is_of_queue_group
 from consumer_service.members import Member
 from consumer_service.node import Node
 from consumer_service.predicates.of_group import predicate_of
@@ -245,6 +245,12 @@ class Groups:
         node = self._node
         names = {str(topic.topic_id): topic.topic for topic in node.topics.list()}
         return node.queue_acks.settle(group, request, names)
+
+    def check_topics(self, member: Member) -> None:
+        """Raise `UnknownTopic` if every topic of a member without partitions was deleted."""
+        if member.active and not self.assignment(member):
+            self._node.topics.refresh()
+            check_some_exist(member.request.topics, self._node.topics.list())
 
     def commit_delivered(self, member: Member, delivered: Delivered) -> None:
         """At-most-once: what is about to leave is committed first."""

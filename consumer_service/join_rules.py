@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from consumer_service.predicates.of_group import predicate_of
 from consumer_service.queues.retry_policy import check_retry
-from lakequeue.errors import InvalidRequest
+from lakequeue.errors import InvalidRequest, UnknownTopic
 from lakequeue.wire import (
     AckRequest,
     JoinRequest,
@@ -40,3 +40,12 @@ def check_options(
             )
         return
     check_retry(request, topics, others)
+
+
+def check_some_exist(names: Sequence[str], topics: Iterable[Topic]) -> None:
+    """Raise `UnknownTopic` if all topics of these names were deleted."""
+    if {topic.topic for topic in topics}.isdisjoint(names):
+        raise UnknownTopic(
+            f"deleted: {', '.join(names)}; there is nothing to wait for",
+            hint="create the topic again and join, or leave the group",
+        )

@@ -21,13 +21,14 @@ from consumer_service.queues.delivery import QueueDelivery
 from consumer_service.queues.due_timer import DueTimer
 from consumer_service.queues.retry_policy import Policy, policy_of
 from consumer_service.queues.waiters import Waiters
+from consumer_service.queues.wishes import Gone
 from consumer_service.segments import Segments
 from consumer_service.streams.acks import Acks
 from consumer_service.streams.delivery import Delivery
 from consumer_service.tailer import Tailer
 from consumer_service.undecodable import Undecodable
 from consumer_service.webhooks.posts import Webhooks
-from coordination import leases, registry
+from coordination import leases, membership, registry
 from coordination.bells import Bell
 from coordination.controller import Controller
 from coordination.directory import Directory
@@ -37,6 +38,7 @@ from lakequeue.errors import LakequeueError
 from lakequeue.records import TopicId, TopicPartition
 from lakequeue.settings import Settings
 from queue_tables.facts import Key
+from queue_tables.group_state import read_group_state
 from queue_tables.root import QueueRoot
 from queue_tables.topic_rules import default_dead_letters
 from queue_tables.topics import TopicStore
@@ -101,6 +103,7 @@ class Node:
             self.waiters,
             self.timer,
             self.url_of_owner,
+            self.gone,
             self.dead_letters.look,
         )
         self.keeper = Keeper(
@@ -221,6 +224,17 @@ class Node:
         if lease is None or lease.owner.node == self.name:
             return None
         return self.url_of(lease.owner.node)
+
+    def gone(self, key: Key) -> Gone | None:
+        """Why a partition that nobody has will never have an owner again; None: it may."""
+        self.topics.refresh()
+        if self.topics.by_id(key.topic_id) is None:
+            return "topic_deleted"
+        if membership.group_config(self.session, key.group) is not None:
+            return None
+        # Nobody is a member: only the tables know whether there is such a group.
+        states = read_group_state(self.root, key.group).states.values()
+        return None if any(not state.deleted for state in states) else "group_deleted"
 
     def url_of(self, node: str) -> str | None:
         """Base URL of another node, if it lives."""

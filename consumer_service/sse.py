@@ -21,7 +21,7 @@ from consumer_service.queues.batches import QueueDelivered
 from consumer_service.queues.retry_policy import DEFAULT_MAX_IN_FLIGHT
 from consumer_service.queues.sent_events import START, SentEvents
 from consumer_service.streams.delivery import Delivered
-from lakequeue.errors import LakequeueError, SentOn, UnknownMember
+from lakequeue.errors import LakequeueError, SentOn, UnknownMember, UnknownTopic
 from lakequeue.wire import parse_receipt
 
 if TYPE_CHECKING:
@@ -67,14 +67,14 @@ class _Stream:
         yield b"retry: 1000\n\n" if last else b"id: %b\nretry: 1000\n\n" % START.encode()
         try:
             yield from self._events()
-        except SentOn as e:
+        except (SentOn, UnknownTopic) as e:
             yield _end(e)
             return
         member = self.member
         yield b"event: end\ndata: {}\n\n" if member.active else _end(_gone_from(member))
 
     def _events(self) -> Iterator[bytes]:
-        """Raises `SentOn`."""
+        """Raises `SentOn`, `UnknownTopic`."""
         node, groups, member = self.node, self.groups, self.member
         while not self._over():
             groups.send_away(member)
@@ -88,6 +88,7 @@ class _Stream:
                     continue
                 if idle:
                     groups.send_on(member)
+                groups.check_topics(member)
                 yield b": alive\n\n"
                 continue
             once = member.request.delivery == "at_most_once"

@@ -20,7 +20,7 @@ from consumer_service.queues.attempts import Attempt, Move
 from consumer_service.queues.due_timer import DueTimer
 from consumer_service.queues.record_facts import record_facts
 from consumer_service.queues.waiters import Waiters
-from consumer_service.queues.wishes import Wish, refused_of, superseded, wishes_of
+from consumer_service.queues.wishes import Gone, Wish, all_gone, refused_of, superseded, wishes_of
 from lakequeue.clock import wall_micros
 from lakequeue.errors import (
     CoordinationUnavailable,
@@ -62,6 +62,7 @@ class QueueAcks:
         waiters: Waiters,
         timer: DueTimer,
         node_of: NodeOf,
+        gone: Callable[[Key], Gone | None],
         on_dying: Callable[[], None],
     ) -> None:
         self._journal = journal
@@ -69,6 +70,7 @@ class QueueAcks:
         self._waiters = waiters
         self._timer = timer
         self._node_of = node_of
+        self._gone = gone
         self._on_dying = on_dying
         self._random = Random()
 
@@ -101,6 +103,8 @@ class QueueAcks:
             raise
         for change in changes:
             self._answer(change, answer, topics)
+        if not answer.settled and (gone := all_gone(group, answer.refused)) is not None:
+            raise gone
         if answer.refused:
             raise superseded(answer)
         return answer
@@ -174,6 +178,9 @@ class QueueAcks:
         self, key: Key, wishes: list[Wish], answer: SettleAnswer, topics: Mapping[str, str]
     ) -> None:
         location = self._node_of(key)
+        if location is None and (gone := self._gone(key)) is not None:
+            answer.refused += [refused_of(wish, topics, gone) for wish in wishes]
+            return
         if location is None:
             raise NotReady(
                 f"partition {key.partition} of {topics.get(key.topic_id, key.topic_id)} has no "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,6 +10,9 @@ from consumer_service.queues.attempts import Refusal
 from lakequeue.errors import (
     AttemptSuperseded,
     InvalidRequest,
+    Rejected,
+    UnknownGroup,
+    UnknownTopic,
 )
 from lakequeue.wire import (
     AckRequest,
@@ -100,6 +103,31 @@ def explain(refused: RefusedReceipt) -> str:
             return f"{what} was delivered to another group"
         case "elsewhere":
             return f"{what}: the partition is at {refused.location}"
+        case "topic_deleted":
+            return f"{what}: the topic was deleted"
+        case "group_deleted":
+            return f"{what}: the group was deleted"
+
+
+Gone = Literal["topic_deleted", "group_deleted"]
+
+
+def all_gone(group: str, refused: Sequence[RefusedReceipt]) -> Rejected | None:
+    """The error of a request of which every receipt is of a deleted topic, or group. Pure."""
+    gone = {one.why for one in refused}
+    if gone == {"topic_deleted"}:
+        return UnknownTopic(
+            f"the topic of {explain(refused[0]).split(': ')[0]} was deleted",
+            hint="drop the receipt: there is nothing left to settle",
+            stored="no",
+        )
+    if gone and gone <= {"group_deleted", "topic_deleted"}:
+        return UnknownGroup(
+            f"group {group!r} was deleted: {len(refused)} receipts are not good any more",
+            hint="drop them: a group of the same name starts anew",
+            stored="no",
+        )
+    return None
 
 
 def superseded(answer: SettleAnswer) -> AttemptSuperseded:

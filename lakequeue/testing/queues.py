@@ -18,7 +18,7 @@ from consumer_service.queues.dead_records import dead_letter_of
 from consumer_service.queues.partition import QueuePartition
 from consumer_service.queues.passing import take_among
 from consumer_service.queues.retry_policy import DEFAULT_MAX_IN_FLIGHT
-from consumer_service.queues.wishes import Wish, refused_of, superseded, wishes_of
+from consumer_service.queues.wishes import Wish, all_gone, refused_of, superseded, wishes_of
 from ingest.json_body import json_request_of
 from lakequeue.clock import Micros
 from lakequeue.errors import Rejected
@@ -146,6 +146,8 @@ class Queues:
             self._settle_one(group, wish, now, names, answer)
         for held, queue in _queues(group.held.values()):
             self._bury(group, held, queue)
+        if not answer.settled and (gone := all_gone(group.name, answer.refused)) is not None:
+            raise gone
         if answer.refused:
             raise superseded(answer)
         return answer
@@ -164,6 +166,9 @@ class Queues:
             return
         key = Key(group.name, TopicId(receipt.topic_id), Partition(receipt.partition))
         held = group.held.get(key)
+        if self._topics.by_id(key.topic_id) is None:
+            answer.refused.append(refused_of(wish, names, "topic_deleted"))
+            return
         if held is None or held.queue is None:
             answer.refused.append(refused_of(wish, names, "unknown"))
             return

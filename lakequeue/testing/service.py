@@ -12,6 +12,7 @@ from typing import Any, Final
 import orjson
 from pydantic import BaseModel
 
+from consumer_service.join_rules import check_some_exist
 from consumer_service.member_states import Cause
 from consumer_service.pause_words import answer_of as pause_answer_of
 from consumer_service.pause_words import check_pause
@@ -318,6 +319,8 @@ class Service:
         )
         records = take(query.max)
         left_s = query.wait_ms / 1_000 - call.waited_s
+        if not records and not group.assigned(member):
+            check_some_exist(member.request.topics, self._topics.list())
         if not records and left_s > 0 and member.told == group.version:
             group.waiting.add(member_id)
             return Later(_look_in_s(group, member, now, left_s))

@@ -189,7 +189,16 @@ class Settled(AnswerShape):
     """After a nack: when it is delivered again; null: it is dead. Microseconds."""
 
 
-RefusedWhy = Literal["superseded", "timed_out", "settled", "unknown", "other_group", "elsewhere"]
+RefusedWhy = Literal[
+    "superseded",
+    "timed_out",
+    "settled",
+    "unknown",
+    "other_group",
+    "elsewhere",
+    "topic_deleted",
+    "group_deleted",
+]
 
 
 class RefusedReceipt(AnswerShape):

@@ -9,9 +9,10 @@ from uuid import uuid4
 
 import pytest
 
-from lakequeue import Queue
+from lakequeue import Message, Queue
 from lakequeue.errors import AttemptSuperseded, GroupMismatch, UnknownGroup, UnknownTopic
-from tests.support.backends import Backend
+from tests.support.backends import Backend, take
+from tests.support.zookeeper import wait_for
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "queues.md"
 
@@ -82,3 +83,45 @@ def test_the_session_in_the_documents_prints_what_it_says(backend: Backend) -> N
     found = doctest.DocTestRunner(optionflags=flags).run(test, out=said.append)
     assert found.attempted > 12
     assert not found.failed, "".join(said)
+
+
+@pytest.mark.parametrize("says", ["ack", "nack", "extend"])
+def test_receipts_of_a_queue_that_was_deleted_are_refused_for_good(
+    backend: Backend, says: str
+) -> None:
+    topic = backend.topic()
+    with backend.queue(topic) as queue:
+        queue.send("a")
+        [message] = _received(queue)
+        queue.delete_queue()
+
+        def settle() -> bool:
+            # The node that has the partition may learn of it a moment later.
+            {"ack": message.ack, "nack": message.nack, "extend": lambda: message.extend(30)}[says]()
+            return False
+
+        with pytest.raises((UnknownTopic, UnknownGroup)) as refused:
+            wait_for(settle, "it is refused")
+    assert (refused.value.http_status, refused.value.retryable) == (404, False)
+
+
+def _received(queue: Queue) -> list[Message]:
+    found: list[Message] = []
+
+    def more() -> bool:
+        found.extend(queue.receive(wait_s=1))
+        return bool(found)
+
+    wait_for(more, "a message")
+    return found
+
+
+def test_a_member_of_which_every_topic_was_deleted_is_told_so(backend: Backend) -> None:
+    topic = backend.topic()
+    backend.send(topic, "a")
+    with backend.worker(topic) as worker:
+        take(worker, 1)
+        with backend.admin() as admin:
+            admin.delete_topic(topic)
+        with pytest.raises(UnknownTopic, match="deleted"):
+            wait_for(lambda: worker.poll(1) and False, "it is told")

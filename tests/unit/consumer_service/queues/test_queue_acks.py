@@ -18,7 +18,7 @@ from consumer_service.queues.partition import QueuePartition
 from consumer_service.queues.retry_policy import Policy
 from consumer_service.queues.waiters import Waiters
 from lakequeue.clock import wall_micros
-from lakequeue.errors import Overloaded
+from lakequeue.errors import AttemptSuperseded, Overloaded, UnknownTopic
 from lakequeue.records import Partition, TopicId
 from lakequeue.wire import AckRequest, Extend, QueueReceipt, group_checksum
 from queue_tables.facts import Fact, Key
@@ -56,7 +56,15 @@ def test_an_error_of_one_partition_says_nothing_of_anothers(
     for number in range(partitions):
         holdings.add(partition(number))
     timer = DueTimer(holdings.queues, waiters)
-    parts: Any = (SimpleNamespace(submit=submit), holdings, waiters, timer, None, lambda: None)
+    parts: Any = (
+        SimpleNamespace(submit=submit),
+        holdings,
+        waiters,
+        timer,
+        None,
+        None,
+        lambda: None,
+    )
     receipts = [
         str(QueueReceipt("t", number, 0, 0, 1, group_checksum("g"))) for number in range(partitions)
     ]
@@ -77,9 +85,46 @@ def test_what_is_extended_after_its_consumer_seemed_gone_is_not_told_to_be_free(
     held.queue.take_new(wall_micros(), "m", 1, [NewRecord(1)])
     held.owed = returned_moves(held.queue.member_gone("m"), wall_micros())
     timer = DueTimer(holdings.queues, waiters)
-    parts: Any = (SimpleNamespace(submit=submit), holdings, waiters, timer, None, lambda: None)
+    parts: Any = (
+        SimpleNamespace(submit=submit),
+        holdings,
+        waiters,
+        timer,
+        None,
+        None,
+        lambda: None,
+    )
     receipt = str(QueueReceipt("t", 0, 0, 0, 1, group_checksum("g")))
     extend = [Extend(receipt=receipt, visibility_timeout_ms=60_000)]
     (settled,) = QueueAcks(*parts).settle("g", AckRequest(extend=extend), {}).settled
     assert settled.deadline is not None
     assert [move.offset for move in held.owed] == [1], "the next owner keeps to the deadline of 0"
+
+
+def test_receipts_of_a_deleted_topic_do_not_hold_up_those_of_another() -> None:
+    held, holdings, waiters = partition(0), Holdings(), Waiters()
+    holdings.add(held)
+    assert held.queue is not None
+    held.queue.take_new(wall_micros(), "m", 1, [NewRecord(0)])
+    done: Future[object] = Future()
+    done.set_result(None)
+    journal = SimpleNamespace(submit=lambda facts: (Entry(facts), done))
+    timer = DueTimer(holdings.queues, waiters)
+    acks = QueueAcks(
+        cast("Any", journal),
+        holdings,
+        waiters,
+        timer,
+        lambda _: None,
+        lambda _: "topic_deleted",
+        lambda: None,
+    )
+    group = group_checksum("g")
+    good = str(QueueReceipt("t", 0, 0, 0, 1, group))
+    gone = str(QueueReceipt("deleted", 0, 0, 0, 1, group))
+    with pytest.raises(AttemptSuperseded) as mixed:
+        acks.settle("g", AckRequest(acks=[good, gone]), {})
+    assert [one["receipt"] for one in mixed.value.extra["settled"]] == [good]
+    assert [one["why"] for one in mixed.value.extra["refused"]] == ["topic_deleted"]
+    with pytest.raises(UnknownTopic, match="deleted"):
+        acks.settle("g", AckRequest(acks=[gone]), {})
