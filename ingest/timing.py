@@ -13,15 +13,11 @@ from typing import Any, NamedTuple
 from lakequeue import wire
 from lakequeue.errors import InvalidRequest
 
-FIRST_TIME = -2_208_988_800_000_000
-"""1900-01-01: an earlier record time is a mistake."""
-FIRST_NUMERIC_TIME = 100_000_000_000_000
-"""1973-03-03 in microseconds. A smaller *number* is seconds or milliseconds sent by mistake (they
-stay below it for three thousand years); an earlier time can be sent as text."""
-END_TIME = 7_258_118_400_000_000
-"""2200-01-01: a later record time is a mistake, mostly of the unit."""
-
 FIELDS = frozenset({"deliver_at", "delay_ms", "ttl_ms"})
+
+# One rule for every time that comes in, whatever call it is a part of.
+micros_of = wire.micros_of_time
+check_time = wire.check_time
 
 
 class Timing(NamedTuple):
@@ -79,29 +75,6 @@ def due_of(timing: Timing | None, arrival: int, topic_ttl_ms: int | None) -> Due
     if ttl_ms is None:
         return Due(deliver_at, None)
     return Due(deliver_at, max(arrival, deliver_at or arrival) + ttl_ms * 1_000)
-
-
-def micros_of(given: Any, field: str) -> int:
-    """Microseconds of a time of the wire. Raises `InvalidRequest` naming the field."""
-    micros = wire.timestamp_from_json(given, field)
-    if type(given) is int and micros < FIRST_NUMERIC_TIME:
-        raise InvalidRequest(
-            f"{field} {given} is before 1973: seconds or milliseconds by mistake?",
-            hint="whole microseconds since 1970, or RFC 3339 such as 2013-01-31T07:00:00Z",
-            field=field,
-        )
-    check_time(micros, field)
-    return micros
-
-
-def check_time(micros: int, field: str = "timestamp") -> None:
-    """Raise `InvalidRequest` for a time before 1900 or after 2199."""
-    if not FIRST_TIME <= micros < END_TIME:
-        raise InvalidRequest(
-            f"{field} {micros} µs is not between the years 1900 and 2199",
-            hint="whole microseconds since 1970, or RFC 3339 such as 2013-01-31T07:00:00Z",
-            field=field,
-        )
 
 
 def _check_span(field: str, given: Any, least: int) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from base64 import b64decode
 from datetime import datetime
 
 from lakequeue.clock import Micros
 from lakequeue.errors import InvalidRequest
-from lakequeue.wire import to_micros
+from lakequeue.times import check_number, check_time, to_micros
+
+_TIMES = "2013-01-31T07:00:00Z, or whole milliseconds since 1970"
 
 
 class WrongUsage(InvalidRequest):
@@ -27,17 +30,20 @@ def header_of(text: str) -> tuple[str, str]:
 def micros_of(text: str) -> int:
     """Microseconds since 1970 of RFC 3339 (local time without an offset) or milliseconds. Pure.
 
-    Raises `WrongUsage`.
+    Raises `WrongUsage`, also for a number before 1973, which is seconds by mistake.
     """
-    if text.isascii() and text.isdigit():
-        return int(text) * 1000
     try:
-        return to_micros(datetime.fromisoformat(text).astimezone())
-    except ValueError as e:
-        raise WrongUsage(
-            f"time {text!r} is not valid",
-            hint="2013-01-31T07:00:00Z, or whole milliseconds since 1970",
-        ) from e
+        if text.isascii() and text.isdigit():
+            micros = int(text) * 1000
+            check_number(micros, "time", text, _TIMES)
+        else:
+            micros = to_micros(datetime.fromisoformat(text).astimezone())
+        check_time(micros, "time", _TIMES)
+    except InvalidRequest as e:
+        raise WrongUsage(e.detail, hint=e.hint) from None
+    except (ValueError, OverflowError) as e:
+        raise WrongUsage(f"time {text[:80]!r} is not valid", hint=_TIMES) from e
+    return micros
 
 
 _DURATION = r"(\d+)\s*(ms|s|m|h|d)"
@@ -65,3 +71,20 @@ def past_of(text: str, now: Micros) -> Micros:
     if re.fullmatch(_DURATION, text):
         return now - (duration_ms_of(text) or 0) * 1_000
     return micros_of(text)
+
+
+def bytes_of(option: str, text: str | None) -> bytes | None:
+    """The bytes of base64 (`--…-base64`) or hexadecimal text; None stays None. Pure.
+
+    Raises `WrongUsage`.
+    """
+    if text is None:
+        return None
+    base64 = option.endswith("base64")
+    try:
+        return b64decode(text, validate=True) if base64 else bytes.fromhex(text)
+    except ValueError as e:
+        raise WrongUsage(
+            f"{option} {text[:80]!r} is not valid",
+            hint="base64, padded: //4=" if base64 else "pairs of hexadecimal digits: fffe",
+        ) from e

@@ -27,6 +27,7 @@ from pyspark_lakequeue.positions import (
     parse_assignment,
     parse_offsets,
     parse_times,
+    time_ms,
 )
 
 ROOT_OPTIONS = ("root", "lakequeue.root")
@@ -197,7 +198,7 @@ def _subscription(options: Options) -> Subscription:
 def _starting(options: Options, streaming: bool) -> Position:
     """Of several the Kafka source takes the first of: time, times, offsets."""
     if (text := options.get("startingTimestamp")) is not None:
-        return AtTime(_time_ms("startingTimestamp", text))
+        return AtTime(time_ms("startingTimestamp", text))
     if (text := options.get("startingOffsetsByTimestamp")) is not None:
         return AtTimes(parse_times("startingOffsetsByTimestamp", text))
     text = options.get("startingOffsets")
@@ -215,9 +216,9 @@ def _ending(options: Options) -> Position:
         for name in _ENDS:
             if options.get(name) is not None:
                 raise wrong(name, "is given with asOfTimestamp", "one of them says where it ends")
-        return AsOf(_time_ms("asOfTimestamp", text))
+        return AsOf(time_ms("asOfTimestamp", text))
     if (text := options.get("endingTimestamp")) is not None:
-        return AtTime(_time_ms("endingTimestamp", text))
+        return AtTime(time_ms("endingTimestamp", text))
     if (text := options.get("endingOffsetsByTimestamp")) is not None:
         return AtTimes(parse_times("endingOffsetsByTimestamp", text))
     text = options.get("endingOffsets")
@@ -251,13 +252,6 @@ def _strategy(options: Options) -> bool:
     if given not in {"error", "latest"}:
         raise wrong("startingOffsetsByTimestampStrategy", repr(given), "error or latest")
     return given == "latest"
-
-
-def _time_ms(name: str, text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise wrong(name, f"{text!r}", "whole milliseconds since 1970") from None
 
 
 def _duration_ms(text: str | None) -> int:

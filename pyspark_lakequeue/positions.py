@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Final
 
 from lakequeue.errors import InvalidRequest
+from lakequeue.times import check_number, check_time, to_micros
 
 Assignment = Mapping[str, tuple[int, ...]]
 """Topic → partitions."""
@@ -82,7 +84,36 @@ def parse_offsets(name: str, text: str) -> PerPartition:
 
 def parse_times(name: str, text: str) -> PerPartition:
     """`{"orders": {"0": 1600000000000}}`, in milliseconds. Raises `InvalidRequest`."""
-    return _numbers(name, text, 'JSON such as {"orders": {"0": 1600000000000}}', 0)
+    found = _numbers(name, text, 'JSON such as {"orders": {"0": 1600000000000}}', 0)
+    for partitions in found.values():
+        for ms in partitions.values():
+            time_ms(name, str(ms))
+    return found
+
+
+_TIMES = "whole milliseconds since 1970, or RFC 3339 such as 2013-01-31T07:00:00Z"
+
+
+def time_ms(name: str, text: str) -> int:
+    """Milliseconds since 1970, given so or as RFC 3339 text with an offset.
+
+    Raises `InvalidRequest`, also for a number before 1973: it is seconds by mistake.
+    """
+    text = text.strip()
+    if text.removeprefix("-").isdigit():
+        micros = int(text) * 1_000
+        check_number(micros, name, text, _TIMES)
+    else:
+        try:
+            moment = datetime.fromisoformat(text)
+        except ValueError:
+            moment = None
+        if moment is None or moment.tzinfo is None:
+            raise _wrong(name, f"{text[:80]!r}", _TIMES)
+        micros = to_micros(moment)
+    check_time(micros, name, _TIMES)
+    # Up, not down: no record before the time that was said is taken in.
+    return -(-micros // 1_000)
 
 
 def _numbers(name: str, text: str, example: str, least: int) -> PerPartition:

@@ -34,6 +34,7 @@ from consumer_service.predicates.terms import (
     Or,
 )
 from lakequeue.errors import InvalidRequest
+from lakequeue.times import FIRST_NUMERIC_TIME
 
 DEEPEST: Final = 50
 LONGEST_SOUGHT: Final = 100
@@ -51,14 +52,17 @@ _OPS: Final[dict[type[exp.Expr], tuple[Op, Op]]] = {
 """Comparison, and the same with its sides exchanged."""
 
 
-def parse(text: str) -> Condition:
+def parse(text: str, *, judge_times: bool = False) -> Condition:
     """The predicate. Raises `InvalidRequest` with `field`, `position` and `columns`.
+
+    `judge_times`: a time given as a number before 1973 is refused: it is seconds by mistake. Groups
+    have had predicates before anybody looked, and keep them.
 
     `position` counts characters from 0; null where the parser does not tell.
     """
     try:
         tree = sqlglot.parse_one(text)
-        return _Reader(text).condition(tree, 0)
+        return _Reader(text, judge_times).condition(tree, 0)
     except SqlglotError as error:
         at = _place_of(text, error)
         first = (getattr(error, "errors", None) or [{}])[0]
@@ -93,8 +97,9 @@ def _refused(text: str, why: str, position: int | None) -> InvalidRequest:
 class _Reader:
     """Walks one tree."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, judge_times: bool = False) -> None:
         self._text = text
+        self._judge_times = judge_times
 
     def _refusal(self, node: exp.Expr, why: str) -> InvalidRequest:
         places = [n.meta["start"] for n in node.walk() if "start" in n.meta]
@@ -274,6 +279,10 @@ class _Reader:
             case Kind.BYTES, str():
                 return literal.encode()
             case (Kind.NUMBER | Kind.TIME, int()) if not isinstance(literal, bool):
+                odd = field.kind is Kind.TIME and literal < FIRST_NUMERIC_TIME
+                if self._judge_times and odd:
+                    why = f"{literal} is before 1973: seconds or milliseconds by mistake?"
+                    raise self._refusal(node, f"{why} A time is '2026-01-31T07:00:00Z'")
                 if abs(literal) < 1 << 63:
                     return int(literal)
             case Kind.TIME, str():

@@ -10,7 +10,6 @@ import uuid
 from collections.abc import Callable
 from typing import Annotated, Any, Literal, TypedDict
 
-import orjson
 import typer
 
 from lakequeue.arguments import WrongUsage, duration_ms_of
@@ -30,6 +29,7 @@ from lakequeue.client.holding import Lost, Place
 from lakequeue.client.message import Message
 from lakequeue.client.record import Record
 from lakequeue.errors import InvalidRequest, LakequeueError
+from lakequeue.wire import dumps_exactly
 
 TERMINAL_FORMAT = "%t/%p@%o %k: %s\\n"
 PLAIN_FORMAT = "%s\\n"
@@ -56,7 +56,7 @@ def text_of(value: Any) -> str:
             return value.decode()
         except UnicodeDecodeError:
             return base64.b64encode(value).decode("ascii")
-    return orjson.dumps(value).decode()
+    return dumps_exactly(value).decode()
 
 
 def render(pattern: str, message: Message) -> str:
@@ -328,7 +328,7 @@ def _end_now(client: Admin, name: str, topic: str, start: Position, batch: list[
 
 def _write(message: Message, as_json: bool, pattern: str) -> None:
     if as_json:
-        sys.stdout.write(orjson.dumps(as_document(message)).decode() + "\n")
+        sys.stdout.write(dumps_exactly(as_document(message)).decode() + "\n")
     else:
         sys.stdout.write(render(pattern, message))
 

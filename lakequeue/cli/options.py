@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime
 from typing import Annotated, NamedTuple
 
 import typer
@@ -10,7 +11,7 @@ import typer
 from lakequeue.arguments import WrongUsage, micros_of
 from lakequeue.client.admin import Admin
 from lakequeue.settings import Settings
-from lakequeue.wire import SeekTo
+from lakequeue.wire import SeekTo, moment_of
 
 Url = Annotated[
     str | None,
@@ -48,7 +49,7 @@ class Position(NamedTuple):
 
     to: SeekTo
     offset: int | None = None
-    time: int | None = None
+    time: datetime | None = None
     shift: int = 0
 
 
@@ -66,7 +67,7 @@ def position_of(text: str, *, relative_to: SeekTo) -> Position:
     if text.isascii() and text.isdigit():
         return Position("offset", offset=int(text))
     if text.startswith("@") or "T" in text:
-        return Position("time", time=micros_of(text.removeprefix("@")))
+        return Position("time", time=moment_of(micros_of(text.removeprefix("@"))))
     raise WrongUsage(
         f"position {text!r} is not valid",
         hint="earliest, latest, an offset, -10, or @2013-01-31T07:00:00Z",

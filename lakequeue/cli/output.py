@@ -10,11 +10,17 @@ import orjson
 from rich.console import Console
 from rich.table import Table
 
+from lakequeue.wire import dumps_exactly
+
 
 def print_json(value: Any) -> None:
     """One JSON document."""
-    options = orjson.OPT_INDENT_2 if sys.stdout.isatty() else 0
-    sys.stdout.write(orjson.dumps(value, option=options).decode() + "\n")
+    try:
+        options = orjson.OPT_INDENT_2 if sys.stdout.isatty() else 0
+        data = orjson.dumps(value, option=options)
+    except orjson.JSONEncodeError:
+        data = dumps_exactly(value)  # a record's value with an integer beyond 64 bits
+    sys.stdout.write(data.decode() + "\n")
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:

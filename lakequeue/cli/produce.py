@@ -53,7 +53,9 @@ def line_of(text: str, number: int, delimiter: str | None, key: str | None, kind
     if kind is As.TEXT:
         return Line(key, text)
     try:
-        return Line(key, orjson.loads(text))
+        orjson.loads(text)
+        # What was typed is sent: a parsed number may have fewer digits, an object fewer names.
+        return Line(key, orjson.Fragment(text))
     except orjson.JSONDecodeError as e:
         raise InvalidRequest(
             f"line {number} is not JSON: {e}", hint="mend the line, or send text: -t text"

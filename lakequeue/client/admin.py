@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from importlib import import_module
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -42,6 +43,7 @@ from lakequeue.wire import (
     TopicList,
     WebhookDescription,
     WebhookRequest,
+    loads_exactly,
 )
 
 if TYPE_CHECKING:
@@ -165,7 +167,7 @@ class Admin:
         to: SeekTo,
         *,
         offset: int | None = None,
-        time: int | None = None,
+        time: int | datetime | None = None,
         shift: int = 0,
         topics: Sequence[str] | None = None,
         partition: int | None = None,
@@ -174,19 +176,20 @@ class Admin:
     ) -> SeekAnswer:
         """Move a group that has no member; raises `GroupActive` naming the owners otherwise.
 
+        `time`: a datetime with a zone, or whole microseconds since 1970 UTC (seconds are refused).
         With `topics` a group that does not exist is made, with `predicate` if that is given.
         """
-        request = SeekRequest(
-            to=to,
-            offset=offset,
-            time=time,
-            shift=shift,
-            topics=None if topics is None else list(topics),
-            partition=partition,
-            predicate=predicate,
-            dry_run=dry_run,
-        )
-        body = request.model_dump(exclude_none=True)
+        given = {
+            "to": to,
+            "offset": offset,
+            "time": time,
+            "shift": shift,
+            "topics": None if topics is None else list(topics),
+            "partition": partition,
+            "predicate": predicate,
+            "dry_run": dry_run,
+        }
+        body = _checked(SeekRequest, given).model_dump(exclude_none=True)
         return _read(SeekAnswer, self._call(self._consumer, "POST", _group(group) + "/seek", body))
 
     def pause(
@@ -269,25 +272,26 @@ class Admin:
         *,
         key: str | None = None,
         offset: int | None = None,
-        time: int | None = None,
+        time: int | datetime | None = None,
         max_records: int = 100,
     ) -> Page:
-        """Look at records without a group, from `offset` or `time` (microseconds) on.
+        """Look at records without a group, from `offset` or `time` on.
 
+        `time`: a datetime with a zone, or whole microseconds since 1970 UTC (seconds are refused).
         With `key` only its records come; it also names the partition if none is given. Go on at
         `next_offset` while `more`: one call looks at a bounded number of records.
         """
         given = {"partition": partition, "key": key, "offset": offset, "time": time}
         query = _checked(BrowseQuery, given | {"max": max_records}).model_dump(exclude_none=True)
         path = f"{_topic(topic)}/records?{urlencode(query)}"
-        answer = _read(BrowseAnswer, self._call(self._consumer, "GET", path))
+        answer = _read_exactly(BrowseAnswer, self._call(self._consumer, "GET", path))
         records = [Record(raw) for raw in answer.records]
         return Page(answer.partition, records, answer.next_offset, answer.end_offset)
 
     def record(self, topic: str, partition: int, offset: int) -> Record:
         """One record. Raises `OffsetOutOfRange`."""
         path = f"{_topic(topic)}/partitions/{partition}/records/{offset}"
-        return Record(orjson.loads(self._call(self._consumer, "GET", path).body))
+        return Record(loads_exactly(self._call(self._consumer, "GET", path).body))
 
     def status(self, group: str, topic: str, partition: int, offset: int) -> RecordStatus:
         """What became of a record in a group: pending, in flight with whom, acked, dead, …
@@ -348,4 +352,12 @@ def _read(model: type[M], reply: Reply) -> M:
     try:
         return model.model_validate_json(reply.body)
     except ValidationError as e:
+        raise Broken(f"the answer cannot be read: {e}") from e
+
+
+def _read_exactly(model: type[M], reply: Reply) -> M:
+    """The same of an answer with records: their numbers are kept, and they may be nested deeply."""
+    try:
+        return model.model_validate(loads_exactly(reply.body))
+    except ValueError as e:
         raise Broken(f"the answer cannot be read: {e}") from e

@@ -65,7 +65,9 @@ class Delivering:
         on_ack: OnAck | None,
         on_error: OnError | None,
         fence: bool = False,
+        run: str | None = None,
     ) -> None:
+        """`run`: what names this life of a producer whose name is not its own alone."""
         if acks not in {"committed", "ordered"}:
             raise InvalidRequest(f"acks={acks!r}", hint="'committed' or 'ordered'", field="acks")
         if not 1 <= limits.batch_size <= 10_000:
@@ -88,6 +90,7 @@ class Delivering:
         self._outboxes: dict[str, Outbox] = {}
         self.closed = False
         self.fence = fence
+        self._run = run
         self.epoch: int | None = None
         """Of a fenceable producer, once it has begun."""
         self.fenced: ProducerFenced | None = None
@@ -132,7 +135,10 @@ class Delivering:
             fresh = outbox is None
             if outbox is None:
                 first = self.next_sequences.get(record.topic, 0)
-                outbox = Outbox(record.topic, self.producer_id, self._limits, first)
+                # Two lives under one name count from the same number on: an epoch, or a name drawn
+                # anew, keeps the ids of one from being taken for copies of the other's.
+                life = str(self.epoch) if self.epoch is not None else self._run
+                outbox = Outbox(record.topic, self.producer_id, self._limits, first, life)
                 self._outboxes[record.topic] = outbox
             self.ledger.open(record)
             wake = outbox.add(record, self._now())

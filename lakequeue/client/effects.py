@@ -6,9 +6,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-import orjson
-
-from lakequeue.wire import JSON
+from lakequeue.wire import JSON, loads_exactly
 
 T = TypeVar("T")
 
@@ -58,7 +56,7 @@ class Reply:
 
     def json(self) -> Any:
         """The parsed body; None when it is empty."""
-        return orjson.loads(self.body) if self.body else None
+        return loads_exactly(self.body) if self.body else None
 
 
 class Unanswered(Exception):

@@ -43,7 +43,10 @@ class Delivered:
     offset: int | None = None
     """Known with `acks="ordered"`."""
     duplicate: bool = False
-    """It was there already: partition and offset are the original's."""
+    """It was there already: partition and offset are the original's.
+
+    Known where the answer waits for the order: `acks="ordered"`, `fence=True`, `atomic`,
+    `transform`. With `acks="committed"` nobody has compared it yet, and it is always False."""
 
 
 class Handle(Protocol):
@@ -75,6 +78,8 @@ class Outgoing:
     encoded: bytes = b""
     own_id: bool = False
     """The message id stands in `encoded`."""
+    says_id: bool = False
+    """The service would derive another id from producer and sequence: it is sent."""
     chosen: int | None = None
     """The partition that was chosen for a record without one and without a key."""
     sequence: int = 0
@@ -104,7 +109,7 @@ class Outgoing:
     def on_the_wire(self, with_id: bool) -> bytes:
         """`encoded`, with what was found out since."""
         more: dict[str, Any] = {}
-        if with_id and not self.own_id:
+        if (with_id or self.says_id) and not self.own_id:
             more["message_id"] = self.message_id
         if self.chosen is not None:
             more["partition"] = self.chosen
@@ -221,14 +226,21 @@ class Outbox:
     """The records of one topic that wait to be sent."""
 
     def __init__(
-        self, topic: str, producer_id: str, limits: Limits, next_sequence: int = 0
+        self,
+        topic: str,
+        producer_id: str,
+        limits: Limits,
+        next_sequence: int = 0,
+        run: str | None = None,
     ) -> None:
+        """`run` stands in generated ids: what names one life of a producer whose name stays."""
         self.topic = topic
         self.closed = False
         self.flushing = False
         self.telling = threading.Lock()
         """Held while the application is told of its records: parts of a batch end side by side."""
-        self._producer_id = producer_id
+        self._id_prefix = producer_id if run is None else f"{producer_id}:{run}"
+        self._says_id = run is not None
         self._limits = limits
         self._waiting: deque[Outgoing] = deque()
         self._waiting_bytes = 0
@@ -265,8 +277,9 @@ class Outbox:
         """Queue `record`. True when a waiting sender has a reason to look: first, or batch full."""
         record.sequence = self._next_sequence
         record.message_id = record.message_id or derived_message_id(
-            self._producer_id, record.sequence
+            self._id_prefix, record.sequence
         )
+        record.says_id = self._says_id
         record.added_at = now
         self._next_sequence += 1
         self._waiting.append(record)

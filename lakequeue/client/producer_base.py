@@ -26,8 +26,9 @@ class ProducerOptions(TypedDict, total=False):
     batch_bytes: int
     """Most bytes in one request; 4 MiB."""
     producer_id: str
-    """Record i of a topic gets the message id `producer_id:i`, the same for every retry. Random
-    by default, so that a restarted program starts anew; a fixed one needs `message_id`s too."""
+    """Stands in the log, as `producer_id`, and begins the message ids that records get: those of
+    one run are never taken for copies of another's. Random by default. What is to be there once
+    over a restart needs a `message_id` of your own, or `fence`."""
     fence: bool
     """One instance of `producer_id` at a time: starting this one shuts older ones out, wherever
     they are, and it goes on where they stopped (`next_sequence`). Needs a `producer_id` that stays
@@ -58,10 +59,11 @@ class ProducerBase(ABC):
                 hint="a name that stays the same when the program starts again",
                 field="producer_id",
             )
+        named = options.get("producer_id")
         self._max_block_s = options.get("max_block_s", 60.0)
         self._core = Delivering(
             Nodes(urls, finds=options.get("find_nodes", True)),
-            options.get("producer_id") or uuid.uuid4().hex,
+            named or uuid.uuid4().hex,
             options.get("acks", "committed"),
             Limits(
                 options.get("batch_size", 500),
@@ -75,6 +77,7 @@ class ProducerBase(ABC):
             options.get("on_ack"),
             options.get("on_error"),
             fence,
+            uuid.uuid4().hex[:16] if named else None,
         )
 
     @abstractmethod
@@ -83,7 +86,7 @@ class ProducerBase(ABC):
 
     @property
     def producer_id(self) -> str:
-        """What message ids are made from."""
+        """What generated message ids begin with; in the log, `producer_id`."""
         return self._core.producer_id
 
     @property
@@ -96,7 +99,8 @@ class ProducerBase(ABC):
 
         The first record sent to the topic gets it. Records that earlier instances sent have counted
         up from 0: those below it are in the log, but for those that were given up (`on_error`,
-        `unacked`) while later ones got through; the others are not and never will be.
+        `unacked`) while later ones got through; the others are not and never will be. Records of
+        runs without `fence` are not counted, and not in the way.
         """
         return self._core.next_sequences.get(topic, 0)
 

@@ -6,10 +6,8 @@ import base64
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import orjson
-
 from lakequeue.errors import InvalidRequest
-from lakequeue.wire import UNDECODABLE, headers_from_json
+from lakequeue.wire import UNDECODABLE, headers_from_json, loads_exactly
 
 
 class Record:
@@ -58,8 +56,8 @@ class Record:
         if not isinstance(value, str | bytes):
             return value
         try:
-            return orjson.loads(value)
-        except orjson.JSONDecodeError as e:
+            return loads_exactly(value)
+        except ValueError as e:
             raise InvalidRequest(
                 f"{self.topic}/{self.partition}@{self.offset} is not JSON: {e}",
                 hint="read .value instead",

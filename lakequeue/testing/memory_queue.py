@@ -24,7 +24,7 @@ from lakequeue.testing.clock import Clock
 from lakequeue.testing.positions import plain
 from lakequeue.testing.service import Service
 from lakequeue.testing.transport import MemoryTransport
-from lakequeue.wire import TopicDescription
+from lakequeue.wire import TopicDescription, loads_exactly
 
 Client = TypeVar("Client", Producer, Consumer, Admin, Queue)
 
@@ -92,7 +92,7 @@ class MemoryQueue:
         with Admin(self.url, self.url) as admin:
             described = admin.topic(topic)
         return [
-            Record(orjson.loads(orjson.dumps(plain(row))))
+            Record(loads_exactly(orjson.dumps(plain(row))))
             for partition in range(described.partitions)
             for row in self._service.log.of(described.topic_id, partition)
         ]

@@ -11,6 +11,13 @@ member's host name, for people who look for it.
 
 from __future__ import annotations
 
+from lakequeue.times import (
+    check_time,
+    micros_of_time,
+    moment_of,
+    timestamp_from_json,
+    to_micros,
+)
 from lakequeue.wire.advice import (
     AddWhat,
     Advice,
@@ -32,10 +39,9 @@ from lakequeue.wire.encoding import (
     put_key_value,
     receipt_of,
     record_to_json,
-    timestamp_from_json,
     to_bytes,
-    to_micros,
 )
+from lakequeue.wire.exact_json import dumps_exactly, loads_exactly
 from lakequeue.wire.groups import (
     AckAnswer,
     AckRequest,
@@ -262,8 +268,10 @@ __all__ = [
     "UNDECODABLE",
     "dead_letter_id",
     "derived_message_id",
+    "dumps_exactly",
     "format_in_fact",
     "from_bytes",
+    "loads_exactly",
     "from_problem",
     "group_checksum",
     "headers_from_json",
@@ -281,4 +289,7 @@ __all__ = [
     "timestamp_from_json",
     "to_bytes",
     "to_micros",
+    "check_time",
+    "micros_of_time",
+    "moment_of",
 ]

@@ -6,8 +6,9 @@ from typing import Any
 
 from pydantic import Field, model_validator
 
-from lakequeue.wire.limits import MAX_REQUEST_RECORDS
+from lakequeue.wire.limits import MAX_REQUEST_RECORDS, MAX_WHOLE
 from lakequeue.wire.shapes import AnswerShape, RequestShape
+from lakequeue.wire.times import TimeOnTheWire
 
 
 class BrowseQuery(RequestShape):
@@ -19,9 +20,9 @@ class BrowseQuery(RequestShape):
     """
 
     partition: int | None = Field(None, ge=0)
-    offset: int | None = Field(None, ge=0)
-    time: int | None = None
-    """Microseconds since 1970 UTC."""
+    offset: int | None = Field(None, ge=0, le=MAX_WHOLE)
+    time: TimeOnTheWire | None = None
+    """Microseconds since 1970 UTC, or RFC 3339 text with an offset."""
     key: str | None = None
     max: int = Field(100, ge=1, le=MAX_REQUEST_RECORDS)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
 import orjson
 
 from lakequeue.errors import InvalidRequest
 from lakequeue.records import Format, Record
+from lakequeue.wire.exact_json import dumps_exactly, loads_exactly
 from lakequeue.wire.limits import MAX_HEADERS
 
 UNDECODABLE: Final = "undecodable"
@@ -23,23 +23,17 @@ _DEEP = 1_000
 
 
 def to_bytes(given: Any) -> tuple[bytes | None, Format]:
-    """Stored form of a Python key or value: bytes, str, None, or anything JSON can hold.
+    """Stored form of a Python key or value: bytes, str, None, or anything JSON can hold exactly.
 
-    Raises `InvalidRequest` for a value that JSON cannot hold.
+    Raises `InvalidRequest` for a value that JSON cannot hold (docs/sdk.md has the table).
     """
     if given is None:
         return None, Format.BYTES
     if isinstance(given, str):
-        return given.encode(), Format.TEXT
+        return _utf8(given), Format.TEXT
     if isinstance(given, bytes | bytearray | memoryview):
         return bytes(given), Format.BYTES
-    try:
-        return orjson.dumps(given), Format.JSON
-    except (orjson.JSONEncodeError, TypeError) as e:
-        raise InvalidRequest(
-            f"a {type(given).__name__} cannot be sent: {e}",
-            hint="send bytes, text, or what JSON can hold",
-        ) from e
+    return dumps_exactly(given), Format.JSON
 
 
 def from_bytes(data: bytes | None, fmt: Format | int) -> Any:
@@ -49,7 +43,17 @@ def from_bytes(data: bytes | None, fmt: Format | int) -> Any:
     fmt = format_in_fact(data, fmt)
     if fmt == Format.TEXT:
         return data.decode()
-    return orjson.loads(data) if fmt == Format.JSON else data
+    return loads_exactly(data) if fmt == Format.JSON else data
+
+
+def _utf8(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as e:
+        raise InvalidRequest(
+            f"the text has half of a character at {e.start}: {e.reason}",
+            hint="send the bytes that it was read from",
+        ) from None
 
 
 def format_in_fact(data: bytes, fmt: Format | int | None) -> Format:
@@ -180,35 +184,6 @@ def _bad_headers() -> InvalidRequest:
         hint='{"name": "text"}, or [{"key": "name", "value": "text" or "value_base64": "…"}]',
         field="headers",
     )
-
-
-def timestamp_from_json(given: Any, field: str = "timestamp") -> int:
-    """Microseconds of a produced time: a whole number, or RFC 3339 text with an offset.
-
-    Raises `InvalidRequest` with `field`.
-    """
-    if isinstance(given, int) and not isinstance(given, bool) and 0 <= given < 1 << 62:
-        return given
-    if isinstance(given, str):
-        try:
-            moment = datetime.fromisoformat(given)
-        except ValueError:
-            moment = None
-        if moment is not None and moment.tzinfo is not None:
-            return to_micros(moment)
-    raise InvalidRequest(
-        f"{field} {given!r} is not valid",
-        hint="whole microseconds since 1970, or RFC 3339 such as 2013-01-31T07:00:00Z",
-        field=field,
-    )
-
-
-def to_micros(moment: datetime) -> int:
-    """Microseconds since 1970 UTC, exactly; a datetime without a zone is taken as UTC."""
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    since = moment - datetime(1970, 1, 1, tzinfo=UTC)
-    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
 
 def record_to_json(record: Record, receipt: str, attempt: int = 1) -> dict[str, Any]:

@@ -15,8 +15,10 @@ from lakequeue.wire.limits import (
     MAX_SPAN_MS,
     MAX_VISIBILITY_MS,
     MAX_WAIT_MS,
+    MAX_WHOLE,
 )
 from lakequeue.wire.shapes import AnswerShape, RequestShape
+from lakequeue.wire.times import TimeOnTheWire
 
 GroupMode = Literal["stream", "queue"]
 From = Literal["earliest", "latest"]
@@ -321,10 +323,10 @@ class SeekRequest(RequestShape):
     """
 
     to: SeekTo
-    offset: int | None = Field(None, ge=0)
-    time: int | None = None
-    """Microseconds: the first record whose timestamp is not before it."""
-    shift: int = 0
+    offset: int | None = Field(None, ge=0, le=MAX_WHOLE)
+    time: TimeOnTheWire | None = None
+    """The first record whose timestamp is not before it: microseconds, or RFC 3339 text."""
+    shift: int = Field(0, ge=-MAX_WHOLE, le=MAX_WHOLE)
     topics: list[str] | None = None
     partition: int | None = Field(None, ge=0)
     predicate: str | None = Field(None, min_length=1, max_length=MAX_PREDICATE_CHARS)

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from lakequeue.wire.limits import MAX_PARTITIONS, MAX_REQUEST_RECORDS, MAX_WAIT_MS
 from lakequeue.wire.shapes import AnswerShape, RequestShape
+from lakequeue.wire.times import TimeOnTheWire
 
 
 class RedriveRequest(RequestShape):
@@ -13,9 +14,9 @@ class RedriveRequest(RequestShape):
 
     headers: dict[str, str] | None = None
     """Only records with each of these: `lakequeue-reason`, or one of their own."""
-    since: int | None = None
-    """Only records whose own time, in microseconds, is not before this."""
-    until: int | None = None
+    since: TimeOnTheWire | None = None
+    """Only records whose own time is not before this: microseconds, or RFC 3339 text."""
+    until: TimeOnTheWire | None = None
     """… and before this."""
     max: int = Field(1_000, ge=1, le=MAX_REQUEST_RECORDS)
     """Look at so many records at most."""
@@ -30,10 +31,10 @@ class RedriveAnswer(AnswerShape):
 
     redriven: int
     kept: int
-    """Not chosen: put behind the others."""
+    """Not chosen: put behind the others. What is behind the last chosen one is not looked at."""
     homeless: int
     """No topic to go back to: put behind the others."""
     more: bool
     """The end is not reached: ask again, with these `end_offsets`."""
     end_offsets: list[int]
-    """Of each partition: where the dead-letter topic ended when the redrive began."""
+    """Of each partition: one past the last record that the redrive chose when it began."""

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from lakequeue import Wanted
 from lakequeue.client import drive
+from lakequeue.errors import InvalidRequest
 from tests.support.backends import Backend, lag, take
 from tests.support.zookeeper import wait_for
 
@@ -76,19 +80,68 @@ def test_by_http_dead_letters_go_back_a_part_at_a_time(backend: Backend) -> None
         found: dict[str, Any] = answer.json()
         return found
 
+    def letters() -> list[int]:
+        """Offsets that they died at, as the letters stand there."""
+        with backend.admin() as admin:
+            records = admin.browse(dead, 0).records
+        return [int(r.header("lakequeue-offset") or b"") for r in records]
+
+    before = letters()
+    nobody = asked(200, {"headers": {"lakequeue-offset": "99"}})
+    assert (nobody["redriven"], nobody["more"], letters()) == (0, False, before)
+    at = before.index(3)
     chosen = {"headers": {"lakequeue-offset": "3"}}
-    first = asked(200, chosen | {"max": 2})
-    assert (first["kept"] + first["redriven"], first["more"]) == (2, True)
+    first = asked(200, chosen | {"max": 1})
+    assert (first["kept"] + first["redriven"], first["more"]) == (1, at > 0)
     rest = asked(200, chosen | {"end_offsets": first["end_offsets"]})
     assert first["redriven"] + rest["redriven"] == 1
-    assert (first["kept"] + rest["kept"], rest["more"]) == (4, False)
-    assert rest["end_offsets"] == first["end_offsets"] == [5]
+    # What is behind the last that was chosen stays where it is.
+    assert (first["kept"] + rest["kept"], rest["more"]) == (at, False)
+    assert rest["end_offsets"] == first["end_offsets"] == [at + 1]
+    assert letters() == before + before[:at]
     again = asked(200, {})
     assert (again["redriven"], again["homeless"], again["more"]) == (4, 0, False)
     with backend.worker(topic, max_attempts=1) as worker:
         assert sorted(m.value for m in take(worker, 5)) == list(range(5))
     assert asked(404, {}, "no-such-topic")["code"] == "unknown_topic"
+    refused = asked(422, {}, topic)
+    assert "no topic of dead letters" in refused["detail"]
+    assert asked(422, {"end_offsets": [5]}, topic)["code"] == "invalid_request"
+    assert "seconds" in asked(422, {"since": 1_600_000_000})["detail"]
     assert asked(422, {"max": 0})["code"] == "invalid_request"
+
+
+def test_a_topic_that_is_none_of_dead_letters_is_not_redriven(backend: Backend) -> None:
+    topic = backend.topic()
+    backend.send(topic, *range(5))
+    with backend.admin() as admin:
+        with pytest.raises(InvalidRequest, match=f"{topic}/0@0 is none"):
+            admin.redrive(topic)
+        assert admin.browse(topic, 0).end_offset == 5
+        empty = backend.topic()
+        with pytest.raises(InvalidRequest, match="there are none in it"):
+            admin.redrive(empty)
+
+
+def test_a_redrive_that_chooses_nothing_leaves_the_topic_as_it_is(backend: Backend) -> None:
+    topic = backend.topic()
+    dead = f"{topic}.dlq"
+    backend.send(topic, *range(5))
+    with backend.worker(topic, max_attempts=1) as worker:
+        for message in take(worker, 5):
+            message.nack()
+        worker.commit()
+        wait_for(lambda: lag(backend, topic) == 0, "they are dead")
+    with backend.admin() as admin:
+        for _ in range(2):
+            done = admin.redrive(dead, wanted=Wanted({"lakequeue-reason": "expired"}))
+            assert (done.redriven, done.kept, done.homeless) == (0, 5, 0)
+            assert admin.browse(dead, 0).end_offset == 5
+        # Nor does one of records that have no topic to go back to.
+        admin.delete_topic(topic)
+        done = admin.redrive(dead)
+        assert (done.redriven, done.kept, done.homeless) == (0, 0, 5)
+        assert admin.browse(dead, 0).end_offset == 5
 
 
 def test_expired_records_are_dead_letters_where_the_topic_says_so(backend: Backend) -> None:

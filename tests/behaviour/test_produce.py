@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
+from lakequeue import AsyncProducer
 from lakequeue.client.outbox import Delivered, Outgoing
 from lakequeue.errors import (
     InvalidRequest,
@@ -187,3 +190,80 @@ def test_a_newer_instance_shuts_the_older_one_out(backend: Backend) -> None:
             assert new.send(topic, "b").result(60).offset == 1
         with pytest.raises(ProducerFenced):
             old.flush()
+
+
+def test_two_runs_under_one_name_lose_nothing(backend: Backend) -> None:
+    topic = backend.topic()
+    name = f"till-{topic}"
+    for run in range(2):
+        with backend.producer(producer_id=name) as producer:
+            placed = [producer.send(topic, f"{run}{n}").result(60) for n in range(3)]
+        assert [(p.offset, p.duplicate) for p in placed] == [(run * 3 + n, False) for n in range(3)]
+
+
+def test_a_fenced_run_after_one_without_a_fence_loses_nothing(backend: Backend) -> None:
+    topic = backend.topic()
+    name = f"till-{topic}"
+    with backend.producer(producer_id=name) as producer:
+        for n in range(3):
+            producer.send(topic, n)
+    # Ids that anybody may have derived from name and sequence are not in the way either.
+    backend.send(topic, "derived", message_id=f"{name}:0")
+    for run in range(2):
+        with backend.producer(producer_id=name, fence=True) as producer:
+            producer.init()
+            assert producer.next_sequence(topic) == run
+            placed = producer.send(topic, f"fenced {run}").result(60)
+        assert (placed.offset, placed.duplicate) == (4 + run, False)
+
+
+def test_an_async_producer_s_second_run_under_one_name_loses_nothing(backend: Backend) -> None:
+    topic = backend.topic()
+
+    async def run() -> int | None:
+        options = {"producer_id": f"till-{topic}", "acks": "ordered"}
+        async with AsyncProducer(backend.ingest_url, **options) as producer:  # type: ignore[arg-type] # of these names
+            return (await (await producer.send(topic, "v"))).offset
+
+    assert [asyncio.run(run()) for _ in range(2)] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [1 << 63, -(1 << 63), 1 << 200, {"a": [1 << 70, -0.0, 1e22, 0.1, 12345678901234567]}],
+    ids=repr,
+)
+def test_numbers_come_back_as_they_were_sent(backend: Backend, value: Any) -> None:
+    topic = backend.topic()
+    backend.send(topic, value, key=value)
+    with backend.consumer(topic, topic) as consumer:
+        (message,) = take(consumer, 1)
+    assert (message.value, message.key) == (value, value)
+    with backend.admin() as admin:
+        looked_at = admin.browse(topic, 0).records[0], admin.record(topic, 0, 0)
+    assert [(type(r.value), r.value) for r in looked_at] == [(type(value), value)] * 2
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        (float("nan"), "nan cannot be sent: JSON has no such number"),
+        ({"t": [None, float("-inf")]}, "-inf cannot be sent"),
+        (Decimal("1.10"), "a Decimal cannot be sent"),
+        ({"a": b"x"}, "a dict cannot be sent"),
+        ({1: 2}, "Dict key must be str"),
+        ({"a": 1 << 70, 1: 2}, "a name in an object must be text"),
+        ("half a character \ud83d", "half of a character"),
+    ],
+    ids=repr,
+)
+def test_what_json_cannot_hold_is_refused_before_it_is_sent(
+    backend: Backend, value: Any, why: str
+) -> None:
+    topic = backend.topic()
+    with backend.producer() as producer:
+        with pytest.raises(InvalidRequest, match=why):
+            producer.send(topic, value)
+        with pytest.raises(InvalidRequest, match=why):
+            producer.send(topic, "v", key=value)
+        assert producer.send(topic, "next").result(60).offset == 0

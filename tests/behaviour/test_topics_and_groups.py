@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
 from lakequeue.errors import (
@@ -204,6 +206,24 @@ def test_records_can_be_looked_at_without_a_group(backend: Backend) -> None:
             admin.record(topic, 0, 6)
         with pytest.raises(InvalidRequest, match="partitions 0 to 1, not 2"):
             admin.browse(topic, 2)
+
+
+def test_a_time_in_seconds_is_refused_and_does_not_mean_from_the_start(backend: Backend) -> None:
+    topic = backend.topic()
+    backend.send(topic, "v", timestamp=START)
+    long_ago = datetime(1960, 1, 1, tzinfo=UTC)
+    with backend.admin() as admin:
+        for slip in (START // 1_000_000, START // 1_000, 0, -(1 << 70), 1 << 70):
+            with pytest.raises(InvalidRequest, match="time"):
+                admin.browse(topic, 0, time=slip)
+            with pytest.raises(InvalidRequest, match="time"):
+                admin.seek(topic, "time", time=slip, topics=[topic])
+        with pytest.raises(InvalidRequest, match="is before 1973: seconds or milliseconds"):
+            admin.browse(topic, 0, time=START // 1_000_000)
+        # As a time it can be said: nobody takes it for another unit.
+        assert len(admin.browse(topic, 0, time=long_ago).records) == 1
+        moves = admin.seek(topic, "time", time=long_ago, topics=[topic], dry_run=True).partitions
+        assert [move.to_offset for move in moves] == [0]
 
 
 def test_a_paused_group_gets_nothing_until_it_is_resumed(backend: Backend) -> None:

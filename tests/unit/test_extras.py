@@ -53,7 +53,7 @@ def _normal(name: str) -> str:
 
 
 _BY_MODULE = packages_distributions()
-_BROUGHT = {"werkzeug": "flask", "py4j": "pyspark"}
+_BROUGHT = {"werkzeug": "flask", "py4j": "pyspark", "pydantic_core": "pydantic"}
 """Modules of what a declared distribution cannot be installed without."""
 
 

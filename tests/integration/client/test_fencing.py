@@ -104,7 +104,7 @@ def test_what_is_on_its_way_is_given_up_and_nothing_more_is_taken(start_ingest: 
             assert [r.value for r in old.unacked()] == [77]
             with pytest.raises(ProducerFenced):
                 old.send("orders", 78)
-            assert new.send("orders", 1).result(30).message_id == "p:1"
+            assert new.send("orders", 1).result(30).message_id == "p:2:1"
         with pytest.raises(ProducerFenced):
             old.flush()
     assert values(root) == [0, 1]

@@ -22,11 +22,11 @@ def server() -> Iterator[Misbehaving]:
 
 def test_an_answer_that_is_lost_leads_to_the_same_request_again(server: Misbehaving) -> None:
     server.acts = ["store_and_drop"]
-    with Producer(server.url, producer_id="p") as producer:
+    with Producer(server.url) as producer:
         delivered = producer.send("orders", "a").result(timeout=10)
-    assert (delivered.message_id, delivered.partition) == ("p:0", 0)
+    assert (delivered.message_id, delivered.partition) == (f"{producer.producer_id}:0", 0)
     assert server.requests[0] == server.requests[1]
-    assert server.ordered == {"p:0": "a"}
+    assert server.ordered == {delivered.message_id: "a"}
 
 
 def test_nothing_overtakes_a_batch_that_is_retried(server: Misbehaving) -> None:
@@ -66,14 +66,14 @@ def test_one_bad_record_is_given_up_and_the_others_arrive_in_order(server: Misbe
     with Producer(
         server.url,
         linger_ms=200,
-        producer_id="p",
         on_error=lambda r, e: errors.append((r.value, e)),
     ) as producer:
         handles = [producer.send("orders", v) for v in values]
         with pytest.raises(InvalidRequest):
             producer.flush()
         assert [r.value for r in producer.unacked()] == ["bad", "bad"]
-    assert list(server.ordered.items()) == [("p:0", "a"), ("p:2", "b"), ("p:3", "c"), ("p:5", "d")]
+    ids = [f"{producer.producer_id}:{n}" for n in (0, 2, 3, 5)]
+    assert list(server.ordered.items()) == list(zip(ids, "abcd", strict=True))
     assert [value for value, _ in errors] == ["bad", "bad"]
     with pytest.raises(InvalidRequest):
         handles[1].result()
@@ -143,7 +143,10 @@ def test_the_async_twin_keeps_order_and_single_copies(server: Misbehaving) -> No
             return [await handle for handle in handles]
 
     delivered = asyncio.run(scenario())
-    assert [d.message_id for d in delivered] == [f"p:{i}" for i in range(50)]
+    # A run of its own, in the order of sending: p:<run>:<number>.
+    assert [d.message_id.rpartition(":")[2] for d in delivered] == [f"{i}" for i in range(50)]
+    assert {d.message_id.partition(":")[0] for d in delivered} == {"p"}
+    assert list(server.ordered) == [d.message_id for d in delivered]
     assert list(server.ordered.values()) == [f"v{i}" for i in range(50)]
     assert server.most_at_once == 1
 

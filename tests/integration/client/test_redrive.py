@@ -98,7 +98,8 @@ def test_chosen_by_time_and_at_a_rate(dead: Cluster) -> None:
         done = client.redrive(DLQ, wanted=Wanted(since=START + 10, until=START + 20), rate=20)
         took_s = time.monotonic() - began
         assert (done.redriven, done.kept, done.homeless) == (10, DEAD - 10, 0)
-        assert took_s >= DEAD / 20
+        # In each partition up to the last that was chosen: 10 records of 20.
+        assert took_s >= 20 / 20
         assert [int(r["value"]) - 1000 for r in back(dead)] == list(range(10, 20))
         nothing = client.redrive(DLQ, wanted=Wanted({"mine": "other"}))
         assert (nothing.redriven, nothing.kept) == (0, DEAD - 10)
@@ -180,7 +181,8 @@ def test_by_http_a_part_at_a_time_and_what_is_kept_is_not_met_again(dead: Cluste
     reason = {"headers": {DeadLetterHeader.REASON: "expired"}}
     expired = DEAD // 4
     found = by_http(dead.node.url, max=15, **reason)
-    assert found == {"redriven": expired, "kept": DEAD - expired, "homeless": 0}
+    # They are all in partition 0, every other one, and the last but one there is the last of them.
+    assert found == {"redriven": expired, "kept": expired - 1, "homeless": 0}
     assert [int(r["value"]) - 1000 for r in back(dead)] == list(range(0, DEAD, 4))
     assert by_http(dead.node.url)["redriven"] == DEAD - expired
     assert by_http(dead.node.url)["redriven"] == 0

@@ -13,6 +13,8 @@ from tests.support.consumer_node import NodeProcess, Queue
 
 pytestmark = pytest.mark.zookeeper
 
+START = 1_600_000_000_000_000
+
 
 def page(node: NodeProcess, topic: str, **query: Any) -> dict[str, Any]:
     """One answer."""
@@ -25,7 +27,7 @@ def page(node: NodeProcess, topic: str, **query: Any) -> dict[str, Any]:
 def test_by_offset_by_time_and_to_the_end(queue: Queue, node: NodeProcess) -> None:
     topic = queue.log.topic()
     for at in (1_000_000, 2_000_000, 3_000_000):
-        queue.log.append(topic, [f"v{at}"], timestamp=at)
+        queue.log.append(topic, [f"v{at}"], timestamp=START + at)
     first = page(node, topic.topic, partition=0, max=2)
     assert [r["offset"] for r in first["records"]] == [0, 1]
     assert (first["next_offset"], first["start_offset"], first["end_offset"]) == (2, 0, 3)
@@ -33,7 +35,7 @@ def test_by_offset_by_time_and_to_the_end(queue: Queue, node: NodeProcess) -> No
     rest = page(node, topic.topic, partition=0, offset=first["next_offset"])
     assert [r["value"] for r in rest["records"]] == ["v3000000"]
     assert rest["next_offset"] == rest["end_offset"]
-    by_time = page(node, topic.topic, partition=0, time=1_500_000)
+    by_time = page(node, topic.topic, partition=0, time=START + 1_500_000)
     assert [r["offset"] for r in by_time["records"]] == [1, 2]
     assert page(node, topic.topic, partition=0, offset=99)["records"] == []
 
@@ -65,6 +67,6 @@ def test_what_is_not_there_is_said(queue: Queue, node: NodeProcess) -> None:
         with pytest.raises(InvalidRequest, match="give partition, or a key"):
             admin.browse(topic.topic)
         with pytest.raises(InvalidRequest, match="not both"):
-            admin.browse(topic.topic, 0, offset=1, time=1)
+            admin.browse(topic.topic, 0, offset=1, time=START)
         with pytest.raises(UnknownTopic):
             admin.browse("no-such-topic", 0)

@@ -14,6 +14,8 @@ from tests.support.consumer_node import Member, NodeProcess, Queue, describe, gr
 pytestmark = pytest.mark.zookeeper
 Start = Callable[..., NodeProcess]
 
+START = 1_600_000_000_000_000
+
 
 def seek(url: str, group: str, **body: Any) -> httpx2.Response:
     """One seek."""
@@ -29,7 +31,7 @@ def targets(answer: httpx2.Response) -> list[tuple[int | None, int]]:
 def test_every_target_and_the_dry_run(queue: Queue, node: NodeProcess) -> None:
     topic = queue.log.topic()
     for at in (1_000_000, 2_000_000, 3_000_000, 4_000_000):
-        queue.log.append(topic, ["x"], timestamp=at)
+        queue.log.append(topic, ["x"], timestamp=START + at)
     with Member(node.url, topic) as member:
         member.ack(member.poll_until(4)[:2])
         member.leave()
@@ -41,8 +43,10 @@ def test_every_target_and_the_dry_run(queue: Queue, node: NodeProcess) -> None:
         ({"to": "committed", "shift": -9}, 0),
         ({"to": "offset", "offset": 3}, 3),
         ({"to": "offset", "offset": 99}, 4),
-        ({"to": "time", "time": 2_500_000}, 2),
-        ({"to": "time", "time": 9_000_000}, 4),
+        ({"to": "time", "time": START + 2_500_000}, 2),
+        ({"to": "time", "time": START + 9_000_000}, 4),
+        ({"to": "time", "time": "2020-09-13T12:26:42.5Z"}, 2),
+        ({"to": "time", "time": "1960-01-01T00:00:00Z"}, 0),
     ):
         answer = seek(node.url, group_of(topic), dry_run=True, **body)
         assert targets(answer) == [(2, to)]
@@ -104,6 +108,12 @@ def test_wrong_combinations_are_refused(queue: Queue, node: NodeProcess) -> None
         {"to": "offset"},
         {"to": "earliest", "offset": 1},
         {"to": "time"},
+        {"to": "time", "time": START // 1_000_000},
+        {"to": "time", "time": START // 1_000},
+        {"to": "time", "time": 1 << 70},
+        {"to": "time", "time": "2020-09-13"},
+        {"to": "offset", "offset": 1 << 70},
+        {"to": "latest", "shift": 1 << 70},
         {"to": "nowhere"},
         {"to": "earliest", "topics": [topic.topic], "partition": 9},
     ):

@@ -100,7 +100,7 @@ def test_a_batch_query_that_wants_no_record_gives_none(
 ) -> None:
     log.append(log.topic("orders"), ["v"])
     reader = spark.read.format("lakequeue").option("root", root.uri)
-    none = reader.options(subscribePattern="orders", endingTimestamp="0").load()
+    none = reader.options(subscribePattern="orders", endingTimestamp="1980-01-01T00:00:00Z").load()
     nobody = reader.option("subscribePattern", "nobody.*").load()
     assert none.collect() == nobody.collect() == []
 

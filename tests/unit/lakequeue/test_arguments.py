@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from lakequeue.arguments import WrongUsage, past_of
+from lakequeue.arguments import WrongUsage, micros_of, past_of
 
 NOW = 10_000_000_000
 
 
 @pytest.mark.parametrize(
     ("text", "at"),
-    [("2s", NOW - 2_000_000), ("1h", NOW - 3_600_000_000), ("5000", 5_000_000),
-     ("1970-01-01T01:00:00Z", 3_600_000_000)],
+    [("2s", NOW - 2_000_000), ("1h", NOW - 3_600_000_000),
+     ("1359615600000", 1_359_615_600_000_000), ("1970-01-01T01:00:00Z", 3_600_000_000)],
 )  # fmt: skip
 def test_a_duration_is_that_long_ago_and_anything_else_a_time(text: str, at: int) -> None:
     assert past_of(text, NOW) == at
@@ -21,3 +21,18 @@ def test_a_duration_is_that_long_ago_and_anything_else_a_time(text: str, at: int
 def test_what_is_neither_is_refused() -> None:
     with pytest.raises(WrongUsage, match="yesterday"):
         past_of("yesterday", NOW)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("1359615600", "time 1359615600 is before 1973: seconds"),
+        ("0", "before 1973"),
+        ("1359615600000000", "not between the years 1900 and 2199"),
+        ("9" * 400, "not between the years"),
+        ("1359-01-31T07:00:00Z", "not between the years"),
+    ],
+)
+def test_a_time_of_another_unit_is_refused(text: str, why: str) -> None:
+    with pytest.raises(WrongUsage, match=why):
+        micros_of(text)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
 from lakequeue.client.redrive import Wanted, dead_letter_topics, own_headers
+from lakequeue.errors import InvalidRequest
 from lakequeue.wire import TopicDescription
 
+AT = 1_600_000_000_000_000
 HEADERS = [("lakequeue-reason", b"expired"), ("a", b"1"), ("a", b"2"), ("n", None)]
 
 
@@ -20,15 +24,23 @@ HEADERS = [("lakequeue-reason", b"expired"), ("a", b"1"), ("a", b"2"), ("n", Non
         (Wanted({"a": "3"}), False),
         (Wanted({"n": ""}), False),
         (Wanted({"other": "1"}), False),
-        (Wanted(since=100), True),
-        (Wanted(since=101), False),
-        (Wanted(until=101), True),
-        (Wanted(until=100), False),
-        (Wanted({"a": "1"}, since=100, until=101), True),
+        (Wanted(since=AT), True),
+        (Wanted(since=AT + 1), False),
+        (Wanted(until=AT + 1), True),
+        (Wanted(until=AT), False),
+        (Wanted({"a": "1"}, since=AT, until=AT + 1), True),
     ],
 )
 def test_headers_and_time_choose(wanted: Wanted, takes: bool) -> None:
-    assert wanted.takes(HEADERS, 100) is takes
+    assert wanted.takes(HEADERS, AT) is takes
+
+
+def test_a_time_in_seconds_chooses_nothing_and_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match="since 1600000000 is before 1973: seconds"):
+        Wanted(since=1_600_000_000)
+    early = Wanted(until=datetime(1960, 1, 1, tzinfo=UTC))
+    assert early.takes([], -400_000_000_000_000)
+    assert not early.takes([], 0)
 
 
 @pytest.mark.parametrize(

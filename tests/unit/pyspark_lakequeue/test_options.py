@@ -8,6 +8,7 @@ from lakequeue.errors import InvalidRequest, LakequeueError
 from pyspark_lakequeue.options import COLUMNS, Subscription, read_options
 from pyspark_lakequeue.positions import EARLIEST, LATEST, AsOf, AtOffsets, AtTime, AtTimes
 
+MS = 1_700_000_000_000
 BASE = {"root": "/q", "subscribe": "orders"}
 
 
@@ -60,14 +61,21 @@ def test_a_column_that_the_source_does_not_have_is_refused(text: str) -> None:
             {"startingOffsets": '{"orders":{"0":23,"1":-2,"2":-1}}'},
             AtOffsets({"orders": {0: 23, 1: -2, 2: -1}}),
         ),
-        ({"startingTimestamp": "5", "startingOffsets": "earliest"}, AtTime(5)),
+        ({"startingTimestamp": str(MS), "startingOffsets": "earliest"}, AtTime(MS)),
+        ({"startingTimestamp": "2023-11-14T22:13:20Z"}, AtTime(MS)),
         (
-            {"startingOffsetsByTimestamp": '{"orders":{"0":7}}', "startingOffsets": "earliest"},
-            AtTimes({"orders": {0: 7}}),
+            {
+                "startingOffsetsByTimestamp": '{"orders":{"0":1700000000007}}',
+                "startingOffsets": "earliest",
+            },
+            AtTimes({"orders": {0: MS + 7}}),
         ),
         (
-            {"startingOffsetsByTimestamp": '{"orders":{"0":7}}', "startingTimestamp": "5"},
-            AtTime(5),
+            {
+                "startingOffsetsByTimestamp": '{"orders":{"0":1700000000007}}',
+                "startingTimestamp": str(MS),
+            },
+            AtTime(MS),
         ),
     ],
 )
@@ -97,6 +105,12 @@ def test_of_several_starting_options_the_kafka_source_s_order_holds(
         (BASE | {"startingOffsets": '{"a":[1]}'}, "startingOffsets"),
         (BASE | {"startingOffsets": '{"a":{"x":1}}'}, "startingOffsets"),
         (BASE | {"startingTimestamp": "soon"}, "startingTimestamp"),
+        (BASE | {"startingTimestamp": "1700000000"}, "startingTimestamp"),
+        (BASE | {"startingTimestamp": "1700000000000000"}, "startingTimestamp"),
+        (
+            BASE | {"startingOffsetsByTimestamp": '{"a":{"0":1700000000}}'},
+            "startingOffsetsByTimestamp",
+        ),
         (BASE | {"startingOffsetsByTimestamp": '{"a":{"0":-1}}'}, "startingOffsetsByTimestamp"),
         (
             BASE | {"startingOffsetsByTimestampStrategy": "x"},
@@ -154,9 +168,9 @@ def test_a_batch_begins_at_no_end_and_ends_at_no_beginning(name: str, value: str
 
 
 def test_a_batch_ends_as_of_a_time_or_elsewhere_but_not_both() -> None:
-    assert read_options(BASE | {"asOfTimestamp": "7"}, streaming=False).ending == AsOf(7)
+    assert read_options(BASE | {"asOfTimestamp": str(MS)}, streaming=False).ending == AsOf(MS)
     with pytest.raises(InvalidRequest, match="asOfTimestamp") as refused:
-        read_options(BASE | {"asOfTimestamp": "7", "endingOffsets": "latest"}, streaming=False)
+        read_options(BASE | {"asOfTimestamp": str(MS), "endingOffsets": "latest"}, streaming=False)
     assert refused.value.extra["field"] == "endingOffsets"
     with pytest.raises(InvalidRequest, match="milliseconds"):
         read_options(BASE | {"asOfTimestamp": "yesterday"}, streaming=False)

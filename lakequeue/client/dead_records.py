@@ -1,0 +1,267 @@
+"""What a redrive finds in a dead-letter topic: which records it takes, and where they go back to.
+
+A redrive that chose nothing, or chose a topic that is none of dead letters, would only copy what
+stands there. So it looks before it takes: up to which record anything is chosen, in each partition,
+and whether these are dead letters at all.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import orjson
+
+from lakequeue.client.admin import Admin
+from lakequeue.client.record import Record
+from lakequeue.errors import InvalidRequest, UnknownGroup
+from lakequeue.records import checked_name
+from lakequeue.wire import (
+    DEAD_LETTER_HEADERS,
+    DEFAULT_CONSUMER_URL,
+    DEFAULT_INGEST_URL,
+    ERASED_HEADER,
+    DeadLetterHeader,
+    TopicDescription,
+    headers_from_json,
+    micros_of_time,
+)
+
+_PAGE = 1_000
+_EVER = (-(1 << 62), 1 << 62)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which dead records go back: those that pass all of it.
+
+    Times are datetimes with a zone, or whole microseconds since 1970 UTC. Raises `InvalidRequest`
+    for a number that is seconds by mistake.
+    """
+
+    headers: Mapping[str, str] | None = None
+    """Each header must be there with this text: `lakequeue-reason`, or one of its own."""
+    since: int | datetime | None = None
+    """The record's own time is not before this."""
+    until: int | datetime | None = None
+    """… and before this."""
+    _from: int = field(init=False, default=_EVER[0])
+    _to: int = field(init=False, default=_EVER[1])
+
+    def __post_init__(self) -> None:
+        for name, given, bound in (("since", self.since, "_from"), ("until", self.until, "_to")):
+            if given is not None:
+                object.__setattr__(self, bound, micros_of_time(given, name))
+
+    def takes(self, headers: Sequence[tuple[str, bytes | None]], timestamp: int) -> bool:
+        """Whether a record goes back. Pure."""
+        if not self._from <= timestamp < self._to:
+            return False
+        found = {(name, value) for name, value in headers}
+        return all((n, v.encode()) in found for n, v in (self.headers or {}).items())
+
+
+@dataclass(frozen=True, slots=True)
+class Redriven:
+    """How far a redrive is."""
+
+    redriven: int = 0
+    """Sent back."""
+    kept: int = 0
+    """Not wanted: they stay, behind the others if a wanted one stood behind them."""
+    homeless: int = 0
+    """No topic to go back to: they stay, likewise."""
+
+    @property
+    def looked_at(self) -> int:
+        """Dead records seen."""
+        return self.redriven + self.kept + self.homeless
+
+    def __add__(self, other: Redriven) -> Redriven:
+        return Redriven(
+            self.redriven + other.redriven,
+            self.kept + other.kept,
+            self.homeless + other.homeless,
+        )
+
+
+def own_headers(
+    headers: Sequence[tuple[str, bytes | None]],
+) -> list[tuple[str, bytes | None]]:
+    """The headers that the record had before it died. Pure."""
+    own = [(name, value) for name, value in headers if name not in DEAD_LETTER_HEADERS]
+    more = dict(headers).get(DeadLetterHeader.MORE)
+    if more is None:
+        return own
+    try:
+        return own + headers_from_json(orjson.loads(more))
+    except (orjson.JSONDecodeError, InvalidRequest):
+        # Somebody else's header of that name: the record goes back without it.
+        return own
+
+
+def group_of(topic: str) -> str:
+    """The group that consumes a dead-letter topic for its redrive."""
+    return f"redrive.{topic}"
+
+
+def look_through(
+    topic: str,
+    *,
+    urls: str | Sequence[str] = DEFAULT_INGEST_URL,
+    consumer_urls: str | Sequence[str] = DEFAULT_CONSUMER_URL,
+    wanted: Wanted | None = None,
+) -> Redriven:
+    """What `redrive` would do now; nothing is sent, and no group joined.
+
+    Raises `UnknownTopic`, `InvalidRequest` for a topic that is none of dead letters, and what
+    looking at records raises.
+    """
+    wanted = wanted or Wanted()
+    with Admin(urls, consumer_urls) as admin:
+        admin.topic(checked_name(topic, "topic"))
+        at = positions_of(admin, topic)
+        homes = Homes(admin, topic)
+        # What comes meanwhile is for the next one, as in a redrive.
+        ends = ends_of(admin, topic)
+        check_dead_letters(admin, topic, at, ends)
+        seen = Redriven()
+        for partition, end in ends.items():
+            for record in _between(admin, topic, partition, at.get(partition, 0), end):
+                seen += fate_of(record.headers, record.timestamp, wanted, homes)
+        return seen
+
+
+def ends_of(admin: Admin, topic: str) -> dict[int, int]:
+    """Partition → where it ends now."""
+    # Asked for a group that does not exist: ours may have members.
+    look = admin.seek(f"look-{uuid.uuid4().hex}", "latest", topics=[topic], dry_run=True)
+    return {move.partition: move.to_offset for move in look.partitions}
+
+
+def check_dead_letters(
+    admin: Admin, topic: str, at: Mapping[int, int], ends: Mapping[int, int], *, begins: bool = True
+) -> None:
+    """Raise `InvalidRequest` unless `topic` is one of dead letters.
+
+    It is if another topic names it. Otherwise (that one may be deleted, or name another since) each
+    record must be a dead letter: one that is none would be copied behind itself. Of a redrive that
+    only goes on, nothing may be left.
+    """
+    if topic in dead_letter_topics(admin.topics()):
+        return
+    found = 0
+    for partition, end in ends.items():
+        for record in _between(admin, topic, partition, at.get(partition, 0), end):
+            names = [name for name, _ in record.headers]
+            if DeadLetterHeader.TOPIC not in names and names != [ERASED_HEADER]:
+                raise _no_dead_letters(topic, f"{topic}/{partition}@{record.offset} is none")
+            found += 1
+    if begins and not found and not topic.endswith(".dlq"):
+        raise _no_dead_letters(topic, "there are none in it")
+
+
+def _no_dead_letters(topic: str, why: str) -> InvalidRequest:
+    return InvalidRequest(
+        f"topic {topic!r} is no topic of dead letters: no topic names it, and {why}",
+        hint=f"redrive the topic its dead letters go to: {topic}.dlq, or its dead_letter_topic",
+        field="topic",
+    )
+
+
+def chosen_ends(
+    admin: Admin,
+    topic: str,
+    at: Mapping[int, int],
+    ends: Mapping[int, int],
+    takes: Callable[[Record], Redriven],
+    until_s: float | None = None,
+) -> tuple[dict[int, int], Redriven]:
+    """Per partition one past the last record between `at` and `ends` that is chosen, `at` if none
+    is; and what stands behind these, which stays as it is.
+
+    Looks from the end, so that it reads one page where all are chosen. At `until_s` (monotonic) it
+    gives up: what it has not looked at may be chosen.
+    """
+    chosen = dict(ends)
+    left = Redriven()
+    for partition, end in ends.items():
+        first = at.get(partition, 0)
+        chosen[partition] = min(first, end)
+        while end > first:
+            if until_s is not None and time.monotonic() >= until_s:
+                chosen[partition] = end
+                break
+            begin = max(first, end - _PAGE)
+            last, behind = begin - 1, Redriven()
+            for record in _between(admin, topic, partition, begin, end):
+                fate = takes(record)
+                last, behind = (
+                    (record.offset, Redriven()) if fate.redriven else (last, behind + fate)
+                )
+            left += behind
+            if last >= begin:
+                chosen[partition] = last + 1
+                break
+            end = begin
+    return chosen, left
+
+
+def _between(admin: Admin, topic: str, partition: int, begin: int, end: int) -> Iterator[Record]:
+    """The records from `begin` on that are before `end`, as far as they exist."""
+    while begin < end:
+        page = admin.browse(topic, partition, offset=begin, max_records=min(_PAGE, end - begin))
+        yield from (record for record in page.records if record.offset < end)
+        if page.next_offset <= begin:
+            return
+        begin = page.next_offset
+
+
+def dead_letter_topics(topics: Iterable[TopicDescription]) -> list[str]:
+    """Which of all topics hold dead letters: named by another one, or `<topic>.dlq`. Pure."""
+    described = list(topics)
+    names = {t.dead_letter_topic or f"{t.topic}.dlq" for t in described}
+    return sorted(t.topic for t in described if t.topic in names)
+
+
+def fate_of(
+    headers: Sequence[tuple[str, bytes | None]], timestamp: int, wanted: Wanted, homes: Homes
+) -> Redriven:
+    """What becomes of one dead record; nothing of one that was erased. Pure, given `homes`."""
+    if [name for name, _ in headers] == [ERASED_HEADER]:
+        # Put behind the others it would be a new record each time, and stay for good.
+        return Redriven()
+    if not wanted.takes(headers, timestamp):
+        return Redriven(kept=1)
+    return Redriven(homeless=1) if homes.of(headers) is None else Redriven(redriven=1)
+
+
+class Homes:
+    """Where dead records came from, as far as that still exists."""
+
+    def __init__(self, admin: Admin, topic: str) -> None:
+        self._partitions: dict[str, int] = {t.topic: t.partitions for t in admin.topics()}
+        del self._partitions[topic]
+
+    def of(self, headers: Sequence[tuple[str, bytes | None]]) -> tuple[str, int | None] | None:
+        """(topic, partition) that a dead record goes back to; partition None: by its key."""
+        said = dict(headers)
+        topic = (said.get(DeadLetterHeader.TOPIC) or b"").decode(errors="replace")
+        count = self._partitions.get(topic)
+        if count is None:
+            return None
+        text = (said.get(DeadLetterHeader.PARTITION) or b"").decode(errors="replace")
+        known = text.isascii() and text.isdigit() and int(text) < count
+        return topic, int(text) if known else None
+
+
+def positions_of(admin: Admin, topic: str) -> dict[int, int]:
+    """How far the redrives of a topic have come, in each partition; {} before the first one."""
+    try:
+        described = admin.group(group_of(topic))
+    except UnknownGroup:
+        return {}
+    return {p.partition: p.committed_offset or 0 for p in described.partitions}

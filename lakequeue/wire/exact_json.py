@@ -1,0 +1,110 @@
+"""JSON in which nothing is changed silently: what cannot be kept is refused. Pure.
+
+orjson writes NaN and infinities as null, refuses integers beyond 64 bits, and reads them as floats;
+pydantic's parser reads them exactly.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+from pydantic_core import from_json
+
+from lakequeue.errors import InvalidRequest
+
+_HINTS = {
+    "Decimal": "str(x) keeps every digit, float(x) does not",
+    "ndarray": "array.tolist(), or array.tobytes() as bytes",
+    "set": "a list",
+    "frozenset": "a list",
+    "bytes": "bytes are a value by themselves; within JSON send base64 text",
+}
+_WHAT = "send bytes, text, or what JSON can hold"
+
+
+def dumps_exactly(given: Any) -> bytes:
+    """`given` as JSON. Raises `InvalidRequest` for what JSON cannot hold as it is."""
+    try:
+        data = orjson.dumps(given)
+    except (orjson.JSONEncodeError, TypeError) as e:
+        if "64-bit" not in str(e):
+            raise _refusal(given, str(e)) from e
+        _check(given)
+        return _with_large_integers(given)
+    # Only a null in the text can have been a NaN: nothing else is looked through again.
+    if b"null" in data:
+        _check(given)
+    return data
+
+
+def loads_exactly(data: bytes | str) -> Any:
+    """The parsed JSON: integers of any size stay integers. Raises `ValueError`.
+
+    Numbers with a fraction or an exponent are floats of 64 bits, as everywhere in Python; of names
+    that repeat in an object, the last counts.
+    """
+    try:
+        return from_json(data, allow_inf_nan=False)
+    except ValueError:
+        # It goes less deep than what the services take, and says less of what is wrong.
+        return orjson.loads(data)
+
+
+def _with_large_integers(given: Any) -> bytes:
+    try:
+        text = json.dumps(
+            given, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain
+        )
+        return text.encode()
+    except (TypeError, ValueError, RecursionError) as e:
+        raise _refusal(given, str(e)) from e
+
+
+def _plain(value: Any) -> Any:
+    """What orjson makes of a type that `json` does not know, with the values in it left alone."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dict(_fields(value))
+    return orjson.loads(orjson.dumps(value))
+
+
+def _fields(value: Any) -> Iterator[tuple[str, Any]]:
+    for field in dataclasses.fields(value):
+        if not field.name.startswith("_"):
+            yield field.name, getattr(value, field.name)
+
+
+def _check(given: Any) -> None:
+    """Raise `InvalidRequest` for a float that is no number, or a name that is no text."""
+    todo = [given]
+    while todo:
+        value = todo.pop()
+        if isinstance(value, float) and not math.isfinite(value):
+            raise InvalidRequest(
+                f"{value} cannot be sent: JSON has no such number", hint='None, or the text "NaN"'
+            )
+        if isinstance(value, dict):
+            odd = next((name for name in value if not isinstance(name, str)), None)
+            if odd is not None:
+                raise _refusal(odd, "a name in an object must be text")
+            todo.extend(value.values())
+        elif isinstance(value, list | tuple):
+            todo.extend(value)
+        elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+            todo.extend(part for _, part in _fields(value))
+
+
+def _refusal(given: Any, why: str) -> InvalidRequest:
+    kind = type(given).__name__
+    # orjson names the type that it met within the value.
+    inner = why.rpartition(": ")[2].rpartition(".")[2] if "not JSON serializable" in why else kind
+    hint = _HINTS.get(inner, _WHAT)
+    if hasattr(given, "model_dump"):
+        hint = 'model.model_dump(mode="json")'
+    elif "numpy" in why and inner != "ndarray":
+        hint = "x.item(), which is Python's own number"
+    return InvalidRequest(f"a {kind} cannot be sent: {why}", hint=hint)
