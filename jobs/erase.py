@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -34,6 +35,7 @@ from queue_tables.log_marks import LogMarks
 from queue_tables.log_writer import write_log_file
 from queue_tables.maintenance import ERASED_INFO, rewrite_files
 from queue_tables.marks import watermarks_in
+from queue_tables.odd_bytes import Headers, headers_of, text_of, texts_of
 from queue_tables.parquet import read_data_file, write_data_file
 from queue_tables.root import QueueRoot
 from queue_tables.schemas import LOG, REJECTS
@@ -59,7 +61,7 @@ class _Found:
     places: set[Place] = field(default_factory=set)
     offsets: set[tuple[int, int]] = field(default_factory=set)
     """(partition, offset) of the records themselves."""
-    ids: set[str] = field(default_factory=set)
+    ids: set[bytes] = field(default_factory=set)
     """Message ids of these."""
     dead_letters: int = 0
 
@@ -161,7 +163,7 @@ def _find(
             _note(found, found.log, path, hits)
             pairs = zip(hits["partition"].to_pylist(), hits["offset"].to_pylist(), strict=True)
             found.offsets |= set(pairs)
-            found.ids |= set(hits["message_id"].to_pylist()) - {None}
+            found.ids |= set(hits["message_id"].cast(pa.binary()).to_pylist()) - {None}
     if letters is not None:
         theirs = [path for path, add in in_log.items() if _may_hold(add, letters)]
         for path, rows in _each(log, theirs, outside is not None):
@@ -171,7 +173,8 @@ def _find(
                 _note(found, found.log, path, hits)
     for path, rows in _each(rejects, in_rejects, outside is not None):
         original = rows.append_column("offset", rows["original_offset"])
-        same = pc.is_in(rows["message_id"], pa.array(sorted(found.ids), pa.string()))
+        ids = pa.array(sorted(found.ids), pa.binary())
+        same = pc.is_in(rows["message_id"].cast(pa.binary()), ids)
         hits = pa.concat_tables([_hits(original, topic, match), _of(original.filter(same), topic)])
         if hits.num_rows:
             _note(found, found.rejects, path, hits)
@@ -196,12 +199,12 @@ def _of(rows: pa.Table, topic: Topic) -> pa.Table:
     """Those of the topic that are not erased yet."""
     rows = rows.filter(pc.equal(rows["topic_id"], topic.topic_id))
     return rows.filter(
-        pa.array([not _is_erased(h) for h in rows["headers"].to_pylist()], pa.bool_())
+        pa.array([not _is_erased(h) for h in headers_of(rows["headers"])], pa.bool_())
     )
 
 
-def _is_erased(headers: list[dict[str, Any]] | None) -> bool:
-    return any(header["key"] == ERASED_HEADER for header in headers or ())
+def _is_erased(headers: Headers) -> bool:
+    return any(name == ERASED_HEADER for name, _ in headers)
 
 
 def _hits(rows: pa.Table, topic: Topic, match: Match) -> pa.Table:
@@ -214,13 +217,14 @@ def _letters(
     """Dead letters of erased records, and those whose record is gone and would be erased."""
     rows = _of(rows, letters)
     wanted: list[int] = []
-    for at, headers in enumerate(rows["headers"].to_pylist()):
-        said = {h["key"]: (h["value"] or b"").decode(errors="replace") for h in headers or ()}
+    ids = texts_of(rows["message_id"])
+    for at, headers in enumerate(headers_of(rows["headers"])):
+        said = {name: text_of(value or b"") for name, value in headers}
         where = [said.get(n, "") for n in (DeadLetterHeader.PARTITION, DeadLetterHeader.OFFSET)]
         if said.get(DeadLetterHeader.TOPIC) != topic.topic or not all(map(str.isdecimal, where)):
             continue
         partition, offset = map(int, where)
-        died_here = _incarnation(rows["message_id"][at].as_py()) in {None, topic.topic_id}
+        died_here = _incarnation(ids[at]) in {None, topic.topic_id}
         if (died_here and (partition, offset) in offsets) or match(
             _as_it_was(rows.slice(at, 1), topic, partition, offset)
         ).num_rows:
@@ -245,7 +249,8 @@ def _as_it_was(letter: pa.Table, topic: Topic, partition: int, offset: int) -> p
 
 def _note(found: _Found, files: dict[str, list[int]], path: str, hits: pa.Table) -> None:
     files[path] = sorted({*files.get(path, ()), *hits["at"].to_pylist()})
-    found.places |= set(zip(hits["shard"].to_pylist(), hits["stamp"].to_pylist(), strict=True))
+    shards = (shard or "" for shard in texts_of(hits["shard"]))
+    found.places |= set(zip(shards, hits["stamp"].to_pylist(), strict=True))
 
 
 def _may_hold(add: Add | None, topic: Topic) -> bool:
@@ -302,13 +307,12 @@ def _with_tombstones(rows: pa.Table, numbers: list[int], now: Micros) -> pa.Tabl
     for name, value in instead.items():
         column = pc.if_else(erased, value, rows[name])
         rows = rows.set_column(rows.schema.get_field_index(name), name, column)
-    tombstone = [{"key": ERASED_HEADER, "value": at}]
-    headers = [
-        tombstone if gone else kept
-        for gone, kept in zip(erased.to_pylist(), rows["headers"].to_pylist(), strict=True)
-    ]
+    # Those of the other rows are not looked into: they may hold what is no text.
+    tombstone = pa.array([[{"key": ERASED_HEADER, "value": at}]], HEADERS)
+    both = pa.concat_arrays([rows["headers"].cast(HEADERS).combine_chunks(), tombstone])
+    here = np.where(erased.to_numpy(zero_copy_only=False), rows.num_rows, np.arange(rows.num_rows))
     where = rows.schema.get_field_index("headers")
-    return rows.set_column(where, "headers", pa.array(headers, HEADERS))
+    return rows.set_column(where, "headers", both.take(pa.array(here)))
 
 
 def _write_log(table: TableLog, rows: pa.Table, hour: str) -> Add:

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from lakequeue.arguments import WrongUsage, bytes_of
 from lakequeue.cli.options import AsJson
 from lakequeue.cli.output import print_json
 from lakequeue.clock import wall_micros
@@ -15,9 +16,13 @@ from lakequeue.settings import Settings
 def erase(
     topic: Annotated[str, typer.Argument(help="Name of the topic.")],
     where: Annotated[
-        str,
+        str | None,
         typer.Option(help="Which records: a predicate, as groups have: \"key = 'alice'\"."),
-    ],
+    ] = None,
+    key_base64: Annotated[
+        str | None, typer.Option(help="Those with this key, given as base64: it may be no text.")
+    ] = None,
+    key_hex: Annotated[str | None, typer.Option(help="… given in hexadecimal digits.")] = None,
     root: Annotated[str | None, typer.Option(help="Root folder or URI of the queue.")] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be erased, no more.")
@@ -34,16 +39,26 @@ def erase(
 ) -> None:
     """Erase key, value and headers of the records that match; their offsets stay, as tombstones.
 
-    Also in dead letters, in rejected copies and in the inbox. Without --delete-now the old files
-    go after the grace of the compaction job; the report names them.
+    With several options: the records that match all of them. Also in dead letters, in rejected
+    copies and in the inbox. Without --delete-now the old files go after the grace of the compaction
+    job; the report names them.
     """
     # Loaded here: a machine with the SDK and CLI alone has no storage packages.
     from consumer_service.predicates.evaluation import matching
     from consumer_service.predicates.parsing import parse
+    from consumer_service.predicates.terms import And, Column, Compare, Condition, Op
     from jobs.erase import erase as erase_records
     from queue_tables.root import QueueRoot
 
-    condition = parse(where)
+    conditions: list[Condition] = [] if where is None else [parse(where, judge_times=True)]
+    keys = (bytes_of("--key-base64", key_base64), bytes_of("--key-hex", key_hex))
+    conditions += [Compare(Column("key"), Op.EQ, key) for key in keys if key is not None]
+    if not conditions:
+        raise WrongUsage(
+            "neither --where nor a key says which records",
+            hint='--where "partition = 0 AND offset = 7", or --key-base64 //4=',
+        )
+    condition = And(tuple(conditions))
     queue = QueueRoot.existing(Settings(**({"root": root} if root else {})).root)
 
     def run(*, dry: bool) -> dict[str, Any]:
