@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -16,6 +15,7 @@ from consumer_service import openapi
 from consumer_service.advising import Advising
 from consumer_service.browse import Browse
 from consumer_service.groups import IDLE_WAIT_S, Groups
+from consumer_service.members import Member
 from consumer_service.metrics import Metrics
 from consumer_service.node import Node
 from consumer_service.pause import Pausing
@@ -34,7 +34,10 @@ from lakequeue.errors import (
     NotReady,
     SentOn,
 )
-from serving.answers import answer_errors, bad_path, json_answer
+from serving.answers import answer_errors, bad_path, in_pieces, json_answer, waiting
+from serving.front import wsgi
+from serving.front.messages import Answer, json_of
+from serving.front.parking import Steps
 from serving.meters import CONTENT_TYPE
 from serving.requests import json_body, query_parameters
 
@@ -124,41 +127,8 @@ def _delivery(app: OpenAPI, node: Node, groups: Groups, metrics: Metrics) -> Non
         query = query_parameters(wire.PollQuery)
         member = node.members.get(path.group, path.member)
         groups.send_away(member)
-        gone = hung_up(request.environ.get("gunicorn.socket"))
         limit = min(query.max, settings.max_poll_records)
-        queue = member.request.mode == "queue"
-        idle = queue and groups.has_nothing(member)
-        delivered: Delivered | QueueDelivered
-        with metrics.parked():
-            wait_s = min(query.wait_ms / 1_000, IDLE_WAIT_S if idle else float("inf"))
-            if queue:
-                delivered = node.queue_delivery.poll(member, limit, wait_s, gone, query.after)
-            else:
-                delivered = node.delivery.poll(member, limit, wait_s, gone, query.after)
-        if gone():
-            node.delivery.take_back(member, delivered)
-            return Response(status=204)
-        if idle and not delivered.records:
-            groups.send_on(member)
-        once = member.request.delivery == "at_most_once"
-        if isinstance(delivered, Delivered) and delivered.records and once:
-            groups.commit_delivered(member, delivered)
-        if not member.active and not delivered.records:
-            node.members.get(path.group, path.member)
-        if not delivered.records:
-            groups.check_topics(member)
-        told = groups.assignment(member)
-        delivered.keep_only({(a.topic, a.partition): a.epoch for a in told})
-        answer = json_answer(
-            {
-                "records": delivered.records,
-                "poll": delivered.number,
-                "assignment": [a.model_dump() for a in told],
-                "assignment_version": node.keeper.assignment_version(path.group),
-            }
-        )
-        metrics.delivered(path.group, len(delivered.records), _bytes(answer))
-        return answer
+        return waiting(_polled(node, groups, metrics, member, limit, query, hung_up()))
 
     @app.get(
         "/v1/groups/<group>/members/<member>/events",
@@ -168,10 +138,9 @@ def _delivery(app: OpenAPI, node: Node, groups: Groups, metrics: Metrics) -> Non
     def events(path: MemberPath) -> Response:
         member = node.members.get(path.group, path.member)
         last = request.headers.get("Last-Event-ID")
-        gone = hung_up(request.environ.get("gunicorn.socket"))
-        stream = event_stream(node, groups, member, last, gone, metrics)
+        stream = event_stream(node, groups, member, last, hung_up(), metrics)
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        return Response(stream, content_type=wire.SSE, headers=headers)
+        return in_pieces(stream, wire.SSE, headers)
 
     @app.post("/v1/groups/<group>/members/<member>/acks", summary="Acknowledge", **openapi.ACKS)
     def acks(path: MemberPath) -> Response:
@@ -219,30 +188,10 @@ def _queue_verbs(
     @app.post("/v1/groups/<group>/receive", summary="Receive without joining", **openapi.RECEIVE)
     def receive(path: GroupPath) -> Response:
         asked = _body(wire.ReceiveRequest)
-        gone = hung_up(request.environ.get("gunicorn.socket"))
-        limit = min(asked.max, node.settings.consumer.max_poll_records)
-        wait_s = asked.wait_ms / 1_000
         if (url := node.blindness.elsewhere()) is not None:
             stand_ins.dismiss(path.group)
             return _received_at(f"{url}/v1/groups/{path.group}")
-        with stand_ins.borrowed(path.group, asked.topics or [path.group]) as member:
-            stand_ins.wait_for_partitions(member)
-            member.visibility_ms = asked.visibility_timeout_ms
-            idle = groups.has_nothing(member)
-            with metrics.parked():
-                wait_s = min(wait_s, IDLE_WAIT_S) if idle else wait_s
-                delivered = node.queue_delivery.poll(member, limit, wait_s, gone)
-            if gone():
-                delivered.take_back()
-                return Response(status=204)
-            if idle and not delivered.records:
-                try:
-                    groups.send_on(member)
-                except SentOn as e:
-                    return _received_at(str(e.extra["location"]).removesuffix("/members"))
-        answer = json_answer({"records": delivered.records})
-        metrics.delivered(path.group, len(delivered.records), _bytes(answer))
-        return answer
+        return waiting(_received(node, groups, stand_ins, metrics, path.group, asked, hung_up()))
 
     @app.post("/v1/groups/<group>/acks", summary="Settle by receipt", **openapi.SETTLE)
     def settle(path: GroupPath) -> Response:
@@ -346,20 +295,90 @@ def _state(app: OpenAPI, node: Node, metrics: Metrics) -> None:
 # -- bodies and answers ---------------------------------------------------------------------------
 
 
-def hung_up(link: socket.socket | None) -> Callable[[], bool]:
-    """Tells whether the client has closed its connection: then an answer would be lost."""
+def hung_up() -> Callable[[], bool]:
+    """Tells whether the client of this request has gone: then an answer would be lost."""
+    call = request.environ.get(wsgi.CALL)
+    return (lambda: False) if call is None else call.gone
 
-    def gone() -> bool:
-        if link is None:
-            return False
-        try:
-            return link.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
-        except BlockingIOError:
-            return False
-        except OSError:
-            return True
 
-    return gone
+def _polled(
+    node: Node,
+    groups: Groups,
+    metrics: Metrics,
+    member: Member,
+    limit: int,
+    query: wire.PollQuery,
+    gone: Callable[[], bool],
+) -> Steps[Answer]:
+    """What a poll comes to."""
+    queue = member.request.mode == "queue"
+    idle = queue and groups.has_nothing(member)
+    wait_s = min(query.wait_ms / 1_000, IDLE_WAIT_S if idle else float("inf"))
+    delivered: Delivered | QueueDelivered
+    with metrics.parked():
+        if queue:
+            delivered = yield from node.queue_delivery.steps(
+                member, limit, wait_s, gone, query.after
+            )
+        else:
+            delivered = yield from node.delivery.steps(member, limit, wait_s, gone, query.after)
+    if gone():
+        node.delivery.take_back(member, delivered)
+        return Answer(204)
+    if idle and not delivered.records:
+        groups.send_on(member)
+    once = member.request.delivery == "at_most_once"
+    if isinstance(delivered, Delivered) and delivered.records and once:
+        groups.commit_delivered(member, delivered)
+    if not member.active and not delivered.records:
+        node.members.get(member.group, member.member_id)
+    if not delivered.records:
+        groups.check_topics(member)
+    told = groups.assignment(member)
+    delivered.keep_only({(a.topic, a.partition): a.epoch for a in told})
+    answer = json_of(
+        {
+            "records": delivered.records,
+            "poll": delivered.number,
+            "assignment": [a.model_dump() for a in told],
+            "assignment_version": node.keeper.assignment_version(member.group),
+        }
+    )
+    metrics.delivered(member.group, len(delivered.records), len(answer.body))
+    return answer
+
+
+def _received(
+    node: Node,
+    groups: Groups,
+    stand_ins: StandIns,
+    metrics: Metrics,
+    group: str,
+    asked: wire.ReceiveRequest,
+    gone: Callable[[], bool],
+) -> Steps[Answer]:
+    """What a receive comes to."""
+    limit = min(asked.max, node.settings.consumer.max_poll_records)
+    wait_s = asked.wait_ms / 1_000
+    with stand_ins.borrowed(group, asked.topics or [group]) as member:
+        yield from stand_ins.wait_for_partitions(member)
+        member.visibility_ms = asked.visibility_timeout_ms
+        idle = groups.has_nothing(member)
+        with metrics.parked():
+            wait_s = min(wait_s, IDLE_WAIT_S) if idle else wait_s
+            delivered = yield from node.queue_delivery.steps(member, limit, wait_s, gone)
+        if gone():
+            delivered.take_back()
+            return Answer(204)
+        if idle and not delivered.records:
+            try:
+                groups.send_on(member)
+            except SentOn as e:
+                there = str(e.extra["location"]).removesuffix("/members")
+                return Answer(307, headers=[("Location", f"{there}/receive")])
+    answer = json_of({"records": delivered.records})
+    metrics.delivered(group, len(delivered.records), len(answer.body))
+    return answer
 
 
 def _received_at(group_there: str) -> Response:
@@ -382,10 +401,6 @@ def _acked(metrics: Metrics, settle: Callable[[], BaseModel]) -> Response:
 
 def _body(shape: type[Shape]) -> Shape:
     return json_body(shape, MAX_BODY_BYTES, "send fewer acks at once, or commit positions")
-
-
-def _bytes(answer: Response) -> int:
-    return answer.calculate_content_length() or 0
 
 
 def _answer(shape: BaseModel, status: int = 200) -> Response:

@@ -20,6 +20,7 @@ from lakequeue.clock import boot_seconds
 from lakequeue.errors import NotReady, UnknownMember
 from lakequeue.records import TopicId
 from lakequeue.wire import JoinRequest
+from serving.front.parking import Wake
 
 if TYPE_CHECKING:
     from consumer_service.queues.batches import QueueDelivered
@@ -79,7 +80,7 @@ class Member:
     latest_below: dict[TopicId, int] = field(default_factory=dict)
     """topic_id → partitions below this one start at latest if nothing was ever committed."""
     state: MemberState = MemberState.JOINING
-    wake: threading.Event = field(default_factory=threading.Event)
+    wake: Wake = field(default_factory=Wake)
     gone: threading.Event = field(default_factory=threading.Event)
     """Set once nothing is left of it, here and in ZooKeeper."""
     parking: threading.Lock = field(default_factory=threading.Lock)

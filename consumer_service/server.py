@@ -10,6 +10,7 @@ import structlog
 from consumer_service.app import create_app
 from consumer_service.memory import return_what_is_free
 from consumer_service.node import Node
+from consumer_service.ways import ways_of
 from coordination.session import Session
 from lakequeue.errors import MissingDependency
 from lakequeue.settings import Settings
@@ -19,27 +20,24 @@ from queue_tables.schemas import LOG, TOPICS
 from serving.process import DRAIN_S, Listening, Served, serve
 
 log = structlog.get_logger()
-SPARE_CONNECTIONS = 512
-"""Beyond the threads: with none to spare the health check would starve behind parked polls."""
 
 
 def run(settings: Settings, name: str, parent: int | None) -> None:
     """Serve until SIGTERM or SIGINT. `parent`: end when this process (or 0: the parent) does."""
-    # Before there are threads, and in the process that forks.
+    # Before there are threads.
     log.debug("memory.allocators", **return_what_is_free())
     consumer = settings.consumer
-    connections = consumer.threads + SPARE_CONNECTIONS
-    at = Listening(consumer.host, consumer.port, consumer.threads, connections, consumer.url)
+    at = Listening(consumer.host, consumer.port, settings.front, consumer.url)
     serve(name, at, lambda url: _start(settings, name, url), parent)
 
 
 def _start(settings: Settings, name: str, url: str) -> Served:
-    """In the worker: become a node."""
+    """Become a node."""
     node = make_node(settings, name)
     app = create_app(node)
     arm(settings.crash_at)
     node.start(url)
-    # A thread: a signal handler must not wait for locks that the main thread may hold.
+    # A thread: the event loop must not wait, and has to answer meanwhile.
     draining = threading.Thread(target=node.drain, name="drain")
 
     def drain() -> None:
@@ -50,7 +48,16 @@ def _start(settings: Settings, name: str, url: str) -> Served:
         drain()
         draining.join(DRAIN_S)
 
-    return Served(app, {"shard": node.journal.shard}, on_term=drain, close=close)
+    def alive() -> dict[str, str]:
+        return {"status": "alive", "node": name, "shard": node.journal.shard}
+
+    return Served(
+        app,
+        {"shard": node.journal.shard},
+        on_term=drain,
+        close=close,
+        ways=ways_of(settings, alive),
+    )
 
 
 def make_node(settings: Settings, name: str) -> Node:

@@ -8,7 +8,7 @@ groups: the records of later events are given back, so that any worker may get t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,7 @@ from consumer_service.queues.sent_events import START, SentEvents
 from consumer_service.streams.delivery import Delivered
 from lakequeue.errors import LakequeueError, SentOn, UnknownMember, UnknownTopic
 from lakequeue.wire import parse_receipt
+from serving.front.parking import Pieces, Steps
 
 if TYPE_CHECKING:
     from consumer_service.metrics import Metrics
@@ -41,7 +42,7 @@ def event_stream(
     last: str | None,
     gone: Callable[[], bool],
     metrics: Metrics,
-) -> Iterator[bytes]:
+) -> Pieces:
     """The body of the answer; ends when the client hangs up, the member goes or a newer one begins.
 
     The last event tells a member that is sent on where to join.
@@ -62,7 +63,7 @@ class _Stream:
     gone: Callable[[], bool]
     metrics: Metrics
 
-    def body(self, last: str | None) -> Iterator[bytes]:
+    def body(self, last: str | None) -> Pieces:
         # The id makes a client tell us, when it reconnects, that it has got nothing at all.
         yield b"retry: 1000\n\n" if last else b"id: %b\nretry: 1000\n\n" % START.encode()
         try:
@@ -73,14 +74,14 @@ class _Stream:
         member = self.member
         yield b"event: end\ndata: {}\n\n" if member.active else _end(_gone_from(member))
 
-    def _events(self) -> Iterator[bytes]:
+    def _events(self) -> Pieces:
         """Raises `SentOn`, `UnknownTopic`."""
         node, groups, member = self.node, self.groups, self.member
         while not self._over():
             groups.send_away(member)
             idle = member.request.mode == "queue" and groups.has_nothing(member)
             wait_s = IDLE_WAIT_S if idle else KEEP_ALIVE_S
-            delivered = _poll(node, member, wait_s, self._breaks_off)
+            delivered = yield from _poll(node, member, wait_s, self._breaks_off)
             if not _leaves(node, member, delivered, self.number, self.gone):
                 break
             if not delivered.records:
@@ -112,10 +113,10 @@ class _Stream:
 
 def _poll(
     node: Node, member: Member, wait_s: float, over: Callable[[], bool]
-) -> Delivered | QueueDelivered:
+) -> Steps[Delivered | QueueDelivered]:
     if member.request.mode == "queue":
-        return node.queue_delivery.poll(member, BATCH, wait_s, over, _NOTHING_LOST)
-    return node.delivery.poll(member, BATCH, wait_s, over, _NOTHING_LOST)
+        return (yield from node.queue_delivery.steps(member, BATCH, wait_s, over, _NOTHING_LOST))
+    return (yield from node.delivery.steps(member, BATCH, wait_s, over, _NOTHING_LOST))
 
 
 def _leaves(

@@ -17,6 +17,7 @@ from consumer_service.members import Member
 from consumer_service.node import Node
 from lakequeue.clock import boot_seconds
 from lakequeue.wire import MAX_IN_FLIGHT, JoinRequest
+from serving.front.parking import Steps, Until
 
 FIRST_S = 3.0
 """How long the first request at a node may take until it has partitions, beyond its own wait."""
@@ -61,7 +62,7 @@ class StandIns:
             if member is not None:
                 return member
 
-    def wait_for_partitions(self, member: Member) -> None:
+    def wait_for_partitions(self, member: Member) -> Steps[None]:
         """A member that has just joined would find nothing, whatever there is."""
         deadline = boot_seconds() + FIRST_S
         while (left := deadline - boot_seconds()) > 0:
@@ -70,7 +71,7 @@ class StandIns:
             mine = [one for one in held if one.topic in member.request.topics]
             if any(one.delivers for one in mine) or self._groups.has_nothing(member):
                 return
-            member.wake.wait(min(left, LOOK_EVERY_S))
+            yield Until(member.wake, left, LOOK_EVERY_S)
 
     def dismiss(self, group: str) -> None:
         """Let those of the group go that nobody has borrowed: they are not its members."""

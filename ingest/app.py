@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from typing import Any
 
 import orjson
@@ -14,19 +13,19 @@ from pydantic import BaseModel, Field
 from werkzeug.exceptions import HTTPException
 
 from ingest import openapi
-from ingest.bodies import BINARY_EVENT, media_type, query_of, request_of
+from ingest.bodies import query_of
 from ingest.cloud_events import attributes_of
 from ingest.decompression import decompress, too_large_body
-from ingest.json_body import parts_of
 from ingest.metrics import Metrics
 from ingest.node import IngestNode
 from ingest.producers import begin_epoch
-from ingest.validation import Limits
+from ingest.producing import Asked, Producing
 from lakequeue import wire
-from lakequeue.errors import LakequeueError, MalformedBody, UnsupportedMediaType
-from lakequeue.steps import Step, reach
+from lakequeue.errors import MalformedBody
 from queue_tables.topic_rules import Topic
-from serving.answers import answer_errors, json_answer
+from serving.answers import answer_errors, json_answer, waiting
+from serving.front.messages import Answer, json_of
+from serving.front.parking import Steps
 from serving.meters import CONTENT_TYPE
 
 _PIECE = 256 << 10
@@ -46,9 +45,8 @@ class ProducerPath(BaseModel):
     producer_id: str = Field(description="1 to 249 characters of A-Z a-z 0-9 . _ -")
 
 
-def create_app(node: IngestNode) -> OpenAPI:
+def create_app(node: IngestNode, metrics: Metrics, producing: Producing) -> OpenAPI:
     """The WSGI application of a node."""
-    metrics = Metrics(node)
     node.on_committed = metrics.committed
     info = Info(title="lakequeue ingest", version="1", description=openapi.DESCRIPTION)
     app = OpenAPI(
@@ -62,8 +60,7 @@ def create_app(node: IngestNode) -> OpenAPI:
     answer_errors(app, unknown="unknown", finish=_discard_body)
     _topics(app, node)
     _settling(app, node)
-    _records(app, node, metrics)
-    _many_topics(app, node, metrics)
+    _records(app, node, producing)
     _producers(app, node)
     _state(app, node, metrics)
     return app
@@ -107,72 +104,37 @@ def _settling(app: OpenAPI, node: IngestNode) -> None:
         query, _ = query_of(request.args, "json")
         node.topics.refresh()
         topic = node.topics.get(path.topic)
-        sealed = node.settle(topic, query.timeout_ms / 1_000)
-        answer = wire.SettledTopic(topic=topic.topic, sealed_shards=sealed)
-        return json_answer(answer.model_dump())
+
+        def settled() -> Steps[Answer]:
+            sealed = yield from node.settle(topic, query.timeout_ms / 1_000)
+            answer = wire.SettledTopic(topic=topic.topic, sealed_shards=sealed)
+            return json_of(answer.model_dump())
+
+        return waiting(settled())
 
 
-def _records(app: OpenAPI, node: IngestNode, metrics: Metrics) -> None:
-    settings = node.settings
-
+def _records(app: OpenAPI, node: IngestNode, producing: Producing) -> None:
+    # Under the front these two are answered by `ways`, in the same steps.
     @app.post("/v1/topics/<topic>/records", summary="Produce records", **openapi.PRODUCE)
     def produce(path: TopicPath) -> Response:
-        started = time.perf_counter()
-        try:
-            event = attributes_of(request.headers.items())
-            content_type = request.headers.get("Content-Type", "")
-            kind = BINARY_EVENT if event is not None else media_type(content_type)
-            query, envelope = query_of(request.args, kind)
-            topic = node.topic(path.topic)
-            with node.budget.lease() as lease:
-                body = _body(settings.max_request_bytes, lease.grow)
-                limits = node.limits_of(topic)
-                parsed = request_of(body, kind, envelope, topic.topic_id, limits, event)
-                del body
-                count, size = len(parsed.rows), parsed.rows.total_bytes
-                lease.shrink_to(size)
-                answer = node.produce(parsed, topic, query)
-        except LakequeueError as e:
-            e.stored = e.stored or "no"
-            metrics.refused(e.code)
-            raise
-        metrics.produced(count, size, time.perf_counter() - started, parsed.producer_id)
-        response = json_answer(answer)
-        response.call_on_close(lambda: reach(Step.INGEST_ANSWERED))
-        return response
-
-
-def _many_topics(app: OpenAPI, node: IngestNode, metrics: Metrics) -> None:
-    settings = node.settings
-
-    def limits_of(name: str) -> tuple[str, Limits]:
-        topic = node.topic(name)
-        return topic.topic_id, node.limits_of(topic)
+        with node.budget.lease() as lease:
+            body = _packed(node.settings.max_request_bytes, lease.grow)
+            return waiting(producing.steps(producing.one_topic(path.topic, _asked(), body, lease)))
 
     @app.post("/v1/records", summary="Produce records to several topics", **openapi.PRODUCE_MANY)
     def produce_many() -> Response:
-        started = time.perf_counter()
-        try:
-            if media_type(request.headers.get("Content-Type", "")) != "json":
-                raise UnsupportedMediaType("records of several topics come as JSON", hint=wire.JSON)
-            query, _ = query_of(request.args, "json")
-            with node.budget.lease() as lease:
-                body = _body(settings.max_request_bytes, lease.grow)
-                parts = parts_of(body, limits_of, settings.max_request_records)
-                del body
-                size = sum(part.rows.total_bytes for part in parts.requests)
-                lease.shrink_to(size)
-                topics = [node.topic(name) for name in parts.topics]
-                answer = node.produce_parts(parts.requests, topics, parts.numbers, query)
-        except LakequeueError as e:
-            e.stored = e.stored or "no"
-            metrics.refused(e.code)
-            raise
-        producer = parts.requests[0].producer_id
-        metrics.produced(len(parts.numbers), size, time.perf_counter() - started, producer)
-        response = json_answer(answer)
-        response.call_on_close(lambda: reach(Step.INGEST_ANSWERED))
-        return response
+        with node.budget.lease() as lease:
+            body = _packed(node.settings.max_request_bytes, lease.grow)
+            return waiting(producing.steps(producing.many_topics(_asked(), body, lease)))
+
+
+def _asked() -> Asked:
+    return Asked(
+        request.args.to_dict(),
+        request.headers.get("Content-Type", ""),
+        request.headers.get("Content-Encoding", ""),
+        attributes_of(request.headers.items()),
+    )
 
 
 def _producers(app: OpenAPI, node: IngestNode) -> None:
@@ -183,7 +145,7 @@ def _producers(app: OpenAPI, node: IngestNode) -> None:
     )
     def begin(path: ProducerPath) -> Response:
         query, _ = query_of(request.args, "json")
-        return json_answer(begin_epoch(node, path.producer_id, query.timeout_ms), 201)
+        return waiting(_in_json(begin_epoch(node, path.producer_id, query.timeout_ms), 201))
 
 
 def _state(app: OpenAPI, node: IngestNode, metrics: Metrics) -> None:
@@ -220,13 +182,22 @@ def _state(app: OpenAPI, node: IngestNode, metrics: Metrics) -> None:
 # -- bodies and answers -------------------------------------------------------------------------
 
 
+def _in_json(steps: Steps[Any], status: int) -> Steps[Answer]:
+    return json_of((yield from steps), status)
+
+
 def _body(limit: int, grow: Any) -> bytes:
     """The request's body, unpacked, never more than `limit` bytes; memory is taken by `grow`."""
+    packed = _packed(limit, grow)
+    return decompress(packed, request.headers.get("Content-Encoding", ""), limit, grow)
+
+
+def _packed(limit: int, grow: Any) -> bytes:
+    """The same as it was sent."""
     length = request.content_length
     if length is not None and length > limit:
         raise too_large_body(limit)
-    packed = _read(limit, None if length is None else length, grow)
-    return decompress(packed, request.headers.get("Content-Encoding", ""), limit, grow)
+    return _read(limit, None if length is None else length, grow)
 
 
 def _read(limit: int, length: int | None, grow: Any) -> bytes:

@@ -8,7 +8,6 @@ nothing else of it will ever be committed: see docs/protocols/growing.md.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Mapping, Sequence
 
@@ -22,6 +21,7 @@ from queue_tables.root import QueueRoot
 from queue_tables.shards import seal_shard
 from queue_tables.topic_rules import Topic
 from queue_tables.topics import TopicStore
+from serving.front.parking import Steps, Until, Wake
 
 _LOOK_S = 0.05
 _MOST_RETRY_S = 1.0
@@ -62,7 +62,9 @@ def refuse_if_changed(parts: Sequence[Request], topics: TopicStore, now: Micros)
             )
 
 
-def settle(root: QueueRoot, topic: Topic, now: Micros, marks: LogMarks, timeout_s: float) -> int:
+def settle(
+    root: QueueRoot, topic: Topic, now: Micros, marks: LogMarks, timeout_s: float
+) -> Steps[int]:
     """Seal every inbox shard there is, and wait until all that is in them is ordered.
 
     Returns how many shards were sealed. Raises `InvalidRequest` if the topic is open: then it says
@@ -82,7 +84,7 @@ def settle(root: QueueRoot, topic: Topic, now: Micros, marks: LogMarks, timeout_
             # Removed since the list was made: all of it was ordered.
             continue
     deadline = time.monotonic() + timeout_s
-    tick = threading.Event()
+    never = Wake()
     names = [inbox_mark(shard) for shard in stamps]
     while late := _not_ordered(stamps, watermarks_in(marks.read(*names))):
         if time.monotonic() > deadline:
@@ -93,7 +95,7 @@ def settle(root: QueueRoot, topic: Topic, now: Micros, marks: LogMarks, timeout_
                 retry_after_s=1.0,
             )
         # Marks are read from storage: nobody rings for all of them at once.
-        tick.wait(_LOOK_S)
+        yield Until(never, _LOOK_S)
     return len(stamps)
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from lakequeue.records import ShardName, Stamp
+from serving.front.parking import Wake
 
 
 class Outcome(NamedTuple):
@@ -34,7 +35,7 @@ class Ticket:
     first_row: int = 0
     outcomes: list[Outcome] | None = None
     """One per record, when `settled` is set; None then means: given up, the node is stopping."""
-    settled: threading.Event = field(default_factory=threading.Event)
+    settled: Wake = field(default_factory=Wake)
 
 
 @dataclass(slots=True)

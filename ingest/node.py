@@ -13,7 +13,6 @@ from uuid import uuid4
 from ingest.answers import answer_of
 from ingest.appender import Appender, Committed, Submission
 from ingest.arrival import check_whole, fill_in, limits_of, spread
-from ingest.budget import Budget
 from ingest.draining import refuse_if_closed, settle
 from ingest.expectations import Expectations, Outcome, Ticket
 from ingest.order_tail import OrderTail
@@ -34,6 +33,8 @@ from queue_tables.schemas import TOPICS
 from queue_tables.shards import highest_stamp
 from queue_tables.topic_rules import Topic
 from queue_tables.topics import TopicStore
+from serving.front.budget import Budget
+from serving.front.parking import FOREVER, Done, Steps, Until, finish
 
 _TOPICS_FRESH_S = 1.0
 _MAX_SKEW_S = 5.0
@@ -92,6 +93,11 @@ class IngestNode:
 
     # -- topics -----------------------------------------------------------------------------------
 
+    @property
+    def topics_are_fresh(self) -> bool:
+        """`topic` reads nothing from storage now."""
+        return time.monotonic() - self._topics_at <= _TOPICS_FRESH_S
+
     def topic(self, name: str) -> Topic:
         """The topic, at most a second behind what other nodes changed. Raises `UnknownTopic`."""
         now = time.monotonic()
@@ -115,22 +121,21 @@ class IngestNode:
     # -- produce ----------------------------------------------------------------------------------
 
     def produce(self, request: Request, topic: Topic, query: wire.ProduceQuery) -> dict[str, Any]:
-        """Commit a request, and wait for its offsets if it says so; the body of the 200.
+        """`steps` for records of one topic, waiting in this thread."""
+        return finish(self.steps([request], [topic], range(len(request.rows)), query))
 
-        Raises `ClockSkew`, `TooLarge`, `Overloaded`, `NotReady`, storage errors, `OrderTimeout`.
-        """
-        return self.produce_parts([request], [topic], range(len(request.rows)), query)
-
-    def produce_parts(
+    def steps(
         self,
         parts: Sequence[Request],
         topics: Sequence[Topic],
         numbers: Sequence[int],
         query: wire.ProduceQuery,
-    ) -> dict[str, Any]:
-        """The same for a request with records of several topics, one part each.
+    ) -> Steps[dict[str, Any]]:
+        """Commit a request, and wait for its offsets if it says so; the body of the 200.
 
-        `numbers`: where in the request the records of the parts stood, one part after the other.
+        One part a topic. `numbers`: where in the request the records of the parts stood, one part
+        after the other. Blocks only where the request is `judged`.
+        Raises `ClockSkew`, `TooLarge`, `Overloaded`, `NotReady`, storage errors, `OrderTimeout`.
         """
         request = parts[0]
         self._check(request, sum(part.rows.total_bytes for part in parts))
@@ -138,14 +143,14 @@ class IngestNode:
             self._complete(part, topic)
             part.request_id = request.request_id
         waits = query.wait == "ordered" or request.judged
-        stamp, outcomes = self.submit(parts, query.timeout_ms / 1_000 if waits else None)
+        stamp, outcomes = yield from self.submit(parts, query.timeout_ms / 1_000 if waits else None)
         if request.judged and outcomes is not None:
             refuse_if_judged_so(request, outcomes, self.marks)
         return answer_of(parts, numbers, stamp, outcomes)
 
     def submit(
         self, parts: Sequence[Request], timeout_s: float | None
-    ) -> tuple[Stamp, list[Outcome] | None]:
+    ) -> Steps[tuple[Stamp, list[Outcome] | None]]:
         """Commit a complete request; with a timeout, wait for what becomes of its rows.
 
         Raises `OrderTimeout` (the rows are stored), `Overloaded`, `NotReady`, storage errors.
@@ -153,9 +158,15 @@ class IngestNode:
         ticket = None if timeout_s is None else Ticket(sum(len(part.rows) for part in parts))
         deadline = time.monotonic() + (timeout_s or 0.0)
         size = sum(part.rows.total_bytes for part in parts)
-        committed: Committed = self.committer.submit(Submission(parts, ticket), size).result()
-        outcomes = self._outcomes(ticket, deadline, parts, committed) if ticket else None
-        return committed.stamp, outcomes
+        future = self.committer.submit(Submission(parts, ticket), size)
+        while not future.done():
+            yield Until(Done(future), FOREVER, minds=False)
+        committed: Committed = future.result()
+        if ticket is None:
+            return committed.stamp, None
+        while not ticket.settled.is_set() and (left := deadline - time.monotonic()) > 0:
+            yield Until(ticket.settled, left, minds=False)
+        return committed.stamp, self._outcomes(ticket, parts, committed)
 
     def _check(self, request: Request, size: int) -> None:
         self._refuse_if_off()
@@ -205,9 +216,8 @@ class IngestNode:
         return source.topic_id
 
     def _outcomes(
-        self, ticket: Ticket, deadline: float, parts: Sequence[Request], committed: Committed
+        self, ticket: Ticket, parts: Sequence[Request], committed: Committed
     ) -> list[Outcome]:
-        ticket.settled.wait(max(0.0, deadline - time.monotonic()))
         if ticket.outcomes is not None:
             return ticket.outcomes
         self._expectations.abandon(ticket)
@@ -228,7 +238,7 @@ class IngestNode:
         self.presence.ring("inbox", committed.version)
         self.on_committed(committed)
 
-    def settle(self, topic: Topic, timeout_s: float) -> int:
+    def settle(self, topic: Topic, timeout_s: float) -> Steps[int]:
         """See `draining.settle`."""
         return settle(self.root, topic, self._wall(), self.marks, timeout_s)
 

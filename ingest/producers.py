@@ -21,9 +21,10 @@ from lakequeue.errors import InvalidRequest
 from lakequeue.records import checked_name
 from lakequeue.wire import MAX_WHOLE
 from queue_tables.marks import NO_TOPIC, producer_mark, sequence_mark
+from serving.front.parking import Steps
 
 
-def begin_epoch(node: IngestNode, producer_id: str, timeout_ms: int) -> dict[str, Any]:
+def begin_epoch(node: IngestNode, producer_id: str, timeout_ms: int) -> Steps[dict[str, Any]]:
     """Take the next epoch of a producer (`wire.EpochAnswer`).
 
     Raises `InvalidName`, `OrderTimeout` (ask again), `Overloaded`, `NotReady`, storage errors.
@@ -41,7 +42,8 @@ def begin_epoch(node: IngestNode, producer_id: str, timeout_ms: int) -> dict[str
             )
         request = Request(NO_TOPIC, no_record(), producer_id, epoch, request_id=uuid4().hex)
         request.rows.timestamps = [node.now()]
-        stamp, outcomes = node.submit([request], max(0.0, deadline - time.monotonic()))
+        left = max(0.0, deadline - time.monotonic())
+        stamp, outcomes = yield from node.submit([request], left)
         if outcomes is not None and outcomes[0].reason != PRODUCER_FENCED:
             break
         if time.monotonic() >= deadline:

@@ -271,6 +271,13 @@ class Overloaded(TryAgain):
     http_status = 429
 
 
+class TooSlow(TryAgain):
+    """The request did not come in time: send it faster, or in smaller parts."""
+
+    code = "too_slow"
+    http_status = 408
+
+
 class StorageUnavailable(TryAgain):
     """Storage did not answer, or answered with an error: retry; idempotent sends stay single."""
 

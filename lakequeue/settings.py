@@ -43,7 +43,7 @@ class IngestSettings(_Slice):
     host: str = Field("127.0.0.1", description="address to listen on")
     port: int = Field(8080, description="port to listen on; 0 takes a free one")
     url: str | None = Field(None, description=_URL)
-    threads: int = Field(64, description="how many requests are served at the same time")
+    threads: int = Field(32, description="threads, shared out to the kinds of calls")
     linger_ms: float = Field(5.0, description="how long a group waits for more records")
     max_group_bytes: int = Field(8 << 20, description="size at which a group is closed")
     max_pending_bytes: int = Field(
@@ -132,9 +132,11 @@ class ConsumerSettings(_Slice):
     host: str = Field("127.0.0.1", description="address to listen on")
     port: int = Field(8081, description="port to listen on; 0 takes a free one")
     url: str | None = Field(None, description=_URL)
-    threads: int = Field(256, description="how many long polls may wait at the same time")
-    linger_ms: float = Field(2.0, description="how long a group of facts waits for more facts")
-    tail_bytes: int = Field(64 << 20, description="bytes of the newest records that stay in memory")
+    threads: int = Field(
+        64, description="threads, shared out to the kinds of calls; a call that waits needs none"
+    )
+    linger_ms: float = Field(2.0, description="how long a group of facts waits for more")
+    tail_bytes: int = Field(64 << 20, description="newest records kept in memory by the tailer")
     poll_s: float = Field(
         0.5,
         gt=0,
@@ -151,6 +153,42 @@ class ConsumerSettings(_Slice):
     max_poll_interval_ms: int = Field(
         300_000,
         description="a member that has records and commits nothing for this long is removed",
+    )
+
+
+class FrontSettings(_Slice):
+    """What carries HTTP in both services: connections, deadlines, memory."""
+
+    max_connections: int = Field(
+        16_384, ge=1, description="connections of one node; fewer if the system allows fewer files"
+    )
+    max_connections_per_address: int = Field(
+        12_288, ge=1, description="connections from one address; a load balancer is one address"
+    )
+    header_s: float = Field(
+        10.0, gt=0, description="a request's headers have to be complete in this time"
+    )
+    body_grace_s: float = Field(
+        10.0, gt=0, description="a body may take this long, and longer by its size …"
+    )
+    body_bytes_per_s: float = Field(
+        16_384.0, gt=0, description="… at this rate; slower bodies get 408"
+    )
+    idle_s: float = Field(75.0, gt=0, description="a connection without a request is closed then")
+    write_s: float = Field(
+        10.0, gt=0, description="an answer may take this long to be read, and longer by its size …"
+    )
+    write_bytes_per_s: float = Field(
+        65_536.0, gt=0, description="… at this rate; slower readers are let go"
+    )
+    max_unread_bytes: int = Field(
+        128 << 20, ge=1, description="bytes of answers that clients have not read; past it 429"
+    )
+    max_parked: int = Field(
+        12_288, ge=1, description="polls, receives and streams of events that wait, per node"
+    )
+    max_waits: int = Field(
+        2_048, ge=1, description="sends that wait for their offsets, per ingest node; past it 429"
     )
 
 
@@ -213,6 +251,7 @@ class Settings(BaseSettings):
     order: OrderSettings = OrderSettings()
     offsets: OffsetsSettings = OffsetsSettings()
     driver: DriverSettings = DriverSettings()
+    front: FrontSettings = FrontSettings()
     consumer: ConsumerSettings = ConsumerSettings()
     coordination: CoordinationSettings = CoordinationSettings()
     server: ServerSettings = ServerSettings()

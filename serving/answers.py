@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import orjson
@@ -12,11 +12,12 @@ from pydantic import ValidationError
 from werkzeug.exceptions import HTTPException
 
 from lakequeue import wire
-from lakequeue.errors import Broken, InvalidRequest, LakequeueError, SentOn, Stored, TryAgain
+from lakequeue.errors import Broken, InvalidRequest, LakequeueError, Stored
+from serving.front import wsgi
+from serving.front.messages import Answer, problem_of
+from serving.front.parking import Pieces, Steps, finish, patience
 
 log = structlog.get_logger(__name__)
-
-_DEFAULT_RETRY_S = 1.0
 
 
 def json_answer(body: Any, status: int = 200, content_type: str = wire.JSON) -> Response:
@@ -26,14 +27,61 @@ def json_answer(body: Any, status: int = 200, content_type: str = wire.JSON) -> 
 
 def problem_answer(error: LakequeueError) -> Response:
     """An error, with `Retry-After` where another try may help."""
-    if isinstance(error, TryAgain) and error.retry_after_s is None:
-        error.retry_after_s = _DEFAULT_RETRY_S
-    response = json_answer(error.to_problem(), error.http_status, wire.PROBLEM)
-    if isinstance(error, SentOn) and "location" in error.extra:
-        response.headers["Location"] = str(error.extra["location"])
-    if error.retry_after_s is not None:
-        # Whole seconds, as the header wants them, and never 0; the body has the exact time.
-        response.headers["Retry-After"] = str(max(1, round(error.retry_after_s)))
+    return _response(problem_of(error))
+
+
+def waiting(steps: Steps[Answer]) -> Response:
+    """The answer of a call that may have to wait; see `serving.front.parking`."""
+    return _Waiting(steps)
+
+
+def in_pieces(pieces: Pieces, content_type: str, headers: Mapping[str, str]) -> Response:
+    """An answer that is written piece by piece, and may wait in between."""
+    return _InPieces(Answer(200, b"", content_type, [*headers.items()]), pieces)
+
+
+class _Waiting(Response):
+    """What the application answers with in place of an answer: who serves it waits for that."""
+
+    def __init__(self, steps: Steps[Answer]) -> None:
+        super().__init__()
+        self._steps = steps
+
+    def __call__(self, environ: Any, start_response: Any) -> Any:
+        if wsgi.CALL in environ:
+            return wsgi.Parked(self._steps)
+        try:
+            answer = finish(self._steps)
+        except LakequeueError as error:
+            answer = problem_of(error)
+        return _response(answer)(environ, start_response)
+
+
+class _InPieces(Response):
+    def __init__(self, head: Answer, pieces: Pieces) -> None:
+        super().__init__()
+        self._head = head
+        self._pieces = pieces
+
+    def __call__(self, environ: Any, start_response: Any) -> Any:
+        if wsgi.CALL in environ:
+            return wsgi.Streamed(self._head, self._pieces)
+        whole = Response(_one_by_one(self._pieces), content_type=self._head.content_type)
+        whole.headers.extend(self._head.headers)
+        return whole(environ, start_response)
+
+
+def _one_by_one(pieces: Pieces) -> Iterator[bytes]:
+    for one in pieces:
+        if isinstance(one, bytes):
+            yield one
+        else:
+            one.signal.wait(patience(one))
+
+
+def _response(answer: Answer) -> Response:
+    response = Response(answer.body, status=answer.status, content_type=answer.content_type)
+    response.headers.extend(answer.headers)
     return response
 
 

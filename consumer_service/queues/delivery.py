@@ -32,6 +32,7 @@ from lakequeue.errors import OffsetOutOfRange
 from lakequeue.steps import Step, reach
 from lakequeue.wire import UNDECODABLE
 from queue_tables.facts import Kind
+from serving.front.parking import Steps, Until, finish
 
 LOOK_EVERY_S = 1.0
 """A waiting poll looks this often whether its client is still there."""
@@ -68,9 +69,20 @@ class QueueDelivery:
         gone: Callable[[], bool],
         after: int | None = None,
     ) -> QueueDelivered:
+        """`steps`, waiting in this thread."""
+        return finish(self.steps(member, max_records, wait_s, gone, after))
+
+    def steps(
+        self,
+        member: Member,
+        max_records: int,
+        wait_s: float,
+        gone: Callable[[], bool],
+        after: int | None = None,
+    ) -> Steps[QueueDelivered]:
         """Up to `max_records` records; waits at most `wait_s` seconds for the first.
 
-        As `Delivery.poll`; `after` gives back what was in answers that got lost.
+        As `Delivery.steps`; `after` gives back what was in answers that got lost.
         """
         deadline = boot_seconds() + wait_s
         number = 0
@@ -79,7 +91,7 @@ class QueueDelivery:
                 number = member.polls.begin(after)
             member.wake.set()
         with member.parked(), self._waiters.asking(member.group, member.wake):
-            delivered = self._wait(member, max_records, number, deadline, gone)
+            delivered = yield from self._wait(member, max_records, number, deadline, gone)
         if not gone():
             member.liveness.heard(boot_seconds())
         return delivered
@@ -91,7 +103,7 @@ class QueueDelivery:
         number: int,
         deadline: float,
         gone: Callable[[], bool],
-    ) -> QueueDelivered:
+    ) -> Steps[QueueDelivered]:
         while True:
             self._waiters.enter(member.group, member.wake)
             if gone() or not member.active or (number and member.polls.begun != number):
@@ -103,7 +115,7 @@ class QueueDelivery:
             if left <= 0:
                 return delivered
             if not delivered.more:
-                member.wake.wait(min(left, LOOK_EVERY_S))
+                yield Until(member.wake, left, LOOK_EVERY_S)
 
     @staticmethod
     def _numbered(member: Member, delivered: QueueDelivered, number: int) -> QueueDelivered:

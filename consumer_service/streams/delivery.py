@@ -23,6 +23,7 @@ from consumer_service.undecodable import OnUndecodable, ignore
 from lakequeue.clock import boot_seconds, wall_micros
 from lakequeue.errors import OffsetOutOfRange
 from lakequeue.wire import UNDECODABLE
+from serving.front.parking import Steps, Until, finish
 
 READ_AHEAD_ROWS = 20_000
 READ_AHEAD_BYTES = 8 << 20
@@ -98,6 +99,17 @@ class Delivery:
         gone: Callable[[], bool],
         after: int | None = None,
     ) -> Delivered:
+        """`steps`, waiting in this thread."""
+        return finish(self.steps(member, max_records, wait_s, gone, after))
+
+    def steps(
+        self,
+        member: Member,
+        max_records: int,
+        wait_s: float,
+        gone: Callable[[], bool],
+        after: int | None = None,
+    ) -> Steps[Delivered]:
         """Up to `max_records` records; waits at most `wait_s` seconds for the first.
 
         `gone` tells whether the client has hung up: then nothing is delivered. `after` numbers the
@@ -113,7 +125,7 @@ class Delivery:
             member.wake.set()  # an older poll that is parked has to notice
             gather = partial(self._gather_numbered, member, max_records, number)
         with member.parked():
-            delivered = self._wait(member, gather, deadline, gone)
+            delivered = yield from self._wait(member, gather, deadline, gone)
         if not gone():
             member.liveness.heard(boot_seconds())
         return delivered
@@ -124,7 +136,7 @@ class Delivery:
         gather: Callable[[], Delivered | None],
         deadline: float,
         gone: Callable[[], bool],
-    ) -> Delivered:
+    ) -> Steps[Delivered]:
         while True:
             member.wake.clear()
             delivered = None if gone() or not member.active else gather()
@@ -134,7 +146,7 @@ class Delivery:
             if delivered.records or left <= 0:
                 return delivered
             if not delivered.more:
-                member.wake.wait(min(left, LOOK_EVERY_S))
+                yield Until(member.wake, left, LOOK_EVERY_S)
 
     def _gather_numbered(self, member: Member, max_records: int, number: int) -> Delivered | None:
         """As `_gather`, for a numbered poll; None when a newer one has begun."""

@@ -24,7 +24,7 @@ from lakequeue.supervisor.probes import http_status
 
 _MIN_FREE_BYTES = 1 << 30
 _CONNECT_S = 5.0
-_PACKAGES = ("pyarrow", "deltalake", "obstore", "kazoo", "flask", "gunicorn", "pyspark", "pandas")
+_PACKAGES = ("pyarrow", "deltalake", "obstore", "kazoo", "flask", "httptools", "pyspark", "pandas")
 
 
 class Level(StrEnum):

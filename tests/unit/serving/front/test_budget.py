@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ingest.budget import Budget
 from lakequeue.errors import Overloaded
+from serving.front.budget import Budget
 
 
 def test_leases_share_the_bound_and_give_back() -> None:

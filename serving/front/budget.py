@@ -1,4 +1,4 @@
-"""The bound on memory: bytes of bodies being read, parsed and committed, over all requests."""
+"""Bounds on memory: bytes that requests and answers share."""
 
 from __future__ import annotations
 
@@ -44,6 +44,8 @@ class Budget:
 
 class Lease:
     """What one request holds of the budget."""
+
+    __slots__ = ("_budget", "held")
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget

@@ -1,0 +1,41 @@
+"""What each kind of call may use of a consumer-service node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from lakequeue.settings import Settings
+from serving.front.call import Call
+from serving.front.front import Way
+from serving.front.messages import json_of
+from serving.front.shares import Kind
+
+MAX_BODY_BYTES = 4 << 20
+_STATE_S = 2.0
+_GROUP = r"/v1/groups/[^/]+"
+_MEMBER = rf"{_GROUP}/members/[^/]+"
+
+
+def ways_of(settings: Settings, alive: Callable[[], dict[str, str]]) -> Sequence[Way]:
+    """Health first, then the calls of each kind; `alive` is the answer of `/healthz`."""
+    most = settings.consumer.threads
+    state = Kind("state", 4, 64)
+    poll = Kind("poll", max(2, most // 4), 4_096, settings.front.max_parked)
+    ack = Kind("ack", max(4, most // 2), 1_024)
+    member = Kind("member", max(4, most // 8), 1_024)
+    browse = Kind("browse", 2, 32)
+    admin = Kind("admin", max(4, most // 8), 64)
+
+    def healthz(call: Call) -> None:
+        call.done(json_of(alive()))
+
+    return [
+        Way("GET", "/healthz/?", state, 0, healthz),
+        Way("GET", "/(readyz|metrics)/?", state, 0, within_s=_STATE_S),
+        Way("GET", rf"{_MEMBER}/(records|events)/?", poll, 0),
+        Way("POST", rf"{_GROUP}/receive/?", poll, MAX_BODY_BYTES),
+        Way("POST", rf"({_MEMBER}|{_GROUP})/acks/?", ack, MAX_BODY_BYTES),
+        Way("", rf"{_GROUP}/members(/.*)?", member, MAX_BODY_BYTES),
+        Way("GET", "/v1/topics/.*", browse, 0),
+        Way("", ".*", admin, MAX_BODY_BYTES),
+    ]

@@ -1,0 +1,139 @@
+"""Sends, from the request as it came to its answer, in steps: waiting costs no thread."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from urllib.parse import parse_qsl
+
+from ingest.bodies import BINARY_EVENT, media_type, query_of, request_of
+from ingest.cloud_events import attributes_of
+from ingest.decompression import decompress
+from ingest.json_body import parts_of
+from ingest.metrics import Metrics
+from ingest.node import IngestNode
+from ingest.rows import Request as Part
+from ingest.validation import Limits
+from lakequeue import wire
+from lakequeue.errors import LakequeueError, UnsupportedMediaType
+from lakequeue.steps import Step, reach
+from queue_tables.topic_rules import Topic
+from serving.front.budget import Lease
+from serving.front.messages import Answer, Request, json_of
+from serving.front.parking import Steps
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a send says beside its body."""
+
+    query: Mapping[str, str]
+    content_type: str
+    encoding: str
+    event: Mapping[str, str] | None
+    """Attributes of a CloudEvent in binary mode."""
+
+
+@dataclass(slots=True)
+class Parsed:
+    """A send that can be committed."""
+
+    parts: list[Part]
+    topics: list[Topic]
+    numbers: range | list[int]
+    query: wire.ProduceQuery
+    started: float
+    size: int
+
+    @property
+    def waits(self) -> bool:
+        """Its answer says what was ordered."""
+        return self.query.wait == "ordered" or self.parts[0].judged
+
+
+def asked_of(request: Request) -> Asked:
+    """What a request says beside its body."""
+    said = {n.decode("latin-1"): v.decode("latin-1") for n, v in reversed(request.headers)}
+    query: dict[str, str] = {}
+    if request.query:
+        for name, value in parse_qsl(request.query, keep_blank_values=True):
+            query.setdefault(name, value)
+    event = attributes_of(said.items()) if "ce-specversion" in said else None
+    return Asked(query, said.get("content-type", ""), said.get("content-encoding", ""), event)
+
+
+class Producing:
+    """The sends of a node. Thread-safe."""
+
+    def __init__(self, node: IngestNode, metrics: Metrics) -> None:
+        self._node = node
+        self._metrics = metrics
+
+    def one_topic(self, name: str, asked: Asked, body: bytes, lease: Lease) -> Parsed:
+        """Parse records of one topic. Errors as `produce` of a node, all with `stored`."""
+        return self._judged(partial(self._one_topic, name, asked, body, lease))
+
+    def many_topics(self, asked: Asked, body: bytes, lease: Lease) -> Parsed:
+        """Parse records that name their topics. Errors as above."""
+        return self._judged(partial(self._many_topics, asked, body, lease))
+
+    def steps(self, parsed: Parsed) -> Steps[Answer]:
+        """Commit, wait for the order if that was asked for, and answer."""
+        try:
+            answer = yield from self._node.steps(
+                parsed.parts, parsed.topics, parsed.numbers, parsed.query
+            )
+        except LakequeueError as error:
+            raise self._refused(error) from None
+        count = sum(len(part.rows) for part in parsed.parts)
+        producer, took = parsed.parts[0].producer_id, time.perf_counter() - parsed.started
+        self._metrics.produced(count, parsed.size, took, producer)
+        found = json_of(answer)
+        found.sent = lambda: reach(Step.INGEST_ANSWERED)
+        return found
+
+    def _judged(self, parse: Callable[[], Parsed]) -> Parsed:
+        try:
+            return parse()
+        except LakequeueError as error:
+            raise self._refused(error) from None
+
+    def _refused(self, error: LakequeueError) -> LakequeueError:
+        error.stored = error.stored or "no"
+        self._metrics.refused(error.code)
+        return error
+
+    def _one_topic(self, name: str, asked: Asked, body: bytes, lease: Lease) -> Parsed:
+        started = time.perf_counter()
+        kind = BINARY_EVENT if asked.event is not None else media_type(asked.content_type)
+        query, envelope = query_of(asked.query, kind)
+        topic = self._node.topic(name)
+        body = self._unpacked(body, asked, lease)
+        limits = self._node.limits_of(topic)
+        part = request_of(body, kind, envelope, topic.topic_id, limits, asked.event)
+        size = part.rows.total_bytes
+        lease.shrink_to(size)
+        return Parsed([part], [topic], range(len(part.rows)), query, started, size)
+
+    def _many_topics(self, asked: Asked, body: bytes, lease: Lease) -> Parsed:
+        started = time.perf_counter()
+        node = self._node
+        if media_type(asked.content_type) != "json":
+            raise UnsupportedMediaType("records of several topics come as JSON", hint=wire.JSON)
+        query, _ = query_of(asked.query, "json")
+        body = self._unpacked(body, asked, lease)
+        parts = parts_of(body, self._limits_of, node.settings.max_request_records)
+        size = sum(part.rows.total_bytes for part in parts.requests)
+        lease.shrink_to(size)
+        topics = [node.topic(name) for name in parts.topics]
+        return Parsed(parts.requests, topics, parts.numbers, query, started, size)
+
+    def _limits_of(self, name: str) -> tuple[str, Limits]:
+        topic = self._node.topic(name)
+        return topic.topic_id, self._node.limits_of(topic)
+
+    def _unpacked(self, body: bytes, asked: Asked, lease: Lease) -> bytes:
+        limit = self._node.settings.max_request_bytes
+        return decompress(body, asked.encoding, limit, lease.grow)

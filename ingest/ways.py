@@ -1,0 +1,78 @@
+"""What each kind of call may use of an ingest node, and the calls that need no thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from ingest.node import IngestNode
+from ingest.producing import Asked, Parsed, Producing, asked_of
+from lakequeue.settings import Settings
+from serving.front.budget import Lease
+from serving.front.call import Call
+from serving.front.front import Way
+from serving.front.messages import json_of
+from serving.front.shares import Kind
+
+MAX_CONFIG_BYTES = 1 << 20
+_STATE_S = 2.0
+_INLINE_BYTES = 64 << 10
+"""A body up to this is parsed by the event loop: to hand it to a thread would cost as much."""
+_MOST_SENDS = 4_096
+_ORDERED = "ordered"
+Parse = Callable[[Asked, bytes, Lease], Parsed]
+
+
+class Ways:
+    """The ways of a node."""
+
+    def __init__(self, settings: Settings, node: IngestNode, producing: Producing) -> None:
+        self._settings = settings
+        self._node = node
+        self._producing = producing
+
+    def all(self) -> Sequence[Way]:
+        """Health first, then the calls of each kind."""
+        most = self._settings.ingest.threads
+        state = Kind("state", 4, 64)
+        send = Kind("send", max(2, most // 8), _MOST_SENDS, _MOST_SENDS)
+        ordered = Kind(_ORDERED, max(2, most // 8), 256, self._settings.front.max_waits)
+        admin = Kind("admin", max(4, most // 8), 64, 256)
+        body = self._settings.ingest.max_request_bytes
+        return [
+            Way("GET", "/healthz/?", state, 0, self._healthz),
+            Way("GET", "/(readyz|metrics)/?", state, 0, within_s=_STATE_S),
+            Way("POST", "/v1/topics/[^/]+/records/?", send, body, self._one_topic),
+            Way("POST", "/v1/records/?", send, body, self._many_topics),
+            Way("POST", "/v1/producers/[^/]+/epochs/?", ordered, MAX_CONFIG_BYTES),
+            Way("POST", "/v1/topics/[^/]+/settle/?", ordered, MAX_CONFIG_BYTES),
+            Way("", ".*", admin, MAX_CONFIG_BYTES),
+        ]
+
+    def _healthz(self, call: Call) -> None:
+        node = self._node
+        call.done(json_of({"status": "alive", "node": node.node, "shard": node.appender.shard}))
+
+    def _one_topic(self, call: Call) -> None:
+        name = call.request.path.split("/")[3]
+        self._produce(call, partial(self._producing.one_topic, name))
+
+    def _many_topics(self, call: Call) -> None:
+        self._produce(call, self._producing.many_topics)
+
+    def _produce(self, call: Call, parse: Parse) -> None:
+        asked, request = asked_of(call.request), call.request
+        lease = call.lease = call.lease or self._node.budget.lease()
+        request.headers = []
+        small = len(request.body) <= _INLINE_BYTES and not asked.encoding
+        body, request.body = request.body, b""
+        if small and self._node.topics_are_fresh:
+            self._commit(call, parse(asked, body, lease))
+            return
+        # Either it takes long, or it may read from storage, which may hang.
+        call.in_thread(partial(parse, asked, body, lease), partial(self._commit, call))
+
+    def _commit(self, call: Call, parsed: Parsed) -> None:
+        if parsed.waits:
+            call.takes_from(_ORDERED)
+        call.follow(self._producing.steps(parsed), inline=not parsed.parts[0].judged)

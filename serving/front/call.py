@@ -1,0 +1,283 @@
+"""One request on its way to its answer: in a thread, waiting without one, or being written."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from lakequeue.errors import LakequeueError, NotReady, Overloaded
+from serving.front import wsgi
+from serving.front.budget import Lease
+from serving.front.messages import Answer, Request, problem_of
+from serving.front.parking import FOREVER, Pieces, Steps, Until
+
+if TYPE_CHECKING:
+    from serving.front.connection import Connection
+    from serving.front.front import Front, Route
+
+T = TypeVar("T")
+MOST_LOOKS_PER_S = 500
+"""Of all calls of a kind that wait, in case a signal was lost."""
+_END = object()
+
+
+class Call:
+    """Belongs to the event loop's thread, but for `gone` and what its steps do."""
+
+    __slots__ = (
+        "_connection", "_due", "_front", "_head", "_inline", "_over", "_steps", "_streams",
+        "_timer", "_waits", "gone_away", "lease", "request", "route",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        front: Front,
+        connection: Connection,
+        request: Request,
+        route: Route,
+        lease: Lease | None,
+    ) -> None:
+        self._front = front
+        self._connection: Connection | None = connection
+        self.request = request
+        self.route = route
+        self.lease = lease
+        """What the request's body takes of the budget; given back with the answer."""
+        self.gone_away = False
+        self._steps: Steps[Answer] | Pieces | None = None
+        self._head: Answer | None = None
+        """The head of an answer in pieces."""
+        self._streams = False
+        """That head is written."""
+        self._inline = False
+        self._waits: Until | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._due: asyncio.TimerHandle | None = None
+        self._over = False
+
+    def begin(self) -> None:
+        """Let whoever answers begin."""
+        front, route = self._front, self.route
+        front.calls += 1
+        try:
+            route.share.check()
+            if front.unread > front.limits.unread_bytes and route.native is None:
+                raise _unread(front.unread, front.limits.unread_bytes)
+        except LakequeueError as error:
+            route.share.busy += 1
+            self.done(problem_of(error))
+            return
+        route.share.busy += 1
+        if route.within_s is not None:
+            self._due = front.loop.call_later(route.within_s, self._too_late)
+        if route.native is None:
+            route.share.pool.submit(self._work)
+            return
+        self._guarded(partial(route.native, self))
+
+    def takes_from(self, name: str) -> None:
+        """Count as another kind from now on. Raises `Overloaded`."""
+        share = self._front.shares[name]
+        share.check()
+        self.route.share.busy -= 1
+        share.busy += 1
+        self.route = replace(self.route, share=share)
+
+    def gone(self) -> bool:
+        """Whether the client has hung up: then an answer would be lost. Thread-safe."""
+        return self.gone_away
+
+    def in_thread(self, work: Callable[[], T], then: Callable[[T], None]) -> None:
+        """Do `work` in a thread of the kind, then, back in the loop, `then`."""
+
+        def there() -> None:
+            try:
+                made = work()
+            except Exception as error:  # noqa: BLE001 -- answered, and logged
+                answer = self._answer_to(error)
+                self._front.mailbox.post(lambda: self.done(answer))
+            else:
+                self._front.mailbox.post(lambda: self._guarded(partial(then, made)))
+
+        self.route.share.pool.submit(there)
+
+    def _guarded(self, work: Callable[[], object]) -> None:
+        """Do it; what it raises is the answer."""
+        try:
+            work()
+        except Exception as error:  # noqa: BLE001 -- answered, and logged
+            self.done(self._answer_to(error))
+
+    def _answer_to(self, error: Exception) -> Answer:
+        if isinstance(error, LakequeueError):
+            return problem_of(error)
+        return self._front.failed(error, self.request.path)
+
+    def follow(self, steps: Steps[Answer], *, inline: bool = False) -> None:
+        """Run these steps: in threads of the kind, or, if they never block, in the loop."""
+        self._steps = steps
+        self._inline = inline
+        self._go_on()
+
+    def done(self, answer: Answer) -> None:
+        """The answer. A second one counts for nothing."""
+        connection = self._end()
+        if connection is not None:
+            connection.answer(answer, self.request)
+        elif answer.lost is not None:
+            answer.lost()
+        self._front.rest()
+
+    # -- what the connection says -----------------------------------------------------------------
+
+    def hung_up(self) -> None:
+        """The client sends no more: it has most likely gone."""
+        self.gone_away = True
+        if self._waits is not None and self._waits.minds:
+            self._resume()
+
+    def left(self) -> None:
+        """The connection is closed: nobody gets an answer."""
+        self._connection = None
+        self.hung_up()
+
+    def drained(self) -> None:
+        """What was written of an answer in pieces has left."""
+        if self._streams and self._waits is None and not self._over:
+            self._go_on()
+
+    # -- steps ------------------------------------------------------------------------------------
+
+    def _go_on(self) -> None:
+        if self._inline:
+            self._came(self._step())
+        else:
+            self.route.share.pool.submit(self._work)
+
+    def _work(self) -> None:
+        """In a thread of the kind."""
+        got = self._step()
+        self._front.mailbox.post(lambda: self._came(got))
+
+    def _step(self) -> Any:
+        """`Until`, a piece, an `Answer`, or `_END` of pieces."""
+        try:
+            if self._steps is None:
+                front = self._front
+                result = wsgi.run(front.app, self.request, front.server, self)
+                if isinstance(result, Answer):
+                    return result
+                # A call that waits has no use for what it was asked with.
+                self.request.body = b""
+                if isinstance(result, wsgi.Streamed):
+                    self._steps, self._head = result.pieces, result.answer
+                else:
+                    self._steps = result.steps
+            return next(self._steps)
+        except StopIteration as end:
+            return _END if end.value is None else end.value
+        except Exception as error:  # noqa: BLE001 -- answered, and logged
+            return self._answer_to(error)
+
+    def _came(self, got: Any) -> None:
+        if isinstance(got, Until):
+            self._park(got)
+        elif isinstance(got, bytes):
+            self._write(got)
+        elif got is _END:
+            connection = self._end()
+            if connection is not None:
+                connection.end_pieces(self.request)
+            self._front.rest()
+        elif self._streams:
+            # It failed in the middle: an end without the last chunk says so.
+            connection = self._end()
+            if connection is not None:
+                connection.drop()
+            self._front.rest()
+        else:
+            self.done(got)
+
+    def _write(self, piece: bytes) -> None:
+        connection = self._connection
+        if connection is None:
+            self._go_on()
+            return
+        if not self._streams and self._head is not None:
+            self._streams = True
+            connection.begin_pieces(self._head, self.request)
+        if connection.piece(piece, self.request):
+            self._go_on()
+
+    def _park(self, until: Until) -> None:
+        share = self.route.share
+        share.busy -= 1
+        share.parked += 1
+        self._waits = until
+        if until.signal.listen(self._told) or (self.gone_away and until.minds):
+            self._resume()
+            return
+        seconds = until.seconds
+        if until.look_s is not None:
+            seconds = min(seconds, max(until.look_s, share.parked / MOST_LOOKS_PER_S))
+        if seconds != FOREVER:
+            self._timer = self._front.loop.call_later(max(0.0, seconds), self._resume)
+
+    def _told(self) -> None:
+        """From any thread: what was waited for has come."""
+        self._front.mailbox.post(self._resume)
+
+    def _resume(self) -> None:
+        if self._unpark():
+            self.route.share.busy += 1
+            self._go_on()
+
+    def _unpark(self) -> bool:
+        waits, self._waits = self._waits, None
+        if waits is None:
+            return False
+        waits.signal.forget(self._told)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self.route.share.parked -= 1
+        return True
+
+    def _too_late(self) -> None:
+        """Whatever holds it up: the caller is told so."""
+        self.done(
+            problem_of(
+                NotReady(
+                    f"this was not known within {self.route.within_s:g} s",
+                    hint="storage or ZooKeeper may hang: see the log of this node",
+                    retry_after_s=1.0,
+                )
+            )
+        )
+
+    def _end(self) -> Connection | None:
+        """It is over; the connection to write to, if there is one."""
+        if self._over:
+            return None
+        self._over = True
+        if not self._unpark():
+            self.route.share.busy -= 1
+        self._front.calls -= 1
+        if self._due is not None:
+            self._due.cancel()
+        if self.lease is not None:
+            self.lease.shrink_to(0)
+        connection, self._connection = self._connection, None
+        return connection
+
+
+def _unread(found: int, most: int) -> Overloaded:
+    return Overloaded(
+        f"{found} bytes of answers wait for clients to take them, at most {most} may",
+        hint="read answers; wait as long as Retry-After says, then call again",
+        stored="no",
+        retry_after_s=1.0,
+    )

@@ -1,0 +1,35 @@
+"""How other threads hand something to the event loop: one wake-up for many letters."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Callable
+
+
+class Mailbox:
+    """Calls that the loop's thread makes soon. `post` is thread-safe."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._letters: deque[Callable[[], object]] = deque()
+        self._told = False
+
+    def post(self, letter: Callable[[], object]) -> None:
+        """Have `letter` called; it raises nothing. After the loop's end nothing happens."""
+        self._letters.append(letter)
+        # Set before the loop empties the box and cleared before it looks: a letter that finds it
+        # set is seen by the look that is still to come.
+        if not self._told:
+            self._told = True
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._empty)
+
+    def _empty(self) -> None:
+        self._told = False
+        for _ in range(len(self._letters)):
+            self._letters.popleft()()
+        if self._letters and not self._told:
+            self._told = True
+            self._loop.call_soon(self._empty)

@@ -1,0 +1,130 @@
+"""The event loop of a node: listens, looks at deadlines, ends in order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import resource
+import signal
+import socket
+from collections.abc import Callable, Sequence
+
+import structlog
+
+from lakequeue.settings import FrontSettings
+from serving.front import wsgi
+from serving.front.budget import Budget
+from serving.front.connection import Connection
+from serving.front.deadlines import SLOT_S
+from serving.front.front import Front, Limits, Way
+
+log = structlog.get_logger(__name__)
+
+BACKLOG = 4_096
+_OWN_FILES = 512
+"""Open files that are not connections: storage, ZooKeeper, logs."""
+_UNSENT_BYTES = 128 << 10
+"""What the kernel keeps of an answer that is not sent yet; the rest is ours, and counted."""
+_ALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
+"""A client whose machine is gone is noticed within a minute, though it never says so."""
+
+
+def limits_of(settings: FrontSettings) -> Limits:
+    """The bounds of connections, with as many files as the system lets us have."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = settings.max_connections + _OWN_FILES
+    most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+        soft = most
+    possible = settings.max_connections
+    if soft != resource.RLIM_INFINITY:
+        possible = min(possible, max(16, soft - _OWN_FILES))
+    if possible < settings.max_connections:
+        log.info("front.fewer_connections", wanted=settings.max_connections, possible=possible)
+    return Limits(
+        possible,
+        settings.max_connections_per_address,
+        settings.header_s,
+        settings.idle_s,
+        settings.body_grace_s,
+        settings.body_bytes_per_s,
+        settings.write_s,
+        settings.write_bytes_per_s,
+        settings.max_unread_bytes,
+    )
+
+
+def prepare(listener: socket.socket) -> None:
+    """What connections inherit from their listener."""
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    options = _ALIVE | {"TCP_NOTSENT_LOWAT": _UNSENT_BYTES}
+    for name, value in options.items():
+        number = getattr(socket, name, None)
+        if number is not None:
+            with contextlib.suppress(OSError):
+                listener.setsockopt(socket.IPPROTO_TCP, number, value)
+    listener.setblocking(False)
+
+
+class Server:
+    """Serves at a listener until SIGTERM or SIGINT, and then until nothing is under way."""
+
+    def __init__(self, listener: socket.socket, drain_s: float) -> None:
+        self._listener = listener
+        self._drain_s = drain_s
+        prepare(listener)
+
+    def run(
+        self,
+        app: wsgi.App,
+        ways: Sequence[Way],
+        settings: FrontSettings,
+        bodies: Budget,
+        ready: Callable[[Front], None],
+        on_term: Callable[[], None],
+    ) -> None:
+        """Blocks. `ready` is called when requests are taken, `on_term` when no more are."""
+        asyncio.run(self._run(app, ways, limits_of(settings), bodies, ready, on_term))
+
+    async def _run(
+        self,
+        app: wsgi.App,
+        ways: Sequence[Way],
+        limits: Limits,
+        bodies: Budget,
+        ready: Callable[[Front], None],
+        on_term: Callable[[], None],
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        host, port = self._listener.getsockname()[:2]
+        front = Front(app, ways, limits, bodies, (str(host), int(port)), loop)
+        stopping, rested = asyncio.Event(), asyncio.Event()
+        front.rested = rested.set
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stopping.set)
+        server = await loop.create_server(
+            lambda: Connection(front), sock=self._listener, backlog=BACKLOG
+        )
+        ticking = asyncio.create_task(_tick(front))
+        ready(front)
+        await stopping.wait()
+        server.close()
+        on_term()
+        front.drain()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(rested.wait(), self._drain_s)
+        ticking.cancel()
+        for connection in list(front.connections):
+            connection.drop()
+
+
+async def _tick(front: Front) -> None:
+    while True:
+        await asyncio.sleep(SLOT_S)
+        try:
+            front.tick()
+        except Exception:
+            # Without it no deadline would hold any more.
+            log.exception("front.tick_failed")
