@@ -135,8 +135,8 @@ class ConsumerSettings(_Slice):
     threads: int = Field(
         64, description="threads, shared out to the kinds of calls; a call that waits needs none"
     )
-    linger_ms: float = Field(2.0, description="how long a group of facts waits for more")
-    tail_bytes: int = Field(64 << 20, description="newest records kept in memory by the tailer")
+    linger_ms: float = Field(2.0, description="how long a group of facts waits for more facts")
+    tail_bytes: int = Field(64 << 20, description="bytes of the newest records that stay in memory")
     poll_s: float = Field(
         0.5,
         gt=0,
