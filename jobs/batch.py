@@ -26,13 +26,15 @@ SENT = pa.schema(
         pa.field("request", pa.string()),
         pa.field("bytes", pa.int32()),
         pa.field("judged", pa.string()),
+        pa.field("fault", pa.string()),
     ]
 )
 """What a row brings through Spark: no key, value or header. `file` (relative to the root) and
 `topic_id` are null where they are those of the row above: strings are what costs in the JVM.
 `id_hi`, `id_lo`: the hash of the message id, null without one. `request`: null unless atomic.
 `judged`: what is judged of a request as a whole (`jobs.judged_rows.judged_text`), in its first row;
-null for nearly all."""
+null for nearly all. `fault`: why the row is not ordered (`jobs.row_faults`); what else it says
+then is made up where it was wrong."""
 
 NARROW = pa.schema(
     [
@@ -66,7 +68,9 @@ class Batch:
         shards, shard = codes_of(narrow["shard"])
         topics, topic = codes_of(narrow["topic_id"])
         stamp = narrow["stamp"].to_numpy()
-        order = np.lexsort((narrow["row"].to_numpy(), shard, stamp))
+        # Files come in cut order, so their numbers part rows of one shard that share a stamp.
+        files = _codes_in_order(narrow["file"])
+        order = np.lexsort((narrow["row"].to_numpy(), files, shard, stamp))
         if not (order[1:] > order[:-1]).all():
             narrow = narrow.take(pa.array(order))
             shard, topic, stamp = shard[order], topic[order], stamp[order]
@@ -79,6 +83,13 @@ class Batch:
             topic,
             narrow["partition"].to_numpy(),
         )
+
+
+def _codes_in_order(column: pa.ChunkedArray) -> npt.NDArray[np.int32]:
+    whole = column.combine_chunks()
+    if isinstance(whole, pa.ChunkedArray):  # what an empty column stays
+        return np.empty(0, np.int32)
+    return np.asarray(whole.indices.to_numpy())
 
 
 def unfold(sent: pa.Table) -> pa.Table:

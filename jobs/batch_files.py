@@ -16,19 +16,35 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from jobs.cut import Seen
+from lakequeue.records import Stamp
 
 _MOST_FILES = 1_000
 """Two tasks read more of them quicker than one process does."""
+
+
+NO_BOUND = Stamp((1 << 63) - 1)
+
+
+class BatchFile(NamedTuple):
+    """A data file, and the stamps that its rows may have."""
+
+    shard: str
+    path: str
+    """Within the shard's table."""
+    after: Stamp = Stamp(0)
+    """The stamp of the commit before: rows are above it."""
+    stamp: Stamp = NO_BOUND
+    """The stamp of its commit: no row is above it."""
 
 
 @dataclass(frozen=True)
 class BatchFiles:
     """The files of a batch, or of one task of it."""
 
-    files: Sequence[tuple[str, str]]
-    """(shard, path within the shard's table)"""
+    files: Sequence[BatchFile]
     fences: Sequence[tuple[str, str, str, int, int]]
     """(shard, group, topic_id, partition, epoch)"""
 
@@ -36,7 +52,7 @@ class BatchFiles:
     def of(seen: Sequence[Seen]) -> BatchFiles:
         """What these commits brought."""
         return BatchFiles(
-            [(s.shard, path) for s in seen for path in s.paths],
+            [BatchFile(s.shard, path, s.after, s.stamp) for s in seen for path in s.paths],
             [(s.shard, *fence) for s in seen for fence in s.fences],
         )
 
@@ -58,7 +74,8 @@ def pieces_of(seen: Sequence[Seen], most_bytes: int) -> list[BatchFiles]:
             held = 0.0
         parts[-1].append(path)
         held += size * share
-    return [BatchFiles([(commit.shard, path) for path in part], ()) for part in parts]
+    bounds = commit.after, commit.stamp
+    return [BatchFiles([BatchFile(commit.shard, p, *bounds) for p in part], ()) for part in parts]
 
 
 class BatchNote:
@@ -92,6 +109,6 @@ class BatchNote:
         if body["number"] != number or body["pieces"] is None:
             return None
         return [
-            BatchFiles([tuple(f) for f in noted["files"]], [tuple(f) for f in noted["fences"]])
+            BatchFiles([BatchFile(*f) for f in noted["files"]], [tuple(f) for f in noted["fences"]])
             for noted in body["pieces"]
         ]

@@ -37,6 +37,8 @@ class Seen(NamedTuple):
     """Journal: (group, topic_id, partition, epoch) of fences since the commit before."""
     sizes: tuple[int, ...] = ()
     """Bytes of the data files, if they follow each other in the order of records; else ()."""
+    after: Stamp = Stamp(0)
+    """The stamp of the shard's commit before; of the first that was seen, its watermark."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,16 +75,20 @@ class Work(ABC):
         """The term that has begun, with the watermarks of now."""
 
     @abstractmethod
-    def process(self, spark: SparkSession, parts: Sequence[Part]) -> None:
-        """One batch, in parts that are read when they are called for."""
+    def process(self, spark: SparkSession, parts: Sequence[Part]) -> bool | None:
+        """One batch, in parts that are read when they are called for; see `ProcessBatch`."""
+
+    def warnings(self) -> list[str]:
+        """What waits for a person, while the job goes on."""
+        return []
 
     @abstractmethod
     def watch(self, meters: Meters) -> None:
         """Before it starts: let what it does be counted."""
 
     @abstractmethod
-    def upkeep(self, live_nodes: set[str] | None) -> None:
-        """Leading, every few seconds, beside the batches.
+    def upkeep(self, live_nodes: set[str] | None) -> bool | None:
+        """Leading, every few seconds, beside the batches; whether the term says something new.
 
         `live_nodes`: those whose shards are read; None while ZooKeeper does not tell.
         """
@@ -124,6 +128,10 @@ class Leader:
     def name(self) -> str:
         """Of the job."""
         return self._work.name
+
+    def warnings(self) -> list[str]:
+        """What waits for a person, while this job goes on."""
+        return self._work.warnings() if self.leading else []
 
     def troubles(self) -> list[str]:
         """Why this job neither leads nor could take over; [] if it does or could."""
@@ -179,7 +187,8 @@ class Leader:
             self._election.announce({"epoch": epoch})
         while not self._stopping.wait(UPKEEP_S):
             self._check_superseded(epoch)
-            self._work.upkeep(self._live_nodes())
+            if self._work.upkeep(self._live_nodes()):
+                self._query.tell()
             log.debug("trigger", job=self._work.name, **self._query.progress())
 
     def _live_nodes(self) -> set[str] | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from jobs.cut import Look, Seen, consistent_cut, ends
 from jobs.term_file import Term
@@ -30,8 +31,23 @@ FIRST_COMMITS = 256
 file takes a millisecond to read, so what piled up while nobody led would else be waited for as a
 whole: like this its beginning is delivered at once, and a backlog is soon taken in large bites."""
 
+_PATIENCE = 3
+"""Looks at which a shard cannot be read, and nothing is admitted; then it is passed over."""
+
 Offset = dict[ShardName, Stamp]
 """What Spark keeps: the last stamp admitted of each shard."""
+
+
+class _Unsure(Exception):
+    """A shard could not be read, and may be at the next look."""
+
+
+class _Failed(NamedTuple):
+    times: int
+    why: str
+
+
+_NEVER_FAILED = _Failed(0, "")
 
 
 @dataclass(slots=True)
@@ -59,16 +75,33 @@ class Lookout:
         self._shards: dict[ShardName, _Shard] = {}
         self._plan: Mapping[ShardName, Stamp] | None = None
         self._max_commits = FIRST_COMMITS
+        self._held: dict[ShardName, Stamp] = {}
+        self._turned_back = False
+        self._failed: dict[ShardName, _Failed] = {}
 
     def begin(self, term: Term) -> None:
-        """Go on from the watermarks of `term`; nothing happens if it is the present one."""
+        """Go on from the watermarks of `term`; of the present one only what waits may be new."""
         if term.epoch == self._epoch:
+            if term.held != self._held:
+                self._hold(term)
             return
         self._epoch = term.epoch
+        self._held = dict(term.held)
+        self._turned_back = False
         self._marks = dict(term.watermarks)
         self._shards = {}
         self._plan = term.plan
         self._max_commits = FIRST_COMMITS
+
+    def _hold(self, term: Term) -> None:
+        """Take back what was admitted of shards that have to wait."""
+        for name in term.held.keys() - self._held.keys():
+            self._shards.pop(name, None)
+            mark = term.watermarks.get(name, Stamp(0))
+            if self._marks.get(name, 0) != mark:
+                self._marks[name] = mark
+                self._turned_back = True
+        self._held = dict(term.held)
 
     def marks(self) -> Offset:
         """Where the present term has got to: the last stamp admitted of each shard."""
@@ -86,8 +119,18 @@ class Lookout:
         `limit`: admit nothing after the last commit within these stamps (a run that ends). What is
         admitted is durable: a commit that another process made visible may not be.
         """
+        try:
+            return self._next_end(limit)
+        except _Unsure:
+            return None
+
+    def _next_end(self, limit: Mapping[ShardName, Stamp] | None) -> Offset | None:
         if self._plan is not None:
             return self._planned(self._plan)
+        if self._turned_back:
+            # A batch of nothing: from its end on Spark counts the shard that waits anew.
+            self._turned_back = False
+            return dict(self._marks)
         before = {name for name, shard in self._shards.items() if shard.sealed}
         first = self._look()
         if not first.commits:
@@ -103,8 +146,8 @@ class Lookout:
 
     def _planned(self, plan: Mapping[ShardName, Stamp]) -> Offset:
         """Exactly the cut that an earlier term has committed rejects for."""
-        self._plan = None
         self._look()
+        self._plan = None
         for name, end in plan.items():
             shard = self._shards.get(name)
             while shard is not None and shard.truncated and shard.pending[-1].stamp < end:
@@ -138,21 +181,51 @@ class Lookout:
             del self._marks[gone]
         found: dict[ShardName, list[Seen]] = {}
         for name in listed:
-            shard = self._shards.get(name)
-            try:
-                if shard is None:
-                    shard = self._shards[name] = self._open(name)
-                self._read(name, shard)
-            except (FileNotFoundError, TailLost):
-                if self._root.is_table(f"{self._kind}/{name}"):
-                    raise  # to pass over a shard that is there would tear the cut
-                # Done to its end, and removed.
-                self._root.forget_shards(self._kind)
-                self._shards.pop(name, None)
-                continue
-            if shard.pending:
-                found[name] = list(shard.pending)
-        return Look(found, frozenset(n for n, s in self._shards.items() if s.truncated))
+            shard = self._look_at(name)
+            if shard is not None and (pending := self._before_hold(name, shard)):
+                found[name] = pending
+        truncated = frozenset(n for n, s in self._shards.items() if s.truncated)
+        return Look(found, truncated)
+
+    def _look_at(self, name: ShardName) -> _Shard | None:
+        """Read on in a shard; None if it is gone, or cannot be read."""
+        shard = self._shards.get(name)
+        try:
+            if shard is None:
+                shard = self._shards[name] = self._open(name)
+            self._read(name, shard)
+        except (FileNotFoundError, TailLost) as error:
+            if self._root.is_table(f"{self._kind}/{name}"):
+                self._pass_over(name, error)
+                return None
+            # Done to its end, and removed.
+            self._root.forget_shards(self._kind)
+            self._shards.pop(name, None)
+            return None
+        except (CorruptTable, ValueError, TypeError, LookupError) as error:
+            self._pass_over(name, error)
+            return None
+        self._failed.pop(name, None)
+        return shard
+
+    def _pass_over(self, name: ShardName, error: Exception) -> None:
+        """A shard that is there and cannot be read: others go on, though that tears the cut.
+
+        Not at once: it may be in the middle of being removed, or written by hand.
+        """
+        self._shards.pop(name, None)
+        times = self._failed.get(name, _NEVER_FAILED).times + 1
+        self._failed[name] = _Failed(times, f"{type(error).__name__}: {error}")
+        if times < _PATIENCE:
+            raise _Unsure
+
+    def stuck(self) -> dict[ShardName, str]:
+        """The shards that are passed over since they cannot be read, and why."""
+        return {name: f.why for name, f in self._failed.items() if f.times >= _PATIENCE}
+
+    def _before_hold(self, name: ShardName, shard: _Shard) -> list[Seen]:
+        held = self._held.get(name)
+        return [seen for seen in shard.pending if held is None or seen.stamp < held]
 
     def _second_look(self, first: Look, sealed_before: Set[ShardName]) -> list[Seen]:
         """What is visible now and was not in `first`.
@@ -184,6 +257,10 @@ class Lookout:
         """Read on in a shard. A look must see all of it, or know that it does not (`truncated`)."""
         if shard.sealed and not shard.truncated:
             return  # a sealed shard grows no more
+        held = self._held.get(name)
+        if held is not None and shard.pending and shard.pending[-1].stamp >= held:
+            shard.truncated = False  # what comes after waits as well
+            return
         room = MAX_READ if more else MAX_READ - len(shard.pending)
         shard.truncated = room <= 0
         while room > 0:
@@ -195,9 +272,15 @@ class Lookout:
                 shard.fences += fences_in(commit.info)
                 seen = _seen(name, commit)
                 if seen is not None and seen.stamp > mark:
-                    shard.pending.append(seen._replace(fences=tuple(shard.fences)))
+                    shard.pending.append(
+                        seen._replace(fences=tuple(shard.fences), after=Stamp(mark))
+                    )
                     shard.fences.clear()
+                    mark = seen.stamp
             shard.truncated = len(commits) == room
+            if held is not None and shard.pending and shard.pending[-1].stamp >= held:
+                shard.truncated = False
+                return
             if shard.pending or not shard.truncated:
                 return
 
@@ -232,7 +315,12 @@ class Lookout:
 
     def targets(self) -> Offset:
         """The newest visible stamp of each shard: where a run that ends will end."""
-        look = self._look()
+        for _ in range(_PATIENCE):
+            try:
+                look = self._look()
+                break
+            except _Unsure:
+                look = Look({})
         return {name: commits[-1].stamp for name, commits in look.commits.items()}
 
 

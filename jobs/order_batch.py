@@ -13,11 +13,14 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import structlog
 
 from jobs.batch import Batch, above, unfold
+from jobs.file_faults import Held, is_there, settled_files, split_off_missing, with_verdicts
 from jobs.id_index import Staged
+from jobs.order_piece import CONTROL_TOPICS, NoneKnown, Piece, control_rows, prepared
 from jobs.order_state import ORDER_TXN, OrderState, order_number
-from jobs.order_whole import Done, Piece, Whole
+from jobs.order_whole import Done, Whole
 from jobs.ordering import Ordered, TopicRule, order
 from jobs.rejects import RejectsTable, commit_fenced
 from lakequeue.clock import WallClock, hour_of, wall_micros
@@ -34,8 +37,10 @@ from lakequeue.records import (
 )
 from lakequeue.steps import Step, reach
 from queue_tables.delta_log import Action, Add, Txn
-from queue_tables.log_writer import PLAN, SourceFiles, write_log_files
+from queue_tables.log_writer import PLAN, SourceFiles, render_log_files, write_log_files
 from queue_tables.marks import inbox_mark, offset_mark
+
+log = structlog.get_logger("order")
 
 _FILE_BYTES = 4 << 20
 """A batch becomes several files, written at once, if each of them has this many record bytes."""
@@ -64,6 +69,7 @@ class OrderTerm:
         self._wall = wall
         self._counter = 0
         self._plan: dict[ShardName, Stamp] | None = None
+        self._holds: dict[ShardName, Held] = {}
         self._pool = ThreadPoolExecutor(files, thread_name_prefix="log-writer")
 
     def begin(self) -> dict[ShardName, Stamp] | None:
@@ -98,28 +104,27 @@ class OrderTerm:
     def process_parts(self, parts: Sequence[ReadPart], write: ChooseWriter) -> Done | None:
         """The same for a cut whose rows are read in `parts`, in cut order: one is held at a time.
 
-        What is written of a part nobody sees: rejects of all are committed when the last part is
-        numbered, then its rows are written, then one commit brings everything.
+        What is written of a part nobody sees: when the last one is written, rejects of all are
+        committed, then one commit brings everything. Whatever rows can fail at comes before both.
         """
         state = self._state
         whole = Whole(Staged(state.index), self._wall())
+        held_before = set(self._holds)
         for number, read in enumerate(parts, start=1):
-            piece = self._number(whole, read)
-            if whole.rows and number == len(parts):
-                reach(Step.ORDER_NUMBERED)
-                self._commit_rejects(whole)
+            piece = self._piece(whole, read, write, last=number == len(parts))
             if piece is not None:
-                began = time.perf_counter()
-                whole.adds += self._write(whole, piece, write(piece.batch.table))
-                whole.writing_s += time.perf_counter() - began
+                whole.take(piece)
             if number < len(parts):
                 del piece
                 # Else the pool keeps what it had, and the next piece may fit none of it.
                 pa.default_memory_pool().release_unused()
+            if len(parts) > 1 and self._holds.keys() - held_before:
+                return None  # it is one commit: it comes as a whole, or waits as a whole
         if not whole.rows:
             return None
         reach(Step.ORDER_DATA_WRITTEN)
         began = time.perf_counter()
+        self._commit_rejects(whole)
         self._commit(whole)
         reach(Step.ORDER_COMMITTED)
         whole.ids.settle()
@@ -135,6 +140,17 @@ class OrderTerm:
         """The newest version of `rejects` that this term has seen."""
         return self._rejects.version
 
+    @property
+    def held(self) -> Mapping[ShardName, Held]:
+        """Shards that wait at a commit of which a file is not there."""
+        return self._holds
+
+    def look_again(self) -> bool:
+        """Let the shards go on whose files are there again; whether there are any."""
+        store, before = self._state.root.store, self._holds
+        self._holds = {s: held for s, held in before.items() if not is_there(store, held)}
+        return len(self._holds) < len(before)
+
     # -- the parts --------------------------------------------------------------------------------
 
     def _next_offsets(self, batch: Batch) -> dict[TopicPartition, Offset]:
@@ -145,34 +161,85 @@ class OrderTerm:
         ]
         return self._state.next_offsets(partitions)
 
-    def _number(self, whole: Whole, read: ReadPart) -> Piece | None:
-        """Read a part and judge its rows; None if all of them were ordered before."""
+    def _piece(
+        self, whole: Whole, read: ReadPart, write: ChooseWriter, *, last: bool
+    ) -> Piece | None:
+        """Read a part, judge its rows and write them; None if all of them were ordered before."""
         state = self._state
-        began = time.perf_counter()
         watermarks = state.watermarks()
         sent, sources = read()
-        batch = Batch.of(above(unfold(sent), watermarks))
-        if len(batch) == 0:
+        rows = self._without_held(above(unfold(sent), watermarks))
+        if not rows.num_rows:
             return None
         if not whole.rows:
             reach(Step.ORDER_CUT)
             self._counter += 1
             if self._plan is not None:
                 whole.recorded = self._rejects.recorded(self._plan, watermarks)
+        rows = with_verdicts(settled_files(rows, state.root), whole.recorded)
+        if last:
+            reach(Step.ORDER_NUMBERED)
+        return prepared(
+            rows,
+            lambda some, alone: self._attempt(
+                whole, some, None if alone else sources, None if alone else write
+            ),
+            lambda some: self._try(whole, some, sources),
+            self._try_control,
+            state.root.store,
+        )
+
+    def _without_held(self, rows: pa.Table) -> pa.Table:
+        """The rows before those of a file that is not there: its shard waits from its commit on."""
+        rows, found = split_off_missing(rows, self._state.root.store, self._holds)
+        for shard, held in found.items():
+            log.error("shard_waits", shard=shard, file=held.path, why=held.why)
+        self._holds |= found
+        return rows
+
+    def _without(self, plan: Mapping[ShardName, Stamp]) -> dict[ShardName, Stamp]:
+        return {shard: end for shard, end in plan.items() if shard not in self._holds}
+
+    def _numbered(self, whole: Whole, rows: pa.Table) -> tuple[Batch, Ordered]:
+        state = self._state
+        batch = Batch.of(rows)
         whole.topics |= state.rules([t for t in batch.topics if t not in whole.topics])
         offsets = {**self._next_offsets(batch), **whole.next_offsets}
         marks = {**state.log.txns, **whole.marks} if whole.marks else state.log.txns
-        ordered = order(batch, whole.ids, offsets, whole.topics, marks)
-        whole.take(batch, ordered)
-        whole.numbering_s += time.perf_counter() - began
-        whole.rejects += self._rejects.write(
-            batch, ordered, whole.topics, whole.now, whole.recorded
+        return batch, order(batch, whole.ids, offsets, whole.topics, marks)
+
+    def _attempt(
+        self, whole: Whole, rows: pa.Table, sources: SourceFiles | None, write: ChooseWriter | None
+    ) -> Piece:
+        """Number rows and write them, and those that are refused; nothing is committed."""
+        began = time.perf_counter()
+        batch, ordered = self._numbered(whole, rows)
+        numbered = time.perf_counter()
+        rejects = self._rejects.write(batch, ordered, whole.topics, whole.now, whole.recorded)
+        adds = self._write(
+            whole, batch, ordered, sources, write(batch.table) if write is not None else None
         )
-        return Piece(batch, ordered, sources)
+        written = time.perf_counter()
+        return Piece(batch, ordered, adds, rejects, numbered - began, written - numbered)
+
+    def _try(self, whole: Whole, rows: pa.Table, sources: SourceFiles | None) -> None:
+        """All of that, and nothing is stored."""
+        batch, ordered = self._numbered(whole, rows)
+        sources = sources or SourceFiles(self._state.root.store)
+        self._rejects.rows(batch, ordered, whole.topics, whole.now, {})
+        render_log_files(log_plan(batch, ordered, whole.topics, whole.now, 1), sources)
+
+    def _try_control(self) -> None:
+        """The same with a sound row of our own: where it fails, rows are not to blame."""
+        now = self._wall()
+        rows, sources = control_rows(now, self._state.root.store)
+        batch = Batch.of(rows)
+        ordered = order(batch, NoneKnown(), {}, CONTROL_TOPICS)
+        render_log_files(log_plan(batch, ordered, CONTROL_TOPICS, now, 1), sources)
 
     def _commit_rejects(self, whole: Whole) -> None:
         plan, self._plan = self._plan, None
-        if plan is not None and whole.watermarks != plan:
+        if plan is not None and whole.watermarks != self._without(plan):
             raise LeadershipLost(
                 f"the first batch ends at {whole.watermarks}, and {plan} was planned",
                 hint="start the job again",
@@ -183,8 +250,14 @@ class OrderTerm:
                 self._rejects.commit(whole.rejects, whole.watermarks, number)
             reach(Step.ORDER_REJECTS_COMMITTED)
 
-    def _write(self, whole: Whole, piece: Piece, write: WriteFiles | None) -> list[Add]:
-        batch, ordered, sources = piece
+    def _write(
+        self,
+        whole: Whole,
+        batch: Batch,
+        ordered: Ordered,
+        sources: SourceFiles | None,
+        write: WriteFiles | None,
+    ) -> list[Add]:
         if not len(ordered.survivors):
             return []
         size = int(batch.table["bytes"].to_numpy().sum())

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
-from jobs.batch import Batch
 from jobs.id_index import Staged
-from jobs.ordering import Ordered, TopicRule
+from jobs.order_piece import Piece
+from jobs.ordering import TopicRule
 from jobs.rejects import Key
 from lakequeue.clock import Micros
 from lakequeue.records import Offset, ShardName, Stamp, TopicId, TopicPartition, Version
 from queue_tables.delta_log import Add
-from queue_tables.log_writer import SourceFiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,18 +23,12 @@ class Done:
     ordered: int
     duplicates: int
     refused: int
+    refusals: Mapping[tuple[str, str], int]
+    """Of those refused, by topic ("" if it is not known) and reason."""
     version: Version
     numbering_s: float
     writing_s: float
     committing_s: float
-
-
-class Piece(NamedTuple):
-    """Rows that are in memory together: a batch, or a part of a large one."""
-
-    batch: Batch
-    ordered: Ordered
-    sources: SourceFiles | None
 
 
 @dataclass(slots=True)
@@ -49,19 +43,28 @@ class Whole:
     next_offsets: dict[TopicPartition, Offset] = field(default_factory=dict)
     watermarks: dict[ShardName, Stamp] = field(default_factory=dict)
     marks: dict[str, int] = field(default_factory=dict)
-    recorded: set[Key] = field(default_factory=set)
-    """Rows that stand in `rejects` already, by a leader that died."""
+    recorded: Mapping[Key, str | None] = field(default_factory=dict)
+    """Rows that stand in `rejects` already, by a leader that died: their fault, if it is one."""
     adds: list[Add] = field(default_factory=list)
     rejects: list[Add] = field(default_factory=list)
     rows: int = 0
     ordered: int = 0
     duplicates: int = 0
     refused: int = 0
+    refusals: Counter[tuple[str, str]] = field(default_factory=Counter)
     numbering_s: float = 0.0
     writing_s: float = 0.0
 
-    def take(self, batch: Batch, ordered: Ordered) -> None:
-        """A piece is numbered: the next one goes on from there."""
+    def take(self, piece: Piece) -> None:
+        """A piece is numbered and written: the next one goes on from there."""
+        batch, ordered = piece.batch, piece.ordered
+        self.adds += piece.adds
+        self.rejects += piece.rejects
+        self.numbering_s += piece.numbering_s
+        self.writing_s += piece.writing_s
+        for row, reason in zip(ordered.refused.tolist(), ordered.reasons.tolist(), strict=True):
+            rule = self.topics.get(batch.topics[int(batch.topic[row])])
+            self.refusals[rule.name if rule else "", reason] += 1
         self.next_offsets |= ordered.next_offsets
         self.watermarks |= ordered.watermarks
         self.marks |= ordered.marks
@@ -79,6 +82,7 @@ class Whole:
             self.ordered,
             self.duplicates,
             self.refused,
+            self.refusals,
             version,
             self.numbering_s,
             self.writing_s,

@@ -21,6 +21,7 @@ from jobs.maintenance_runs import MaintenanceRuns, jobs_of
 from jobs.order_batch import OrderTerm, WriteFiles
 from jobs.order_state import OrderState
 from jobs.order_whole import Done
+from jobs.ordering import QUARANTINE
 from jobs.query import Part
 from jobs.rejects import RejectsTable
 from jobs.sealing import Sealer
@@ -37,6 +38,8 @@ from queue_tables.schemas import LOG, REJECTS
 from serving.meters import Meters
 
 log = structlog.get_logger("order")
+
+PUT_ASIDE = frozenset(map(str, QUARANTINE))
 
 
 class OrderWork(Work):
@@ -73,6 +76,7 @@ class OrderWork(Work):
         self._meters = meters
         meters.counts(
             metrics.ORDER_RECORDS,
+            metrics.ORDER_PUT_ASIDE,
             metrics.ORDER_BATCH_S,
             metrics.ORDER_BATCH_ROWS,
             metrics.MAINTENANCE,
@@ -128,20 +132,32 @@ class OrderWork(Work):
         """Epoch, watermarks, and the cut that must come first, if any."""
         with self._lock:
             term = self._begun()
-            return Term(term.epoch, self._state.watermarks(), term.plan)
+            held = {shard: held.stamp for shard, held in term.held.items()}
+            return Term(term.epoch, self._state.watermarks(), term.plan, held)
+
+    def warnings(self) -> list[str]:
+        """The shards that wait, and what brings each of them on."""
+        held = self._term.held if self._term is not None else {}
+        return [f"inbox/{shard} waits: {one.why}; {one.remedy}" for shard, one in held.items()]
 
     def _begun(self) -> OrderTerm:
         if self._term is None:
             raise NotReady("no term has begun")
         return self._term
 
-    def process(self, spark: SparkSession, parts: Sequence[Part]) -> None:
+    def process(self, spark: SparkSession, parts: Sequence[Part]) -> bool:
         """Order one cut, and ring."""
         began = time.perf_counter()
         with self._lock:
-            done = self._begun().process_parts(parts, partial(self._writer, spark))
-        if done is None:
-            return
+            term = self._begun()
+            held = term.held
+            done = term.process_parts(parts, partial(self._writer, spark))
+            waits = term.held != held
+        if done is not None:
+            self._tell(done, began)
+        return waits
+
+    def _tell(self, done: Done, began: float) -> None:
         if self._bell is not None:
             self._bell.ring(done.version)
         reach(Step.ORDER_RUNG)
@@ -168,9 +184,10 @@ class OrderWork(Work):
             return None
         return partial(write_on_executors, spark)
 
-    def upkeep(self, live_nodes: set[str] | None) -> None:
+    def upkeep(self, live_nodes: set[str] | None) -> bool:
         """Checkpoints of `log` and `rejects`, seals of shards whose node is gone, maintenance."""
         with self._lock:
+            go_on = self._term is not None and self._term.look_again()
             version = self._state.log.version
             watermarks = self._state.watermarks()
             rejects_version = self._term.rejects_version if self._term else Version(0)
@@ -180,6 +197,7 @@ class OrderWork(Work):
             self._sealer.look(live_nodes, watermarks)
         self._maintenance.look()
         self._sizes.look()
+        return go_on
 
 
 def _count(meters: Meters, done: Done, seconds: float) -> None:
@@ -189,6 +207,9 @@ def _count(meters: Meters, done: Done, seconds: float) -> None:
         "refused": done.refused,
     }.items():
         meters.count(metrics.ORDER_RECORDS, rows, result)
+    for (topic, reason), rows in done.refusals.items():
+        if reason in PUT_ASIDE:
+            meters.count(metrics.ORDER_PUT_ASIDE, rows, topic, reason)
     for phase, spent in {
         "numbering": done.numbering_s,
         "writing": done.writing_s,

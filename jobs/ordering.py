@@ -20,6 +20,7 @@ from jobs.batch import Batch, codes_of
 from jobs.id_index import Found, Ids
 from jobs.judged_rows import judged_of
 from jobs.requests import Judged, Marks, judge_consumed, judge_epochs, move_sequences
+from jobs.row_faults import Reason, RowFault
 from lakequeue.records import Offset, Partition, ShardName, Stamp, TopicId, TopicPartition
 
 Index = npt.NDArray[np.intp]
@@ -33,6 +34,8 @@ PRODUCER_FENCED = "producer_fenced"
 CONSUMED_OVERLAP = "consumed_overlap"
 NO_RECORD = "no_record"
 """No refusal: the row is no record, and what it carries (an epoch, `consumed`) was taken."""
+QUARANTINE = (Reason.MALFORMED, Reason.UNORDERABLE, Reason.UNREADABLE)
+"""Reasons of rows that are put aside as they are: nothing of them could be ordered."""
 _REASONS = np.array(
     [
         "",
@@ -42,10 +45,12 @@ _REASONS = np.array(
         PRODUCER_FENCED,
         CONSUMED_OVERLAP,
         NO_RECORD,
+        *map(str, QUARANTINE),
     ],
     dtype=object,
 )
 _FENCED, _OVERLAP, _NO_RECORD = 4, 5, 6
+_PUT_ASIDE = {reason: 7 + i for i, reason in enumerate(QUARANTINE)}
 _NO_MARKS: Mapping[str, int] = MappingProxyType({})
 
 
@@ -157,13 +162,35 @@ def _refusals(
     reason = _row_refusals(batch, topics)
     bare = [request.first for request in requests if not request.is_record]
     reason[bare] = 0
+    aside = _put_aside(batch)
+    reason[aside.rows] = aside.reasons
     judge_epochs(requests, reason, _FENCED, marks)
     _refuse_whole(batch, reason)
     judge_consumed(requests, reason, _OVERLAP, marks)
     move_sequences(requests, reason, marks)
     for at in bare:
         reason[at] = reason[at] or _NO_RECORD
+    # Whatever became of its request: such a row is kept as it is.
+    reason[aside.rows] = aside.reasons
     return reason
+
+
+class _Aside(NamedTuple):
+    rows: Index
+    reasons: npt.NDArray[np.int8]
+
+
+def _put_aside(batch: Batch) -> _Aside:
+    """The rows that have a fault."""
+    faults = batch.table["fault"]
+    if faults.null_count == len(batch):
+        return _NONE_ASIDE
+    rows = np.flatnonzero(np.asarray(faults.is_valid()))
+    said = [RowFault.of(faults[int(row)].as_py()).reason for row in rows]
+    return _Aside(rows, np.array([_PUT_ASIDE[reason] for reason in said], np.int8))
+
+
+_NONE_ASIDE = _Aside(np.empty(0, np.intp), np.empty(0, np.int8))
 
 
 def _row_refusals(batch: Batch, topics: Mapping[TopicId, TopicRule]) -> npt.NDArray[np.int8]:

@@ -33,8 +33,9 @@ log = structlog.get_logger("query")
 _START_ATTEMPTS = 10
 Part = Callable[[], tuple[pa.Table, SourceFiles]]
 """Reads a part of a batch: its rows, and what else was read of its files."""
-ProcessBatch = Callable[[SparkSession, Sequence[Part]], None]
-"""Called with the parts of a batch, nearly always one, in cut order."""
+ProcessBatch = Callable[[SparkSession, Sequence[Part]], bool | None]
+"""Called with the parts of a batch, nearly always one, in cut order. True: the term says something
+new (of shards that wait), which the source has to know before it cuts the next batch."""
 
 
 class ShardQuery:
@@ -75,6 +76,12 @@ class ShardQuery:
         self._file.wake()
         if self._available_now:
             self._run()
+
+    def tell(self) -> None:
+        """Let the source know what the term says now."""
+        if self._present is not None:
+            self._file.write(self._present())
+            self._file.wake()
 
     def wake(self) -> None:
         """There may be something new."""
@@ -169,7 +176,7 @@ class ShardQuery:
             return pa.Table.from_batches(facts, FACT_ROWS), sources
         if not whole:
             return pa.Table.from_batches(narrow_rows(self._store, noted.files), SENT), sources
-        sources.load([f"inbox/{shard}/{path}" for shard, path in noted.files])
+        sources.load([f"inbox/{file.shard}/{file.path}" for file in noted.files])
         return pa.Table.from_batches(narrow_rows(sources, noted.files), SENT), sources
 
     def _on_batch(self, frame: DataFrame, number: int) -> None:
@@ -179,7 +186,8 @@ class ShardQuery:
             return  # the rehearsal
         with self._batch:
             try:
-                self._process(frame.sparkSession, parts)
+                if self._process(frame.sparkSession, parts):
+                    self.tell()
             except BaseException as error:
                 # Spark wraps it in text; the process has to know which error it was.
                 self.error = error

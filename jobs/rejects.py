@@ -21,19 +21,23 @@ import pyarrow.compute as pc
 
 from jobs.batch import Batch
 from jobs.order_state import ORDER_TXN, order_epoch, order_number
-from jobs.ordering import DUPLICATE, Ordered, TopicRule
+from jobs.ordering import DUPLICATE, QUARANTINE, Ordered, TopicRule
+from jobs.row_faults import Reason, RowFault
 from lakequeue.clock import Micros, hour_of
 from lakequeue.errors import CommitConflict, LeadershipLost, TailLost
-from lakequeue.records import Epoch, ShardName, Stamp, TopicId, Version
+from lakequeue.records import Epoch, Format, ShardName, Stamp, TopicId, Version
 from queue_tables.delta_log import Action, Add, Commit, Txn
+from queue_tables.delta_schema import with_later_columns
 from queue_tables.maintenance import vacuumed
 from queue_tables.parquet import read_data_file, write_data_file
+from queue_tables.record_rules import escaped
 from queue_tables.root import QueueRoot
 from queue_tables.schemas import REJECTS
 from queue_tables.snapshot import load_snapshot
 from queue_tables.table import TableLog
 
 _PLAN_TXN = "plan/"
+_RECORDED = ("shard", "stamp", "row", "reason", "detail")
 
 Key = tuple[str, int, int]
 """(shard, stamp, row)"""
@@ -122,7 +126,9 @@ class RejectsTable:
     def begin(self, epoch: Epoch) -> None:
         """Shut out older leaders. The plan of an unfinished batch stays: it is in the txns."""
         info = {"epoch": epoch, "counter": 0, "rows": 0}
-        commit_fenced(self._table, [Txn(ORDER_TXN, order_number(epoch, 0))], info, epoch)
+        actions: list[Action] = [Txn(ORDER_TXN, order_number(epoch, 0))]
+        wider = with_later_columns(self._table.metadata, REJECTS)
+        commit_fenced(self._table, actions if wider is None else [*actions, wider], info, epoch)
 
     def unfinished(self, watermarks: Mapping[ShardName, Stamp]) -> dict[ShardName, Stamp] | None:
         """The cut of a batch that has its rejects here and is not passed in `log`."""
@@ -134,16 +140,27 @@ class RejectsTable:
         ordered: Ordered,
         topics: Mapping[TopicId, TopicRule],
         now: Micros,
-        recorded: set[Key],
+        recorded: Mapping[Key, str | None],
     ) -> list[Add]:
         """Write refused rows and duplicates as a durable file, if any are not `recorded`."""
-        if not len(ordered.refused) and not len(ordered.duplicates):
-            return []
-        rows = _rows(self._root, batch, ordered, topics, now, recorded)
+        rows = self.rows(batch, ordered, topics, now, recorded)
         if rows.num_rows == 0:
             return []
         partition = {"hour": hour_of(now)}
         return [write_data_file(self._root.store, REJECTS.name, rows, partition, REJECTS)]
+
+    def rows(
+        self,
+        batch: Batch,
+        ordered: Ordered,
+        topics: Mapping[TopicId, TopicRule],
+        now: Micros,
+        recorded: Mapping[Key, str | None],
+    ) -> pa.Table:
+        """What `write` writes."""
+        if not len(ordered.refused) and not len(ordered.duplicates):
+            return REJECTS.file_arrow.empty_table()
+        return _rows(self._root, batch, ordered, topics, now, recorded)
 
     def commit(self, adds: list[Add], ends: Mapping[ShardName, Stamp], number: int) -> None:
         """Record what was written for a batch that has these `ends`."""
@@ -155,18 +172,24 @@ class RejectsTable:
 
     def recorded(
         self, plan: Mapping[ShardName, Stamp], above: Mapping[ShardName, Stamp]
-    ) -> set[Key]:
-        """The rows of an unfinished cut that stand here already."""
-        keys: set[Key] = set()
+    ) -> dict[Key, str | None]:
+        """The rows of an unfinished cut that stand here already, with the fault of each, if any."""
+        found: dict[Key, str | None] = {}
         for add in load_snapshot(self._root.store, REJECTS.name).files.values():
-            rows = read_data_file(
-                self._root.store, REJECTS.name, add.path, ("shard", "stamp", "row")
-            )
+            rows = read_data_file(self._root.store, REJECTS.name, add.path, _RECORDED)
             for row in rows.to_pylist():
                 shard = row["shard"]
                 if above.get(shard, 0) < row["stamp"] <= plan.get(shard, 0):
-                    keys.add((shard, row["stamp"], row["row"]))
-        return keys
+                    fault = _fault_in(row["reason"], row.get("detail"))
+                    found[shard, row["stamp"], row["row"]] = fault
+        return found
+
+
+def _fault_in(reason: str, detail: str | None) -> str | None:
+    """The fault of a row that was put aside, as it passes through Spark."""
+    if reason not in {str(r) for r in QUARANTINE}:
+        return None
+    return RowFault(Reason(reason), detail or "").text()
 
 
 def _rows(
@@ -175,7 +198,7 @@ def _rows(
     ordered: Ordered,
     topics: Mapping[TopicId, TopicRule],
     now: Micros,
-    recorded: set[Key],
+    recorded: Mapping[Key, str | None],
 ) -> pa.Table:
     """Whole rows of `rejects`, values copied from the inbox files."""
     places = np.concatenate([ordered.refused, ordered.duplicates]).astype(np.int64)
@@ -191,7 +214,7 @@ def _rows(
             "original_offset": pa.array([*none, *ordered.original_offset.tolist()], pa.int64()),
         }
     ).sort_by("place")
-    narrow = batch.table.select(["shard", "file", "stamp", "row", "topic_id"]).take(
+    narrow = batch.table.select(["shard", "file", "stamp", "row", "topic_id", "fault"]).take(
         verdicts["place"]
     )
     for column in ("shard", "file", "topic_id"):
@@ -201,13 +224,18 @@ def _rows(
     fresh = pa.array([key not in recorded for key in keys], pa.bool_())
     narrow, verdicts = narrow.filter(fresh), verdicts.filter(fresh)
     names = [topics[t].name if t in topics else None for t in narrow["topic_id"].to_pylist()]
-    whole = narrow.append_column("topic", pa.array(names, pa.string()))
+    faults = [None if f is None else RowFault.of(f) for f in narrow["fault"].to_pylist()]
+    whole = narrow.drop_columns(["topic_id", "fault"])
+    whole = whole.append_column("topic", pa.array(names, pa.string()))
     for column in ("reason", "original_partition", "original_offset"):
         whole = whole.append_column(column, verdicts[column])
+    details = pa.array([f.detail if f is not None else None for f in faults], pa.string())
+    whole = whole.append_column("detail", details)
     stamped = pa.repeat(pa.scalar(now, pa.timestamp("us", tz="UTC")), whole.num_rows)
     whole = whole.append_column("rejected_at", stamped)
+    unread = {p for p, f in zip(whole["file"].to_pylist(), faults, strict=True) if _is_file(f)}
     parts = [
-        _with_values(root, path, whole.filter(pc.equal(whole["file"], path)))
+        _completed(root, path, whole.filter(pc.equal(whole["file"], path)), path in unread)
         for path in dict.fromkeys(whole["file"].to_pylist())
     ]
     if not parts:
@@ -215,11 +243,30 @@ def _rows(
     return pa.concat_tables(parts)
 
 
-def _with_values(root: QueueRoot, path: str, rows: pa.Table) -> pa.Table:
-    kind, shard, file = path.split("/", 2)
+def _is_file(fault: RowFault | None) -> bool:
+    return fault is not None and fault.is_of_a_file
+
+
+def _completed(root: QueueRoot, path: str, rows: pa.Table, unread: bool) -> pa.Table:
+    """Rows of one file with what stands there: text that is none escaped, values as they are."""
     names = [n for n in REJECTS.file_arrow.names if n not in rows.column_names]
-    values = read_data_file(root.store, f"{kind}/{shard}", file, [*names, "row"])
-    picked = values.take(rows["row"])
+    values = _bytes_of(root, path, rows, names) if unread else _values_of(root, path, rows, names)
     for name in names:
-        rows = rows.append_column(name, picked[name])
+        rows = rows.append_column(name, values[name])
     return rows.select(REJECTS.file_arrow.names).cast(REJECTS.file_arrow)
+
+
+def _values_of(root: QueueRoot, path: str, rows: pa.Table, names: list[str]) -> pa.Table:
+    kind, shard, file = path.split("/", 2)
+    found = read_data_file(root.store, f"{kind}/{shard}", file, names)
+    return escaped(found.take(rows["row"]))
+
+
+def _bytes_of(root: QueueRoot, path: str, rows: pa.Table, names: list[str]) -> pa.Table:
+    """The file itself as the value of its first row; nothing else of it is known."""
+    data = root.store.get(path)
+    values = [data if row == 0 else None for row in rows["row"].to_pylist()]
+    columns = {n: pa.nulls(rows.num_rows, REJECTS.arrow.field(n).type) for n in names}
+    columns["value"] = pa.array(values, pa.binary())
+    columns["value_format"] = pa.repeat(pa.scalar(int(Format.BYTES), pa.int32()), rows.num_rows)
+    return pa.table(columns)

@@ -40,7 +40,7 @@ REHEARSAL = ""
 
 _INBOX_DDL = (
     "file STRING, topic_id STRING, row INT, stamp BIGINT, `partition` INT, "
-    "id_hi BIGINT, id_lo BIGINT, request STRING, bytes INT, judged STRING"
+    "id_hi BIGINT, id_lo BIGINT, request STRING, bytes INT, judged STRING, fault STRING"
 )
 _JOURNAL_DDL = ", ".join(
     ["shard STRING", *(column.spark_ddl for column in JOURNAL.columns if column.name != "hour")]
@@ -215,7 +215,7 @@ class ShardReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         options = self._options
         if self._note is None:
             self._note = SourceNote(options.folder, options.kind, options.attempt)
-        self._note.write(lookout.pending_rows())
+        self._note.write(lookout.pending_rows(), lookout.stuck())
 
     def _due(self) -> bool:
         return boot_seconds() >= self._last_batch_s + self._options.min_interval_s

@@ -7,14 +7,17 @@ waiting, is known there alone.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 
 from lakequeue.clock import boot_seconds
+from lakequeue.records import ShardName
 from queue_tables.storage_meter import METER, Usage
 
 EVERY_S = 1.0
+_NONE: Mapping[ShardName, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,8 @@ class Told:
     pending: int = 0
     """Records seen and not admitted to a batch."""
     usage: Usage = field(default_factory=Usage)
+    stuck: dict[str, str] = field(default_factory=dict)
+    """Shards that cannot be read, and why: all others go on."""
 
 
 class SourceNote:
@@ -36,14 +41,22 @@ class SourceNote:
         self._clock = clock
         self._written_at = float("-inf")
 
-    def write(self, pending: int) -> None:
+    def write(self, pending: int, stuck: Mapping[ShardName, str] = _NONE) -> None:
         """Tell of now; not more often than every `EVERY_S`."""
         now = self._clock()
         if now - self._written_at < EVERY_S:
             return
         self._written_at = now
         temp = self._path.with_suffix(".tmp")
-        temp.write_text(json.dumps(asdict(Told(pending, METER.snapshot()))))
+        temp.write_text(
+            json.dumps(
+                asdict(
+                    Told(
+                        pending, METER.snapshot(), {str(shard): why for shard, why in stuck.items()}
+                    )
+                )
+            )
+        )
         temp.rename(self._path)
 
     def read(self) -> Told:
@@ -52,7 +65,7 @@ class SourceNote:
             body = json.loads(self._path.read_text())
         except FileNotFoundError:
             return Told()
-        return Told(body["pending"], Usage(**body["usage"]))
+        return Told(body["pending"], Usage(**body["usage"]), body["stuck"])
 
 
 class SourceNotes:

@@ -29,6 +29,8 @@ class Term:
     """Last stamp done of each shard, when the term began."""
     plan: Mapping[ShardName, Stamp] | None = None
     """A cut that an earlier term has begun: the first batch must have exactly these ends."""
+    held: Mapping[ShardName, Stamp] = field(default_factory=dict)
+    """Shards that wait, and the stamp of the commit that each waits at."""
 
 
 class TermFile:
@@ -58,6 +60,7 @@ class TermFile:
                 "epoch": term.epoch,
                 "watermarks": dict(term.watermarks),
                 "plan": None if term.plan is None else dict(term.plan),
+                "held": dict(term.held),
             }
         temp = self._path.with_suffix(".tmp")
         with self._writing:  # the leader's thread, and that of a query that starts again

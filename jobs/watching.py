@@ -28,11 +28,12 @@ class Watching:
         self.meters = Meters(metrics.EVERY + metrics.DRIVER)
         self._session = session
         self._jobs: list[tuple[Leader, ShardQuery]] = []
-        self._monitor = Monitor(node, self.reasons, self.meters.text)
+        self._monitor = Monitor(node, self.reasons, self.meters.text, self.warnings)
         self.meters.on_scrape(self._storage, *metrics.STORAGE)
         self.meters.on_scrape(lambda: session_samples(session), *metrics.ZOOKEEPER)
         self.meters.on_scrape(self._nodes, metrics.NODES)
         self.meters.on_scrape(self._pending, metrics.ORDER_PENDING)
+        self.meters.on_scrape(self._waiting, metrics.ORDER_WAITING)
         self.meters.on_scrape(self._states, metrics.READY, metrics.LEADING, metrics.JOB_TERMS)
 
     def start(self, settings: DriverSettings) -> str | None:
@@ -58,6 +59,19 @@ class Watching:
             # A leader goes on without ZooKeeper; a standby cannot become one.
             found.append("ZooKeeper does not answer: this standby could not take over")
         return found
+
+    def warnings(self) -> list[str]:
+        """What waits for a person, while all else goes on."""
+        found = [why for leader, _ in self._jobs for why in leader.warnings()]
+        for leader, query in self._jobs:
+            if leader.leading:
+                stuck = query.told().stuck.items()
+                found += [f"{leader.name}: shard {s} cannot be read: {why}" for s, why in stuck]
+        return found
+
+    def _waiting(self) -> Iterator[Sample]:
+        if any(leader.name == "order" and leader.leading for leader, _ in self._jobs):
+            yield Sample(metrics.ORDER_WAITING, len(self.warnings()))
 
     def _states(self) -> Iterator[Sample]:
         yield Sample(metrics.READY, float(not self.reasons()))

@@ -233,6 +233,18 @@ ORDER_RECORDS = _counter(
     "result",
     known=(("ordered",), ("duplicate",), ("refused",)),
 )
+ORDER_PUT_ASIDE = _counter(
+    "order_put_aside_total",
+    "records that could not be ordered and stand in `rejects` as they are, by topic (empty: not "
+    "known) and reason: malformed, unorderable, unreadable",
+    "topic",
+    "reason",
+)
+ORDER_WAITING = _gauge(
+    "order_waiting_shards",
+    "inbox shards that wait for a person, since a file of theirs is gone or they cannot be read; "
+    "`/readyz` of the driver names them",
+)
 ORDER_BATCH_S = _histogram(
     "order_batch_seconds",
     "time of a batch by phase: numbering, writing (values, from inbox files into log files), "
@@ -297,6 +309,8 @@ DRIVER = (
     LEADING,
     JOB_TERMS,
     ORDER_RECORDS,
+    ORDER_PUT_ASIDE,
+    ORDER_WAITING,
     ORDER_BATCH_S,
     ORDER_BATCH_ROWS,
     ORDER_INDEX,

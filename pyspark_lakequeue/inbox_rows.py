@@ -15,9 +15,11 @@ from lakequeue.partitioner import partition_of
 from lakequeue.records import Format
 from lakequeue.wire import MAX_MESSAGE_ID_CHARS, MAX_RECORD_BYTES
 from queue_tables.columns import HEADERS
+from queue_tables.record_rules import faults_of, first_not_text
 from queue_tables.schemas import INBOX
 from queue_tables.value_schema import value_schema_of
 
+_TEXT_COLUMNS = {"topic", "message_id", "key", "value", "headers"}
 STICKY_BYTES = 16 << 10
 """Records without a key stay on one partition for so many bytes, then take the next."""
 _TIME = pa.timestamp("us", tz="UTC")
@@ -50,6 +52,8 @@ class Shaper:
     """Message id of a record that has none: this and its place in the task. `None`: no id."""
     sticky: int = 0
     """The partition that records without a key begin with."""
+    task: int = 0
+    """Which it is, for messages."""
     done: int = 0
     """Records before."""
     _sticky_bytes: int = 0
@@ -60,6 +64,7 @@ class Shaper:
         if not count:
             return _ROWS.empty_table()
         given = {name: batch.column(name).combine_chunks() for name in batch.column_names}
+        self._check_text(given)
         topics = self._topics(given, count)
         names, codes = topics.dictionary.to_pylist(), np.asarray(topics.indices.to_numpy())
         targets = [self._target(name) for name in names]
@@ -85,9 +90,30 @@ class Shaper:
             "atomic": pa.repeat(pa.scalar(False), count),
             "bytes": pa.array(sizes, pa.int32()),
         }
+        self._check_rules(pa.table(columns))
         self.done += count
         arrays = [columns[f.name] if f.name in columns else pa.nulls(count, f.type) for f in _ROWS]
         return pa.table(arrays, schema=_ROWS)
+
+    def _check_text(self, given: Mapping[str, pa.Array]) -> None:
+        """Before anything is done with it: nothing takes text that is none."""
+        for name in _TEXT_COLUMNS & given.keys():
+            found = first_not_text(given[name])
+            if found is not None:
+                row, why = found
+                hint = f"CAST({name} AS BINARY) sends the bytes as they are"
+                if name not in {"key", "value"}:
+                    hint = "decode it with the encoding that it has, or filter such rows out"
+                raise self._refused(row, f"{name} {why}", hint, name)
+
+    def _check_rules(self, rows: pa.Table) -> None:
+        """The rules that the order job goes by (`queue_tables.record_rules`)."""
+        for row, fault in sorted(faults_of(rows, INBOX).items())[:1]:
+            raise self._refused(row, str(fault), "filter such rows out, or mend them", fault.column)
+
+    def _refused(self, row: int, why: str, hint: str, field: str) -> InvalidRequest:
+        at = self.done + row
+        return InvalidRequest(f"row {at} of task {self.task}: {why}", hint=hint, field=field)
 
     def _topics(self, given: Mapping[str, pa.Array], count: int) -> pa.DictionaryArray:
         if self.topic is not None:

@@ -82,7 +82,9 @@ class _Writer:
         if task >= _TASKS:
             raise InvalidRequest(f"{_TASKS} tasks at most write at once", hint="coalesce the frame")
         prefix = f"{batch.writer}/{batch.number}/{task}/" if ids else None
-        shaper = Shaper(self.targets, self.options.topic, self.arrival, prefix, sticky=task)
+        shaper = Shaper(
+            self.targets, self.options.topic, self.arrival, prefix, sticky=task, task=task
+        )
         written = Written(batch)
         for rows in _files(shaper.shape(pa.Table.from_batches([b])) for b in batches):
             stamp = Stamp(self.arrival + len(written.files) * _TASKS + task)

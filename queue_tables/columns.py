@@ -91,6 +91,13 @@ class Column:
     name: str
     kind: Kind
     doc: str
+    required: bool = False
+    """A row in which it is null is no sound row."""
+    least: int | None = None
+    """Of a number; of text, its characters."""
+    most: int | None = None
+    shape: Literal["consumed"] | None = None
+    """What its text must be: see `queue_tables.record_rules`."""
 
     @property
     def spark_type(self) -> str:
@@ -115,6 +122,8 @@ class Table:
     sharded: bool = False
     stats: tuple[str, ...] = ()
     """Columns whose minimum and maximum stand in each file's statistics."""
+    later: frozenset[str] = frozenset()
+    """Columns that a root made by an earlier release lacks, until whoever commits adds them."""
     properties: tuple[tuple[str, str], ...] = ()
     """Delta table properties at creation."""
     arrow: pa.Schema = field(init=False, repr=False, compare=False)

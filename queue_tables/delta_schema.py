@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -13,6 +14,7 @@ from queue_tables.columns import Table
 from queue_tables.guard import stored_name
 
 if TYPE_CHECKING:
+    from queue_tables.delta_log import Metadata
     from queue_tables.table import TableLog
 
 
@@ -57,7 +59,11 @@ def verify_schema(log: TableLog, table: Table) -> None:
     """
     found = _columns(log.metadata.schema_string)
     declared = _columns(delta_schema(table.arrow))
-    differing = sorted(name for name in declared if found.get(name) != declared[name])
+    differing = sorted(
+        name
+        for name in declared
+        if found.get(name) != declared[name] and not (name in table.later and name not in found)
+    )
     partitions = log.metadata.partition_columns
     if differing or partitions != table.partition_by:
         what = f"columns {', '.join(differing)}" if differing else f"partitioning {partitions}"
@@ -66,6 +72,20 @@ def verify_schema(log: TableLog, table: Table) -> None:
             hint="run the release that wrote this root; if a statement changed the table, say"
             " `lakequeue repair`, which tells what it would do",
         )
+
+
+def with_later_columns(found: Metadata, table: Table) -> Metadata | None:
+    """The metadata of a table that an earlier release made, with the columns it lacks; or None.
+
+    Pure. To be committed by whoever commits rows there: readers of any release pass over columns.
+    """
+    lacking = table.later - _columns(found.schema_string).keys()
+    if not lacking:
+        return None
+    schema = orjson.loads(found.schema_string)
+    declared = orjson.loads(delta_schema(table.arrow))["fields"]
+    schema["fields"] += [field for field in declared if field["name"] in lacking]
+    return replace(found, schema_string=orjson.dumps(schema).decode())
 
 
 def _columns(schema_string: str) -> dict[str, Any]:

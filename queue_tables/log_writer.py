@@ -11,6 +11,7 @@ statistics of the declared columns: a reader of one partition decodes little els
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import time
 import uuid
@@ -97,6 +98,12 @@ def write_log_files(
     return adds
 
 
+def render_log_files(plan: pa.Table, sources: SourceFiles) -> None:
+    """Do all that `write_log_files` does of a plan in one file, but for storing it: a trial."""
+    if plan.num_rows:
+        _rendered(_copy(sources, plan.select(PLAN.names).cast(PLAN).combine_chunks()), CODEC)
+
+
 def adds_to_arrow(adds: Iterable[Add]) -> pa.Table:
     """One row an `Add`: what an executor hands to the driver. Schema: `add STRING`."""
     return pa.table({"add": [encode([add]).decode() for add in adds]}, schema=_ADDS)
@@ -119,17 +126,34 @@ class SourceFiles:
         return len(self._read)
 
     def load(self, paths: Sequence[str]) -> None:
-        """Read these files, several at a time where that is quicker."""
+        """Read these files, several at a time where that is quicker.
+
+        One that cannot be read is passed over: whoever asks for it is told.
+        """
         readers = 2
         if self._store.local_path is None:
             # Each is a request, of which nearly all is waiting; to ask for sizes would be as many.
             readers = min(_REMOTE_READERS, len(paths))
-        elif sum(self._store.size(path) for path in paths) < _TWO_READERS_BYTES:
+        elif sum(self._size(path) for path in paths) < _TWO_READERS_BYTES:
             return
         if readers < 2:
             return
         with ThreadPoolExecutor(readers, thread_name_prefix="source-files") as pool:
-            list(pool.map(self.get, paths))
+            list(pool.map(self._try, paths))
+
+    def _size(self, path: str) -> int:
+        try:
+            return self._store.size(path)
+        except FileNotFoundError:
+            return 0
+
+    def _try(self, path: str) -> None:
+        with contextlib.suppress(FileNotFoundError, CorruptTable):
+            self.get(path)
+
+    def hold(self, path: str, rows: pa.Table) -> None:
+        """These are the rows of a file: it is not read."""
+        self._read[path] = rows
 
     def get(self, path: str) -> pa.Table:
         """The rows of a file, named relative to the root; raises as `read_data_file` does."""
@@ -151,6 +175,19 @@ def write_log_file(
     `path`: where in the table, if not under a new name.
     """
     partition = {"hour": hour}
+    data = _rendered(rows, compression)
+    path = path or f"hour={quote(partition['hour'])}/part-{uuid.uuid4()}.{compression}.parquet"
+    store.put(f"{LOG.name}/{path}", data)
+    return Add(
+        path=path,
+        size=data.size,
+        partition_values=partition,
+        modification_time=time.time_ns() // 1_000_000,
+        stats=file_stats(rows, LOG.stats),
+    )
+
+
+def _rendered(rows: pa.Table, compression: str) -> pa.Buffer:
     sink = pa.BufferOutputStream()
     with pq.ParquetWriter(
         sink,
@@ -164,16 +201,7 @@ def write_log_file(
     ) as writer:
         for start, end in row_groups(rows):
             writer.write_table(rows.slice(start, end - start), row_group_size=end - start)
-    data = sink.getvalue()
-    path = path or f"hour={quote(partition['hour'])}/part-{uuid.uuid4()}.{compression}.parquet"
-    store.put(f"{LOG.name}/{path}", data)
-    return Add(
-        path=path,
-        size=data.size,
-        partition_values=partition,
-        modification_time=time.time_ns() // 1_000_000,
-        stats=file_stats(rows, LOG.stats),
-    )
+    return sink.getvalue()
 
 
 def _copy(sources: SourceFiles, plan: pa.Table) -> pa.Table:

@@ -6,6 +6,7 @@ Rendered for Arrow here, for Spark as DDL, for Delta as its schema JSON, and for
 
 from __future__ import annotations
 
+from lakequeue.wire.limits import MAX_MESSAGE_ID_CHARS, MAX_WHOLE
 from queue_tables.columns import Column, Table
 
 # How long a checkpoint tells of removed files: longer than vacuum's longest grace, no more, since
@@ -14,21 +15,39 @@ _TOMBSTONES = (("delta.deletedFileRetentionDuration", "interval 25 hours"),)
 # Files that leave a shard are deleted at once: no checkpoint needs to tell of them for long.
 _SHARD_TOMBSTONES = (("delta.deletedFileRetentionDuration", "interval 1 hours"),)
 _HOUR = Column("hour", "string", "partition: UTC hour of the commit, `2013-01-31T07`")
+_MAX_SEQUENCE = (1 << 63) - 2
 _RECORD = (
-    Column("topic_id", "string", "id of the incarnation of the topic"),
-    Column("partition", "int", "partition of the topic"),
+    Column("topic_id", "string", "id of the incarnation of the topic", required=True, most=64),
+    Column("partition", "int", "partition of the topic", required=True, least=0),
     Column("key", "binary", "key as sent, null if none"),
     Column("value", "binary", "value as sent, null for a tombstone"),
-    Column("key_format", "int", "0 bytes, 1 text, 2 JSON"),
-    Column("value_format", "int", "0 bytes, 1 text, 2 JSON"),
+    Column("key_format", "int", "0 bytes, 1 text, 2 JSON", least=0, most=2),
+    Column("value_format", "int", "0 bytes, 1 text, 2 JSON", least=0, most=2),
     Column("headers", "headers", "headers in the order sent"),
-    Column("timestamp", "timestamp", "the record's own time, given by the producer, else arrival"),
-    Column("message_id", "string", "what deduplication goes by; null: not deduplicated"),
-    Column("producer_id", "string", "name of an idempotent producer"),
-    Column("producer_epoch", "long", "epoch of that producer"),
-    Column("sequence", "long", "sequence number within that producer"),
-    Column("stamp", "long", "hybrid logical time of the group commit, microseconds"),
-    Column("row", "int", "position within the group commit"),
+    Column(
+        "timestamp",
+        "timestamp",
+        "the record's own time, given by the producer, else arrival",
+        required=True,
+    ),
+    Column(
+        "message_id",
+        "string",
+        "what deduplication goes by; null: not deduplicated",
+        least=1,
+        most=MAX_MESSAGE_ID_CHARS,
+    ),
+    Column("producer_id", "string", "name of an idempotent producer", least=1, most=249),
+    Column("producer_epoch", "long", "epoch of that producer", least=1, most=MAX_WHOLE),
+    Column("sequence", "long", "sequence number within that producer", least=0, most=_MAX_SEQUENCE),
+    Column(
+        "stamp",
+        "long",
+        "hybrid logical time of the group commit, microseconds",
+        required=True,
+        least=1,
+    ),
+    Column("row", "int", "position within the group commit", required=True, least=0),
     Column("deliver_at", "timestamp", "not delivered before (queue groups); null: at once"),
     Column("expires_at", "timestamp", "not delivered from then on; null: never"),
 )
@@ -73,10 +92,15 @@ INBOX = Table(
     (
         _HOUR,
         *_RECORD,
-        Column("request", "string", "id of the produce request, within the shard"),
+        Column("request", "string", "id of the produce request, within the shard", most=512),
         Column("atomic", "bool", "the request is taken or refused as a whole"),
-        Column("consumed", "string", "JSON of what this request consumed, see the order protocol"),
-        Column("bytes", "int", "key + value + headers"),
+        Column(
+            "consumed",
+            "string",
+            "JSON of what this request consumed, see the order protocol",
+            shape="consumed",
+        ),
+        Column("bytes", "int", "key + value + headers", required=True, least=0),
     ),
     partition_by=("hour",),
     sharded=True,
@@ -204,14 +228,17 @@ REJECTS = Table(
             "reason",
             "string",
             "duplicate, topic_gone, partition_gone, request_refused, producer_fenced, "
-            "consumed_overlap; no_record: no refusal, it carried an epoch or `consumed` alone",
+            "consumed_overlap; put aside as it is: malformed, unorderable, unreadable; "
+            "no_record: no refusal, it carried an epoch or `consumed` alone",
         ),
         Column("original_partition", "int", "duplicate: partition of the original"),
         Column("original_offset", "long", "duplicate: offset of the original"),
         Column("rejected_at", "timestamp", "when the order leader judged it"),
         Column("shard", "string", "inbox shard it came through"),
+        Column("detail", "string", "put aside: which column breaks which rule, or the error"),
     ),
     partition_by=("hour",),
+    later=frozenset({"detail"}),
     properties=_TOMBSTONES,
 )
 

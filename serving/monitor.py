@@ -25,10 +25,18 @@ Reasons = Callable[[], list[str]]
 class Monitor:
     """Serves `/healthz`, `/readyz` and `/metrics` from threads of its own until `close`."""
 
-    def __init__(self, node: str, reasons: Reasons, metrics: Callable[[], bytes]) -> None:
+    def __init__(
+        self,
+        node: str,
+        reasons: Reasons,
+        metrics: Callable[[], bytes],
+        warnings: Reasons = list,
+    ) -> None:
+        """`warnings`: what waits for a person, while the process is ready."""
         self._node = node
         self._reasons = reasons
         self._metrics = metrics
+        self._warnings = warnings
         self._server: ThreadingHTTPServer | None = None
 
     def start(self, host: str, port: int) -> str | None:
@@ -56,7 +64,11 @@ class Monitor:
             return 200, _JSON, self._told({"status": "alive"})
         if path == "/readyz":
             reasons = [{"code": "not_ready", "detail": reason} for reason in self._reasons()]
-            state = {"status": "not_ready" if reasons else "ready", "reasons": reasons}
+            state: dict[str, Any] = {
+                "status": "not_ready" if reasons else "ready",
+                "reasons": reasons,
+                "warnings": [{"code": "waits", "detail": warning} for warning in self._warnings()],
+            }
             return (503 if reasons else 200), _JSON, self._told(state)
         return 404, _JSON, self._told({"status": "there are /healthz, /readyz and /metrics"})
 

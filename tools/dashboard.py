@@ -57,6 +57,7 @@ ROWS: dict[str, list[Panel]] = {
             {
                 "acknowledged": _rate("lakequeue_ingest_records_total"),
                 "{{result}}": _rate("lakequeue_order_records_total", "result"),
+                "put aside: {{reason}}": _rate("lakequeue_order_put_aside_total", "reason"),
                 "to {{group}}": _rate("lakequeue_consumer_delivered_records_total", "group"),
             },
         ),
@@ -87,6 +88,7 @@ ROWS: dict[str, list[Panel]] = {
             {
                 "records, by ingest": "sum (lakequeue_ingest_unordered_records)",
                 "records, by the order job": "sum (lakequeue_order_pending_records)",
+                "shards that wait for a person": "sum (lakequeue_order_waiting_shards)",
             },
         ),
         Panel(

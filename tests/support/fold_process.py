@@ -12,6 +12,7 @@ from typing import cast
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from jobs.batch_files import BatchFiles
 from jobs.lookout import Lookout
 from jobs.narrow import FACT_ROWS, fact_rows
 from jobs.offsets_work import OffsetsWork
@@ -41,9 +42,9 @@ class Folder:
         if end is None:
             return False
         seen = self.lookout.between(start, end)
-        files = [(s.shard, path) for s in seen for path in s.paths]
-        fences = [(s.shard, *fence) for s in seen for fence in s.fences]
-        rows = pa.Table.from_batches(fact_rows(self.root.store, files, fences), FACT_ROWS)
+        part = BatchFiles.of(seen)
+        facts = fact_rows(self.root.store, part.files, part.fences)
+        rows = pa.Table.from_batches(facts, FACT_ROWS)
         self.work.fold(rows)
         self.lookout.done(end)
         return True

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 import jobs.driver
 from jobs.batch import SENT
+from jobs.batch_files import BatchFiles
 from jobs.lookout import Lookout
 from jobs.narrow import FACT_ROWS, fact_rows, narrow_rows
 from jobs.query import ProcessBatch
@@ -61,6 +62,9 @@ class PlainQuery:
         """There may be something new."""
         self._bell.set()
 
+    def tell(self) -> None:
+        """Nothing to do: what the term says is read before each batch."""
+
     def hold(self) -> None:
         """Wait for the batch that runs, and let none begin."""
         self._held.set()
@@ -84,22 +88,22 @@ class PlainQuery:
                 if self._present is None or self._held.wait(max(0.0, early_s)):
                     continue
                 with self._batch:
-                    self._lookout.begin(self._present())
-                    while not self._held.is_set() and self._step():
+                    while not self._held.is_set() and self._step(self._present()):
                         self._last_s = boot_seconds()
         except BaseException as error:  # noqa: BLE001 -- the process ends by it, and says so
             self.error = error
         finally:
             self.ended.set()
 
-    def _step(self) -> bool:
+    def _step(self, term: Term) -> bool:
         """One batch; False if there is nothing."""
+        self._lookout.begin(term)
         start = self._lookout.marks()
         end = self._lookout.next_end()
         if end is None:
             return False
         seen = self._lookout.between(start, end)
-        files = [(s.shard, path) for s in seen for path in s.paths]
+        files = BatchFiles.of(seen).files
         if self._options.kind == "inbox":
             rows = pa.Table.from_batches(narrow_rows(self._store, files), SENT)
         else:

@@ -30,6 +30,7 @@ from lakequeue.clock import WallClock, wall_micros
 from lakequeue.errors import LeadershipLost
 from lakequeue.records import Epoch
 from lakequeue.steps import Step, arm, reach
+from queue_tables.log_writer import SourceFiles
 from queue_tables.root import QueueRoot
 
 _PAUSE_S = 0.02
@@ -45,13 +46,17 @@ class Orderer:
         max_bytes: int = 1 << 30,
         ids: int = 10**6,
         wall: WallClock = wall_micros,
+        *,
+        whole: bool = False,
     ) -> None:
+        """`whole`: read files as the driver reads those of a small batch; else as tasks do."""
         self.state = OrderState(root, ids)
         self.term = OrderTerm(self.state, Epoch(epoch), wall)
         self.root = root
         plan = self.term.begin()
         self.lookout = Lookout(root, "inbox", max_bytes)
         self._max_bytes = max_bytes
+        self._whole = whole
         self.lookout.begin(Term(Epoch(epoch), self.state.watermarks(), plan))
         self.state.warm()
 
@@ -68,9 +73,18 @@ class Orderer:
             return []
         return pieces_of(self.lookout.between(start, end), self._max_bytes)
 
-    def read(self, piece: BatchFiles) -> tuple[pa.Table, None]:
+    def read(self, piece: BatchFiles) -> tuple[pa.Table, SourceFiles | None]:
         """The narrow rows of a piece."""
+        if self._whole:
+            sources = SourceFiles(self.root.store)
+            sources.load([f"inbox/{file.shard}/{file.path}" for file in piece.files])
+            return pa.Table.from_batches(narrow_rows(sources, piece.files), schema=SENT), sources
         return pa.Table.from_batches(narrow_rows(self.root.store, piece.files), schema=SENT), None
+
+    def tell(self) -> None:
+        """Let the source know which shards wait."""
+        held = {shard: one.stamp for shard, one in self.term.held.items()}
+        self.lookout.begin(Term(self.term.epoch, self.state.watermarks(), None, held))
 
     def step(self) -> dict[str, int] | None:
         """Order one cut; None if there is nothing to order."""
@@ -80,6 +94,7 @@ class Orderer:
         parts = [partial(self.read, piece) for piece in pieces]
         done = self.term.process_parts(parts, lambda _rows: None)
         self.lookout.done(self.lookout.marks())
+        self.tell()
         if done is None:
             return {"rows": 0}
         return {"rows": done.rows, "ordered": done.ordered, "duplicates": done.duplicates}

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from jobs.batch_files import BatchFile
 from jobs.narrow import fact_rows
 from jobs.offsets_work import OffsetsWork
 from lakequeue.records import Epoch, Partition, Stamp, TopicId, Version
@@ -43,7 +44,7 @@ def test_the_facts_around_them_count_for_a_taker_and_in_the_fold(tmp_path: Path)
     work = OffsetsWork(root)
     work.begin(Epoch(1))
     commits = Tail(root.store, f"journal/{writer.name}", Version(-1)).poll()
-    files = [(writer.name, add.path) for commit in commits for add in commit.adds]
+    files = [BatchFile(writer.name, add.path) for commit in commits for add in commit.adds]
     work.fold(pa.Table.from_batches(fact_rows(root.store, files)))
     states, folded = read_group_offsets(root)
     assert states[SOUND].committed_offset == 10

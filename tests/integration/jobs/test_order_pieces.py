@@ -11,6 +11,7 @@ import pytest
 
 from jobs.batch_files import BatchFiles
 from lakequeue.clock import hour_of
+from lakequeue.errors import StorageUnavailable
 from lakequeue.records import Stamp
 from queue_tables.bulk import BulkFile, commit_bulk, shard_of
 from queue_tables.delta_log import Add
@@ -119,13 +120,13 @@ def test_a_leader_that_dies_between_pieces_leaves_nothing_half_done(
         nonlocal written
         written += 1
         if written == dies_at:
-            raise RuntimeError("killed")
+            raise StorageUnavailable("killed")
         return write_log_files(uri, plan)
 
     pieces = orderer.cut()
     assert len(pieces) >= 3
     parts = [partial(orderer.read, piece) for piece in pieces]
-    with pytest.raises(RuntimeError, match="killed"):
+    with pytest.raises(StorageUnavailable, match="killed"):
         orderer.term.process_parts(parts, lambda _rows: write)
     assert len(log_rows(root)) == 20, "nothing of it is visible"
     Orderer(root, 2, PIECE).drain()

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from lakequeue.errors import LeadershipLost
-from queue_tables.delta_log import Add
+from lakequeue.steps import Step
 from queue_tables.root import QueueRoot
 from queue_tables.topics import TopicStore
 from tests.support.order_process import Orderer
@@ -59,7 +59,9 @@ def test_a_new_leader_goes_on_where_the_old_one_stopped(root: QueueRoot) -> None
     assert len(reject_rows(root)) == 8
 
 
-def test_a_batch_half_done_is_judged_alike_by_a_leader_that_remembers_less(root: QueueRoot) -> None:
+def test_a_batch_half_done_is_judged_alike_by_a_leader_that_remembers_less(
+    root: QueueRoot, monkeypatch: pytest.MonkeyPatch
+) -> None:
     topic_id = TopicStore(root).create("short", partitions=1, dedup_window_ms=1_000)[0].topic_id
     inbox = Inbox(root, "n")
 
@@ -67,8 +69,9 @@ def test_a_batch_half_done_is_judged_alike_by_a_leader_that_remembers_less(root:
         records = [{"topic_id": topic_id, "value": b"v", "message_id": i} for i in ids]
         inbox.commit(stamp, records)
 
-    def crash(_root: str, _plan: object) -> list[Add]:
-        raise RuntimeError("killed with the rejects committed")
+    def crash(step: Step) -> None:
+        if step is Step.ORDER_REJECTS_COMMITTED:
+            raise RuntimeError("killed with the rejects committed")
 
     old = Orderer(root, 1)
     commit(BASE, *(f"m{n}" for n in range(10)))
@@ -79,8 +82,10 @@ def test_a_batch_half_done_is_judged_alike_by_a_leader_that_remembers_less(root:
     commit(BASE + 10_000_001, "later", "m3", "fresh")
     planned = old.plan()
     assert planned is not None
-    with pytest.raises(RuntimeError):
-        old.term.process(planned, write=crash)
+    with monkeypatch.context() as dying:
+        dying.setattr("jobs.order_batch.reach", crash)
+        with pytest.raises(RuntimeError):
+            old.term.process(planned)
     assert len(reject_rows(root)) == 1
     Orderer(root, 2).drain()
     log, rejects = log_rows(root), reject_rows(root)

@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs.batch import SENT
+from jobs.batch_files import BatchFile
 from jobs.narrow import narrow_rows
 from jobs.query import Part, ShardQuery
 from jobs.source import SourceOptions
@@ -92,7 +93,9 @@ def test_both_ways_bring_the_rows_that_are_in_the_files(root: QueueRoot, running
 
     path = f"inbox/{inbox.name}"
     adds = load_snapshot(root.store, path).files
-    expected = pa.Table.from_batches(narrow_rows(root.store, [(inbox.name, a) for a in adds]), SENT)
+    expected = pa.Table.from_batches(
+        narrow_rows(root.store, [BatchFile(inbox.name, a) for a in adds]), SENT
+    )
     got = pa.concat_tables(table.cast(SENT) for table in (large, small))
     order = [("stamp", "ascending"), ("row", "ascending")]
     assert (

@@ -26,6 +26,7 @@ def test_it_says_whether_the_process_is_ready_and_why_not(monitor: Monitor) -> N
     assert httpx2.get(f"{url}/readyz").json() == {
         "status": "ready",
         "reasons": [],
+        "warnings": [],
         "node": "driver-1",
     }
     WHY.append("order: warming up")

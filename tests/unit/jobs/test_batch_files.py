@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from jobs.batch_files import BatchFiles, BatchNote, pieces_of
+from jobs.batch_files import BatchFile, BatchFiles, BatchNote, pieces_of
 from jobs.cut import Seen
 from lakequeue.records import ShardName, Stamp, Version
 
@@ -13,14 +13,26 @@ def commits(count: int, size: int = 10) -> list[Seen]:
     """Commits of one file each."""
     fences = (("g", "t", 0, 3),)
     return [
-        Seen(Stamp(n), ShardName("a"), Version(n), 1, size, (f"hour=x/{n}.parquet",), fences)
+        Seen(
+            Stamp(n),
+            ShardName("a"),
+            Version(n),
+            1,
+            size,
+            (f"hour=x/{n}.parquet",),
+            fences,
+            after=Stamp(max(0, n - 1)),
+        )
         for n in range(count)
     ]
 
 
 def test_a_small_batch_comes_back_as_it_was_noted(tmp_path: Path) -> None:
     BatchNote(tmp_path, "inbox", 0).write(3, commits(2), 20, 20)
-    files = [("a", "hour=x/0.parquet"), ("a", "hour=x/1.parquet")]
+    files = [
+        BatchFile("a", f"hour=x/{n}.parquet", stamp=Stamp(n), after=Stamp(max(0, n - 1)))
+        for n in range(2)
+    ]
     noted = BatchNote(tmp_path, "inbox", 0).read(3)
     assert noted == [BatchFiles(files, [("a", "g", "t", 0, 3)] * 2)]
 
@@ -51,7 +63,7 @@ def write_of(sizes: tuple[int, ...], size: int) -> Seen:
 
 def paths_of(pieces: list[BatchFiles]) -> list[list[int]]:
     """The numbers of the files of each piece."""
-    return [[int(path[7:-8]) for _, path in piece.files] for piece in pieces]
+    return [[int(file.path[7:-8]) for file in piece.files] for piece in pieces]
 
 
 def test_a_large_write_is_noted_in_pieces_whatever_the_driver_reads_at_once(tmp_path: Path) -> None:

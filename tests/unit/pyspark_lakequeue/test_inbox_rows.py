@@ -12,6 +12,7 @@ from lakequeue.partitioner import partition_of
 from lakequeue.wire import MAX_MESSAGE_ID_CHARS
 from pyspark_lakequeue.inbox_rows import STICKY_BYTES, Shaper, Target
 from queue_tables.columns import HEADERS
+from tests.support.hostile_rows import NOT_UTF8
 
 ARRIVAL = 1_700_000_000_000_000
 ORDERS = Target("id-orders", 4, "crc32", None, None)
@@ -126,3 +127,43 @@ def test_values_satisfy_the_schema_of_their_topic_and_of_no_other() -> None:
     bad = pa.table({"topic": ["orders", "checked"], "value": ["{}", "{}"]})
     with pytest.raises(InvalidRequest, match="topic 'checked' does not satisfy its schema"):
         both.shape(bad)
+
+
+def text(value: bytes) -> pa.Array:
+    """What Spark hands over of a string column: nobody has looked whether it is UTF-8."""
+    return pa.array([b"good", value], pa.binary()).view(pa.string())
+
+
+@pytest.mark.parametrize("value", NOT_UTF8.values(), ids=NOT_UTF8)
+@pytest.mark.parametrize("column", ["value", "key", "message_id", "topic"])
+def test_text_that_is_not_utf8_is_refused_with_row_and_column(column: str, value: bytes) -> None:
+    columns = {"value": pa.array([b"v", b"v"], pa.binary()), column: text(value)}
+    sent = Shaper({**TARGETS, "good": ORDERS}, None if column == "topic" else "orders", 0, None)
+    sent.shape(frame(value=[b"v"] * 7, topic=["orders"] * 7))
+    with pytest.raises(InvalidRequest, match=f"row 8 of task 0: {column} is not UTF-8") as refused:
+        sent.shape(pa.table(columns))
+    assert refused.value.extra["field"] == column
+    if column in {"key", "value"}:
+        assert "AS BINARY" in refused.value.hint
+
+
+@pytest.mark.parametrize("value", NOT_UTF8.values(), ids=NOT_UTF8)
+def test_a_header_name_that_is_not_utf8_is_refused(value: bytes) -> None:
+    raw = pa.list_(pa.struct([pa.field("key", pa.binary()), pa.field("value", pa.binary())]))
+    headers = pa.array([[], [{"key": value, "value": value}]], raw).view(HEADERS)
+    with pytest.raises(InvalidRequest, match="row 1 of task 0: headers has a name that is not"):
+        shaper().shape(pa.table({"value": pa.array([b"a", b"b"]), "headers": headers}))
+
+
+def test_what_the_order_job_would_put_aside_is_refused() -> None:
+    for column, value in {"message_id": "", "timestamp": 253_402_300_800_000_000}.items():
+        with pytest.raises(InvalidRequest, match=f"row 0 of task 0: {column}"):
+            shaper().shape(frame(value=[b"v"], **{column: [value]}))
+    with pytest.raises(InvalidRequest, match="no name"):
+        shaper().shape(frame(value=[b"v"], headers=[[{"key": None, "value": b"v"}]]))
+
+
+def test_bytes_are_bytes() -> None:
+    rows = shaper().shape(frame(value=[b"\xff\xfe", b""], key=[b"\xff", None]))
+    assert rows["value"].to_pylist() == [b"\xff\xfe", b""]
+    assert rows["value_format"].to_pylist() == [0, 0]

@@ -1,0 +1,73 @@
+"""Finds what makes a batch fail: tried in halves, until what is guilty stands alone. Pure.
+
+For faults that nobody thought of. What is looked for fails by itself, or only together with others;
+either way some smallest part is found whose absence lets the rest through. The number of trials is
+bounded: where it is used up, a part is taken as guilty that could not be halved any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Units = npt.NDArray[np.int64]
+Fails = Callable[[Units], Exception | None]
+"""Tries these units alone; what they fail with, None if they pass."""
+MOST_TRIALS = 2_000
+"""Twenty guilty rows among 80,000 take 700."""
+
+
+class Guilty(NamedTuple):
+    """Units that fail: nearly always one."""
+
+    units: Units
+    error: Exception
+
+
+def find_guilty(count: int, fails: Fails, most_trials: int = MOST_TRIALS) -> list[Guilty]:
+    """The units among `count` without which the rest passes; [] if all pass as they are."""
+    search = _Search(fails, most_trials)
+    rest = np.arange(count)
+    found: list[Guilty] = []
+    while len(rest) and (error := search.fails(rest)) is not None:
+        more = search.within(rest, error)
+        found += more
+        rest = np.setdiff1d(rest, np.concatenate([guilty.units for guilty in more]))
+    return found
+
+
+class _Search:
+    def __init__(self, fails: Fails, left: int) -> None:
+        self._fails = fails
+        self._left = left
+
+    def fails(self, units: Units) -> Exception | None:
+        self._left -= 1
+        return self._fails(units)
+
+    def within(self, units: Units, error: Exception) -> list[Guilty]:
+        """The guilty among `units`, which fail together; at least one."""
+        if len(units) == 1 or self._left <= 0:
+            return [Guilty(units, error)]
+        middle = len(units) // 2
+        found: list[Guilty] = []
+        for half in (units[:middle], units[middle:]):
+            failed = self.fails(half)
+            if failed is not None:
+                found += self.within(half, failed)
+        return found or [self._last_of_a_prefix(units, middle, error)]
+
+    def _last_of_a_prefix(self, units: Units, passes: int, error: Exception) -> Guilty:
+        """Each half passes, and both together fail: the last of the shortest failing prefix."""
+        failing = len(units)
+        while failing - passes > 1:
+            middle = (passes + failing) // 2
+            failed = self.fails(units[:middle])
+            if failed is None:
+                passes = middle
+            else:
+                failing, error = middle, failed
+        return Guilty(units[failing - 1 : failing], error)

@@ -1,0 +1,270 @@
+"""Rows and files that make the order job fail, for reasons nobody thought of: the rest goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import jobs.id_hash
+import queue_tables.log_writer
+from lakequeue.steps import Step
+from queue_tables.root import QueueRoot
+from queue_tables.topics import TopicStore
+from tests.support.foreign_shard import ForeignShard, records
+from tests.support.order_process import Orderer
+from tests.support.order_truth import log_rows, reject_rows
+
+BASE = 1_700_000_000_000_000
+
+
+def topic(root: QueueRoot, name: str = "orders") -> str:
+    return str(TopicStore(root).create(name, partitions=1)[0].topic_id)
+
+
+def fail_on_ids(monkeypatch: pytest.MonkeyPatch, marker: str = "poison") -> None:
+    """Reading fails, in whatever process, for ids that hold the marker."""
+    right = jobs.id_hash.hash_ids
+
+    def hash_ids(ids: pa.Array) -> Any:
+        if any(marker in (i or "") for i in ids.to_pylist()):
+            raise ZeroDivisionError(f"no hash of {marker}")
+        return right(ids)
+
+    monkeypatch.setattr("jobs.narrow.hash_ids", hash_ids)
+
+
+def fail_on_values(monkeypatch: pytest.MonkeyPatch, marker: bytes = b"poison") -> None:
+    """Writing fails for values that hold the marker."""
+    right = queue_tables.log_writer._rendered
+
+    def rendered(rows: pa.Table, compression: str) -> pa.Buffer:
+        if any(marker in (v or b"") for v in rows["value"].to_pylist()):
+            raise ZeroDivisionError(f"no page of {marker!r}")
+        return right(rows, compression)
+
+    monkeypatch.setattr("queue_tables.log_writer._rendered", rendered)
+
+
+FAULTS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
+    "reading": fail_on_ids,
+    "writing": fail_on_values,
+}
+
+
+def values(count: int, guilty: set[int]) -> list[bytes]:
+    return [b"poison-%d" % n if n in guilty else b"good-%d" % n for n in range(count)]
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["driver", "tasks"])
+@pytest.mark.parametrize("fault", FAULTS)
+def test_guilty_rows_are_found_and_the_rest_is_ordered(
+    root: QueueRoot, monkeypatch: pytest.MonkeyPatch, fault: str, whole: bool
+) -> None:
+    topic_id, other = topic(root), topic(root, "other")
+    shard, second = ForeignShard(root), ForeignShard(root, "second")
+    guilty = {7, 8, 150}
+    shard.commit(BASE, records(topic_id, BASE, values(200, guilty)))
+    second.commit(BASE + 1, records(other, BASE + 1, values(50, set())))
+    FAULTS[fault](monkeypatch)
+    Orderer(root, 1, whole=whole).drain()
+    log, rejects = log_rows(root), reject_rows(root)
+    assert len(log) == 250 - 3
+    assert not [r for r in log if b"poison" in r["value"]]
+    assert [r["value"] for r in rejects] == [b"poison-%d" % n for n in sorted(guilty)]
+    assert {r["reason"] for r in rejects} == {"unorderable"}
+    assert all(r["detail"].startswith("ZeroDivisionError: no ") for r in rejects)
+    offsets = [r["offset"] for r in log if r["topic"] == "orders"]
+    assert offsets == list(range(197))
+
+
+def test_offsets_of_duplicates_are_those_of_the_batch_as_it_is_ordered(
+    root: QueueRoot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic_id = topic(root)
+    shard = ForeignShard(root)
+    rows = pa.concat_tables(
+        records(topic_id, BASE, [value] * 4, message_id=value).slice(n, 1)
+        for n, value in enumerate([b"poison", b"good", b"good", b"more"])
+    )
+    shard.commit(BASE, rows)
+    fail_on_values(monkeypatch)
+    Orderer(root, 1).drain()
+    assert [(r["value"], r["offset"]) for r in log_rows(root)] == [(b"good", 0), (b"more", 1)]
+    assert [(r["reason"], r["original_offset"]) for r in reject_rows(root)] == [
+        ("unorderable", None),
+        ("duplicate", 0),
+    ]
+
+
+def test_an_atomic_request_goes_as_a_whole(
+    root: QueueRoot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic_id = topic(root)
+    shard = ForeignShard(root)
+    shard.commit(BASE, records(topic_id, BASE, values(6, {2}), atomic=True, request="r"))
+    shard.commit(BASE + 1, records(topic_id, BASE + 1, values(6, set()), atomic=True, request="s"))
+    fail_on_values(monkeypatch)
+    Orderer(root, 1).drain()
+    assert {r["stamp"] for r in log_rows(root)} == {BASE + 1}
+    assert len(log_rows(root)) == len(reject_rows(root)) == 6
+
+
+def test_what_fails_for_every_row_blames_none(
+    root: QueueRoot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic_id = topic(root)
+    ForeignShard(root).commit(BASE, records(topic_id, BASE, values(20, {3})))
+    orderer = Orderer(root, 1)
+    with monkeypatch.context() as broken:
+        fail_on_values(broken, b"")
+        with pytest.raises(ZeroDivisionError):
+            orderer.drain()
+    assert not log_rows(root)
+    assert not reject_rows(root)
+    Orderer(root, 2).drain()
+    assert len(log_rows(root)) == 20
+
+
+def test_a_verdict_stands_over_the_death_of_its_leader(
+    root: QueueRoot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic_id = topic(root)
+    ForeignShard(root).commit(BASE, records(topic_id, BASE, values(20, {3, 11})))
+    orderer = Orderer(root, 1)
+
+    def die(step: Step) -> None:
+        if step is Step.ORDER_REJECTS_COMMITTED:
+            raise SystemExit(9)
+
+    with monkeypatch.context() as dying:
+        fail_on_values(dying)
+        dying.setattr("jobs.order_batch.reach", die)
+        with pytest.raises(SystemExit):
+            orderer.drain()
+    assert not log_rows(root)
+    before = reject_rows(root)
+    assert [r["row"] for r in before] == [3, 11]
+    # The next leader meets no fault at all, and judges the same.
+    Orderer(root, 2).drain()
+    assert reject_rows(root) == before
+    assert [r["row"] for r in log_rows(root)] == [n for n in range(20) if n not in {3, 11}]
+
+
+def damage(root: QueueRoot, path: str, how: str) -> bytes:
+    """Do that to a file of the root; what it holds then."""
+    data = bytes(root.store.get(path))
+    if how == "emptied":
+        data = b""
+    elif how == "torn":
+        data = data[: len(data) // 2]
+    elif how == "page":
+        # The last byte of the page of values: its checksum tells. Narrow columns stay whole.
+        group = pq.ParquetFile(pa.BufferReader(data)).metadata.row_group(0)
+        column = next(
+            group.column(n)
+            for n in range(group.num_columns)
+            if group.column(n).path_in_schema == "value"
+        )
+        at = column.data_page_offset + column.total_compressed_size - 1
+        data = data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+    root.store.delete(path)
+    root.store.put(path, data)
+    return data
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["driver", "tasks"])
+@pytest.mark.parametrize("how", ["emptied", "torn", "page"])
+def test_a_file_that_cannot_be_read_is_put_aside_as_its_bytes(
+    root: QueueRoot, how: str, whole: bool
+) -> None:
+    topic_id = topic(root)
+    shard = ForeignShard(root)
+    shard.commit(BASE, records(topic_id, BASE, values(3, set())))
+    add = shard.commit(BASE + 1, records(topic_id, BASE + 1, values(3, set())))
+    shard.commit(BASE + 2, records(topic_id, BASE + 2, values(3, set())))
+    data = damage(root, shard.file_of(add), how)
+    Orderer(root, 1, whole=whole).drain()
+    assert [r["stamp"] for r in log_rows(root)] == [BASE] * 3 + [BASE + 2] * 3
+    rejects = reject_rows(root)
+    assert [(r["stamp"], r["row"], r["reason"]) for r in rejects] == [
+        (BASE + 1, row, "unreadable") for row in range(3)
+    ]
+    assert [r["value"] for r in rejects] == [data, None, None]
+
+
+def test_a_shard_whose_file_is_gone_waits_and_all_others_go_on(root: QueueRoot) -> None:
+    topic_id = topic(root)
+    shard, other = ForeignShard(root), ForeignShard(root, "other")
+    shard.commit(BASE, records(topic_id, BASE, [b"a"]))
+    add = shard.commit(BASE + 1, records(topic_id, BASE + 1, [b"gone"]))
+    shard.commit(BASE + 2, records(topic_id, BASE + 2, [b"b"]))
+    path = shard.file_of(add)
+    kept = bytes(root.store.get(path))
+    root.store.delete(path)
+    other.commit(BASE + 3, records(topic_id, BASE + 3, [b"c"]))
+    orderer = Orderer(root, 1)
+    orderer.drain()
+    assert [r["value"] for r in log_rows(root)] == [b"a", b"c"]
+    assert orderer.term.held[shard.name].path == path
+
+    for n in range(4, 8):
+        shard.commit(BASE + n, records(topic_id, BASE + n, [b"d%d" % n]))
+        other.commit(BASE + n, records(topic_id, BASE + n, [b"e%d" % n]))
+        orderer.drain()
+    assert [r["value"] for r in log_rows(root)][2:] == [b"e%d" % n for n in range(4, 8)]
+    assert not orderer.term.look_again()
+
+    root.store.put(path, kept)
+    assert orderer.term.look_again()
+    orderer.tell()
+    orderer.drain()
+    in_order = [r["value"] for r in log_rows(root)][6:]
+    assert in_order == [b"gone", b"b", *(b"d%d" % n for n in range(4, 8))]
+    assert not orderer.term.held
+    assert not reject_rows(root)
+
+
+def test_a_leader_that_begins_meets_the_same_gap(root: QueueRoot) -> None:
+    topic_id = topic(root)
+    shard = ForeignShard(root)
+    add = shard.commit(BASE, records(topic_id, BASE, [b"gone"]))
+    shard.commit(BASE + 1, records(topic_id, BASE + 1, [b"b"]))
+    root.store.delete(shard.file_of(add))
+    Orderer(root, 1).drain()
+    again = Orderer(root, 2)
+    again.drain()
+    assert not log_rows(root)
+    # Given up: an empty file in its place is put aside, and what comes after is ordered.
+    root.store.put(shard.file_of(add), b"")
+    assert again.term.look_again()
+    again.tell()
+    again.drain()
+    assert [r["value"] for r in log_rows(root)] == [b"b"]
+    assert [r["reason"] for r in reject_rows(root)] == ["unreadable"]
+
+
+def test_a_shard_whose_log_cannot_be_read_is_passed_over(root: QueueRoot) -> None:
+    topic_id = topic(root)
+    shard, other = ForeignShard(root), ForeignShard(root, "other")
+    shard.commit(BASE, records(topic_id, BASE, [b"a"]))
+    bad = f"{shard.path}/_delta_log/{1:020d}.json"
+    kept = bytes(root.store.get(bad))
+    root.store.delete(bad)
+    root.store.put(bad, b'{"commitInfo": {"lakequeue": {"stamp": "x"')
+    other.commit(BASE + 1, records(topic_id, BASE + 1, [b"b"]))
+    orderer = Orderer(root, 1)
+    for _ in range(4):
+        orderer.drain()
+    assert [r["value"] for r in log_rows(root)] == [b"b"]
+    assert shard.name in orderer.lookout.stuck()
+    root.store.delete(bad)
+    root.store.put(bad, kept)
+    orderer.drain()
+    assert [r["value"] for r in log_rows(root)] == [b"b", b"a"]
+    assert not orderer.lookout.stuck()
+    assert np.all([r["offset"] for r in log_rows(root)] == [0, 1])
