@@ -366,7 +366,7 @@ class Groups:
         expires = None
         if lease is not None and held is not None and held.trusted():
             expires = held.trusted_for_ms()
-        counts = {} if state is None or state.mode != "queue" else _counts(state, held)
+        counts = _counts(state, held) if state is not None and state.mode == "queue" else {}
         return PartitionRow(
             topic=topic,
             topic_id=key.topic_id,
@@ -391,8 +391,11 @@ def _shown(config: GroupConfig | None) -> dict[str, Any] | None:
 
 def _counts(state: GroupState, held: Held | None) -> dict[str, Any]:
     """What a queue group's partition has open, as the tables say."""
-    held_back = None
+    counts: dict[str, Any] = dict(open_by_stage(state))
     if held is not None and held.queue is not None:
         with held.lock:
-            held_back = held.queue.held_back
-    return {**open_by_stage(state), "held_back": held_back}
+            counts["held_back"] = held.queue.held_back
+            refused = held.refused_letters.oldest
+        if refused is not None:
+            counts |= {"dying_because": refused.why, "dying_since": refused.since}
+    return counts

@@ -35,6 +35,7 @@ class Metrics:
         )
         meters.on_scrape(lambda: samples(METER.snapshot()), *metrics.STORAGE)
         meters.on_scrape(lambda: session_samples(node.session), *metrics.ZOOKEEPER)
+        meters.on_scrape(node.dead_letters.samples, metrics.DEAD_LETTERS_REFUSED)
         meters.on_scrape(node.undecodable.samples, metrics.UNDECODABLE)
         meters.on_scrape(
             self._state,

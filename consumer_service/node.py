@@ -37,10 +37,10 @@ from coordination.session import Session
 from lakequeue.errors import LakequeueError
 from lakequeue.records import TopicId, TopicPartition
 from lakequeue.settings import Settings
+from lakequeue.wire import default_dead_letters
 from queue_tables.facts import Key
 from queue_tables.group_state import read_group_state
 from queue_tables.root import QueueRoot
-from queue_tables.topic_rules import default_dead_letters
 from queue_tables.topics import TopicStore
 
 log = structlog.get_logger()

@@ -171,6 +171,12 @@ UNDECODABLE = _counter(
     "records that could not be read: dead letters of queue groups, tombstones in stream groups",
     "group",
 )
+DEAD_LETTERS_REFUSED = _gauge(
+    "consumer_dead_letters_refused_seconds",
+    "for how long the dead-letter topic of a group has not taken a dead record; its description "
+    "says why (`dying_because`)",
+    "group",
+)
 ACK_S = _histogram(
     "consumer_ack_seconds", "time from an ack's arrival to its answer with 200", _FAST_S
 )
@@ -210,6 +216,7 @@ CONSUMER = (
     DELIVERED_RECORDS,
     DELIVERED_BYTES,
     UNDECODABLE,
+    DEAD_LETTERS_REFUSED,
     ACK_S,
     ACKS_REFUSED,
     JOURNAL_COMMIT_S,

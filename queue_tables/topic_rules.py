@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from lakequeue.clock import Micros
 from lakequeue.errors import InvalidRequest, TopicExists, UnknownTopic
 from lakequeue.records import TopicId, checked_name
-from lakequeue.wire import TopicChanges, TopicConfig
+from lakequeue.wire import TopicChanges, TopicConfig, default_dead_letters
 from queue_tables.value_schema import value_schema_of
 
 MAX_SKEW_US = 5_000_000
@@ -130,11 +130,6 @@ def unknown_topic(name: str) -> UnknownTopic:
         f"topic {name!r} does not exist",
         hint=f"create it: PUT /v1/topics/{name}, or `lakequeue topic create {name}`",
     )
-
-
-def default_dead_letters(topic: str) -> str:
-    """The dead-letter topic of a topic that names none."""
-    return f"{topic}.dlq"
 
 
 def check_dead_letters(topic: str, full: Mapping[str, Any], others: Mapping[str, Topic]) -> None:

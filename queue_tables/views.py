@@ -72,7 +72,9 @@ DUCKDB = Dialect(
 
 _TOPICS = """
 SELECT topic, topic_id, version, partitions, partitioner, retention_ms, ttl_ms, dedup_window_ms,
-       max_record_bytes, on_expired, coalesce(dead_letter_topic, concat(topic, '.dlq'))
+       max_record_bytes, on_expired, coalesce(dead_letter_topic,
+       CASE WHEN length(topic) <= 245 THEN concat(topic, '.dlq')
+       ELSE concat(substr(topic, 1, 236), '-', substr(md5(topic), 1, 8), '.dlq') END)
        AS dead_letter_topic, max_attempts, changed_at
 FROM (SELECT *, row_number() OVER (PARTITION BY topic ORDER BY version DESC) AS newest
       FROM {topics}) WHERE newest = 1 AND NOT deleted"""

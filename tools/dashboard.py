@@ -132,6 +132,11 @@ ROWS: dict[str, list[Panel]] = {
             },
         ),
         Panel(
+            "Dead letters refused for",
+            "s",
+            {"{{group}}": "max by (group) (lakequeue_consumer_dead_letters_refused_seconds)"},
+        ),
+        Panel(
             "Facts folded",
             "cps",
             {

@@ -12,6 +12,7 @@ import structlog
 from consumer_service.holding.partition_states import Cause, PartitionState, advance
 from consumer_service.queues.attempts import Move
 from consumer_service.queues.partition import QueuePartition
+from consumer_service.queues.refused_letters import RefusedLetters
 from consumer_service.streams.cursor import Cursor
 from coordination.leases import Lease
 from lakequeue.clock import boot_seconds
@@ -48,6 +49,8 @@ class Held:
     """Queue groups, once owned: in place of the cursor."""
     owed: list[Move] = field(default_factory=list)
     """Queue groups: changes whose commit failed, for the next one to say."""
+    refused_letters: RefusedLetters = field(default_factory=RefusedLetters)
+    """Queue groups: dead letters that could not be sent."""
     moved: Callable[[Cause], None] = lambda _: None
     """Told of each change of the state."""
     release_by: float = 0.0

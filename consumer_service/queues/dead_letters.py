@@ -23,11 +23,13 @@ from consumer_service.holding.held import Held
 from consumer_service.holding.journal import Journal, wait_committed
 from consumer_service.holding.takeover import fact_of
 from consumer_service.queues.attempts import Attempt, Move
-from consumer_service.queues.dead_records import dead_letter_of
+from consumer_service.queues.dead_records import as_bytes, dead_letter_of
 from consumer_service.queues.record_facts import record_facts
 from consumer_service.tailer import Tailer
-from lakequeue.clock import wall_micros
+from lakequeue import metrics
+from lakequeue.clock import boot_seconds, wall_micros
 from lakequeue.errors import (
+    InvalidRequest,
     LakequeueError,
     NotReady,
     OffsetOutOfRange,
@@ -35,6 +37,7 @@ from lakequeue.errors import (
     UnknownTopic,
     Unreachable,
 )
+from lakequeue.metrics import Sample
 from lakequeue.records import Offset, Partition, TopicPartition
 from lakequeue.steps import Step, reach
 from lakequeue.wire import (
@@ -51,7 +54,7 @@ from queue_tables.topics import TopicStore
 log = structlog.get_logger()
 
 BATCH = 100
-RETRY_S = 1.0
+_LEAST_PAUSE_S = 0.02
 SLOW_LOOK_S = 5.0
 ORDER_TIMEOUT_MS = 30_000
 SEND_BYTES = 4 << 20
@@ -77,6 +80,10 @@ def requests_of(records: Iterable[dict[str, Any]], most: int) -> Iterator[list[d
 
 def _id_of(held: Held, one: Attempt) -> str:
     return dead_letter_id(held.key.group, *held.key[1:], one.offset, held.generation)
+
+
+class NoTarget(Exception):
+    """The dead-letter topic is not there and cannot be made."""
 
 
 class DeadLetters:
@@ -105,8 +112,6 @@ class DeadLetters:
         """Where something is refused for good: one record at a time."""
         self._http = httpx2.Client(timeout=ORDER_TIMEOUT_MS / 1_000 + 10)
         self._thread = threading.Thread(target=self._run, name="dead-letters", daemon=True)
-        self.failure: str | None = None
-        """Why the newest attempt failed; None while all is well."""
 
     def start(self) -> None:
         """Begin."""
@@ -127,49 +132,71 @@ class DeadLetters:
 
     def _run(self) -> None:
         while not self._stopping.is_set():
-            self._wake.wait(SLOW_LOOK_S)
+            self._wake.wait(self._pause_s())
             self._wake.clear()
             for held in self._held():
                 try:
                     while not self._stopping.is_set() and self.step(held):
                         pass
-                    self.failure = None
                 except Exception as error:
                     # Whatever it is: a thread that ends would strand every dead letter of the node.
                     if self._stopping.is_set():
                         return
-                    # The record stays dying, which describe shows, and it is tried again.
-                    if self.failure is None:
-                        foreseen = isinstance(error, LakequeueError | httpx2.HTTPError)
-                        log.warning(
-                            "dead_letters.failed",
-                            topic=held.topic,
-                            error=str(error) or repr(error),
-                            exc_info=not foreseen,
-                        )
-                    self.failure = str(error) or repr(error)
-                    self._stopping.wait(RETRY_S)
-                    self._wake.set()
+                    foreseen = isinstance(error, LakequeueError | httpx2.HTTPError | NoTarget)
+                    log.warning(
+                        "dead_letters.failed",
+                        group=held.key.group,
+                        topic=held.topic,
+                        error=str(error) or repr(error),
+                        exc_info=not foreseen,
+                    )
+
+    def _pause_s(self) -> float:
+        """Until something that was refused may be tried again."""
+        times = [at for held in self._held() if (at := held.refused_letters.next_s) is not None]
+        if not times:
+            return SLOW_LOOK_S
+        return min(SLOW_LOOK_S, max(_LEAST_PAUSE_S, min(times) - boot_seconds()))
+
+    def samples(self) -> Iterator[Sample]:
+        """For how long dead letters have been refused, by group."""
+        since: dict[str, int] = {}
+        for held in self._held():
+            with held.lock:
+                oldest = held.refused_letters.oldest
+            if oldest is not None:
+                known = since.get(held.key.group, oldest.since)
+                since[held.key.group] = min(known, oldest.since)
+        now = wall_micros()
+        for group, at in since.items():
+            yield Sample(metrics.DEAD_LETTERS_REFUSED, max(0.0, (now - at) / 1e6), (group,))
 
     def step(self, held: Held) -> bool:
-        """Bury the first of what is dying; False if there is nothing."""
+        """Send the first of what is dying and due; False if there is nothing, or it failed.
+
+        What fails is tried again later, each record by itself. Raises why.
+        """
         with held.lock:
             if held.queue is None or not held.delivers:
                 return False
-            some = list(held.queue.dying.values())[: BATCH if held not in self._slow else 1]
+            dying = held.queue.dying
+            held.refused_letters.keep_only(dying)
+            due = held.refused_letters.due(dying, boot_seconds())
+            some = [dying[at] for at in due[: BATCH if held not in self._slow else 1]]
         if not some:
             self._slow.discard(held)
             return False
         try:
             self._bury(held, some)
-        except Rejected:
-            # One of them is refused for good, until somebody acts. It must not hold up the others:
-            # they go one by one, and what was tried goes to the end.
-            self._slow.add(held)
-            first = some[0]
+        except Exception as error:
+            # One of several is refused for good: they go one by one, and it by itself.
+            if isinstance(error, Rejected) and len(some) > 1:
+                self._slow.add(held)
+                return True
             with held.lock:
-                if held.queue.dying.pop(first.offset, None) is first:
-                    held.queue.dying[first.offset] = first
+                why = str(error) or repr(error)
+                offsets = [one.offset for one in some]
+                held.refused_letters.refused(offsets, why, wall_micros(), boot_seconds())
             raise
         return True
 
@@ -235,7 +262,13 @@ class DeadLetters:
     def _send(self, target: str, held: Held, some: list[Attempt]) -> dict[str, str]:
         """See to it that the dead letters stand in `target`; where, by their ids."""
         source = self._topics.by_id(held.key.topic_id)
-        topic = self._ensure_topic(target, source)
+        try:
+            topic = self._ensure_topic(target, source)
+        except Rejected as error:
+            raise NoTarget(
+                f"dead-letter topic {target} cannot be made: {error.detail}; name another one as "
+                f"dead_letter_topic of {held.topic}"
+            ) from error
         known = self._already_there(topic, held, some)
         records = [
             dead_letter_of(record, held.key.topic_id, held.key.group, one, held.generation)
@@ -244,7 +277,7 @@ class DeadLetters:
         ]
         path = f"/v1/topics/{target}/records?wait=ordered&timeout_ms={ORDER_TIMEOUT_MS}"
         for part in requests_of(records, SEND_BYTES):
-            answer = self._call("POST", path, {"records": part})
+            answer = self._post(path, part)
             lost = [r.get("reason") for r in answer["records"] if r.get("offset") is None]
             if lost:
                 raise NotReady(f"{len(lost)} dead letters were not ordered: {lost[0]}")
@@ -255,8 +288,19 @@ class DeadLetters:
             }
         return known
 
+    def _post(self, path: str, part: list[dict[str, Any]]) -> dict[str, Any]:
+        try:
+            return self._call("POST", path, {"records": part})
+        except InvalidRequest:
+            if len(part) > 1:
+                raise
+            # What stands in the log was taken once; by newer rules its JSON may not pass.
+            return self._call("POST", path, {"records": [as_bytes(part[0])]})
+
     def _ensure_topic(self, name: str, source: Topic | None) -> Topic:
         try:
+            # It may have been deleted, or altered to take what it has refused.
+            self._topics.refresh()
             return self._topics.get(name)
         except UnknownTopic:
             # Ids are remembered for as long as can be, and bigger records fit: headers are added.

@@ -8,9 +8,14 @@ each other, and nothing worse.
 from __future__ import annotations
 
 import heapq
-from collections import deque
+from array import array
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+from queue_tables.record_states import NEVER
+
+_TRIM_AT: Final = 4_096
+"""Places at the front of a line that are given back together."""
 
 
 def key_hash(key: bytes | None) -> int:
@@ -29,12 +34,47 @@ class Waiting(NamedTuple):
     expires_at: int
 
 
+class _Line:
+    """The records that wait for one key, in offset order: 8 bytes each, however hot the key is."""
+
+    __slots__ = ("_at", "_key", "_offsets", "_timed")
+
+    def __init__(self, key: int) -> None:
+        self._key = key
+        self._offsets = array("q")
+        self._at = 0
+        """The first that still waits."""
+        self._timed: dict[int, tuple[int, int]] = {}
+        """Times of those few that have any."""
+
+    def __len__(self) -> int:
+        return len(self._offsets) - self._at
+
+    def append(self, record: Waiting) -> None:
+        self._offsets.append(record.offset)
+        if record.deliver_at or record.expires_at != NEVER:
+            self._timed[record.offset] = record.deliver_at, record.expires_at
+
+    @property
+    def first(self) -> int:
+        """The lowest offset."""
+        return self._offsets[self._at]
+
+    def popleft(self) -> Waiting:
+        offset = self._offsets[self._at]
+        self._at += 1
+        if self._at > _TRIM_AT and self._at * 2 > len(self._offsets):
+            del self._offsets[: self._at]
+            self._at = 0
+        return Waiting(offset, self._key, *self._timed.pop(offset, (0, NEVER)))
+
+
 class KeyOrder:
     """The keys of one partition."""
 
     def __init__(self) -> None:
         self._busy: set[int] = set()
-        self._queues: dict[int, deque[Waiting]] = {}
+        self._queues: dict[int, _Line] = {}
         self._freed: list[Waiting] = []
         self.waiting = 0
         """Records that wait for their key."""
@@ -46,7 +86,10 @@ class KeyOrder:
         if record.key_hash not in self._busy:
             self._busy.add(record.key_hash)
             return True
-        self._queues.setdefault(record.key_hash, deque()).append(record)
+        line = self._queues.get(record.key_hash)
+        if line is None:
+            line = self._queues[record.key_hash] = _Line(record.key_hash)
+        line.append(record)
         self.waiting += 1
         return False
 
@@ -80,7 +123,7 @@ class KeyOrder:
     def drop_below(self, offset: int) -> None:
         """Waiting records below `offset` do not exist any more."""
         for key, queue in list(self._queues.items()):
-            while queue and queue[0].offset < offset:
+            while queue and queue.first < offset:
                 queue.popleft()
                 self.waiting -= 1
             if not queue:

@@ -22,8 +22,8 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from random import Random
-from typing import Final
 
+from consumer_service.queues import bounds
 from consumer_service.queues.attempts import (
     EXPIRED,
     MAX_ATTEMPTS,
@@ -48,10 +48,6 @@ from queue_tables.facts import Kind
 from queue_tables.offset_ranges import OffsetSet
 from queue_tables.record_states import NOTHING, RecordStates, Stage
 from queue_tables.record_status import Status
-
-MAX_OPEN: Final = 10_000
-"""Records in flight, dying or waiting for their key, per partition: between them lie the acked
-ranges. At this number new records are not looked at until some of these are settled."""
 
 
 class QueuePartition:
@@ -126,12 +122,7 @@ class QueuePartition:
     @property
     def held_back(self) -> str | None:
         """Why new records are not looked at; None when they are."""
-        if len(self._open) + self._keys.waiting < MAX_OPEN:
-            return None
-        return (
-            f"{len(self._open)} records are in flight or dying and {self._keys.waiting} wait for "
-            f"their key, {MAX_OPEN} at most: settle some"
-        )
+        return bounds.held_back(len(self._open), self._keys.waiting, len(self.seen))
 
     def next_due(self) -> int | None:
         """When something will become deliverable by time alone; None: never."""
@@ -167,7 +158,9 @@ class QueuePartition:
                 if one is not None and one.standing is Standing.RETURNED:
                     del self._open[offset]
                     self._start(taken, now, member, one)
-            elif len(self._open) < MAX_OPEN and (due := self._parked.pop_due(now)) is not None:
+            elif (
+                len(self._open) < bounds.MAX_OPEN and (due := self._parked.pop_due(now)) is not None
+            ):
                 self._start(taken, now, member, attempt_of(due))
             elif (freed := self._keys.pop_freed()) is not None:
                 self._first(taken, now, member, freed)

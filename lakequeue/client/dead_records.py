@@ -26,6 +26,7 @@ from lakequeue.wire import (
     ERASED_HEADER,
     DeadLetterHeader,
     TopicDescription,
+    default_dead_letters,
     headers_from_json,
     micros_of_time,
 )
@@ -223,7 +224,7 @@ def _between(admin: Admin, topic: str, partition: int, begin: int, end: int) -> 
 def dead_letter_topics(topics: Iterable[TopicDescription]) -> list[str]:
     """Which of all topics hold dead letters: named by another one, or `<topic>.dlq`. Pure."""
     described = list(topics)
-    names = {t.dead_letter_topic or f"{t.topic}.dlq" for t in described}
+    names = {t.dead_letter_topic or default_dead_letters(t.topic) for t in described}
     return sorted(t.topic for t in described if t.topic in names)
 
 

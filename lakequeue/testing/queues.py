@@ -33,12 +33,13 @@ from lakequeue.wire import (
     QueueReceipt,
     SettleAnswer,
     Settled,
+    default_dead_letters,
     group_checksum,
     place_of,
     record_to_json,
 )
 from queue_tables.facts import Key, Kind
-from queue_tables.topic_rules import Topic, default_dead_letters
+from queue_tables.topic_rules import Topic
 
 _LOOKED_AT = 64
 """New records that are looked at together."""

@@ -156,6 +156,7 @@ from lakequeue.wire.topics import (
     TopicConfig,
     TopicDescription,
     TopicList,
+    default_dead_letters,
 )
 from lakequeue.wire.webhooks import WebhookDescription, WebhookRequest
 
@@ -267,6 +268,7 @@ __all__ = [
     "TopicList",
     "UNDECODABLE",
     "dead_letter_id",
+    "default_dead_letters",
     "derived_message_id",
     "dumps_exactly",
     "format_in_fact",

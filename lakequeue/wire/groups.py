@@ -269,6 +269,11 @@ class PartitionState(AnswerShape):
     """Queue groups: records that rest until they are due."""
     dying: int | None = None
     """Queue groups: records on their way to the dead-letter topic."""
+    dying_because: str | None = None
+    """Queue groups: why the dead-letter topic does not take them. Null: it does, or another node
+    has the partition."""
+    dying_since: int | None = None
+    """Since when, in microseconds."""
     held_back: str | None = None
     """Queue groups: why records that are new wait: too many are open. Null: they do not."""
     paused: bool = False

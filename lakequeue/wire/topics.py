@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import md5
 from typing import Any, Literal
 
 from pydantic import Field
@@ -21,6 +22,21 @@ from lakequeue.wire.shapes import AnswerShape, RequestShape
 Partitioner = Literal["crc32", "murmur2"]
 OnExpired = Literal["drop", "dead_letter"]
 """What becomes of a record whose time to live is over."""
+
+
+_LONGEST_NAME = 249
+_SUFFIX = ".dlq"
+
+
+def default_dead_letters(topic: str) -> str:
+    """The dead-letter topic of a topic that names none: `<topic>.dlq`.
+
+    If that is longer than a name may be, the topic's name is cut, and a checksum of it added.
+    """
+    if len(topic) + len(_SUFFIX) <= _LONGEST_NAME:
+        return topic + _SUFFIX
+    checksum = md5(topic.encode(), usedforsecurity=False).hexdigest()[:8]
+    return f"{topic[:236]}-{checksum}{_SUFFIX}"
 
 
 class TopicConfig(RequestShape):

@@ -130,3 +130,46 @@ def test_killed_at_a_step_it_is_in_the_dead_letter_topic_once(
     with Member(node.url, letters, group=f"{name}-undertaker") as undertaker:
         undertaker.poll_until(1)
         assert undertaker.poll(wait_ms=300) == []
+
+
+def test_a_letter_that_its_topic_refuses_is_said_and_sent_when_the_limit_is_raised(
+    queue: Queue, node: NodeProcess, ingest: IngestService
+) -> None:
+    ingest.create("small", partitions=1, max_record_bytes=1)
+    topic = a_topic(queue, ingest, "refused", dead_letter_topic="small")
+    with worker(node.url, topic, max_attempts=1) as member, Admin(ingest.ready["url"]) as admin:
+        kill_all(member, 1)
+
+        def why() -> str:
+            return str(describe(node.url, member.group)[0]["dying_because"] or "")
+
+        wait_for(lambda: "at most 1 are taken" in why(), "it is said")
+        row = describe(node.url, member.group)[0]
+        assert row["dying_since"] > 1_700_000_000_000_000
+        metrics = httpx2.get(f"{node.url}/metrics").text
+        assert f'consumer_dead_letters_refused_seconds{{group="{member.group}"}}' in metrics
+        admin.alter_topic("small", max_record_bytes=1_000)
+        wait_for(lambda: describe(node.url, member.group)[0]["lag"] == 0, "it is sent")
+        assert why() == ""
+
+
+def test_a_schema_of_a_dead_letter_topic_does_not_refuse_what_died(
+    queue: Queue, node: NodeProcess, ingest: IngestService
+) -> None:
+    ingest.create("strict", partitions=1, value_schema='{"type": "object"}')
+    topic = a_topic(queue, ingest, "sloppy", dead_letter_topic="strict")
+    with worker(node.url, topic, max_attempts=1) as member:
+        kill_all(member, 1)
+        wait_for(lambda: describe(node.url, member.group)[0]["lag"] == 0, "it is dead")
+    with Consumer("strict", group="strict", urls=node.url) as consumer:
+        assert next(consumer).value == "bad"
+
+
+def test_the_longest_name_of_a_topic_has_a_dead_letter_topic(
+    queue: Queue, node: NodeProcess, ingest: IngestService
+) -> None:
+    topic = a_topic(queue, ingest, "x" * 249)
+    options = {"mode": "queue", "backoff_ms": 0, "max_attempts": 1}
+    with Member(node.url, topic, "of-the-longest", options) as member:
+        kill_all(member, 1)
+        wait_for(lambda: describe(node.url, member.group)[0]["lag"] == 0, "it is dead")

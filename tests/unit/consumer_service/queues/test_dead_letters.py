@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from typing import Any, cast
 
 import pytest
 
 from consumer_service.holding.held import Held
 from consumer_service.holding.partition_states import PartitionState
-from consumer_service.queues import dead_letters
+from consumer_service.queues import refused_letters
 from consumer_service.queues.attempts import Attempt, Standing
 from consumer_service.queues.dead_letters import DeadLetters
 from consumer_service.queues.partition import QueuePartition
 from consumer_service.queues.retry_policy import Policy
+from lakequeue import metrics
 from lakequeue.errors import TooLarge
-from lakequeue.records import Partition, TopicId
+from lakequeue.records import Partition, TopicId, checked_name
+from lakequeue.wire import default_dead_letters
 from queue_tables.facts import Key
 
 
@@ -36,7 +39,7 @@ def letters(held: Held, target_of: Any) -> DeadLetters:
 def test_an_error_that_nobody_foresaw_does_not_end_the_thread(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(dead_letters, "RETRY_S", 0.001)
+    monkeypatch.setattr(refused_letters, "FIRST_PAUSE_S", 0.001)
     calls = 0
     again = threading.Event()
 
@@ -47,11 +50,14 @@ def test_an_error_that_nobody_foresaw_does_not_end_the_thread(
             again.set()
         raise KeyError("unforeseen")
 
-    made = letters(partition(1), target_of)
+    held = partition(1)
+    made = letters(held, target_of)
     made.start()
     made.look()
     assert again.wait(10)
-    assert made.failure == "'unforeseen'"
+    oldest = held.refused_letters.oldest
+    assert oldest is not None
+    assert oldest.why == "'unforeseen'"
     made.stop()
 
 
@@ -71,8 +77,39 @@ def test_a_record_that_is_refused_for_good_does_not_hold_up_the_others(
 
     monkeypatch.setattr(made, "_bury", bury)
     for _ in range(8):
-        try:
+        with suppress(TooLarge):
             made.step(held)
-        except TooLarge:
-            continue
     assert sorted(queue.dying) == [0, 3]
+    assert made.step(held) is False, "they have a pause"
+    (sample,) = made.samples()
+    assert (sample.metric, sample.labels) == (metrics.DEAD_LETTERS_REFUSED, ("g",))
+
+
+def test_a_refused_letter_is_tried_again_with_growing_pauses_and_known_since_the_first() -> None:
+    refused = refused_letters.RefusedLetters()
+    pauses = []
+    now_s = 0.0
+    for tries in range(1, 10):
+        refused.refused([7], f"try {tries}", now=100 + tries, now_s=now_s)
+        assert refused.due([7, 8], now_s) == [8]
+        next_s = refused.next_s
+        assert next_s is not None
+        pauses.append(next_s - now_s)
+        now_s = next_s
+        assert refused.due([7, 8], now_s) == [7, 8]
+    assert pauses == [1, 2, 4, 8, 16, 32, 60, 60, 60]
+    oldest = refused.oldest
+    assert oldest is not None
+    assert (oldest.since, oldest.why) == (101, "try 9")
+    refused.keep_only([8])
+    assert (refused.oldest, refused.next_s, len(refused)) == (None, None, 0)
+
+
+def test_the_default_dead_letter_topic_of_the_longest_name_is_a_name() -> None:
+    plain = default_dead_letters("orders")
+    longest = default_dead_letters("x" * 249)
+    assert plain == "orders.dlq"
+    assert checked_name(longest, "topic") == longest
+    assert longest.endswith(".dlq")
+    assert default_dead_letters("x" * 245) == "x" * 245 + ".dlq"
+    assert longest != default_dead_letters("x" * 248 + "y")

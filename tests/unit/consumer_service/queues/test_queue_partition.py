@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
-from consumer_service.queues import partition
+from consumer_service.queues import bounds, partition
 from consumer_service.queues.attempts import (
     Attempt,
     NewRecord,
@@ -26,7 +28,7 @@ def news(count: int, first: int = 0) -> list[NewRecord]:
 def test_past_the_bound_new_records_wait_and_the_reason_is_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(partition, "MAX_OPEN", 10)
+    monkeypatch.setattr(bounds, "MAX_OPEN", 10)
     queue = QueuePartition(Policy())
     taken = queue.take_new(1, "a", 100, news(30))
     assert len(taken.deliver) == 10
@@ -40,14 +42,60 @@ def test_past_the_bound_new_records_wait_and_the_reason_is_told(
     assert [o.offset for o in resumed] == [*range(10, 15)]
 
 
-def test_waiting_for_a_key_counts_towards_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(partition, "MAX_OPEN", 10)
+def test_waiting_for_a_key_has_a_bound_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "MAX_WAITING", 9)
     queue = QueuePartition(Policy(key_order=True))
     taken = queue.take_new(1, "a", 100, [NewRecord(n, key_hash=7) for n in range(30)])
     assert [one.offset for one in taken.deliver] == [0]
     assert queue.waiting == 9
     assert queue.held_back is not None
     assert "9 wait for their key" in queue.held_back
+
+
+def test_a_hot_key_in_front_holds_up_no_other_and_takes_little_memory() -> None:
+    queue = QueuePartition(Policy(key_order=True))
+    hot = 500_000
+    tracemalloc.start()
+    taken = queue.take_new(1, "a", 10, (NewRecord(n, key_hash=7) for n in range(hot)))
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert [one.offset for one in taken.deliver] == [0]
+    assert queue.waiting == hot - 1
+    assert held < 16 * hot, "8 bytes each, and room to grow"
+    others = [NewRecord(hot + n, key_hash=8 + n) for n in range(5)]
+    assert [o.offset for o in queue.take_new(1, "a", 10, others).deliver] == [
+        hot + n for n in range(5)
+    ]
+    for offset in range(5_000):
+        started = queue.begin(offset, 1, 2)
+        assert isinstance(started, Attempt)
+        queue.finish_ack(started)
+        assert [o.offset for o in queue.take_again(2, "a", 10).deliver] == [offset + 1]
+    assert queue.waiting == hot - 5_001
+
+
+def test_what_waits_for_its_key_keeps_its_times() -> None:
+    queue = QueuePartition(Policy(key_order=True))
+    queue.take_new(
+        1, "a", 10, [NewRecord(0, 7), NewRecord(1, 7, expires_at=50), NewRecord(2, 7, 90)]
+    )
+    first = queue.begin(0, 1, 2)
+    assert isinstance(first, Attempt)
+    queue.finish_ack(first)
+    taken = queue.take_again(60, "a", 10)
+    assert [(move.kind, move.offset) for move in taken.moves] == [
+        (Kind.EXPIRED, 1),
+        (Kind.PARKED, 2),
+    ]
+
+
+def test_ranges_between_what_waits_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "MAX_RANGES", 5)
+    queue = QueuePartition(Policy(key_order=True))
+    mixed = [NewRecord(n, key_hash=7 if n % 2 else 100 + n) for n in range(40)]
+    assert len(queue.take_new(1, "a", 100, mixed).deliver) < 10
+    assert queue.held_back is not None
+    assert "5 ranges" in queue.held_back
 
 
 def test_a_repeated_ack_is_known_and_an_older_attempt_is_told_both_numbers() -> None:
@@ -146,7 +194,7 @@ def test_one_look_changes_no_more_than_one_commit_may_have(
 
 
 def test_due_records_wait_at_the_bound_as_new_ones_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(partition, "MAX_OPEN", 10)
+    monkeypatch.setattr(bounds, "MAX_OPEN", 10)
     queue = QueuePartition(Policy(dead_letter_expired=True))
     queue.take_new(1, "a", 1, [NewRecord(n, deliver_at=5, expires_at=7) for n in range(25)])
     assert len(queue.take_again(9, "a", 1).moves) == 10
