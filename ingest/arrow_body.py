@@ -191,7 +191,14 @@ def _times(table: pa.Table, name: str) -> list[int | None]:
             raise _wrong(f"a {name} is out of range", "years 1900 to 2199", name) from None
         return list(micros.cast(pa.int64()).to_pylist())
     if pa.types.is_int64(kind):
-        return list(column.to_pylist())
+        numbers: list[int | None] = column.to_pylist()
+        for i, number in enumerate(numbers):
+            try:
+                if number is not None:
+                    timing.micros_of(number, name)
+            except LakequeueError as e:
+                raise at_record(e, i) from None
+        return numbers
     if pa.types.is_null(kind):
         return [None] * table.num_rows
     raise _wrong(f"column {name} is {kind}", "timestamp with a zone, or int64 microseconds", name)
@@ -201,14 +208,11 @@ def _timings(table: pa.Table) -> list[timing.Timing | None] | None:
     if timing.FIELDS.isdisjoint(table.schema.names):
         return None
     dues = _times(table, "deliver_at")
-    numeric = "deliver_at" in table.schema.names and pa.types.is_int64(table["deliver_at"].type)
     delays = _optional(table, "delay_ms", pa.types.is_integer, "whole milliseconds")
     ttls = _optional(table, "ttl_ms", pa.types.is_integer, "whole milliseconds")
     out: list[timing.Timing | None] = []
     for i, due in enumerate(dues):
         try:
-            if numeric and due is not None:
-                timing.micros_of(due, "deliver_at")
             out.append(timing.checked(due, delays[i], ttls[i]))
         except LakequeueError as e:
             raise at_record(e, i) from None

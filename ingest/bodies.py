@@ -14,20 +14,20 @@ from pydantic import ValidationError
 
 from ingest import cloud_events
 from ingest.arrow_body import columns_of_arrow
+from ingest.exact_json import loads
 from ingest.json_body import (
-    Loads,
     checked_columns,
     envelope_of,
-    exactly,
     invalid,
     json_request_of,
     request_from,
 )
 from ingest.rows import Request
-from ingest.validation import Limits, too_many
+from ingest.validation import Limits, at_record, too_many
 from lakequeue import wire
 from lakequeue.errors import (
     InvalidRequest,
+    LakequeueError,
     MalformedBody,
     UnsupportedMediaType,
 )
@@ -104,18 +104,16 @@ def request_of(
         rows = columns_of_arrow(body, limits, envelope.producer_id, envelope.sequence)
         return request_from(topic_id, envelope, rows)
 
-    def records(loads: Loads) -> list[Any]:
-        if attributes is not None:
-            return [cloud_events.record_of_binary(attributes, body, loads)]
-        if kind == "ndjson":
-            return _lines(body, loads, limits)
-        return cloud_events.records_of_events(body, loads, limits, batch=kind == "events")
-
-    rows = exactly(lambda loads: checked_columns(records(loads), envelope, limits, loads))
-    return request_from(topic_id, envelope, rows)
+    if attributes is not None:
+        records: list[Any] = [cloud_events.record_of_binary(attributes, body)]
+    elif kind == "ndjson":
+        records = _lines(body, limits)
+    else:
+        records = cloud_events.records_of_events(body, limits, batch=kind == "events")
+    return request_from(topic_id, envelope, checked_columns(records, envelope, limits))
 
 
-def _lines(body: bytes, loads: Loads, limits: Limits) -> list[Any]:
+def _lines(body: bytes, limits: Limits) -> list[Any]:
     records: list[Any] = []
     for number, line in enumerate(body.split(b"\n"), 1):
         if not line.strip():
@@ -132,4 +130,6 @@ def _lines(body: bytes, loads: Loads, limits: Limits) -> list[Any]:
                 record=len(records),
                 line=number,
             ) from None
+        except LakequeueError as e:
+            raise at_record(e, len(records)) from None
     return records

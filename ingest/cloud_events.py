@@ -16,7 +16,7 @@ from urllib.parse import unquote
 
 import orjson
 
-from ingest.json_body import Loads
+from ingest.exact_json import loads
 from ingest.validation import Limits, at_record, too_many
 from lakequeue import wire
 from lakequeue.errors import InvalidRequest, MalformedBody
@@ -30,7 +30,7 @@ _REQUIRED = ("specversion", "id", "source", "type")
 _JSON_TYPE = re.compile(r"[^/]+/(json|.*\+json)")
 
 
-def records_of_events(body: bytes, loads: Loads, limits: Limits, *, batch: bool) -> list[Any]:
+def records_of_events(body: bytes, limits: Limits, *, batch: bool) -> list[Any]:
     """The records, not looked at yet. Raises `MalformedBody`, `InvalidRequest`, `TooLarge`."""
     try:
         whole = loads(body)
@@ -64,7 +64,7 @@ def attributes_of(headers: Iterable[tuple[str, str]]) -> dict[str, str] | None:
     return attributes | ({} if kind is None else {"datacontenttype": kind})
 
 
-def record_of_binary(attributes: Mapping[str, str], body: bytes, loads: Loads) -> dict[str, Any]:
+def record_of_binary(attributes: Mapping[str, str], body: bytes) -> dict[str, Any]:
     """The record of an event in binary mode. Raises `MalformedBody`, `InvalidRequest`."""
     event: dict[str, Any] = dict(attributes)
     kind = event.get("datacontenttype", "").partition(";")[0].strip().lower()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -10,8 +9,9 @@ from typing import Any
 import orjson
 from pydantic import ValidationError
 
+from ingest.exact_json import loads
 from ingest.rows import Request, Rows, no_record
-from ingest.validation import InexactNumber, Limits, at_record, columns_of, too_many
+from ingest.validation import Limits, at_record, columns_of, too_many
 from lakequeue import wire
 from lakequeue.errors import (
     InvalidRequest,
@@ -24,36 +24,15 @@ from queue_tables.marks import NO_TOPIC
 _MAX_SEQUENCE = (1 << 63) - 1
 
 
-Loads = Callable[[bytes], Any]
-
-
-def exactly(parse: Callable[[Loads], Any]) -> Any:
-    """Run `parse` with orjson, and again with unbounded integers if one of those came in."""
-    try:
-        return parse(orjson.loads)
-    except InexactNumber:
-        pass
-    try:
-        return parse(json.loads)
-    except (ValueError, RecursionError) as e:
-        raise MalformedBody(
-            f"the body is not JSON: {e}", hint='send {"records": [{"value": …}]}', stored="no"
-        ) from None
-
-
 def json_request_of(body: bytes, topic_id: str, limits: Limits) -> Request:
-    def parse(loads: Loads) -> Request:
-        records, envelope = _whole(body, loads, limits.max_records)
-        if not records and envelope.consumed is not None:
-            # Nothing came of what was consumed: that has to count all the same.
-            return request_from(NO_TOPIC, envelope, no_record())
-        return request_from(topic_id, envelope, checked_columns(records, envelope, limits, loads))
-
-    request: Request = exactly(parse)
-    return request
+    records, envelope = _whole(body, limits.max_records)
+    if not records and envelope.consumed is not None:
+        # Nothing came of what was consumed: that has to count all the same.
+        return request_from(NO_TOPIC, envelope, no_record())
+    return request_from(topic_id, envelope, checked_columns(records, envelope, limits))
 
 
-def _whole(body: bytes, loads: Loads, most: int) -> tuple[list[Any], wire.ProduceEnvelope]:
+def _whole(body: bytes, most: int) -> tuple[list[Any], wire.ProduceEnvelope]:
     """The records of a JSON body, not looked at yet, and the envelope."""
     try:
         whole = loads(body)
@@ -91,59 +70,50 @@ def parts_of(body: bytes, limits_of: Callable[[str], tuple[str, Limits]], most: 
     `limits_of`: topic → its id and limits. Raises as `request_of` does, and what `limits_of` does.
     """
 
-    def parse(loads: Loads) -> Parts:
-        records, envelope = _whole(body, loads, most)
-        if envelope.sequence is not None:
+    records, envelope = _whole(body, most)
+    if envelope.sequence is not None:
+        raise InvalidRequest(
+            "sequence is given for records of several topics",
+            hint="sequences run per topic: give message_id instead",
+            field="sequence",
+            stored="no",
+        )
+    if not records:
+        if envelope.consumed is None:
             raise InvalidRequest(
-                "sequence is given for records of several topics",
-                hint="sequences run per topic: give message_id instead",
-                field="sequence",
+                "the request has no records",
+                hint="send at least one",
+                field="records",
                 stored="no",
             )
-        if not records:
-            if envelope.consumed is None:
-                raise InvalidRequest(
-                    "the request has no records",
-                    hint="send at least one",
-                    field="records",
-                    stored="no",
-                )
-            bare = request_from(NO_TOPIC, envelope, no_record())
-            return Parts([envelope.consumed.topic], [bare], [0])
-        mine: dict[str, list[Any]] = {}
-        numbers: dict[str, list[int]] = {}
-        for i, record in enumerate(records):
-            topic = record.pop("topic", None) if type(record) is dict else None
-            if type(topic) is not str:
-                raise at_record(
-                    InvalidRequest("topic is missing", hint="name it", field="topic"), i
-                )
-            mine.setdefault(topic, []).append(record)
-            numbers.setdefault(topic, []).append(i)
-        requests = []
-        for topic, some in mine.items():
-            try:
-                topic_id, limits = limits_of(topic)
-            except LakequeueError as e:
-                raise at_record(e, numbers[topic][0]) from None
-            rows = columns_of(some, limits, exact=loads is not orjson.loads, numbers=numbers[topic])
-            requests.append(request_from(topic_id, envelope, rows))
-        return Parts(list(mine), requests, [n for some in numbers.values() for n in some])
-
-    parts: Parts = exactly(parse)
-    return parts
+        bare = request_from(NO_TOPIC, envelope, no_record())
+        return Parts([envelope.consumed.topic], [bare], [0])
+    mine: dict[str, list[Any]] = {}
+    numbers: dict[str, list[int]] = {}
+    for i, record in enumerate(records):
+        topic = record.pop("topic", None) if type(record) is dict else None
+        if type(topic) is not str:
+            raise at_record(InvalidRequest("topic is missing", hint="name it", field="topic"), i)
+        mine.setdefault(topic, []).append(record)
+        numbers.setdefault(topic, []).append(i)
+    requests = []
+    for topic, some in mine.items():
+        try:
+            topic_id, limits = limits_of(topic)
+        except LakequeueError as e:
+            raise at_record(e, numbers[topic][0]) from None
+        rows = columns_of(some, limits, numbers=numbers[topic])
+        requests.append(request_from(topic_id, envelope, rows))
+    return Parts(list(mine), requests, [n for some in numbers.values() for n in some])
 
 
-def checked_columns(
-    records: Any, envelope: wire.ProduceEnvelope, limits: Limits, loads: Loads
-) -> Rows:
+def checked_columns(records: Any, envelope: wire.ProduceEnvelope, limits: Limits) -> Rows:
     numbered = envelope.producer_id is not None and envelope.sequence is not None
     return columns_of(
         records,
         limits,
         message_id_prefix=envelope.producer_id if numbered else None,
         first_sequence=envelope.sequence or 0,
-        exact=loads is not orjson.loads,
     )
 
 

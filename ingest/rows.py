@@ -12,8 +12,8 @@ Headers = list[tuple[str, bytes | None]]
 
 NO_PARTITION = -1
 """In `Rows.partitions` until the sticky round robin has chosen."""
-NO_TIMESTAMP = -1
-"""In `Rows.timestamps` until the time of arrival is filled in."""
+NO_TIMESTAMP = -(1 << 63)
+"""In `Rows.timestamps` until the time of arrival is filled in: no time that anyone can send."""
 
 
 @dataclass(slots=True)

@@ -8,7 +8,6 @@ and refuses the request as a whole.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -31,13 +30,6 @@ _FREE_HEADERS = wire.DEAD_LETTER_HEADERS - {wire.DeadLetterHeader.MORE}
 MAX_FREE_BYTES = 512
 """What a dead letter says of itself does not count: a record of the largest size can die too."""
 
-_HUGE = (b"e+", *(b"e%d" % d for d in range(1, 10)))
-"""How orjson writes large floats (of its releases): an integer beyond 64 bits came in as one."""
-
-
-class InexactNumber(Exception):
-    """An integer beyond 64 bits may have lost digits: parse again with `exact`."""
-
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -56,16 +48,14 @@ def columns_of(  # noqa: C901 -- one pass over all records: calls would cost mor
     *,
     message_id_prefix: str | None = None,
     first_sequence: int = 0,
-    exact: bool = False,
     numbers: Sequence[int] | None = None,
 ) -> Rows:
     """Check `records` (parsed JSON values) and turn them into columns.
 
     Keyless records get `NO_PARTITION`, records without a time `NO_TIMESTAMP`. With
     `message_id_prefix` (the producer's id) a record without a message id gets
-    `prefix:first_sequence + i`. `exact`: the records were parsed with unbounded integers, which
-    orjson cannot write. `numbers`: where each stood in the request, for the message.
-    Raises `InvalidRequest`, `TooLarge`, `InexactNumber`.
+    `prefix:first_sequence + i`. `numbers`: where each stood in the request, for the message.
+    Raises `InvalidRequest`, `TooLarge`.
     """
     rows = Rows()
     keys, key_formats = rows.keys, rows.key_formats
@@ -88,14 +78,14 @@ def columns_of(  # noqa: C901 -- one pass over all records: calls would cost mor
             if type(value) is str and "value_base64" not in record:
                 value, value_format = value.encode(), _TEXT
             else:
-                value, value_format = _other("value", value, record, exact)
+                value, value_format = _other("value", value, record)
             key = record.get("key")
             if type(key) is str and "key_base64" not in record:
                 key, key_format = key.encode(), _TEXT
             elif key is None and "key_base64" not in record:
                 key_format = _BYTES
             else:
-                key, key_format = _other("key", key, record, exact)
+                key, key_format = _other("key", key, record)
             size = (len(key) if key is not None else 0) + (len(value) if value is not None else 0)
 
             given = record.get("headers")
@@ -178,7 +168,7 @@ def _is_dead_letter(headers: Headers) -> bool:
 
 
 def _other(
-    name: Literal["key", "value"], given: Any, record: dict[str, Any], exact: bool
+    name: Literal["key", "value"], given: Any, record: dict[str, Any]
 ) -> tuple[bytes | None, int]:
     """A key or value that is not plain text: base64, JSON, null, or missing."""
     encoded = record.get(f"{name}_base64")
@@ -192,12 +182,7 @@ def _other(
         plain = None if given is _MISSING else given
         data, read_as = wire.key_value_from_json(name, {f"{name}_base64": encoded, name: plain})
         return data, int(read_as)
-    if exact and type(given) is not str:
-        return json.dumps(given, ensure_ascii=False, separators=(",", ":")).encode(), _JSON
-    data, fmt = _to_json(name, given)
-    if fmt == _JSON and any(mark in data for mark in _HUGE):
-        raise InexactNumber
-    return data, fmt
+    return _to_json(name, given)
 
 
 def _to_json(name: str, given: Any) -> tuple[bytes, int]:

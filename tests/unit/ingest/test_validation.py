@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ingest.rows import NO_PARTITION, NO_TIMESTAMP
-from ingest.validation import InexactNumber, Limits, columns_of
+from ingest.validation import Limits, columns_of
 from lakequeue.errors import InvalidRequest, TooLarge
 from lakequeue.partitioner import murmur2
 from lakequeue.records import Format
@@ -151,13 +151,6 @@ def test_number_of_records() -> None:
         columns_of([{"value": 1}] * 11, LIMITS)
     with pytest.raises(InvalidRequest, match="no records"):
         columns_of([], LIMITS)
-
-
-def test_an_integer_that_lost_digits_asks_for_an_exact_parse() -> None:
-    with pytest.raises(InexactNumber):
-        columns_of([{"value": {"n": 1.2345678901234568e20}}], LIMITS)
-    exact = columns_of([{"value": {"n": 123456789012345678901}}], LIMITS, exact=True)
-    assert exact.values == [b'{"n":123456789012345678901}']
 
 
 def test_what_a_dead_letter_says_of_itself_does_not_count() -> None:
