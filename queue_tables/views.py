@@ -1,5 +1,7 @@
 """SQL views over the tables of a queue, written once for Spark and for DuckDB. Pure.
 
+What people look for comes first: place, key, value. What the queue itself needs comes last.
+
 Names in double quotes become what the dialect quotes with. `{log}`, `{topics}`, … stand for the
 tables, `{text:value}` and the like for what the dialects say differently.
 """
@@ -71,21 +73,21 @@ DUCKDB = Dialect(
 )
 
 _TOPICS = """
-SELECT topic, topic_id, version, partitions, partitioner, retention_ms, ttl_ms, dedup_window_ms,
+SELECT topic, partitions, partitioner, retention_ms, ttl_ms, dedup_window_ms,
        max_record_bytes, on_expired, coalesce(dead_letter_topic,
        CASE WHEN length(topic) <= 245 THEN concat(topic, '.dlq')
        ELSE concat(substr(topic, 1, 236), '-', substr(md5(topic), 1, 8), '.dlq') END)
-       AS dead_letter_topic, max_attempts, changed_at
+       AS dead_letter_topic, max_attempts, changed_at, topic_id, version
 FROM (SELECT *, row_number() OVER (PARTITION BY topic ORDER BY version DESC) AS newest
       FROM {topics}) WHERE newest = 1 AND NOT deleted"""
 
 _RECORDS = """
-SELECT l.topic, l.topic_id, l."partition", l."offset", l.key, l.value,
+SELECT l.topic, l."partition", l."offset", l.key, l.value, l.headers, l."timestamp",
        CASE WHEN l.key_format > 0 THEN {text:l.key} END AS key_text,
        CASE WHEN l.value_format > 0 THEN {text:l.value} END AS value_text,
        CASE WHEN l.value_format = 2 THEN {json:l.value} END AS value_json,
-       l.key_format, l.value_format, l.headers, l."timestamp", l.message_id, l.deliver_at,
-       l.expires_at, l.ordered_at, l.hour
+       l.message_id, l.ordered_at, l.deliver_at, l.expires_at,
+       l.topic_id, l.key_format, l.value_format, l.hour
 FROM {log} l JOIN {view:topics} t ON l.topic_id = t.topic_id"""
 
 _LAG = """
@@ -103,8 +105,8 @@ ON e.topic_id = g.topic_id AND e."partition" = g."partition"
 WHERE g.mode <> 'deleted'"""
 
 _GROUP_BACKLOG = """
-SELECT g."group", r.topic, r."partition", r."offset", r.key, r.value, r.key_text, r.value_text,
-       r.headers, r."timestamp", r.message_id, r.deliver_at, r.expires_at, r.ordered_at
+SELECT g."group", r.topic, r."partition", r."offset", r.key, r.value, r.headers, r."timestamp",
+       r.key_text, r.value_text, r.message_id, r.ordered_at, r.deliver_at, r.expires_at
 FROM {view:records} r JOIN {group_offsets} g
 ON g.topic_id = r.topic_id AND g."partition" = r."partition"
 WHERE g.mode <> 'deleted' AND CASE WHEN g.mode = 'queue'
@@ -162,8 +164,8 @@ FROM (SELECT g."group", l.topic, l."partition", l."offset", g.mode, o."record", 
       WHERE g.mode <> 'deleted')"""
 
 _WHO_ACKED_WHAT = """
-SELECT "group", topic, topic_id, "partition", generation, from_offset, to_offset, member, attempt,
-       mode, "at" AS acked_at
+SELECT "group", topic, "partition", from_offset, to_offset, member, attempt, "at" AS acked_at,
+       mode, generation, topic_id
 FROM (SELECT *, "offset" AS from_offset, coalesce(end_offset, "offset" + 1) AS to_offset
       FROM {journal} WHERE kind = 'acked'
       UNION ALL
@@ -174,19 +176,20 @@ FROM (SELECT *, "offset" AS from_offset, coalesce(end_offset, "offset" + 1) AS t
 WHERE kind <> 'seek' AND (from_offset IS NULL OR from_offset < to_offset)"""
 
 _MESSAGE_STATUS = """
-SELECT topic, message_id, producer_id, shard, stamp, "row", 'ordered' AS status, "partition",
-       "offset", ordered_at AS decided_at
+SELECT topic, "partition", "offset", 'ordered' AS status, message_id, producer_id,
+       ordered_at AS decided_at, shard, stamp, "row"
 FROM {log}
 UNION ALL
-SELECT topic, message_id, producer_id, shard, stamp, "row", reason AS status,
-       coalesce(original_partition, "partition") AS "partition", original_offset AS "offset",
-       rejected_at AS decided_at
+SELECT topic, coalesce(original_partition, "partition") AS "partition",
+       original_offset AS "offset", reason AS status, message_id, producer_id,
+       rejected_at AS decided_at, shard, stamp, "row"
 FROM {rejects} WHERE reason <> 'no_record'"""
 
 _METRICS = """
-SELECT hour, topic, topic_id, "partition", "group", mode, records_in, bytes_in, records_out,
+SELECT hour, topic, "partition", "group", mode, records_in, bytes_in, records_out,
        bytes_out, CAST(records_in AS DOUBLE) / 3600 AS in_per_s,
-       CAST(records_out AS DOUBLE) / 3600 AS out_per_s, lag, end_offset, consumed, measured_at
+       CAST(records_out AS DOUBLE) / 3600 AS out_per_s, lag, end_offset, consumed, measured_at,
+       topic_id
 FROM {metrics}"""
 
 VIEWS = {
