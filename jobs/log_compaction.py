@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ from jobs.compaction_rules import (
     plan_groups,
     worth_it,
 )
-from jobs.shard_rules import CLOSED_AFTER_US
+from jobs.shard_rules import CLOSED_AFTER_US, hour_end
 from lakequeue.clock import Micros, hour_of
 from lakequeue.errors import CommitConflict, CorruptTable
 from lakequeue.steps import Step, reach
@@ -31,7 +30,7 @@ from queue_tables.delta_log import Add
 from queue_tables.log_reader import LogReader
 from queue_tables.log_writer import write_log_file
 from queue_tables.maintenance import rewrite_files
-from queue_tables.parquet import read_data_file
+from queue_tables.parquet import oldest_micros, read_data_file
 from queue_tables.root import QueueRoot
 from queue_tables.schemas import LOG
 from queue_tables.table import TableLog
@@ -107,15 +106,19 @@ def _groups(reader: LogReader, now: Micros, bounds: Bounds) -> Iterator[list[Hou
 
 def _hour_file(add: Add) -> HourFile:
     stats = orjson.loads(add.stats or "{}")
-    low, high = stats["minValues"], stats["maxValues"]
+    low, high = stats.get("minValues") or {}, stats.get("maxValues") or {}
+    # A bound that cannot be said is left out. They only say what to put beside what: the rows are
+    # read, and their offsets judged, before anything is written.
+    hour = add.partition_values["hour"] or ""
+    oldest = oldest_micros(add.stats, "ordered_at")
     return HourFile(
         add.path,
-        add.partition_values["hour"] or "",
+        hour,
         add.size,
-        low["topic_id"],
-        high["topic_id"],
-        int(datetime.fromisoformat(low["ordered_at"]).timestamp() * 1_000_000),
-        low["offset"],
+        low.get("topic_id", ""),
+        high.get("topic_id", "~"),
+        hour_end(hour) if oldest is None else oldest,
+        low.get("offset", 0),
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
 from typing import Any, NamedTuple
 
 import orjson
@@ -23,6 +22,7 @@ from queue_tables.log_marks import LogMarks
 from queue_tables.log_reader import LogReader
 from queue_tables.maintenance import rewrite_files
 from queue_tables.marks import watermarks_in
+from queue_tables.parquet import newest_micros
 from queue_tables.root import QueueRoot
 from queue_tables.schemas import LOG, METRICS, REJECTS
 from queue_tables.shards import shard_path
@@ -36,6 +36,9 @@ LATE_US = 3_600 * 1_000_000
 GONE_KEPT_US = 3_600 * 1_000_000
 """Records of a topic that was deleted go when they are this old."""
 _ATTEMPTS = 5
+_LAST_HOUR = "9999-12-31T22"
+_LAST_ID = "~"
+"""Above every topic id, which is hexadecimal."""
 _SIGHT = 256
 
 
@@ -174,9 +177,17 @@ def _may_go(box: _Box, limits: Mapping[TopicId, Limits], *, closed: bool) -> boo
 
 def _box_of(add: Add) -> _Box:
     stats = orjson.loads(add.stats or "{}")
-    low, high = stats["minValues"], stats["maxValues"]
-    newest = datetime.fromisoformat(high["ordered_at"]).timestamp()
-    return _Box(low["topic_id"], high["topic_id"], int(newest * 1_000_000), Stamp(high["stamp"]))
+    low, high = stats.get("minValues") or {}, stats.get("maxValues") or {}
+    newest = newest_micros(add.stats, "ordered_at")
+    if newest is None:
+        # A bound that cannot be said is left out: then the hour of the file is one.
+        newest = hour_end(add.partition_values["hour"] or _LAST_HOUR)
+    return _Box(
+        low.get("topic_id", ""),
+        high.get("topic_id", _LAST_ID),
+        newest,
+        Stamp(high.get("stamp", newest)),
+    )
 
 
 def _firsts(reader: LogReader, keys: Iterable[PartitionKey]) -> dict[PartitionKey, Offset]:

@@ -32,7 +32,7 @@ class Collected:
         *,
         headers: HeadersIn = None,
         partition: int | None = None,
-        timestamp: int | None = None,
+        timestamp: datetime | int | None = None,
         message_id: str | None = None,
         delay_s: float | None = None,
         deliver_at: datetime | int | None = None,

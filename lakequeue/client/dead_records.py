@@ -132,7 +132,7 @@ def look_through(
         seen = Redriven()
         for partition, end in ends.items():
             for record in _between(admin, topic, partition, at.get(partition, 0), end):
-                seen += fate_of(record.headers, record.timestamp, wanted, homes)
+                seen += fate_of(record, wanted, homes)
         return seen
 
 
@@ -157,6 +157,8 @@ def check_dead_letters(
     found = 0
     for partition, end in ends.items():
         for record in _between(admin, topic, partition, at.get(partition, 0), end):
+            if record.undecodable is not None:
+                continue  # what it was is not known
             names = [name for name, _ in record.headers]
             if DeadLetterHeader.TOPIC not in names and names != [ERASED_HEADER]:
                 raise _no_dead_letters(topic, f"{topic}/{partition}@{record.offset} is none")
@@ -228,14 +230,15 @@ def dead_letter_topics(topics: Iterable[TopicDescription]) -> list[str]:
     return sorted(t.topic for t in described if t.topic in names)
 
 
-def fate_of(
-    headers: Sequence[tuple[str, bytes | None]], timestamp: int, wanted: Wanted, homes: Homes
-) -> Redriven:
+def fate_of(record: Record, wanted: Wanted, homes: Homes) -> Redriven:
     """What becomes of one dead record; nothing of one that was erased. Pure, given `homes`."""
+    if record.undecodable is not None:
+        return Redriven(homeless=1)
+    headers = record.headers
     if [name for name, _ in headers] == [ERASED_HEADER]:
         # Put behind the others it would be a new record each time, and stay for good.
         return Redriven()
-    if not wanted.takes(headers, timestamp):
+    if not wanted.takes(headers, record.timestamp):
         return Redriven(kept=1)
     return Redriven(homeless=1) if homes.of(headers) is None else Redriven(redriven=1)
 

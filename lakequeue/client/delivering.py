@@ -6,6 +6,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Literal
 
 from lakequeue.client.calls import Policy, call
@@ -109,7 +110,7 @@ class Delivering:
         key: Any,
         headers: HeadersIn,
         partition: int | None,
-        timestamp: int | None,
+        timestamp: datetime | int | None,
         message_id: str | None,
         timing: Mapping[str, int] | None = None,
     ) -> Outgoing:

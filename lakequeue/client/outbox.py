@@ -71,7 +71,7 @@ class Outgoing:
     value: Any
     headers: HeadersIn
     partition: int | None
-    timestamp: int | None
+    timestamp: datetime | int | None
     message_id: str
     timing: Mapping[str, int] | None = None
     """`deliver_at`, `delay_ms`, `ttl_ms` of the wire, as far as given."""
@@ -255,7 +255,7 @@ class Outbox:
         key: Any,
         headers: HeadersIn,
         partition: int | None,
-        timestamp: int | None,
+        timestamp: datetime | int | None,
         message_id: str | None,
         timing: Mapping[str, int] | None = None,
     ) -> Outgoing:

@@ -58,7 +58,7 @@ class Producer(ProducerBase):
         *,
         headers: HeadersIn = None,
         partition: int | None = None,
-        timestamp: int | None = None,
+        timestamp: datetime | int | None = None,
         message_id: str | None = None,
         delay_s: float | None = None,
         deliver_at: datetime | int | None = None,
@@ -67,8 +67,9 @@ class Producer(ProducerBase):
         """Queue one record; `.result(timeout)` of what is returned is its `Delivered`.
 
         Key and value: text, bytes, or anything JSON can hold; they come back out alike.
-        Times are microseconds since 1970 UTC. `delay_s` and `deliver_at`: queue groups get it then,
-        not before; `ttl_s`: not delivered when that is over. Waits while the buffer is full.
+        Times are datetimes with a zone, or microseconds since 1970 UTC. `delay_s` and `deliver_at`:
+        queue groups get it then, not before; `ttl_s`: not delivered when that is over. Waits while
+        the buffer is full.
         """
         timing = timing_of(delay_s, deliver_at, ttl_s)
         record = self._core.prepare(
@@ -197,7 +198,7 @@ class AsyncProducer(ProducerBase):
         *,
         headers: HeadersIn = None,
         partition: int | None = None,
-        timestamp: int | None = None,
+        timestamp: datetime | int | None = None,
         message_id: str | None = None,
         delay_s: float | None = None,
         deliver_at: datetime | int | None = None,

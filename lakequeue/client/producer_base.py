@@ -6,6 +6,7 @@ import time
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, TypedDict
 
 from lakequeue.client.delivering import Acks, Delivering, OnAck, OnError
@@ -111,7 +112,7 @@ class ProducerBase(ABC):
         key: Any,
         headers: HeadersIn,
         partition: int | None,
-        timestamp: int | None,
+        timestamp: datetime | int | None,
         message_id: str,
         timing: Mapping[str, int] | None,
     ) -> Outgoing:

@@ -14,6 +14,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from lakequeue.client.admin import Admin
 from lakequeue.client.consumer import AsyncConsumer, Consumer
@@ -36,6 +37,7 @@ from lakequeue.client.producer import AsyncProducer, Producer
 from lakequeue.client.transform import Round
 from lakequeue.errors import InvalidRequest, TooLarge
 from lakequeue.records import checked_name
+from lakequeue.times import check_time, moment_of
 from lakequeue.wire import DEFAULT_CONSUMER_URL, DEFAULT_INGEST_URL, redrive_id
 
 __all__ = [
@@ -214,7 +216,7 @@ class _Run:
                 topic,
                 at,
                 now,
-                lambda record: fate_of(record.headers, record.timestamp, wanted, self._homes),
+                lambda record: fate_of(record, wanted, self._homes),
                 look_until_s,
             )
         self._admin, self._topic, self._wanted = admin, topic, wanted
@@ -235,11 +237,12 @@ class _Run:
             tx.end_at(self.ends.get(tx.messages[0].partition, 0))
         self._seen = seen = Redriven()
         for message in tx.messages:
-            headers = message.headers
-            fate = fate_of(headers, message.timestamp, self._wanted, self._homes)
+            fate = fate_of(message, self._wanted, self._homes)
             seen += fate
-            if not fate.looked_at:
+            if not fate.looked_at or message.undecodable is not None:
+                # Of one that cannot be read a copy would be empty: it stays where it is.
                 continue
+            headers = message.headers
             home = self._homes.of(headers) if fate.redriven else None
             if home is not None:
                 _copy(tx, message, home[0], home[1], own_headers(headers))
@@ -271,6 +274,16 @@ class _Run:
         return all(at.get(partition, 0) >= end for partition, end in self.ends.items())
 
 
+def _time_of(message: Message) -> datetime | None:
+    """The record's time, as no number is taken for one of another unit; None: it has none that a
+    service takes, and gets that of its arrival."""
+    try:
+        check_time(message.timestamp)
+    except InvalidRequest:
+        return None
+    return moment_of(message.timestamp)
+
+
 def _copy(
     tx: Round,
     message: Message,
@@ -284,6 +297,6 @@ def _copy(
         topic=topic,
         partition=partition,
         headers=headers,
-        timestamp=message.timestamp,
+        timestamp=_time_of(message),
         message_id=redrive_id(message.topic_id, message.partition, message.offset),
     )

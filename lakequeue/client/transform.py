@@ -63,7 +63,7 @@ class Round:
         message_id: str | None = None,
         headers: HeadersIn = None,
         partition: int | None = None,
-        timestamp: int | None = None,
+        timestamp: datetime | int | None = None,
         delay_s: float | None = None,
         deliver_at: datetime | int | None = None,
         ttl_s: float | None = None,

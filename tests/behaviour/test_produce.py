@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -67,6 +68,16 @@ def test_headers_and_time_come_back_as_they_were_sent(backend: Backend) -> None:
         (message,) = take(consumer, 1)
     assert message.headers == [("a", b"1"), ("a", b"\xff"), ("b", None)]
     assert message.timestamp == 1_359_615_600_000_000
+
+
+def test_a_time_before_1973_is_sent_as_a_datetime(backend: Backend) -> None:
+    topic = backend.topic()
+    backend.send(topic, "v", timestamp=datetime(1960, 1, 1, tzinfo=UTC))
+    with backend.consumer(topic, topic) as consumer:
+        (message,) = take(consumer, 1)
+    assert message.time == datetime(1960, 1, 1, tzinfo=UTC)
+    with pytest.raises(InvalidRequest, match="before 1973"), backend.producer() as producer:
+        producer.send(topic, "v", timestamp=1_600_000_000).result(60)
 
 
 def test_a_copy_gets_the_offset_of_the_original(backend: Backend) -> None:

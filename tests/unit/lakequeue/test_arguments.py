@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from typer.testing import CliRunner
 
-from lakequeue.arguments import WrongUsage, micros_of, past_of
+from lakequeue.arguments import WrongUsage, bytes_of, micros_of, past_of
+from lakequeue.cli.app import app
 
 NOW = 10_000_000_000
 
@@ -36,3 +38,17 @@ def test_what_is_neither_is_refused() -> None:
 def test_a_time_of_another_unit_is_refused(text: str, why: str) -> None:
     with pytest.raises(WrongUsage, match=why):
         micros_of(text)
+
+
+def test_bytes_are_read_as_base64_or_hexadecimal() -> None:
+    assert bytes_of("--key-base64", "//4=") == bytes_of("--key-hex", "fffe") == b"\xff\xfe"
+    assert bytes_of("--key-hex", None) is None
+    for option, text in (("--key-base64", "//4"), ("--key-base64", "*"), ("--key-hex", "fff")):
+        with pytest.raises(WrongUsage, match=option):
+            bytes_of(option, text)
+
+
+def test_erasing_names_the_records_one_way_or_another() -> None:
+    nothing = CliRunner().invoke(app, ["erase", "orders", "--root", "/nowhere"])
+    assert isinstance(nothing.exception, WrongUsage)
+    assert "neither --where nor a key" in str(nothing.exception)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import cast
 
 import pytest
 
+from lakequeue.client.dead_records import Homes, Redriven, fate_of
+from lakequeue.client.record import Record
 from lakequeue.client.redrive import Wanted, dead_letter_topics, own_headers
 from lakequeue.errors import InvalidRequest
 from lakequeue.wire import TopicDescription
@@ -76,3 +79,9 @@ def test_dead_letter_topics_are_those_that_are_named_so_or_named_by_another() ->
         topic("x.dlq"),
     ]
     assert dead_letter_topics(topics) == ["a.dlq", "graveyard"]
+
+
+def test_a_dead_record_that_cannot_be_read_has_no_way_back() -> None:
+    raw = {"topic": "a.dlq", "partition": 0, "offset": 3, "timestamp": AT, "undecodable": "why"}
+    homes = cast(Homes, None)  # it is not asked
+    assert fate_of(Record(raw), Wanted(), homes) == Redriven(homeless=1)
