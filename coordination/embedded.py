@@ -63,14 +63,14 @@ def find_jars() -> list[Path]:
     if spec is None or not spec.submodule_search_locations:
         raise MissingDependency(
             "the embedded ZooKeeper needs PySpark's jars, and PySpark is not installed",
-            hint="pip install 'lakequeue[spark]', or name an external ensemble with --zookeeper",
+            hint="pip install 'lakequeue[spark]', or use your own ensemble with --zookeeper",
         )
     folder = Path(next(iter(spec.submodule_search_locations))) / "jars"
     jars = sorted(jar for jar in folder.glob("*.jar") if jar.name.startswith(_NEEDED))
     if not any(jar.name.startswith("zookeeper-") for jar in jars):
         raise MissingDependency(
             f"no zookeeper-*.jar in {folder}",
-            hint="reinstall pyspark, or name an external ensemble with --zookeeper",
+            hint="reinstall pyspark, or use your own ensemble with --zookeeper",
         )
     return jars
 

@@ -55,7 +55,7 @@ class Registration:
             raise NotReady(
                 f"node name {self._node!r} is in use by another live {self._role} process "
                 f"(incarnation {others[0]})",
-                hint="give each process a name of its own with --node",
+                hint="give each process a different name with --node",
             )
 
     def withdraw(self) -> None:

@@ -147,7 +147,7 @@ class Session(KeptNodes):
             self.kazoo.close()
             raise CoordinationUnavailable(
                 f"ZooKeeper at {self.hosts} did not answer in {timeout_s:g} s",
-                hint="start it, or name another one: --zookeeper host:port,…",
+                hint="start it, or give another address with --zookeeper host:port,…",
             ) from None
         self._beat()
         self._measure_skew()
@@ -196,7 +196,7 @@ class Session(KeptNodes):
             raise ClockSkew(
                 f"the clock of node {self.node} is {self.skew_s:+.1f} s off ZooKeeper's, "
                 f"{MAX_SKEW_S:g} s are allowed",
-                hint="mend NTP there",
+                hint="fix the time synchronisation (NTP) of that machine",
             )
 
     def waker(self) -> threading.Event:

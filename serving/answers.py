@@ -90,9 +90,7 @@ def bad_path(error: ValidationError) -> Response:
     first = error.errors()[0]
     field = ".".join(str(part) for part in first["loc"])
     said = f"{field} {str(first['input'])[:100]!r} in the path: {first['msg']}"
-    return problem_answer(
-        InvalidRequest(said, hint="see /openapi.json for the calls there are", field=field)
-    )
+    return problem_answer(InvalidRequest(said, hint="/openapi.json lists all calls", field=field))
 
 
 def answer_errors(
@@ -114,7 +112,7 @@ def answer_errors(
         finish()
         status = error.code or 500
         said = error.description or error.name
-        body = InvalidRequest(said, hint="see /openapi.json for the calls there are").to_problem()
+        body = InvalidRequest(said, hint="/openapi.json lists all calls").to_problem()
         code = error.name.lower().replace(" ", "_")
         body |= {"status": status, "code": code, "title": error.name}
         body["type"] = f"urn:lakequeue:error:{code}"

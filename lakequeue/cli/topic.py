@@ -272,7 +272,7 @@ def alter(
     if not changes:
         raise InvalidRequest("nothing to change", hint="give at least one option, see --help")
     if drain and partitions is None:
-        raise WrongUsage("--drain is about growing", hint="say to how many: -p 8 --drain")
+        raise WrongUsage("--drain needs a number of partitions", hint="-p 8 --drain")
     with admin(url, service, timeout_s=timeout_s) as client:
         if drain:
             grown = changes.pop("partitions")

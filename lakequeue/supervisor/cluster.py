@@ -266,7 +266,7 @@ class Cluster:
         if options.ingest_port and options.ingest_port == options.consumer_port:
             raise PortInUse(
                 f"--ingest-port and --consumer-port are both {options.ingest_port}",
-                hint="give them two ports",
+                hint="give them different ports",
             )
         taken: set[int] = {options.ingest_port, options.consumer_port}
 

@@ -154,7 +154,7 @@ def _conditional_put(folder: Path, parent: Path) -> Iterator[Finding]:
         yield Finding(
             "storage", Level.WARN, f"no queue at {folder} yet", f"lakequeue up --root {folder}"
         )
-    yield Finding("storage", Level.OK, f"{parent} refuses to create a file twice, as it must")
+    yield Finding("storage", Level.OK, f"{parent} supports atomic create")
 
 
 def _remote_storage(root: str) -> Iterator[Finding]:
@@ -162,7 +162,7 @@ def _remote_storage(root: str) -> Iterator[Finding]:
     from queue_tables.store import open_store
 
     probe_storage(open_store(root))
-    yield Finding("storage", Level.OK, f"{root} refuses to create a file twice, as it must")
+    yield Finding("storage", Level.OK, f"{root} supports atomic create")
 
 
 def _nearest(folder: Path) -> Path:

@@ -58,7 +58,7 @@ def make_work_dir(work_dir: Path) -> None:
     except OSError as problem:
         raise RootUnusable(
             f"{work_dir} cannot be written: {problem.strerror or problem}",
-            hint="choose another folder with --root, or mend its owner and mode "
+            hint="choose another folder with --root, or fix its owner and mode "
             f"(ls -ld {work_dir.parent})",
         ) from problem
 

@@ -95,7 +95,7 @@ class Watch:
                 if boot_seconds() >= deadline or self._over():
                     raise StartFailed(
                         f"no driver leads (other than {other_than}) after {timeout_s:g} s",
-                        hint="see the drivers' logs",
+                        hint="see the logs of the drivers",
                     )
                 # Drivers write their state into files, which nothing here is told of.
                 self._changed.wait(_LOOK_S)

@@ -43,5 +43,5 @@ def test_the_doctor_finds_a_store_that_does_as_it_must(tmp_path: Path) -> None:
     with S3Server() as server:
         root = f"s3://{BUCKET}/well"
         said = run(server, tmp_path, "doctor", "--root", root).stdout
-        assert f"{root} refuses to create a file twice, as it must" in " ".join(said.split())
+        assert f"{root} supports atomic create" in " ".join(said.split())
         assert server.store("well").sizes("") == {}
