@@ -66,8 +66,8 @@ def of_span(piece: pa.Table, span: Span) -> pa.Table:
     """The rows of a span in its row group. Raises `CorruptTable` if they are others."""
     rows = piece.slice(span.start, span.end - span.start)
     if rows.num_rows == span.last - span.first + 1:
-        offsets = rows.column("offset")
-        if (offsets[0].as_py(), offsets[-1].as_py()) == (span.first, span.last):
+        offsets = rows.column("offset").to_numpy()
+        if offsets[0] == span.first and offsets[-1] == span.last:
             return rows
     # What is not there would be passed over as a gap.
     raise CorruptTable(
@@ -77,13 +77,8 @@ def of_span(piece: pa.Table, span: Span) -> pa.Table:
     )
 
 
-def prefix_of(rows: pa.Table, at: int, most: int, size: int, least: int) -> tuple[pa.Table, int]:
-    """The rows from offset `at` on, and their bytes: `most` at most, of `size` bytes at most.
-
-    But `least` at least, if there are as many.
-    """
-    start = int(np.searchsorted(rows.column("offset").to_numpy(), at))
-    rows = rows.slice(start, most)
+def prefix_of(rows: pa.Table, size: int, least: int) -> tuple[pa.Table, int]:
+    """The first rows, of `size` bytes at most, but `least` rows; and their bytes."""
     sizes = np.cumsum(_lengths(rows, "key") + _lengths(rows, "value"))
     fitting = max(int(np.searchsorted(sizes, size, side="right")), min(least, rows.num_rows))
     return rows.slice(0, fitting), int(sizes[fitting - 1]) if fitting else 0

@@ -50,10 +50,8 @@ COLUMNS = (
     "expires_at",
 )
 """What a consumer receives."""
-_MOST_NEWS = 1_000
-"""Commits kept for who follows the log; who only reads it never asks for them."""
-_MOST_SOUGHT = 64
-"""Row groups whose statistics one call looks at: on object storage each may cost a request."""
+_MOST_NEWS = 1_000  # commits kept for who follows the log; who only reads it never asks for them
+_MOST_SOUGHT = 64  # row groups that one call looks at: on object storage each may cost a request
 
 
 class LogReader:
@@ -159,7 +157,7 @@ class LogReader:
         at, rows, size = int(from_offset), max_rows, max_bytes
         while rows > 0 and at < end and size > 0:
             try:
-                part, taken = self._take(key, at, rows, size, bool(parts))
+                part, taken, at = self._take(key, at, end, rows, size, has_some=bool(parts))
             except CorruptTable:
                 if not parts:
                     raise
@@ -167,7 +165,6 @@ class LogReader:
             if part.num_rows == 0:
                 break
             parts.append(part)
-            at = part.column("offset")[part.num_rows - 1].as_py() + 1
             rows, size = rows - part.num_rows, size - taken
         return pa.concat_tables(parts) if parts else self._empty()
 
@@ -276,7 +273,7 @@ class LogReader:
             return self._gaps.offsets
 
     def mixed_up(self, path: str, row_group: int) -> bool:
-        """Whether the rows of a row group are to be put in order; of files that were located."""
+        """Whether the rows of a row group that was located are to be put in order."""
         return self._files.mixed_up(path, row_group)
 
     def foreign_files(self) -> list[str]:
@@ -321,26 +318,32 @@ class LogReader:
     # -- one piece --------------------------------------------------------------------------------
 
     def _take(
-        self, key: PartitionKey, at: int, rows: int, size: int, has_some: bool
-    ) -> tuple[pa.Table, int]:
-        """Rows of one span from offset `at` on, or behind a gap there, and their bytes."""
+        self, key: PartitionKey, at: int, end: int, rows: int, size: int, *, has_some: bool
+    ) -> tuple[pa.Table, int, int]:
+        """Rows of one span from offset `at` on, or behind a gap there; bytes; where to go on."""
         try:
-            found = self._rows_at(key, at)
+            span, found = self._rows_at(key, at)
         except FileNotFoundError:
             # Rewritten by compaction and vacuumed since: the newer version has it elsewhere.
             self._catch_up()
             try:
-                found = self._rows_at(key, at)
+                span, found = self._rows_at(key, at)
             except FileNotFoundError as error:
                 raise CorruptTable(
                     f"log file {error} is gone, and the log still names it",
                     hint="restore the file from a backup",
                 ) from error
-        return prefix_of(found, at, rows, size, 0 if has_some else 1)
+        if span is None or span.first >= end:
+            return self._empty(), 0, at
+        # What stands at the end or behind it, another engine has put there: it has no number yet.
+        start = max(at, span.first)
+        part = found.slice(start - span.first, min(rows, end - start))
+        part, taken = prefix_of(part, size, 0 if has_some else 1)
+        return part, taken, start + part.num_rows
 
-    def _rows_at(self, key: PartitionKey, at: int) -> pa.Table:
+    def _rows_at(self, key: PartitionKey, at: int) -> tuple[Span | None, pa.Table]:
         span = self._locate(key, at)
-        return self._empty() if span is None else self._rows_of(span)
+        return span, self._empty() if span is None else self._rows_of(span)
 
     def _rows_of(self, span: Span) -> pa.Table:
         return of_span(self._pieces.get(span.path, span.row_group, self._decode), span)
@@ -355,8 +358,8 @@ class LogReader:
                 if first is None or offset < first:
                     raise self._out_of_range(topic_id, partition, offset)
                 span = self._index.after(key, offset, self._files.spans)
-                to = self.end_offset(topic_id, partition) if span is None else int(span.first)
-                self._gaps.note(key, offset, to)
+                end = self.end_offset(topic_id, partition)
+                self._gaps.note(key, offset, end if span is None else min(span.first, end))
             for double in self._index.doubles():
                 self._compare(double)
             return self._contested.before(key, offset, span)
