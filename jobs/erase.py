@@ -30,6 +30,7 @@ from lakequeue.steps import Step, reach
 from lakequeue.wire import ERASED_HEADER, DeadLetterHeader
 from queue_tables.clean_up import delete_removed, left_behind
 from queue_tables.columns import HEADERS
+from queue_tables.deletion_vectors import deleted_rows, left_of
 from queue_tables.delta_log import Add
 from queue_tables.log_marks import LogMarks
 from queue_tables.log_writer import write_log_file
@@ -286,6 +287,9 @@ def _rewrite(table: TableLog, files: Mapping[str, list[int]], now: Micros, write
         for old in removes:
             rows = read_data_file(table.store, table.path, old.path)
             rows = _with_tombstones(rows, files[old.path], now)
+            if old.deletion_vector is not None:
+                # The values of such rows still were in the file; now they are in none.
+                rows = left_of(rows, deleted_rows(table.store, table.path, old.deletion_vector))
             adds.append(write(table, rows, old.partition_values["hour"] or ""))
         reach(Step.ERASE_DATA_WRITTEN)
         rewrite_files(table, removes, adds, {ERASED_INFO: True}, data_change=True)

@@ -7,8 +7,8 @@ Within a task the records of a partition come in the order of their offsets.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 TASK_BYTES, MOST_TASK_BYTES, SPREAD = 32 << 20, 128 << 20, 16
 """Bytes of files that a task reads, about, where nothing else is asked for: more of a large topic,
@@ -37,6 +37,8 @@ class Piece(NamedTuple):
     cuts: tuple[Cut, ...]
     mixed_up: bool = False
     """Rows are counted in the order that the reader puts them in (`queue_tables.row_groups`)."""
+    vector: Mapping[str, Any] | None = None
+    """The deletion vector of the file: rows that do not count."""
 
     @property
     def rows(self) -> int:

@@ -165,9 +165,9 @@ class QueueView:
         stats = (orjson.loads(file.stats or "{}") for file in self._log.files())
         return sum(one.get("numRecords", 0) for one in stats)
 
-    def has_foreign_files(self) -> bool:
-        """Whether another engine has written files of the log: copies and gaps are possible."""
-        return bool(self._log.foreign_files())
+    def is_plain(self) -> bool:
+        """Whether Spark's own readers see the log as this one does."""
+        return self._log.is_plain()
 
     def size(self) -> int:
         """Bytes of all files of the log."""
@@ -205,7 +205,8 @@ class QueueView:
         rows = sum(cut.end - cut.start for cut in cuts)
         size = file.size * rows // max(1, stats.get("numRecords", rows))
         ordered_at = (stats.get("minValues") or {}).get("ordered_at") or ""
-        return Piece(ordered_at, path, row_group, size, cuts, self._log.mixed_up(path, row_group))
+        mixed_up = self._log.mixed_up(path, row_group)
+        return Piece(ordered_at, path, row_group, size, cuts, mixed_up, file.deletion_vector)
 
 
 def places_of(subscription: Subscription, topics: Mapping[str, Topic]) -> list[Place]:

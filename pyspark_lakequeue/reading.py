@@ -12,6 +12,7 @@ from pyspark.sql.datasource import InputPartition
 from lakequeue.errors import CorruptTable
 from pyspark_lakequeue.planning import Piece
 from queue_tables.columns import HEADERS
+from queue_tables.deletion_vectors import deleted_rows
 from queue_tables.log_files import rows_of_group
 from queue_tables.parquet import damage_named
 from queue_tables.physical import OPENED_WITH
@@ -74,10 +75,14 @@ def _read_file(
             damage_named(f"{LOG.name}/{path}"),
             pq.ParquetFile(source, memory_map=isinstance(source, str), **OPENED_WITH) as file,
         ):
+            vector = pieces[0].vector
+            deleted = None if vector is None else deleted_rows(store, LOG.name, vector)
             decoded: tuple[int, pa.Table] | None = None
             for piece in pieces:
                 if decoded is None or decoded[0] != piece.row_group:
-                    rows = rows_of_group(file, path, piece.row_group, read, mixed_up=piece.mixed_up)
+                    rows = rows_of_group(
+                        file, path, piece.row_group, read, deleted, mixed_up=piece.mixed_up
+                    )
                     decoded = piece.row_group, rows.select(columns)
                 rows = decoded[1]
                 for start, end in _stretches(piece):

@@ -50,6 +50,13 @@ class Pieces:
             self._trim(table.nbytes)
         return piece.result()
 
+    def forget(self, path: str) -> None:
+        """The file has left the log, or other rows of it count now."""
+        with self._lock:
+            for place in [p for p, piece in self._held.items() if p[0] == path and piece.done()]:
+                piece = self._held.pop(place)
+                self._bytes -= 0 if piece.exception() else piece.result().nbytes
+
     def _trim(self, more: int) -> None:
         with self._lock:
             self._bytes += more

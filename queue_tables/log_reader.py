@@ -27,9 +27,9 @@ from queue_tables.delta_log import Add, Commit
 from queue_tables.gaps import GapsSeen, gaps
 from queue_tables.log_files import LogFiles
 from queue_tables.log_index import Double, LogIndex, PartitionKey, Span
+from queue_tables.marks import next_offsets_in
 from queue_tables.parquet import newest_micros
 from queue_tables.root import QueueRoot
-from queue_tables.row_groups import is_own
 from queue_tables.schemas import LOG
 from queue_tables.table import TableLog
 
@@ -71,7 +71,7 @@ class LogReader:
         self._pieces = Pieces(cache_bytes)
         self._files = LogFiles(root.store)
         self._table = TableLog(root.store, LOG.name)
-        self._index = LogIndex(is_own)
+        self._index = LogIndex(self._files.is_trusted)
         self._contested = Contested()
         self._gaps = GapsSeen()
         self._durable = Version(-1)
@@ -108,7 +108,9 @@ class LogReader:
                     self._index.remove(removed.path)
                     self._files.forget(removed.path)
                     self._contested.forget(removed.path)
+                    self._pieces.forget(removed.path)
                 for added in commit.adds:
+                    self._files.add(added)
                     self._index.add(added)
             self._news.extend(commits)
             if self._table.version > self._durable:
@@ -276,9 +278,9 @@ class LogReader:
         """Whether the rows of a row group that was located are to be put in order."""
         return self._files.mixed_up(path, row_group)
 
-    def foreign_files(self) -> list[str]:
-        """Files of the log that another engine wrote, as of the last refresh."""
-        return [file.path for file in self.files() if not is_own(file.path)]
+    def is_plain(self) -> bool:
+        """Whether every reader of Delta sees the log as this one: no other engine changed it."""
+        return self._table.is_settled and all(map(self._files.is_trusted, self._table.files))
 
     def parts(self, path: str) -> dict[PartitionKey, tuple[Offset, Offset]]:
         """The partitions that have records in a file: lowest and highest offset of each.
@@ -300,20 +302,17 @@ class LogReader:
 
     def topic_ids(self) -> set[TopicId]:
         """Every incarnation of a topic that was ever ordered, as of the last refresh."""
-        return {
-            TopicId(app_id.split("/")[1])
-            for app_id in self._table.txns
-            if app_id.startswith("offset/")
-        }
+        return {TopicId(topic_id) for topic_id, _ in next_offsets_in(self._table.txns)}
 
     def file(self, path: str) -> Add:
         """A file of the log, as of the last refresh. Raises `KeyError`."""
         return self._table.files[path]
 
     def files(self) -> list[Add]:
-        """Every file of the log, as of the last refresh."""
+        """Every file of the log, with its statistics, as of the last refresh."""
         with self._lock:
-            return list(self._table.files.values())
+            files = list(self._table.files.values())
+        return [self._files.with_stats(file) for file in files]
 
     # -- one piece --------------------------------------------------------------------------------
 
@@ -392,9 +391,10 @@ class LogReader:
     def _open(self) -> None:
         self._table.open()
         self._table.make_durable()
-        self._index = LogIndex(is_own)
+        self._index = LogIndex(self._files.is_trusted)
         self._contested = Contested()
         for file in self._table.files.values():
+            self._files.add(file)
             self._index.add(file)
 
     def _decode(self, path: str, row_group: int) -> pa.Table:

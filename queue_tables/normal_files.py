@@ -41,7 +41,7 @@ def normal_files(
         write_data_file(
             root.store,
             log.path,
-            read_data_file(root.store, log.path, add.path),
+            read_data_file(root.store, log.path, add.path, vector=add.deletion_vector),
             {name: add.partition_values[name] or "" for name in declared.partition_by},
             declared,
         )
@@ -54,10 +54,12 @@ def _log_files(
 ) -> list[Add]:
     known: _Keys = defaultdict(set)
     for add in stay:
-        _take_in(known, read_data_file(root.store, log.path, add.path, _KEY))
+        rows = read_data_file(root.store, log.path, add.path, _KEY, add.deletion_vector)
+        _take_in(known, rows)
     written = []
     for add in foreign:
-        rows = _own_rows(read_data_file(root.store, log.path, add.path), known, log.txns)
+        found = read_data_file(root.store, log.path, add.path, vector=add.deletion_vector)
+        rows = _own_rows(found, known, log.txns)
         if rows.num_rows:
             order = [(name, "ascending") for name in ("topic", "partition", "offset")]
             hour = add.partition_values["hour"] or ""

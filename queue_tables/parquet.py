@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from lakequeue.clock import Micros
 from lakequeue.errors import CorruptTable
 from queue_tables.columns import Table
+from queue_tables.deletion_vectors import deleted_rows, left_of
 from queue_tables.delta_log import Add
 from queue_tables.physical import OPENED_WITH, as_declared, declared_at, schema_of
 from queue_tables.store import Store
@@ -76,12 +77,16 @@ def write_data_file(
 
 
 def read_data_file(
-    store: Store, table_path: str, add_path: str, columns: Sequence[str] | None = None
+    store: Store,
+    table_path: str,
+    add_path: str,
+    columns: Sequence[str] | None = None,
+    vector: Mapping[str, Any] | None = None,
 ) -> pa.Table:
     """Read a data file in row order, without its partition columns, as the table is declared.
 
     Raises `FileNotFoundError` if it is gone (vacuumed), `CorruptTable` if it is damaged, or holds
-    what the declared columns cannot (another engine wrote it).
+    what the declared columns cannot (another engine wrote it). `vector`: that of the file's `Add`.
     """
     path = f"{table_path}/{add_path}"
     declared = declared_at(table_path)
@@ -107,6 +112,8 @@ def read_data_file(
     ):
         rows = file.read(columns=None if columns is None else list(columns), use_threads=not small)
         rows = complete(rows, file.metadata.num_rows)
+        if vector is not None:
+            rows = left_of(rows, deleted_rows(store, table_path, vector))
         return rows if schema is None else as_declared(rows, schema, path)
 
 

@@ -130,7 +130,7 @@ def native_frame(spark: SparkSession, given: Mapping[str, str]) -> DataFrame | N
         if options.min_partitions or options.max_records is not None:
             return None  # Spark's own sources know no such wish
         plan = plan_batch(options)
-        if not _is_large(plan) or plan.queue.has_foreign_files():
+        if not _is_large(plan) or not plan.queue.is_plain():
             return None
         bounds = _bounds(options, plan)
         every_partition = options.subscription.assign is None and options.ending == LATEST

@@ -1,0 +1,224 @@
+"""A log that other engines have rewritten: every way to read it has each record once, in order.
+
+As in a table of an earlier release, which any engine can write. In a guarded one nothing of this
+counts (`tests/integration/guard`).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx2
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from coordination.embedded import EmbeddedZooKeeper
+from coordination.session import Session
+from lakequeue.records import Offset, Partition
+from queue_tables.log_reader import LogReader
+from queue_tables.root import QueueRoot
+from queue_tables.topic_rules import Topic
+from tests.support.consumer_node import Member, NodeProcess, Queue, describe, start_node
+from tests.support.foreign import as_of_earlier_release, run_sql
+from tests.support.log_builder import LogBuilder, fresh_root
+from tests.support.zookeeper import FAST, wait_for
+
+__all__ = ["start_node"]
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
+
+RECORDS = 60
+"""Of each of two partitions, in twelve commits."""
+GONE = {3, 17, 18, 42, 59}
+Rewrite = Callable[[SparkSession, str], None]
+
+
+def optimized(unit: str) -> Rewrite:
+    def run(spark: SparkSession, log: str) -> None:
+        spark.conf.set("spark.sql.parquet.outputTimestampType", unit)
+        spark.sql(f"OPTIMIZE delta.`{log}`")
+
+    return run
+
+
+def sql(text: str) -> Rewrite:
+    def run(spark: SparkSession, log: str) -> None:
+        spark.sql(text.format(t=f"delta.`{log}`"))
+
+    return run
+
+
+def deleted(*before: str) -> Rewrite:
+    some = ", ".join(map(str, sorted(GONE)))
+
+    def run(spark: SparkSession, log: str) -> None:
+        for name in before:
+            run_sql(spark, name, log, "offset")
+        spark.sql(f"DELETE FROM delta.`{log}` WHERE `partition` = 0 AND `offset` IN ({some})")
+
+    return run
+
+
+def struct_statistics(spark: SparkSession, log: str) -> None:
+    where = f"delta.`{log}`"
+    spark.sql(
+        f"ALTER TABLE {where} SET TBLPROPERTIES ('delta.checkpoint.writeStatsAsStruct' = 'true',"
+        " 'delta.checkpoint.writeStatsAsJson' = 'false', 'delta.checkpointInterval' = '1')"
+    )
+    spark.sql(f"ALTER TABLE {where} ADD COLUMNS (note STRING)")
+
+
+def z_ordered(_: SparkSession, log: str) -> None:
+    DeltaTable(log).optimize.z_order(["message_id"])
+
+
+def compacted(_: SparkSession, log: str) -> None:
+    DeltaTable(log).optimize.compact()
+
+
+def deleted_by_delta_rs(_: SparkSession, log: str) -> None:
+    some = ", ".join(map(str, sorted(GONE)))
+    DeltaTable(log).delete(f'"partition" = 0 AND "offset" IN ({some})')
+
+
+REWRITES: dict[str, tuple[Rewrite, set[int]]] = {
+    "OPTIMIZE to INT96": (optimized("INT96"), set()),
+    "OPTIMIZE to microseconds": (optimized("TIMESTAMP_MICROS"), set()),
+    "DELETE": (deleted(), GONE),
+    "DELETE with deletion vectors": (deleted("DELETION VECTORS"), GONE),
+    "UPDATE": (sql("UPDATE {t} SET headers = NULL WHERE `offset` % 7 = 0"), set()),
+    "UPDATE after OPTIMIZE": (
+        sql("UPDATE {t} SET key = CAST('other' AS BINARY) WHERE `offset` % 7 = 0"),
+        set(),
+    ),
+    "ADD COLUMNS": (sql("ALTER TABLE {t} ADD COLUMNS (note STRING)"), set()),
+    "statistics as structs": (struct_statistics, set()),
+    "INSERT of itself": (sql("INSERT INTO {t} SELECT * FROM {t}"), set()),
+    "column mapping": (
+        sql("ALTER TABLE {t} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')"),
+        set(),
+    ),
+    "delta-rs compact": (compacted, set()),
+    "delta-rs z_order": (z_ordered, set()),
+    "delta-rs delete": (deleted_by_delta_rs, GONE),
+}
+
+
+def queue_of(root: QueueRoot, zookeeper: EmbeddedZooKeeper) -> tuple[Queue, Topic]:
+    log = LogBuilder(root)
+    topic = log.topic("orders", partitions=2)
+    for n in range(12):
+        some = [f"v{n * 5 + i}" for i in range(5)]
+        log.append_many(topic, {0: some, 1: some})
+    session = Session(zookeeper.hosts, root.queue_id, "order", FAST)
+    return Queue(root, zookeeper, session, log), topic
+
+
+def expected(gone: set[int]) -> dict[int, list[int]]:
+    return {0: [n for n in range(RECORDS) if n not in gone], 1: list(range(RECORDS))}
+
+
+def by_partition(pairs: Iterator[tuple[int, int]] | list[tuple[int, int]]) -> dict[int, list[int]]:
+    found: dict[int, list[int]] = defaultdict(list)
+    for partition, offset in pairs:
+        found[partition].append(offset)
+    return dict(found)
+
+
+def source(spark: SparkSession, root: QueueRoot, loss: str) -> dict[str, str]:
+    return {"lakequeue.root": root.uri, "subscribe": "orders", "failOnDataLoss": loss}
+
+
+def in_batch(spark: SparkSession, root: QueueRoot) -> dict[int, list[int]]:
+    frame = spark.read.format("lakequeue").options(**source(spark, root, "false")).load()
+    rows = frame.select("partition", "offset", "value").collect()
+    assert all(bytes(row.value) == b"v%d" % row.offset for row in rows)
+    return by_partition([(row.partition, row.offset) for row in rows])
+
+
+def in_stream(spark: SparkSession, root: QueueRoot, folder: Path) -> dict[int, list[int]]:
+    frame = spark.readStream.format("lakequeue").options(**source(spark, root, "false"))
+    frame = frame.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", 50)
+    writer = frame.load().select("partition", "offset").writeStream.format("parquet")
+    writer = writer.option("checkpointLocation", str(folder / "checkpoint"))
+    writer.option("path", str(folder / "out")).trigger(availableNow=True).start().awaitTermination()
+    rows = spark.read.parquet(str(folder / "out")).collect()
+    return by_partition(sorted((row.partition, row.offset) for row in rows))
+
+
+def in_files(root: QueueRoot, topic: Topic) -> dict[int, list[int]]:
+    reader = LogReader(root)
+    found: list[tuple[int, int]] = []
+    for partition in range(2):
+        at = 0
+        while rows := reader.read_range(
+            topic.topic_id, Partition(partition), Offset(at), 7
+        ).to_pylist():
+            found += [(partition, row["offset"]) for row in rows]
+            at = found[-1][1] + 1
+    return by_partition(found)
+
+
+def in_browser(url: str) -> dict[int, list[int]]:
+    found: list[tuple[int, int]] = []
+    for partition in range(2):
+        at = 0
+        while at < RECORDS:
+            query = {"partition": partition, "offset": at, "max": 9}
+            answer = httpx2.get(f"{url}/v1/topics/orders/records", params=query, timeout=30)
+            assert answer.status_code == 200, answer.text
+            found += [(partition, record["offset"]) for record in answer.json()["records"]]
+            at = answer.json()["next_offset"]
+    return by_partition(found)
+
+
+def in_group(url: str, topic: Topic, mode: str, count: int) -> dict[int, list[int]]:
+    found: list[tuple[int, int]] = []
+    options = {"mode": mode, "on_out_of_range": "earliest", "offset_reset": "earliest"}
+    with Member(url, topic, f"of-{mode}", options=options) as member:
+        while len(found) < count:
+            records = member.poll(max_records=11)
+            found += [(record["partition"], record["offset"]) for record in records]
+            if records:
+                assert member.ack(records).status_code == 200
+
+        def is_done() -> bool:
+            assert member.poll(wait_ms=100) == []
+            return all(row["lag"] == 0 for row in describe(url, f"of-{mode}").values())
+
+        wait_for(is_done, f"no lag of the {mode} group")
+    return by_partition(found if mode == "stream" else sorted(found))
+
+
+@pytest.mark.parametrize("name", REWRITES)
+def test_each_record_comes_once_in_order_whatever_an_engine_has_rewritten(
+    spark: SparkSession,
+    zookeeper: EmbeddedZooKeeper,
+    start_node: Callable[..., NodeProcess],
+    tmp_path: Path,
+    name: str,
+) -> None:
+    rewrite, gone = REWRITES[name]
+    root = fresh_root(str(tmp_path))
+    queue, topic = queue_of(root, zookeeper)
+    as_of_earlier_release(root.store, "log")
+    rewrite(spark, f"{root.uri}/log")
+    wanted = expected(gone)
+    assert in_files(root, topic) == wanted
+    assert in_batch(spark, root) == wanted
+    assert in_stream(spark, root, tmp_path) == wanted
+    url = start_node(queue).url
+    assert in_browser(url) == wanted
+    count = sum(map(len, wanted.values()))
+    assert in_group(url, topic, "stream", count) == wanted
+    assert in_group(url, topic, "queue", count) == wanted
+    if gone:
+        with pytest.raises(Exception, match="has no record at 3, 17 to 18, 42, 59") as refused:
+            spark.read.format("lakequeue").options(**source(spark, root, "true")).load().count()
+        assert "failOnDataLoss" in str(refused.value)
+        assert LogReader(root).gaps(topic.topic_id, Partition(0)) == [
+            (3, 4), (17, 19), (42, 43), (59, 60),
+        ]  # fmt: skip
