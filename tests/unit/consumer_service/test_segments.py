@@ -120,3 +120,11 @@ def test_records_have_the_shape_of_the_wire() -> None:
         )
     ]
     assert orjson.dumps(records_of(table, 8)) == orjson.dumps(expected)
+
+
+def test_rows_that_do_not_follow_each_other_are_not_held() -> None:
+    segments = Segments(1 << 20)
+    segments.append(WHERE, rows(5, 3))
+    segments.append(WHERE, pa.concat_tables([rows(8, 1), rows(10, 1)]))
+    assert read(segments, 5) == [5, 6, 7]
+    assert read(segments, 8) is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from random import Random
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -81,3 +82,29 @@ def test_little_is_read_by_one_task_and_much_by_many() -> None:
     large = pieces_of([[10]] * 128, size=TASK_BYTES)
     assert len(plan_tasks(large)) == 128 * TASK_BYTES // MOST_TASK_BYTES
     assert len(plan_tasks(large[:24])) == SPREAD
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 30), min_size=3, max_size=3), min_size=1, max_size=8),
+    st.randoms(use_true_random=False),
+    st.integers(0, 9),
+)
+def test_partitions_whose_files_are_out_of_order_still_come_by_their_offsets(
+    groups: list[list[int]], random: Random, least: int
+) -> None:
+    """As when another engine has put rows of many commits into few files."""
+    pieces = pieces_of(groups)
+    strewn: dict[tuple[str, int], list[Cut]] = defaultdict(list)
+    for piece in pieces:
+        for cut in piece.cuts:
+            strewn[f"file-{random.randrange(2)}", random.randrange(2)].append(cut)
+    mixed = [Piece("", path, group, 9, tuple(sorted(c))) for (path, group), c in strewn.items()]
+    for task in offsets_of(plan_tasks(mixed, least)):
+        for read in task.values():
+            assert read == sorted(read)
+    ends = {p: sum(counts[p] for counts in groups) for p in range(3)}
+    found: dict[int, list[int]] = defaultdict(list)
+    for task in offsets_of(plan_tasks(mixed, least)):
+        for partition, read in task.items():
+            found[partition] += read
+    assert {p: sorted(found[p]) for p in ends} == {p: list(range(n)) for p, n in ends.items()}

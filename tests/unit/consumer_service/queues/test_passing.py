@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from consumer_service.queues.attempts import Attempt, Move, NewRecord
 from consumer_service.queues.partition import QueuePartition
-from consumer_service.queues.passing import pass_over, take_among
+from consumer_service.queues.passing import pass_over, settle_gone, take_among
 from consumer_service.queues.record_facts import runs_of
 from consumer_service.queues.retry_policy import Policy
 from queue_tables.facts import Kind, fold
@@ -89,3 +89,24 @@ def test_missing_offsets(pairs: list[tuple[int, int]], start: int, end: int) -> 
     ]
     assert all(a < b for a, b in found)
     assert all(one[1] < other[0] for one, other in pairwise(found))
+
+
+def test_a_record_that_is_gone_when_it_comes_again_is_settled() -> None:
+    queue, moves = QueuePartition(Policy()), list[Move]()
+    taken = queue.take_new(1, "a", 3, [NewRecord(n) for n in range(3)])
+    moves += taken.moves
+    queue.member_gone("a")
+    again = queue.take_again(2, "b", 3)
+    settle_gone(queue, again, [one for one in again.deliver if one.offset != 1])
+    assert [one.offset for one in again.deliver] == [1]
+    assert [(m.kind, m.offset) for m in again.moves if m.kind is Kind.ACKED] == [
+        (Kind.ACKED, 0),
+        (Kind.ACKED, 2),
+    ]
+    moves += again.moves
+    begun = queue.begin(1, again.deliver[0].attempt, 3)
+    assert isinstance(begun, Attempt)
+    moves.append(queue.ack(begun))
+    queue.finish_ack(begun)
+    assert queue.open == 0
+    assert kept(moves) == RecordStates.settled((0, 3))
