@@ -6,33 +6,35 @@ counts (`tests/integration/guard`).
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
-import httpx2
 import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from coordination.embedded import EmbeddedZooKeeper
-from coordination.session import Session
-from lakequeue.records import Offset, Partition
+from lakequeue.records import Partition
 from queue_tables.log_reader import LogReader
 from queue_tables.root import QueueRoot
-from queue_tables.topic_rules import Topic
-from tests.support.consumer_node import Member, NodeProcess, Queue, describe, start_node
+from tests.support.consumer_node import NodeProcess, start_node
 from tests.support.foreign import as_of_earlier_release, run_sql
-from tests.support.log_builder import LogBuilder, fresh_root
-from tests.support.zookeeper import FAST, wait_for
+from tests.support.log_builder import fresh_root
+from tests.support.rewritten import (
+    GONE,
+    Found,
+    by_partition,
+    expected,
+    in_browser,
+    in_files,
+    in_group,
+    queue_of,
+)
 
 __all__ = ["start_node"]
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
 
-RECORDS = 60
-"""Of each of two partitions, in twelve commits."""
-GONE = {3, 17, 18, 42, 59}
 Rewrite = Callable[[SparkSession, str], None]
 
 
@@ -107,39 +109,18 @@ REWRITES: dict[str, tuple[Rewrite, set[int]]] = {
 }
 
 
-def queue_of(root: QueueRoot, zookeeper: EmbeddedZooKeeper) -> tuple[Queue, Topic]:
-    log = LogBuilder(root)
-    topic = log.topic("orders", partitions=2)
-    for n in range(12):
-        some = [f"v{n * 5 + i}" for i in range(5)]
-        log.append_many(topic, {0: some, 1: some})
-    session = Session(zookeeper.hosts, root.queue_id, "order", FAST)
-    return Queue(root, zookeeper, session, log), topic
-
-
-def expected(gone: set[int]) -> dict[int, list[int]]:
-    return {0: [n for n in range(RECORDS) if n not in gone], 1: list(range(RECORDS))}
-
-
-def by_partition(pairs: Iterator[tuple[int, int]] | list[tuple[int, int]]) -> dict[int, list[int]]:
-    found: dict[int, list[int]] = defaultdict(list)
-    for partition, offset in pairs:
-        found[partition].append(offset)
-    return dict(found)
-
-
 def source(spark: SparkSession, root: QueueRoot, loss: str) -> dict[str, str]:
     return {"lakequeue.root": root.uri, "subscribe": "orders", "failOnDataLoss": loss}
 
 
-def in_batch(spark: SparkSession, root: QueueRoot) -> dict[int, list[int]]:
+def in_batch(spark: SparkSession, root: QueueRoot) -> Found:
     frame = spark.read.format("lakequeue").options(**source(spark, root, "false")).load()
     rows = frame.select("partition", "offset", "value").collect()
     assert all(bytes(row.value) == b"v%d" % row.offset for row in rows)
     return by_partition([(row.partition, row.offset) for row in rows])
 
 
-def in_stream(spark: SparkSession, root: QueueRoot, folder: Path) -> dict[int, list[int]]:
+def in_stream(spark: SparkSession, root: QueueRoot, folder: Path) -> Found:
     frame = spark.readStream.format("lakequeue").options(**source(spark, root, "false"))
     frame = frame.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", 50)
     writer = frame.load().select("partition", "offset").writeStream.format("parquet")
@@ -147,50 +128,6 @@ def in_stream(spark: SparkSession, root: QueueRoot, folder: Path) -> dict[int, l
     writer.option("path", str(folder / "out")).trigger(availableNow=True).start().awaitTermination()
     rows = spark.read.parquet(str(folder / "out")).collect()
     return by_partition(sorted((row.partition, row.offset) for row in rows))
-
-
-def in_files(root: QueueRoot, topic: Topic) -> dict[int, list[int]]:
-    reader = LogReader(root)
-    found: list[tuple[int, int]] = []
-    for partition in range(2):
-        at = 0
-        while rows := reader.read_range(
-            topic.topic_id, Partition(partition), Offset(at), 7
-        ).to_pylist():
-            found += [(partition, row["offset"]) for row in rows]
-            at = found[-1][1] + 1
-    return by_partition(found)
-
-
-def in_browser(url: str) -> dict[int, list[int]]:
-    found: list[tuple[int, int]] = []
-    for partition in range(2):
-        at = 0
-        while at < RECORDS:
-            query = {"partition": partition, "offset": at, "max": 9}
-            answer = httpx2.get(f"{url}/v1/topics/orders/records", params=query, timeout=30)
-            assert answer.status_code == 200, answer.text
-            found += [(partition, record["offset"]) for record in answer.json()["records"]]
-            at = answer.json()["next_offset"]
-    return by_partition(found)
-
-
-def in_group(url: str, topic: Topic, mode: str, count: int) -> dict[int, list[int]]:
-    found: list[tuple[int, int]] = []
-    options = {"mode": mode, "on_out_of_range": "earliest", "offset_reset": "earliest"}
-    with Member(url, topic, f"of-{mode}", options=options) as member:
-        while len(found) < count:
-            records = member.poll(max_records=11)
-            found += [(record["partition"], record["offset"]) for record in records]
-            if records:
-                assert member.ack(records).status_code == 200
-
-        def is_done() -> bool:
-            assert member.poll(wait_ms=100) == []
-            return all(row["lag"] == 0 for row in describe(url, f"of-{mode}").values())
-
-        wait_for(is_done, f"no lag of the {mode} group")
-    return by_partition(found if mode == "stream" else sorted(found))
 
 
 @pytest.mark.parametrize("name", REWRITES)
