@@ -221,8 +221,8 @@ class QueueAcks:
                         # Its consumer was thought to be gone, and is not: no next owner hears so.
                         held.owed = [m for m in held.owed if m.offset != one.offset]
                         self._timer.expect(move.until)
-                if held.queue.next_due() == 0:
-                    self._waiters.news(held.key.group)
+                # Who has settled something may have his share of what is there.
+                self._waiters.news(held.key.group)
             held.settled.notify_all()
         if dying:
             self._on_dying()

@@ -21,6 +21,7 @@ from consumer_service.members import Member
 from consumer_service.queues.attempts import Attempt, Move
 from consumer_service.queues.batches import Batch, QueueDelivered, picked
 from consumer_service.queues.due_timer import DueTimer
+from consumer_service.queues.fair_share import fair_share
 from consumer_service.queues.record_facts import record_facts
 from consumer_service.queues.retry_policy import DEFAULT_MAX_IN_FLIGHT
 from consumer_service.queues.taking import skip_expired, take_again, take_new
@@ -34,6 +35,8 @@ from lakequeue.wire import UNDECODABLE
 from queue_tables.facts import Kind
 from serving.front.parking import Steps, Until, finish
 
+_FULL = -1
+"""Room of a member that has its fair share already."""
 LOOK_EVERY_S = 1.0
 """A waiting poll looks this often whether its client is still there."""
 
@@ -90,7 +93,7 @@ class QueueDelivery:
             with member.polls.lock:
                 number = member.polls.begin(after)
             member.wake.set()
-        with member.parked(), self._waiters.asking(member.group, member.wake):
+        with member.parked(), self._waiters.asking(member.group, member.wake, member.member_id):
             delivered = yield from self._wait(member, max_records, number, deadline, gone)
         if not gone():
             member.liveness.heard(boot_seconds())
@@ -147,6 +150,8 @@ class QueueDelivery:
             return QueueDelivered()
         room = self._room(member, mine, max_records)
         if room <= 0:
+            if room == _FULL and any(self._has_more(held) for held in mine):
+                news()  # it was for somebody who holds less
             return QueueDelivered()
         member.turn += 1
         turn = member.turn % len(mine)
@@ -176,19 +181,23 @@ class QueueDelivery:
                     left_bytes -= batch.bytes
 
     def _room(self, member: Member, mine: list[Held], most: int) -> int:
-        """How many records this poll may take: its own bound, and a fair share."""
+        """How many records this poll may take: its own bound, and a fair share; `_FULL`: none."""
         limit = member.request.max_in_flight or DEFAULT_MAX_IN_FLIGHT
-        available, now = 0, wall_micros()
+        asking = self._waiters.members(member.group) | {member.member_id}
+        available, has, others, late, now = 0, 0, 0, False, wall_micros()
         for held in mine:
             with held.lock:
                 if held.queue is not None:
-                    limit -= held.queue.held_by(member.member_id)
+                    has += held.queue.held_by(member.member_id)
+                    others += sum(map(held.queue.held_by, asking - {member.member_id}))
                     available += held.queue.returned
                     due = held.queue.next_due()
-                    available += held.queue.parked if due is not None and due <= now else 0
+                    is_due = due is not None and due <= now
+                    late |= is_due
+                    available += held.queue.parked if is_due else 0
                     available += max(0, self._tailer.end(held.where) - held.queue.scan)
-        asking = max(1, self._waiters.count(member.group))
-        return min(most, limit, max(1, -(-available // asking)))
+        share = fair_share(available, has, others, len(asking), due=late)
+        return _FULL if share <= 0 < limit - has else min(most, limit - has, share)
 
     def _has_more(self, held: Held) -> bool:
         with held.lock:

@@ -18,19 +18,23 @@ class Waiters:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._queues: dict[str, OrderedDict[threading.Event, None]] = {}
-        self._asking: Counter[str] = Counter()
+        self._asking: dict[str, Counter[str]] = {}
+        """Group → members whose polls are being served."""
 
     @contextmanager
-    def asking(self, group: str, wake: threading.Event) -> Iterator[None]:
+    def asking(self, group: str, wake: threading.Event, member: str = "") -> Iterator[None]:
         """While a poll of this group is served."""
         with self._lock:
-            self._asking[group] += 1
+            self._asking.setdefault(group, Counter())[member] += 1
         try:
             yield
         finally:
             with self._lock:
-                self._asking[group] -= 1
-                if not self._asking[group]:
+                asking = self._asking[group]
+                asking[member] -= 1
+                if not asking[member]:
+                    del asking[member]
+                if not asking:
                     del self._asking[group]
             if not self.leave(group, wake):
                 # News for this poll that it has not used belong to the next.
@@ -38,7 +42,13 @@ class Waiters:
 
     def count(self, group: str) -> int:
         """How many polls of the group are being served."""
-        return self._asking[group]
+        with self._lock:
+            return sum(self._asking.get(group, Counter()).values())
+
+    def members(self, group: str) -> set[str]:
+        """Whose polls these are."""
+        with self._lock:
+            return set(self._asking.get(group, ()))
 
     def enter(self, group: str, wake: threading.Event) -> None:
         """Stand in line; before the look, so that no news is missed between look and wait."""

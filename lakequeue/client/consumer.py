@@ -83,6 +83,7 @@ class Consumer(ConsumerBase):
         return self
 
     def __next__(self) -> Message:
+        self._core.iterates = self._core.is_worker
         bell = self._start()
         while True:
             message = self._core.next()
@@ -229,6 +230,7 @@ class AsyncConsumer(ConsumerBase):
         return self
 
     async def __anext__(self) -> Message:
+        self._core.iterates = self._core.is_worker
         bell = self._start()
         while True:
             message = self._core.next()

@@ -114,6 +114,7 @@ class ConsumerBase(ABC):
         consume = ConsumeOptions(
             # A worker that fetches much ahead keeps it from the others.
             max_poll_records=options.get("max_poll_records", 10 if queue else 1000),
+            paced=queue and "max_poll_records" not in options,
             ack_interval_s=options.get("ack_interval_ms", 50.0) / 1000,
             connect_timeout_s=options.get("connect_timeout_s", 30.0),
             stop_after=options.get("stop_after"),

@@ -72,6 +72,8 @@ class Consuming:
         """Records that the application has got, one by one."""
         self.expelled = False
         """Dropped by the service, and not asked for a record since: it may be that we hang."""
+        self.iterates = False
+        """A worker that takes one record at a time: what is fetched ahead is kept from others."""
         self.lock = threading.RLock()
         # Each consumer by a name of its own: a group spreads over the nodes.
         self.nodes = nodes.route(f"{group}/{uuid.uuid4().hex}")
@@ -85,6 +87,9 @@ class Consuming:
         self._last_acks = float("-inf")
 
     # -- the application's side -----------------------------------------------------------------
+
+    is_worker = False
+    """Of a queue group."""
 
     def go_gapless(self) -> None:
         """The position goes with results: the node is told so when this consumer joins."""
@@ -108,7 +113,7 @@ class Consuming:
                 self.handed_out += 1
                 if self.handed_out == self._options.stop_after:
                     self.stop()
-            room = self.holding.ready == self._options.max_poll_records - 1
+            room = self.iterates or self.holding.ready == self._options.max_poll_records - 1
             returned, self.expelled = self.expelled, False
         if room or returned:
             self._ring()
@@ -172,11 +177,16 @@ class Consuming:
         self.error = self.error or Broken(f"unexpected {type(error).__name__}: {error}")
 
     def _has_room(self) -> bool:
-        return self.holding.ready < self._options.max_poll_records and self._wants() > 0
+        return self.holding.ready < self._most_ahead and self._wants() > 0
+
+    @property
+    def _most_ahead(self) -> int:
+        """Records that may be ready, and that one poll may bring."""
+        return self._options.max_poll_records
 
     def _wants(self) -> int:
         """How many records a poll may bring."""
-        most, in_all = self._options.max_poll_records, self._options.stop_after
+        most, in_all = self._most_ahead, self._options.stop_after
         # What is handed out meanwhile is ready now: the sum stays.
         return most if in_all is None else min(most, in_all - self.handed_out - self.holding.ready)
 

@@ -26,6 +26,8 @@ class ConsumeOptions:
     """How to fetch and acknowledge."""
 
     max_poll_records: int = 1000
+    paced: bool = False
+    """Fetch ahead only what the application works through in a moment."""
     wait_ms: int = 5_000
     ack_interval_s: float = 0.05
     connect_timeout_s: float = 30.0

@@ -12,6 +12,7 @@ from lakequeue.client.effects import Now, Request, Script
 from lakequeue.client.membership import ConsumeOptions, Member
 from lakequeue.client.message import Message
 from lakequeue.client.nodes import Nodes
+from lakequeue.client.pace import Pace
 from lakequeue.client.queue_holding import Does, QueueHolding, Saying
 from lakequeue.errors import (
     AttemptSuperseded,
@@ -26,6 +27,7 @@ from lakequeue.wire import JoinRequest
 class QueueConsuming(Consuming):
     """State and scripts of a worker."""
 
+    is_worker = True
     holding: QueueHolding  # type: ignore[assignment] # has what `Consuming` uses of a `Holding`
 
     def __init__(
@@ -45,6 +47,22 @@ class QueueConsuming(Consuming):
         self._planned = float("inf")
         """When the wait of `keep` ends by itself."""
         self._fetching = False
+        self._pace = Pace()
+
+    def next(self) -> Message | None:
+        """As `Consuming.next`; tells how long the application works on a record."""
+        self._pace.asked(self._now())
+        message = super().next()
+        if message is not None:
+            self._pace.handed(self._now())
+        return message
+
+    @property
+    def _most_ahead(self) -> int:
+        most = self._options.max_poll_records
+        if not (self.iterates and self._options.paced):
+            return most  # whoever polls says how much, and gets it at once
+        return self._pace.most_ahead(most, self._now())
 
     def fetch(self) -> Script[None]:
         """As `Consuming.fetch`."""

@@ -15,6 +15,7 @@ from consumer_service.predicates.single import matches
 from consumer_service.predicates.terms import Condition
 from consumer_service.queues.attempts import Attempt, Taken, move_of
 from consumer_service.queues.dead_records import dead_letter_of
+from consumer_service.queues.fair_share import fair_share
 from consumer_service.queues.partition import QueuePartition
 from consumer_service.queues.passing import take_among
 from consumer_service.queues.retry_policy import DEFAULT_MAX_IN_FLIGHT
@@ -114,15 +115,19 @@ class Queues:
     ) -> int:
         """How many records this poll may take: its own bound, and a fair share."""
         limit = member.request.max_in_flight or DEFAULT_MAX_IN_FLIGHT
-        available = 0
+        asking = group.waiting | {member.member_id}
+        available, has, others, late = 0, 0, 0, False
         for held, queue in mine:
-            limit -= queue.held_by(member.member_id)
+            has += queue.held_by(member.member_id)
+            others += sum(map(queue.held_by, asking - {member.member_id}))
             due = queue.next_due()
             available += queue.returned
-            available += queue.parked if due is not None and due <= now else 0
+            is_due = due is not None and due <= now
+            late |= is_due
+            available += queue.parked if is_due else 0
             available += max(0, self._log.end(*held.key[1:]) - queue.scan)
-        asking = len(group.waiting | {member.member_id})
-        return min(most, limit, max(1, -(-available // asking)))
+        share = fair_share(available, has, others, len(asking), due=late)
+        return min(most, limit - has, share)
 
     def _delivered(
         self, group: Group, held: Held, attempts: Iterable[Attempt]

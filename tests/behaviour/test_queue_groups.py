@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from collections import Counter
+from contextlib import ExitStack, suppress
 
 import pytest
 
-from lakequeue import Message
-from lakequeue.errors import AttemptSuperseded, GroupMismatch, InvalidRequest
+from lakequeue import Consumer, Message
+from lakequeue.errors import AttemptSuperseded, GroupMismatch, InvalidRequest, UnknownGroup
 from tests.support.backends import Backend, join, lag, take
 from tests.support.zookeeper import wait_for
 
@@ -304,3 +307,39 @@ def test_a_worker_that_is_stopped_keeps_what_it_handed_out_and_nothing_else(
             message.ack()
         other.commit()
         wait_for(lambda: lag(backend, topic) == 0, "all is settled")
+
+
+def test_a_slow_worker_does_not_keep_from_others_what_it_has_fetched_ahead(
+    backend: Backend,
+) -> None:
+    topic = backend.topic()
+    backend.send(topic, *range(8))
+    go, took = threading.Event(), Counter[int]()
+
+    def in_flight() -> int:
+        with backend.admin() as admin, suppress(UnknownGroup):  # it has not joined yet
+            return sum(row.in_flight or 0 for row in admin.group(topic).partitions)
+        return 0
+
+    def work(number: int, worker: Consumer) -> None:
+        for message in worker:
+            took[number] += 1
+            assert go.wait(60)
+            message.ack()
+
+    with ExitStack() as stack:
+        workers = [stack.enter_context(backend.worker(topic)) for _ in range(4)]
+        threads = [threading.Thread(target=work, args=one) for one in enumerate(workers)]
+        threads[0].start()
+        wait_for(lambda: in_flight() == 2, "the first one has one in hand and one ahead")
+        for thread in threads[1:]:
+            thread.start()
+        wait_for(lambda: in_flight() == 8, "all of them are at work")
+        assert took == dict.fromkeys(range(4), 1)
+        go.set()
+        wait_for(lambda: lag(backend, topic) == 0, "all is done")
+        for worker in workers:
+            worker.stop()
+        for thread in threads:
+            thread.join(30)
+    assert took == dict.fromkeys(range(4), 2), "two rounds"

@@ -12,6 +12,7 @@ from consumer_service.join_rules import is_of_queue_group
 from consumer_service.queues.attempts import Attempt
 from consumer_service.queues.dead_letters import requests_of
 from consumer_service.queues.dead_records import as_bytes, dead_letter_of
+from consumer_service.queues.fair_share import fair_share
 from consumer_service.queues.retry_policy import DEFAULT_MAX_ATTEMPTS, policy_of
 from consumer_service.queues.waiters import Waiters
 from consumer_service.queues.wishes import explain, wishes_of
@@ -187,3 +188,24 @@ def test_dead_letters_are_sent_in_requests_that_ingest_nodes_take() -> None:
     parts = list(requests_of(records, 100))
     assert parts == [records[:2], records[2:3], records[3:]]
     assert list(requests_of([], 100)) == []
+
+
+def test_eight_records_are_shared_by_four_workers_that_ask_however_they_come() -> None:
+    for arrivals in ([8], [1] * 8, [3, 5], [5, 1, 2]):
+        has = [0, 0, 0, 0]
+        available = 0
+        for arrived in arrivals:
+            available += arrived
+            turn = 0
+            while available:
+                others = sum(has) - has[turn]
+                took = min(available, max(0, fair_share(available, has[turn], others, 4)))
+                has[turn] += took
+                available -= took
+                turn = (turn + 1) % 4
+        assert has == [2, 2, 2, 2], arrivals
+
+
+def test_a_worker_that_asks_alone_may_have_all() -> None:
+    assert fair_share(8, 0, 0, 1) == 8
+    assert fair_share(8, 5, 0, 1) == 8
