@@ -21,7 +21,7 @@ class Dialect:
 
     quote: str
     text: Callable[[str], str]
-    """UTF-8 bytes as text."""
+    """UTF-8 bytes as text; null if they are none."""
     json: Callable[[str], str]
     """JSON text as what the engine looks into; null if it is none."""
     header: Callable[[str], str]
@@ -41,9 +41,12 @@ class Dialect:
 
 SPARK = Dialect(
     quote="`",
-    text=lambda e: f"decode({e}, 'UTF-8')",
-    json=lambda e: f"try_parse_json(decode({e}, 'UTF-8'))",
-    header=lambda n: f"decode(get(filter(headers, h -> h.key = '{n}'), 0).value, 'UTF-8')",
+    # Of bytes that are no UTF-8 `decode` makes an error, which ends the whole query.
+    text=lambda e: f"try_validate_utf8(CAST({e} AS STRING))",
+    json=lambda e: f"try_parse_json(try_validate_utf8(CAST({e} AS STRING)))",
+    header=lambda n: (
+        f"try_validate_utf8(CAST(get(filter(headers, h -> h.key = '{n}'), 0).value AS STRING))"
+    ),
     count=lambda e: f"greatest(size({e}), 0)",
     offsets=lambda e: f"{e}.offset",
     contains=lambda e, x: f"array_contains({e}, {x})",
@@ -56,9 +59,9 @@ SPARK = Dialect(
 )
 DUCKDB = Dialect(
     quote='"',
-    text=lambda e: f"decode({e})",
-    json=lambda e: f"TRY_CAST(decode({e}) AS JSON)",
-    header=lambda n: f"decode(list_filter(headers, lambda h: h.key = '{n}')[1].value)",
+    text=lambda e: f"TRY(decode({e}))",
+    json=lambda e: f"TRY_CAST(TRY(decode({e})) AS JSON)",
+    header=lambda n: f"TRY(decode(list_filter(headers, lambda h: h.key = '{n}')[1].value))",
     count=lambda e: f"coalesce(len({e}), 0)",
     offsets=lambda e: f'list_transform({e}, lambda o: o."offset")',
     contains=lambda e, x: f"list_contains({e}, {x})",
@@ -185,6 +188,13 @@ SELECT topic, coalesce(original_partition, "partition") AS "partition",
        rejected_at AS decided_at, shard, stamp, "row"
 FROM {rejects} WHERE reason <> 'no_record'"""
 
+_PUT_ASIDE = """
+SELECT topic, "partition", reason, detail, key, value,
+       CASE WHEN key_format > 0 THEN {text:key} END AS key_text,
+       CASE WHEN value_format > 0 THEN {text:value} END AS value_text,
+       headers, "timestamp", message_id, producer_id, shard, stamp, "row", rejected_at
+FROM {rejects} WHERE reason IN ('malformed', 'unorderable', 'unreadable')"""
+
 _METRICS = """
 SELECT hour, topic, "partition", "group", mode, records_in, bytes_in, records_out,
        bytes_out, CAST(records_in AS DOUBLE) / 3600 AS in_per_s,
@@ -202,6 +212,7 @@ VIEWS = {
     "record_status": _RECORD_STATUS,
     "who_acked_what": _WHO_ACKED_WHAT,
     "message_status": _MESSAGE_STATUS,
+    "put_aside": _PUT_ASIDE,
     "metrics": _METRICS,
 }
 """Name → template, each after those it stands on."""

@@ -21,6 +21,7 @@ from lakequeue.cli import (
     group,
     job,
     produce,
+    rejects,
     run,
     topic,
     up,
@@ -53,6 +54,7 @@ app.command()(produce.produce)
 app.command()(consume.consume)
 app.add_typer(group.app, name="group")
 app.add_typer(dlq.app, name="dlq")
+app.add_typer(rejects.app, name="rejects")
 app.add_typer(webhook.app, name="webhook")
 app.command()(erase.erase)
 app.command()(doctor.doctor)

@@ -56,6 +56,7 @@ def examine(settings: Settings, ingest_port: int, consumer_port: int) -> list[Fi
         ("java", _java),
         ("jars", _jars),
         ("storage", lambda: _storage(settings.root)),
+        ("order", lambda: _order(settings.root)),
         ("zookeeper", lambda: _zookeeper(settings)),
         ("ports", lambda: _port("ingest", settings.ingest.host, ingest_port)),
         ("ports", lambda: _port("consumer", settings.consumer.host, consumer_port)),
@@ -163,6 +164,16 @@ def _remote_storage(root: str) -> Iterator[Finding]:
 
     probe_storage(open_store(root))
     yield Finding("storage", Level.OK, f"{root} supports atomic create")
+
+
+def _order(root: str) -> Iterator[Finding]:
+    from lakequeue.supervisor.order_health import look_at_order
+
+    folder = local_root(root)
+    if folder is not None and not (folder / "_lakequeue").is_dir():
+        return  # no queue yet
+    for said in look_at_order(root):
+        yield Finding("order", Level.WARN if said.warns else Level.OK, said.detail, said.fix)
 
 
 def _nearest(folder: Path) -> Path:

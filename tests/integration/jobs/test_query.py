@@ -13,14 +13,19 @@ from pyspark.sql import SparkSession
 from jobs.batch import SENT
 from jobs.batch_files import BatchFile
 from jobs.narrow import narrow_rows
+from jobs.order_work import OrderWork
 from jobs.query import Part, ShardQuery
 from jobs.source import SourceOptions
 from jobs.term_file import Term
 from lakequeue.records import Epoch
+from lakequeue.settings import OrderSettings
 from queue_tables.root import QueueRoot
+from queue_tables.schemas import INBOX
 from queue_tables.snapshot import load_snapshot
 from queue_tables.topics import TopicStore
-from tests.support.order_truth import Inbox
+from tests.support.foreign_shard import ForeignShard, records
+from tests.support.hostile_rows import hostile_rows
+from tests.support.order_truth import Inbox, log_rows, reject_rows
 from tests.support.zookeeper import wait_for
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
@@ -103,3 +108,58 @@ def test_both_ways_bring_the_rows_that_are_in_the_files(root: QueueRoot, running
         .drop(["file", "topic_id"])
         .equals(expected.sort_by(order).drop(["file", "topic_id"]))
     )
+
+
+def order_options(root: QueueRoot, folder: Path, driver_bytes: int) -> SourceOptions:
+    return SourceOptions(root.uri, folder, "inbox", 1 << 30, driver_bytes, 0.2, 0.0, 2)
+
+
+@pytest.mark.parametrize("driver_bytes", [0, 1 << 30], ids=["tasks", "driver"])
+def test_ordering_goes_on_over_hostile_rows_and_a_file_that_is_gone(
+    spark: SparkSession, root: QueueRoot, tmp_path: Path, driver_bytes: int
+) -> None:
+    topic_id = str(TopicStore(root).create("orders", partitions=1)[0].topic_id)
+    hostile, holey = ForeignShard(root), ForeignShard(root, "holey")
+    bad = [h for h in hostile_rows(INBOX, {"topic_id": topic_id}) if h.column != "hour"]
+    for n, one in enumerate(bad, start=1):
+        hostile.commit(n, pa.concat_tables([records(topic_id, n, [b"good"]), one.row]))
+    gone = holey.commit(5, records(topic_id, 5, [b"gone"]))
+    kept = bytes(root.store.get(holey.file_of(gone)))
+    root.store.delete(holey.file_of(gone))
+    holey.commit(6, records(topic_id, 6, [b"after"]))
+
+    settings = OrderSettings(driver_batch_bytes=driver_bytes)
+    work = OrderWork(root, settings, None)
+    work.begin(Epoch(1))
+    folder = tmp_path / "driver"
+    folder.mkdir()
+    query = ShardQuery(spark, order_options(root, folder, driver_bytes), work.process)
+    query.start(folder / "checkpoint")
+    wait_for(query.rehearsed.is_set, "the rehearsal", START_S)
+    query.lead(work.term)
+
+    def ordered(value: bytes) -> int:
+        return sum(row["value"] == value for row in log_rows(root))
+
+    wait_for(lambda: ordered(b"good") == len(bad), "every good row", START_S)
+    assert len(log_rows(root)) + len(reject_rows(root)) == 2 * len(bad)
+    assert "malformed" in {row["reason"] for row in reject_rows(root)}
+    assert [holey.name in warning for warning in work.warnings()] == [True]
+
+    # It is brought back while the query runs, and what stood behind it comes after it.
+    hostile.commit(1_000, records(topic_id, 1_000, [b"good"]))
+    query.wake()
+    wait_for(lambda: ordered(b"good") == len(bad) + 1, "what came meanwhile", START_S)
+    assert not ordered(b"after")
+    root.store.put(holey.file_of(gone), kept)
+    assert work.upkeep(None)
+    query.tell()
+    wait_for(lambda: ordered(b"after") == 1, "what waited", START_S)
+    log = log_rows(root)
+    assert [row["value"] for row in log][-2:] == [b"gone", b"after"]
+    assert [row["offset"] for row in log] == list(range(len(log)))
+    assert not work.warnings()
+    assert query.error is None
+    query.hold()
+    for running in spark.streams.active:
+        running.stop()

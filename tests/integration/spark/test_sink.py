@@ -201,3 +201,22 @@ def test_a_write_larger_than_a_batch_is_ordered_in_one_version_piece_by_piece(
     rows = ordered(root, topic, 2)
     assert len({r["value"] for r in rows}) == len(rows) == records - records // 100 + 1
     assert len(reject_rows(root)) == records // 100 - 1, "copies are found across pieces"
+
+
+@pytest.mark.parametrize("column", ["message_id", "value", "key"])
+def test_text_that_is_not_utf8_is_refused_with_row_and_column(
+    spark: SparkSession, root: QueueRoot, topic: Topic, column: str
+) -> None:
+    columns = {"value": "'v'", "key": "'k'", "message_id": "concat('m', id)"}
+    columns[column] = f"if(id = 2, CAST(X'FFFE' AS STRING), {columns[column]})"
+    frame = spark.range(0, 4, 1, 1).selectExpr(
+        *(f"{sql} AS {name}" for name, sql in columns.items())
+    )
+    with pytest.raises(Exception, match=f"row 2 of task 0: {column} is not UTF-8"):
+        write(frame, root, topic="orders")
+    Orderer(root, 1).drain()
+    assert ordered(root, topic) == []
+    if column != "message_id":
+        write(frame.withColumn(column, frame[column].cast("binary")), root, topic="orders")
+        Orderer(root, 2).drain()
+        assert b"\xff\xfe" in {row[column] for row in ordered(root, topic)}

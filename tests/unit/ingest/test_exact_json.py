@@ -20,7 +20,8 @@ LIMITS = Limits(4, "crc32", 1 << 20, 100)
 
 def stored(value: str, kind: str = "json") -> bytes | None:
     """How a value is stored that is sent as this JSON text."""
-    return rows_of(value, kind).values[0]
+    found: bytes | None = rows_of(value, kind).values[0]
+    return found
 
 
 def rows_of(value: str, kind: str = "json") -> Any:
@@ -111,7 +112,7 @@ def test_escapes_become_the_characters_that_they_are() -> None:
 def test_a_time_before_1970_is_the_record_s_own(text: str, micros: int) -> None:
     body = orjson.dumps({"records": [{"value": 1, "timestamp": text}, {"value": 2}]})
     rows = request_of(body, "json", {}, "t", LIMITS).rows
-    fill_in(rows, 1_700_000_000_000_000, None)  # type: ignore[arg-type]
+    fill_in(rows, 1_700_000_000_000_000, None)
     assert rows.timestamps == [micros, 1_700_000_000_000_000]
 
 

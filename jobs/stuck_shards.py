@@ -1,0 +1,54 @@
+"""Which inbox shards cannot be ordered on, seen from the tables alone: for `lakequeue doctor`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from lakequeue.errors import CorruptTable, TailLost
+from lakequeue.records import ShardName, Stamp
+from queue_tables.delta_log import Commit
+from queue_tables.log_marks import LogMarks
+from queue_tables.marks import watermarks_in
+from queue_tables.root import QueueRoot
+from queue_tables.shards import shard_path
+from queue_tables.tail import Tail, find_version
+
+
+def stuck_shards(root: QueueRoot) -> dict[ShardName, str]:
+    """Shards of which the next commit cannot be read, or names a file that is not there; and why.
+
+    Of each shard only that commit is looked at: what comes after it waits for it.
+    """
+    done = watermarks_in(LogMarks(root).read())
+    found = {shard: _trouble(root, shard, done) for shard in root.shards("inbox")}
+    return {shard: why for shard, why in found.items() if why is not None}
+
+
+def _trouble(root: QueueRoot, shard: ShardName, done: Mapping[ShardName, Stamp]) -> str | None:
+    path = shard_path("inbox", shard)
+    mark = done.get(shard, Stamp(0))
+    try:
+        commits = Tail(root.store, path, find_version(root.store, path, mark)).poll()
+        following = next((c for c in commits if _is_waiting(c, mark)), None)
+    except (FileNotFoundError, TailLost) as error:
+        return f"its log cannot be read: {error}" if root.is_table(path) else None
+    except (CorruptTable, ValueError, TypeError, LookupError) as error:
+        return f"its log cannot be read: {error}"
+    gone = (
+        [add.path for add in following.adds if not _is_there(root, f"{path}/{add.path}")]
+        if (following is not None)
+        else []
+    )
+    return f"{path}/{gone[0]} is gone, and nothing behind it is ordered" if gone else None
+
+
+def _is_waiting(commit: Commit, mark: Stamp) -> bool:
+    return commit.appends and commit.info.get("stamp", 0) > mark
+
+
+def _is_there(root: QueueRoot, path: str) -> bool:
+    try:
+        root.store.size(path)
+    except FileNotFoundError:
+        return False
+    return True
