@@ -177,11 +177,9 @@ class Connection(asyncio.Protocol):
             self._head_bytes += len(data)
         try:
             self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            # Not to us: the request is answered as it is, and what would follow is not HTTP.
-            self._closing = True
-            if self._request is not None:
-                self.on_message_complete()
+        except httptools.HttpParserUpgrade as upgrade:
+            self._feed(self._without_upgrade() + data[upgrade.args[0] :])
+            return
         except (httptools.HttpParserError, _Refuse) as error:
             self._refuse_stream(error)
             return
@@ -190,6 +188,18 @@ class Connection(asyncio.Protocol):
         if self._body is not None or self._discarded is not None:
             self._keep_pace()
         self._advance()
+
+    def _without_upgrade(self) -> bytes:
+        """The head again, as of a request that offers no other protocol: we have none."""
+        method = self._parser.get_method()
+        self._parser = None
+        lines = [method + b" " + self._target + b" HTTP/1.1"]
+        lines += [
+            name + b": " + value
+            for name, value in self._headers
+            if name not in {b"upgrade", b"connection", b"http2-settings"}
+        ]
+        return b"\r\n".join(lines) + b"\r\n\r\n"
 
     def _check_head(self) -> None:
         if self._head_bytes > MAX_HEAD_BYTES and not self._queue and self._call is None:
@@ -221,6 +231,10 @@ class Connection(asyncio.Protocol):
     def on_headers_complete(self) -> None:
         """(parser) The head is there: is the rest wanted?"""
         target, parser = self._target, self._parser
+        if parser.get_method() == b"CONNECT":
+            raise _Refuse
+        if parser.should_upgrade():
+            return
         if target.startswith(b"/"):
             path, _, query = target.partition(b"?")
             query = query.partition(b"#")[0]

@@ -177,10 +177,11 @@ class Front:
 
     def route(self, request: Request) -> Route:
         """Who answers; the last way takes all. Raises `Overloaded` if they can take no more."""
+        asked = "GET" if request.method == "HEAD" else request.method
         route = next(
             route
             for method, path, route in self._routes
-            if (not method or method == request.method) and path.fullmatch(request.path)
+            if (not method or method == asked) and path.fullmatch(request.path)
         )
         # Before the body is read, which would be for nothing.
         route.share.check()

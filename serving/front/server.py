@@ -7,7 +7,7 @@ import contextlib
 import resource
 import signal
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 
 import structlog
 
@@ -104,17 +104,27 @@ class Server:
         front.rested = rested.set
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stopping.set)
-        server = await loop.create_server(
-            lambda: Connection(front), sock=self._listener, backlog=BACKLOG
-        )
-        ticking = asyncio.create_task(_tick(front))
-        ready(front)
-        await stopping.wait()
+        async with listening(front, self._listener) as server:
+            ready(front)
+            await stopping.wait()
+            server.close()
+            on_term()
+            front.drain()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(rested.wait(), self._drain_s)
+
+
+@contextlib.asynccontextmanager
+async def listening(front: Front, listener: socket.socket) -> AsyncIterator[asyncio.Server]:
+    """Take connections and look at deadlines; at the end no connection is left."""
+    server = await front.loop.create_server(
+        lambda: Connection(front), sock=listener, backlog=BACKLOG
+    )
+    ticking = asyncio.create_task(_tick(front))
+    try:
+        yield server
+    finally:
         server.close()
-        on_term()
-        front.drain()
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(rested.wait(), self._drain_s)
         ticking.cancel()
         for connection in list(front.connections):
             connection.drop()
