@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
-from uuid import uuid4
 
 from ingest.answers import answer_of
 from ingest.appender import Appender, Committed, Submission
@@ -17,6 +16,7 @@ from ingest.draining import refuse_if_closed, settle
 from ingest.expectations import Expectations, Outcome, Ticket
 from ingest.order_tail import OrderTail
 from ingest.presence import Presence
+from ingest.request_ids import RequestIds
 from ingest.rows import NO_PARTITION, Request
 from ingest.validation import Limits
 from ingest.verdicts import check_consumed, refuse_if_judged_so
@@ -88,6 +88,7 @@ class IngestNode:
             name="ingest-committer",
         )
         self.marks = LogMarks(self.root)
+        self._request_ids = RequestIds()
         self._sticky: dict[str, StickyRoundRobin] = {}
         self._sticky_lock = threading.Lock()
 
@@ -196,7 +197,7 @@ class IngestNode:
         refuse_if_closed(topic, self._wall())
         rows = request.rows
         request.placed_among = topic.partitions
-        request.request_id = uuid4().hex
+        request.request_id = self._request_ids.next()
         if request.consumed is not None:
             request.consumed_topic_id = self._check_consumed(request.consumed)
         fill_in(rows, self._wall(), topic.ttl_ms)
