@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from decimal import Decimal
 from typing import Any, Final
 
@@ -58,8 +59,8 @@ def _slowly(body: bytes) -> Any:
     def object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
         if len(found) < len(pairs):
-            names = [name for name, _ in pairs]
-            repeated.append((found, next(n for n in found if names.count(n) > 1)))
+            counted = Counter(name for name, _ in pairs)
+            repeated.append((found, next(n for n, times in counted.items() if times > 1)))
         return found
 
     try:

@@ -66,6 +66,8 @@ class IngestNode:
         self.topics = TopicStore(self.root, changed=self._topics_changed)
         self._topics_at = time.monotonic()
         self.budget = Budget(max(self.settings.max_pending_bytes, self.settings.max_request_bytes))
+        self.parsing = Budget(self.settings.max_parsed_bytes)
+        """What bodies become, until only their records are left."""
         self._expectations = Expectations()
         self.stopping = threading.Event()
         self._order_tail = OrderTail(self.root, self._expectations, self.stopping)

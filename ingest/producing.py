@@ -12,6 +12,7 @@ from ingest.bodies import BINARY_EVENT, media_type, query_of, request_of
 from ingest.cloud_events import attributes_of
 from ingest.decompression import decompress
 from ingest.json_body import parts_of
+from ingest.json_cost import becomes, refuse_beyond
 from ingest.metrics import Metrics
 from ingest.node import IngestNode
 from ingest.rows import Request as Part
@@ -112,7 +113,8 @@ class Producing:
         topic = self._node.topic(name)
         body = self._unpacked(body, asked, lease)
         limits = self._node.limits_of(topic)
-        part = request_of(body, kind, envelope, topic.topic_id, limits, asked.event)
+        with self._room(body if kind != "arrow" else b""):
+            part = request_of(body, kind, envelope, topic.topic_id, limits, asked.event)
         size = part.rows.total_bytes
         lease.shrink_to(size)
         return Parsed([part], [topic], range(len(part.rows)), query, started, size)
@@ -124,11 +126,21 @@ class Producing:
             raise UnsupportedMediaType("records of several topics come as JSON", hint=wire.JSON)
         query, _ = query_of(asked.query, "json")
         body = self._unpacked(body, asked, lease)
-        parts = parts_of(body, self._limits_of, node.settings.max_request_records)
+        with self._room(body):
+            parts = parts_of(body, self._limits_of, node.settings.max_request_records)
         size = sum(part.rows.total_bytes for part in parts.requests)
         lease.shrink_to(size)
         topics = [node.topic(name) for name in parts.topics]
         return Parsed(parts.requests, topics, parts.numbers, query, started, size)
+
+    def _room(self, body: bytes) -> Lease:
+        """Memory for what the body becomes, while it is parsed."""
+        parsing = self._node.parsing
+        cost = becomes(body)
+        refuse_beyond(cost, parsing.limit)
+        lease = parsing.lease()
+        lease.grow(cost)
+        return lease
 
     def _limits_of(self, name: str) -> tuple[str, Limits]:
         topic = self._node.topic(name)

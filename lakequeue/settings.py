@@ -56,6 +56,10 @@ class IngestSettings(_Slice):
         16 << 20, description="limit of one request, after decompression"
     )
     max_request_records: int = Field(10_000, description="limit of records in one request")
+    max_parsed_bytes: int = Field(
+        256 << 20,
+        description="limit of what JSON bodies take in memory while they are parsed; beyond it 429",
+    )
     max_carried_ahead_s: float = Field(
         5.0, description="a stamp sent by a producer may be this far ahead; beyond it 503"
     )

@@ -1,0 +1,58 @@
+"""What JSON bodies become: never less than they do."""
+
+from __future__ import annotations
+
+import time
+import tracemalloc
+
+import orjson
+import pytest
+
+from ingest.exact_json import loads
+from ingest.json_cost import becomes, refuse_beyond
+from lakequeue.errors import InvalidRequest, TooLarge
+
+SIZE = 1 << 20
+BODIES = {
+    "lists": b"[" + b",".join([b"[]"] * (SIZE // 3)) + b"]",
+    "objects": b"[" + b",".join([b"{}"] * (SIZE // 3)) + b"]",
+    "small objects": b"[" + b",".join(b'{"a%d":1}' % n for n in range(SIZE // 12)) + b"]",
+    "floats": b"[" + b",".join([b"0.1"] * (SIZE // 4)) + b"]",
+    "integers": b"[" + b",".join(b"%d" % (1000 + n) for n in range(SIZE // 6)) + b"]",
+    "short texts": b"[" + b",".join(b'"%x"' % n for n in range(SIZE // 8)) + b"]",
+    "one text": b'["' + b"x" * SIZE + b'"]',
+    "wide text": ('["' + "x" * SIZE + "\U0001f600" + '"]').encode(),
+    "many names": b"{" + b",".join(b'"%d":1' % n for n in range(SIZE // 10)) + b"}",
+}
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_the_estimate_is_not_below_what_parsing_takes(name: str) -> None:
+    body = BODIES[name]
+    tracemalloc.start()
+    try:
+        whole = orjson.loads(body)
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert whole
+    assert taken <= becomes(body)
+
+
+def test_records_as_they_are_sent_cost_a_few_times_their_size() -> None:
+    records = [{"key": f"k{n}", "value": "x" * 1_000} for n in range(1_000)]
+    body = orjson.dumps({"records": records})
+    assert becomes(body) < 3 * len(body)
+
+
+def test_a_body_that_can_never_have_a_place_is_refused() -> None:
+    with pytest.raises(TooLarge, match="max_parsed_bytes"):
+        refuse_beyond(becomes(BODIES["lists"]), 10 << 20)
+
+
+def test_a_name_that_is_there_twice_is_found_in_linear_time() -> None:
+    body = b"{" + b",".join(b'"%d":1' % n for n in range(200_000)) + b',"199999":2}'
+    began = time.process_time()
+    with pytest.raises(InvalidRequest, match="twice"):
+        loads(body)
+    assert time.process_time() - began < 5
