@@ -24,6 +24,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from lakequeue import programs
 from lakequeue.clock import boot_seconds
 from lakequeue.errors import (
     CoordinationUnavailable,
@@ -202,9 +203,7 @@ class EmbeddedZooKeeper:
             return
         self.data_dir.mkdir(parents=True, exist_ok=True)
         log = self.data_dir / "zookeeper.log"
-        project = str(Path(__file__).resolve().parents[1])
-        path = os.pathsep.join(filter(None, [project, os.environ.get("PYTHONPATH", "")]))
-        command = [sys.executable, "-m", "coordination.embedded"]
+        command = [*programs.command("coordination.embedded")]
         command += ["--data-dir", str(self.data_dir), "--port", str(self.port)]
         command += ["--parent", str(os.getpid())]
         with log.open("ab") as out:
@@ -213,7 +212,7 @@ class EmbeddedZooKeeper:
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,
-                env=os.environ | {"PYTHONPATH": path},
+                env=programs.environment(),
                 # A Ctrl-C at the terminal is for the supervisor, which stops this one last.
                 start_new_session=True,
             )

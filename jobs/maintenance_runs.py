@@ -11,11 +11,10 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import structlog
 
-from lakequeue import parent
+from lakequeue import parent, programs
 from lakequeue.clock import boot_seconds
 from lakequeue.settings import OrderSettings
 
@@ -25,7 +24,6 @@ MEASURES = "metrics"
 JOBS = (MEASURES, "compaction", "retention")
 """In this order: what is measured may go then; what compaction parts by topic, retention can let
 go."""
-_FOLDER = Path(__file__).parent
 _NICE = 10
 LONGEST_S = 3_600.0
 """A run that takes longer hangs, and would end maintenance for as long as this leader lives. It is
@@ -97,12 +95,15 @@ class MaintenanceRuns:
         return True
 
     def _start(self, job: str) -> None:
-        command = [sys.executable, str(_FOLDER / f"{job}.py"), "--root", self._root, "--json"]
+        command = [*programs.command(f"jobs.{job}"), "--root", self._root, "--json"]
         bound = [sys.executable, "-I", parent.__file__, str(os.getpid())]
         try:
             # The report goes to the log as well: stdout is where the driver tells its state.
             process = subprocess.Popen(
-                [*bound, *command], stdin=subprocess.DEVNULL, stdout=sys.stderr.fileno()
+                [*bound, *command],
+                stdin=subprocess.DEVNULL,
+                stdout=sys.stderr.fileno(),
+                env=programs.environment(),
             )
         except OSError as error:
             log.warning("maintenance_failed", job=job, why=str(error))

@@ -11,6 +11,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from jobs.jars import jar_paths
+from lakequeue import programs
 from lakequeue.errors import LakequeueError
 from lakequeue.java import find_java
 
@@ -48,7 +49,12 @@ def running_session(app: str) -> SparkSession | None:
     hosts = ("PYSPARK_GATEWAY_PORT", "DATABRICKS_RUNTIME_VERSION", "SPARK_REMOTE")
     if SparkSession.getActiveSession() is None and not any(name in os.environ for name in hosts):
         return None
-    return SparkSession.builder.appName(app).getOrCreate()
+    builder = SparkSession.builder.appName(app)
+    if SparkSession.getActiveSession() is None and "PYSPARK_GATEWAY_PORT" in os.environ:
+        # On one machine, workers start where the submitter stands; see `lakequeue/programs.py`.
+        for name in ("PYTHONPATH", "PYTHONSAFEPATH"):
+            builder = builder.config(f"spark.executorEnv.{name}", programs.environment()[name])
+    return builder.getOrCreate()
 
 
 def start_session(
@@ -83,10 +89,9 @@ def _worker_python(work_dir: Path) -> Path:
     stand, compiled, beside this module's dependencies.
     """
     wrapper = work_dir / "spark-python"
-    path = os.environ.get("PYTHONPATH", "")
-    wrapper.write_text(
-        f'#!/bin/sh\nPYTHONPATH={shlex.quote(path)} exec {shlex.quote(sys.executable)} "$@"\n'
-    )
+    path = shlex.quote(programs.environment()["PYTHONPATH"])
+    python = f"{shlex.quote(sys.executable)} -P"
+    wrapper.write_text(f'#!/bin/sh\nPYTHONPATH={path} exec {python} "$@"\n')
     wrapper.chmod(0o755)
     return wrapper
 

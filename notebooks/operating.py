@@ -22,7 +22,7 @@ from lakequeue import Admin, Producer
 
 def run(*command):
     """The report of a command; what it complains of, if it fails."""
-    done = subprocess.run([sys.executable, "-m", *command, "--root", ROOT, "--json"], capture_output=True)
+    done = subprocess.run([sys.executable, "-P", "-m", *command, "--root", ROOT, "--json"], capture_output=True)
     if done.returncode:
         raise RuntimeError(f"exit code {done.returncode}: {done.stderr.decode()}")
     return json.loads(done.stdout)

@@ -29,6 +29,7 @@ from lakequeue.cli import (
 )
 from lakequeue.errors import Fenced, InvalidSetting, LakequeueError, Rejected, TryAgain
 from lakequeue.logs import log_to_stderr
+from lakequeue.programs import packages_first
 
 EXIT_CODES: tuple[tuple[type[LakequeueError], int], ...] = (
     (InvalidSetting, 2),
@@ -69,6 +70,7 @@ def exit_code(error: LakequeueError) -> int:
 
 def main() -> None:
     """Run the command; every error is one or two lines, never a traceback."""
+    packages_first()
     # Standard output is for what was asked: a script reads it.
     log_to_stderr("warning")
     try:

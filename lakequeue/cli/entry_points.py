@@ -10,6 +10,8 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
+from lakequeue.programs import packages_first
+
 
 class JobFailed(RuntimeError):
     """A job ended with an exit code other than 0; what it said stands on stderr, above."""
@@ -77,6 +79,7 @@ def erase() -> None:
 
 
 def _run(module: str) -> None:
+    packages_first()
     try:
         code = import_module(module).main()
     except SystemExit as ended:  # argparse and typer end by it, also when all is well

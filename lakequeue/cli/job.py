@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
-import os
-import sys
 from enum import StrEnum
 from typing import Annotated
 
 import typer
 
 from lakequeue.errors import MissingDependency
+from lakequeue.programs import become
 
 app = typer.Typer(help="Run a job: ordering, folding, maintenance.", no_args_is_help=True)
 
@@ -51,5 +50,4 @@ def run(context: typer.Context, job: Annotated[Job, typer.Argument()]) -> None:
         raise MissingDependency(
             "pyspark is not installed", hint="pip install 'lakequeue[server,spark]'"
         )
-    # The job replaces this process, so that signals and the exit code are its own.
-    os.execv(sys.executable, [sys.executable, "-m", f"jobs.{job.value}", *context.args])
+    become(f"jobs.{job.value}", *context.args)

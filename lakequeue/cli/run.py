@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -12,6 +11,7 @@ from typing import Annotated
 import typer
 
 from lakequeue.errors import MissingDependency
+from lakequeue.programs import become
 from lakequeue.settings import CONFIG_VARIABLE, settings_file
 
 
@@ -66,5 +66,4 @@ def run(
     if config is not None:
         os.environ[CONFIG_VARIABLE] = str(config.absolute())
         settings_file()
-    # The process replaces this one, so that signals and the exit code are its own.
-    os.execv(sys.executable, [sys.executable, "-m", MODULES[role], *context.args])
+    become(MODULES[role], *context.args)

@@ -12,7 +12,6 @@ when the thread that started it ends, so none is left behind when this process g
 from __future__ import annotations
 
 import json
-import os
 import sys
 import threading
 from collections.abc import Callable, Mapping
@@ -21,9 +20,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 
-import lakequeue
 from coordination.burial import bury
 from jobs.jars import cached_jars, jar_paths
+from lakequeue import programs
 from lakequeue.errors import InvalidRequest, LakequeueError, PortInUse
 from lakequeue.java import find_java
 from lakequeue.supervisor.child import Child
@@ -323,11 +322,8 @@ class Cluster:
                 ).start()
 
     def _environ(self) -> dict[str, str]:
-        project = str(Path(lakequeue.__file__).resolve().parents[1])
-        path = [project, *filter(None, [os.environ.get("PYTHONPATH")])]
         return {
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join(path),
+            **programs.environment(),
             "PYTHONUNBUFFERED": "1",
             "LAKEQUEUE_WORK_DIR": str(self.work_dir),
             # Looked for once, here; and Spark's workers must run the same Python as its driver.

@@ -18,6 +18,8 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from lakequeue.programs import command
+
 
 class Drain(IntEnum):
     """The order in which the children are asked to end; equal ones end together.
@@ -168,27 +170,27 @@ class Layout:
         ]
 
     def _zookeeper(self, name: str, port: int, *place: str) -> ChildSpec:
-        command = (
-            *(self.python, "-m", "coordination.embedded"),
+        started = (
+            *command("coordination.embedded", self.python),
             *("--data-dir", str(self.work_dir / name)),
             *("--port", str(port), *place),
             "--die-with-parent",
             *self.extra.get(name, ()),
         )
-        return ChildSpec(name, command, ZooKeeperReady(port), Drain.ZOOKEEPER, 10.0)
+        return ChildSpec(name, started, ZooKeeperReady(port), Drain.ZOOKEEPER, 10.0)
 
     def _driver(self, number: int, port: int) -> ChildSpec:
         name = f"driver-{number}"
-        command = self._command("jobs.driver", name, "--host", self.host, "--port", str(port))
+        started = self._command("jobs.driver", name, "--host", self.host, "--port", str(port))
         probe = DriverReady(self.work_dir / f"driver-{name}.json")
-        return ChildSpec(name, command, probe, Drain.DRIVER, 30.0)
+        return ChildSpec(name, started, probe, Drain.DRIVER, 30.0)
 
     def service(self, role: Role, number: int, port: int) -> ChildSpec:
         """A node of one of the two services."""
         name = f"{role}-{number}"
         module, drain = _SERVICES[role]
-        command = self._command(module, name, "--host", self.host, "--port", str(port))
-        return ChildSpec(name, command, HttpReady(f"{self.url(port)}/readyz"), drain, 25.0)
+        started = self._command(module, name, "--host", self.host, "--port", str(port))
+        return ChildSpec(name, started, HttpReady(f"{self.url(port)}/readyz"), drain, 25.0)
 
     def url(self, port: int) -> str:
         """Base URL of the service that listens on `port`."""
@@ -196,8 +198,8 @@ class Layout:
 
     def _command(self, module: str, name: str, *more: str) -> tuple[str, ...]:
         return (
-            *(self.python, "-m", module, "--root", self.root),
-            *("--zookeeper", self.zookeeper_hosts, "--node", name),
+            *command(module, self.python),
+            *("--root", self.root, "--zookeeper", self.zookeeper_hosts, "--node", name),
             *more,
             *("--log-level", self.log_level, "--die-with-parent"),
             *self.extra.get(name, ()),

@@ -46,6 +46,7 @@ SEEDS = [
     Seed("spark", "coordination.seed_spark", "pyspark"),
     Seed("layers", "pyspark_lakequeue.seed_sibling", "jobs"),
     Seed("source", "pyspark_lakequeue.seed_source", "coordination"),
+    Seed("names", "lakequeue.duck", "ingest"),
 ]
 
 

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import shlex
-import subprocess
-import sys
-import sysconfig
 import tomllib
-from collections.abc import Callable
-from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from lakequeue.records import Offset, Partition
 from queue_tables.log_reader import LogReader
 from queue_tables.root import QueueRoot
 from queue_tables.topics import TopicStore
 from tests.support.bundle import arguments, load, resolve
+from tests.support.installed import PROJECT, Installed
 from tests.support.ordered_log import OrderedLog, Sent
 
-PROJECT = Path(__file__).parents[3]
 PROJECT_TABLE = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
 CALL = """
 import sys
 from importlib.metadata import distribution
@@ -35,55 +26,14 @@ entry.load()()
 """As Databricks calls a task of a wheel."""
 
 
-def quietly(command: list[str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-
-
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Runs a program of an environment that has the wheel, and beside it only what others wrote."""
-    folder = tmp_path_factory.mktemp("wheel")
-    uv = Path(sys.executable).parent / "uv"
-    # As the bundle builds it, but for where it goes and what from.
-    bundle = load()
-    built = folder / "dist"
-    program, *build = shlex.split(bundle["artifacts"]["lakequeue"]["build"])
-    assert program == "uv"
-    build += ["--no-build-isolation", "--offline", "--python", sys.executable, "-o", str(built)]
-    quietly([str(uv), *build, str(PROJECT)])
-    (wheel,) = built.glob("*.whl")
-    named = [one["whl"] for one in bundle["variables"]["libraries"]["default"] if "whl" in one]
-    assert [fnmatch(wheel.name, Path(pattern).name) for pattern in named] == [True]
-    home = folder / "venv"
-    quietly([str(uv), "venv", "--offline", "--python", sys.executable, str(home)])
-    python = home / "bin" / "python"
-    install = [str(uv), "pip", "install", "--offline", "--no-deps", "--compile-bytecode"]
-    quietly([*install, "--python", str(python), str(wheel)])
-    # The packages of others; a path that is named so brings none of the editable ones along.
-    (site,) = home.glob("lib/python*/site-packages")
-    (site / "others.pth").write_text(sysconfig.get_path("purelib") + "\n")
-
-    def run(program: str, *argv: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [str(home / "bin" / program), *argv],
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-
-    return run
-
-
-def test_the_wheel_stands_on_its_own(installed: Run) -> None:
+def test_the_wheel_stands_on_its_own(installed: Installed) -> None:
     """Nothing of this working copy is seen from there."""
     found = installed("python", "-c", "import lakequeue, jobs; print(lakequeue.__file__, jobs)")
     assert str(PROJECT) not in found.stdout, found.stdout
     assert installed("python", "-c", "import tests").returncode == 1
 
 
-def test_its_command_and_its_modules_run(installed: Run) -> None:
+def test_its_command_and_its_modules_run(installed: Installed) -> None:
     shown = installed("lakequeue", "--help")
     assert (shown.returncode, "topic" in shown.stdout) == (0, True), shown.stderr
     for job in ("order", "stream_in"):
@@ -91,7 +41,7 @@ def test_its_command_and_its_modules_run(installed: Run) -> None:
         assert (shown.returncode, "exit codes" in shown.stdout) == (0, True), shown.stderr
 
 
-def test_every_entry_point_loads_and_every_package_is_there(installed: Run) -> None:
+def test_every_entry_point_loads_and_every_package_is_there(installed: Installed) -> None:
     names = sorted(PROJECT_TABLE["entry-points"]["lakequeue.jobs"])
     shown = installed(
         "python",
@@ -104,7 +54,7 @@ def test_every_entry_point_loads_and_every_package_is_there(installed: Run) -> N
 
 
 def test_maintenance_copies_and_erasing_of_the_bundle_run_from_the_wheel(
-    installed: Run, tmp_path: Path
+    installed: Installed, tmp_path: Path
 ) -> None:
     """With exactly the parameters that the bundle gives them."""
     root = QueueRoot.open(str(tmp_path / "queue"))
