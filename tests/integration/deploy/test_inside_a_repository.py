@@ -20,7 +20,7 @@ from queue_tables.root import QueueRoot
 from queue_tables.topics import TopicStore
 from tests.support.installed import PROJECT, Installed
 
-pytestmark = [pytest.mark.spark, pytest.mark.zookeeper, pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.spark, pytest.mark.zookeeper, pytest.mark.slow, pytest.mark.timeout(900)]
 FOLDERS = ("jobs", "ingest", "coordination", "serving", "consumer_service", "tests", "tools")
 """Names that a repository of a user may have as well as we do."""
 SENT_AND_TAKEN = """
@@ -89,7 +89,7 @@ class Shell:
             env=self.environ,
             capture_output=True,
             text=True,
-            timeout=240,
+            timeout=400,
             check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr
@@ -111,7 +111,7 @@ class Shell:
             env=self.environ,
             capture_output=True,
             text=True,
-            timeout=240,
+            timeout=400,
             check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr
