@@ -59,8 +59,7 @@ class LogFiles:
     def add(self, file: Add) -> None:
         """The file has come into the log."""
         if file.deletion_vector is not None:
-            with self._lock:
-                self._vectors[file.path] = file.deletion_vector
+            self._vectors[file.path] = file.deletion_vector
 
     def forget(self, path: str) -> None:
         """The file has left the log."""

@@ -34,21 +34,9 @@ from queue_tables.schemas import LOG
 from queue_tables.table import TableLog
 
 COLUMNS = (
-    "topic",
-    "topic_id",
-    "partition",
-    "offset",
-    "key",
-    "value",
-    "key_format",
-    "value_format",
-    "headers",
-    "timestamp",
-    "ordered_at",
-    "message_id",
-    "deliver_at",
-    "expires_at",
-)
+    "topic", "topic_id", "partition", "offset", "key", "value", "key_format", "value_format",
+    "headers", "timestamp", "ordered_at", "message_id", "deliver_at", "expires_at",
+)  # fmt: skip
 """What a consumer receives."""
 _MOST_NEWS = 1_000  # commits kept for who follows the log; who only reads it never asks for them
 _MOST_SOUGHT = 64  # row groups that one call looks at: on object storage each may cost a request
@@ -61,18 +49,12 @@ class LogReader:
     """
 
     def __init__(
-        self,
-        root: QueueRoot,
-        columns: Sequence[str] = COLUMNS,
-        cache_bytes: int = 64 << 20,
+        self, root: QueueRoot, columns: Sequence[str] = COLUMNS, cache_bytes: int = 64 << 20
     ) -> None:
         self._columns = list(dict.fromkeys([*columns, "offset"]))
         self._lock = threading.RLock()
-        self._pieces = Pieces(cache_bytes)
-        self._files = LogFiles(root.store)
+        self._store, self._cache_bytes = root.store, cache_bytes
         self._table = TableLog(root.store, LOG.name)
-        self._index = LogIndex(self._files.is_trusted)
-        self._contested = Contested()
         self._gaps = GapsSeen()
         self._durable = Version(-1)
         self._news: deque[Commit] = deque(maxlen=_MOST_NEWS)
@@ -86,8 +68,7 @@ class LogReader:
     def refresh(self) -> list[Commit]:
         """Take in what was committed since, durable.
 
-        Returns the commits since the last call ([] after a clean-up), also those that a read came
-        upon meanwhile.
+        Returns the commits since the last call, of reads meanwhile too; [] after a clean-up.
         """
         with self._lock:
             self._catch_up()
@@ -97,10 +78,10 @@ class LogReader:
 
     def _catch_up(self) -> None:
         with self._lock:
+            self._indexed()
             try:
                 commits = self._table.refresh()
             except TailLost:
-                self._news.clear()
                 self._open()
                 return
             for commit in commits:
@@ -113,6 +94,7 @@ class LogReader:
                     self._files.add(added)
                     self._index.add(added)
             self._news.extend(commits)
+            self._taken_in = self._table.version
             if self._table.version > self._durable:
                 self._table.make_durable()
                 self._durable = self._table.version
@@ -129,7 +111,7 @@ class LogReader:
     def first_offset(self, topic_id: TopicId, partition: Partition) -> Offset:
         """The lowest offset still in the log; the end offset if there is none."""
         with self._lock:
-            first = self._index.first(PartitionKey(topic_id, partition), self._files.spans)
+            first = self._indexed().first(PartitionKey(topic_id, partition), self._files.spans)
         return self.end_offset(topic_id, partition) if first is None else first
 
     def read_range(
@@ -184,7 +166,9 @@ class LogReader:
             newest = None if file is None else newest_micros(file.stats, column)
             return newest is None or newest >= at
 
-        spans = self._index.spans(PartitionKey(topic_id, partition), self._files.spans, wanted)
+        with self._lock:
+            index = self._indexed()
+        spans = index.spans(PartitionKey(topic_id, partition), self._files.spans, wanted)
         while True:
             with self._lock:
                 span = next(spans, None)
@@ -264,7 +248,7 @@ class LogReader:
         """
         key, end = PartitionKey(topic_id, partition), self.end_offset(topic_id, partition)
         with self._lock:
-            spans = list(self._index.spans(key, self._files.spans, lambda _: True))
+            spans = list(self._indexed().spans(key, self._files.spans, lambda _: True))
         known = [(int(span.first), int(span.last)) for span in spans]
         first = known[0][0] if known else end
         return [(Offset(low), Offset(high)) for low, high in gaps(known, first, end)]
@@ -351,15 +335,16 @@ class LogReader:
         """The span that holds `offset`, else the next one; `None`: there is none behind it."""
         topic_id, partition = TopicId(key.topic_id), Partition(key.partition)
         with self._lock:
-            span = self._index.find(key, offset, self._files.spans)
+            index = self._indexed()
+            span = index.find(key, offset, self._files.spans)
             if span is None:
-                first = self._index.first(key, self._files.spans)
+                first = index.first(key, self._files.spans)
                 if first is None or offset < first:
                     raise self._out_of_range(topic_id, partition, offset)
-                span = self._index.after(key, offset, self._files.spans)
+                span = index.after(key, offset, self._files.spans)
                 end = self.end_offset(topic_id, partition)
                 self._gaps.note(key, offset, end if span is None else min(span.first, end))
-            for double in self._index.doubles():
+            for double in index.doubles():
                 self._compare(double)
             return self._contested.before(key, offset, span)
 
@@ -389,13 +374,27 @@ class LogReader:
     # -- files ------------------------------------------------------------------------------------
 
     def _open(self) -> None:
+        self._taken_in = Version(-2)
+        self._news.clear()
         self._table.open()
         self._table.make_durable()
-        self._index = LogIndex(self._files.is_trusted)
-        self._contested = Contested()
+        self._pieces: Pieces = Pieces(self._cache_bytes)
+        self._files: LogFiles = LogFiles(self._store)
+        self._index: LogIndex = LogIndex(self._files.is_trusted)
+        self._contested: Contested = Contested()
         for file in self._table.files.values():
             self._files.add(file)
             self._index.add(file)
+        self._taken_in = self._table.version
+
+    def _indexed(self) -> LogIndex:
+        """The index, of every file up to the ends that are told. The caller has the lock.
+
+        Were it behind them, records that are there would be taken for a gap, and passed over.
+        """
+        if self._taken_in != self._table.version:
+            self._open()
+        return self._index
 
     def _decode(self, path: str, row_group: int) -> pa.Table:
         return self._files.rows(path, row_group, self._columns)

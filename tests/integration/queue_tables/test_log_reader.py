@@ -12,7 +12,8 @@ import pytest
 
 from lakequeue.errors import CorruptTable, OffsetOutOfRange
 from lakequeue.records import Offset, Partition, TopicId
-from queue_tables.delta_log import Remove
+from queue_tables.delta_log import Add, Remove
+from queue_tables.log_index import LogIndex
 from queue_tables.log_reader import LogReader
 from queue_tables.root import QueueRoot
 from queue_tables.table import TableLog
@@ -293,3 +294,28 @@ def test_a_bit_that_flips_in_a_log_file_is_named_and_never_read(root: QueueRoot)
         except CorruptTable as error:
             named += path.name in str(error)
     assert named > 10
+
+
+def test_what_could_not_be_taken_in_is_not_taken_for_a_gap(
+    root: QueueRoot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    builder = OrderedLog(root)
+    builder.order(a_batch(5))
+    reader = LogReader(root)
+    builder.order(a_batch(5))
+    builder.order(a_batch(5))
+    add = LogIndex.add
+    failed: list[Add] = []
+
+    def fails_once(index: LogIndex, file: Add) -> None:
+        if not failed:
+            failed.append(file)
+            raise MemoryError
+        add(index, file)
+
+    monkeypatch.setattr(LogIndex, "add", fails_once)
+    with pytest.raises(MemoryError):
+        reader.refresh()
+    found = reader.read_range(T1, P0, Offset(4), 100)
+    assert found.column("offset").to_pylist() == list(range(4, 15))
+    assert reader.gap_offsets() == 0
