@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakequeue.clock import wall_micros
 from queue_tables.schemas import INBOX
 
 
@@ -21,6 +22,9 @@ def inbox_rows(
         "topic_id": pa.repeat(topic_id, count),
         "partition": pa.array([i % partitions for i in range(count)], pa.int32()),
         "value": values,
+        "timestamp": pa.repeat(
+            pa.scalar(wall_micros(), INBOX.arrow.field("timestamp").type), count
+        ),
         "message_id": pa.array(message_ids),
         "atomic": pa.repeat(False, count),
         "bytes": pc.binary_length(values).cast(pa.int32()),
