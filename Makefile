@@ -5,7 +5,7 @@ VENV := .venv/bin
 ROOT ?= lakequeue-data
 PYTEST ?= $(VENV)/python -m pytest
 
-.PHONY: help setup up demo failover test check fast lint types contracts docs docs-check unit services soak bench bench-spark flat notebooks lock clean jars wheel demo-s3
+.PHONY: help setup up demo failover test check fast lint types contracts docs docs-check unit services faults soak bench bench-spark flat notebooks lock clean jars wheel demo-s3
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,6 +58,9 @@ unit: setup ## unit tests: no Spark, no ZooKeeper, no network
 
 services: setup jars ## the tests with real services: integration, faults, end to end
 	@$(VENV)/python -m tools.run_services
+
+faults: setup jars ## the tests that kill and spoil, and the whole matrix of foreign statements (an hour and more)
+	@$(VENV)/python -m tools.run_services --whole tests/faults
 
 wheel: setup ## build the wheel and the source archive into dist/
 	@$(VENV)/python -m hatchling build -d dist

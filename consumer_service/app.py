@@ -280,6 +280,7 @@ def _state(app: OpenAPI, node: Node, metrics: Metrics) -> None:
             "node": node.name,
             "shard": node.journal.shard,
             "queue_id": node.root.queue_id,
+            "warnings": node.tables.told(),
         }
         return json_answer(state, 503 if reasons else 200)
 

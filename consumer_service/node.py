@@ -40,6 +40,7 @@ from lakequeue.settings import Settings
 from lakequeue.wire import default_dead_letters
 from queue_tables.facts import Key
 from queue_tables.group_state import read_group_state
+from queue_tables.health import TablesWatch
 from queue_tables.root import QueueRoot
 from queue_tables.topics import TopicStore
 
@@ -58,6 +59,8 @@ class Node:
         self.settings = settings
         self.root = root
         self.session = session
+        self.tables = TablesWatch(root)
+        """What is wrong with tables: told by `/readyz`, and no reason not to be ready."""
         self.topics = TopicStore(root)
         self.holdings = Holdings()
         self.members = Members(consumer.session_timeout_ms, consumer.max_poll_interval_ms)

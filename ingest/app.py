@@ -167,6 +167,7 @@ def _state(app: OpenAPI, node: IngestNode, metrics: Metrics) -> None:
             "shard": node.appender.shard,
             "queue_id": node.root.queue_id,
             "zookeeper": node.presence.state,
+            "warnings": node.tables.told(),
         }
         return json_answer(state, 503 if troubles else 200)
 

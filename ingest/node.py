@@ -27,6 +27,7 @@ from lakequeue.partitioner import StickyRoundRobin
 from lakequeue.records import Stamp, Version, checked_name
 from lakequeue.settings import IngestSettings, Settings
 from queue_tables.group_commit import GroupCommitter
+from queue_tables.health import TablesWatch
 from queue_tables.log_marks import LogMarks
 from queue_tables.root import QueueRoot
 from queue_tables.schemas import TOPICS
@@ -63,6 +64,8 @@ class IngestNode:
         self.node = node
         self._wall = wall
         self.root = QueueRoot.open(settings.root, needs=(TOPICS.name,))
+        self.tables = TablesWatch(self.root)
+        """What is wrong with tables: told by `/readyz`, and no reason not to be ready."""
         self.topics = TopicStore(self.root, changed=self._topics_changed)
         self._topics_at = time.monotonic()
         self.budget = Budget(max(self.settings.max_pending_bytes, self.settings.max_request_bytes))

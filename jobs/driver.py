@@ -142,7 +142,7 @@ class _Process:
             settings.coordination,
             remember_in=options.work_dir / f"session-{options.node}",
         )
-        self._watching = Watching(options.node, self._session)
+        self._watching = Watching(options.node, self._session, self._root)
 
     def start(self) -> None:
         """Connect, start Spark, become a standby in each job."""
@@ -172,7 +172,7 @@ class _Process:
         work.watch(self._watching.meters)
         query = ShardQuery(spark, source, work.process)
         query.start(self._folder / f"{kind}-checkpoint", available_now=now)
-        leader = Leader(work, self._session, query, self._state.say)
+        leader = Leader(work, self._session, query, self._state.say, patient=not now)
         self._watching.add(leader, query)
         leader.start()
         self._queries.append(query)

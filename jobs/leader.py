@@ -17,6 +17,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import structlog
 from pyspark.sql import SparkSession
@@ -28,7 +29,13 @@ from coordination.registry import nodes
 from coordination.session import Session
 from jobs.query import Part, ShardQuery
 from jobs.term_file import Term
-from lakequeue.errors import CoordinationUnavailable, LakequeueError, LeadershipLost
+from lakequeue.errors import (
+    CoordinationUnavailable,
+    CorruptTable,
+    LakequeueError,
+    LeadershipLost,
+    SchemaDrift,
+)
 from lakequeue.records import Epoch
 from serving.meters import Meters
 
@@ -37,7 +44,10 @@ log = structlog.get_logger("leader")
 SLOW_POLL_S = 1.0
 UPKEEP_S = 5.0
 _LOOK_S = 0.2
+_DAMAGED_S = 5.0
+"""Between two looks at a table that is damaged: somebody may have repaired it."""
 Say = Callable[..., None]
+T = TypeVar("T")
 
 
 class Work(ABC):
@@ -97,7 +107,19 @@ class Work(ABC):
 class Leader:
     """Runs one `Work` with its query, its election and its bells."""
 
-    def __init__(self, work: Work, session: Session, query: ShardQuery, say: Say) -> None:
+    def __init__(
+        self,
+        work: Work,
+        session: Session,
+        query: ShardQuery,
+        say: Say,
+        *,
+        patient: bool = False,
+    ) -> None:
+        """`patient`: a damaged table is waited for, so that other jobs of the process go on."""
+        self._patient = patient
+        self.damage: LakequeueError | None = None
+        """What keeps the job from its tables now; None: nothing."""
         self._work = work
         self._session = session
         self._query = query
@@ -139,6 +161,8 @@ class Leader:
             return [f"{self.name}: {self.error}"]
         if self._query.ended.is_set() or self._stopping.is_set():
             return [f"{self.name}: has ended"]
+        if self.damage is not None:
+            return [f"{self.name}: {self.damage}"]
         if not (self.leading or self._standing_by):
             return [f"{self.name}: warming up"]
         return []
@@ -156,7 +180,7 @@ class Leader:
 
     def _live(self) -> None:
         try:
-            self._work.warm()
+            self._mended(self._work.warm)
             while not self._query.rehearsed.wait(_LOOK_S):
                 if self._stopping.is_set() or self._query.ended.is_set():
                     return
@@ -168,15 +192,16 @@ class Leader:
                 self._standby_bell.wait(SLOW_POLL_S)
                 if self._stopping.is_set():
                     return
-                self._work.follow()
+                self._mended(self._work.follow)
             self._lead()
         except BaseException as error:  # noqa: BLE001 -- the process ends by it, and says so
             self.error = error
             self.failed.set()
 
     def _lead(self) -> None:
-        epoch = next_epoch(self._session, self._work.name, above=self._work.recorded_epoch())
-        self._work.begin(epoch)
+        epoch = self._mended(self._begin)
+        if epoch is None:
+            return
         self._query.lead(self._work.term)
         self.leading, self.terms = True, self.terms + 1
         state = {"state": "leading", "epoch": epoch}
@@ -187,9 +212,35 @@ class Leader:
             self._election.announce({"epoch": epoch})
         while not self._stopping.wait(UPKEEP_S):
             self._check_superseded(epoch)
-            if self._work.upkeep(self._live_nodes()):
-                self._query.tell()
+            try:
+                if self._work.upkeep(self._live_nodes()):
+                    self._query.tell()
+            except (SchemaDrift, CorruptTable) as damage:
+                # Of one table: ordering and folding do not wait for checkpoints.
+                log.warning("upkeep.failed", job=self._work.name, why=str(damage))
             log.debug("trigger", job=self._work.name, **self._query.progress())
+
+    def _begin(self) -> Epoch:
+        epoch = next_epoch(self._session, self._work.name, above=self._work.recorded_epoch())
+        self._work.begin(epoch)
+        return epoch
+
+    def _mended(self, attempt: Callable[[], T]) -> T | None:
+        """What the attempt returns; tried again while a table is damaged. None: stopping."""
+        while True:
+            try:
+                result = attempt()
+            except (SchemaDrift, CorruptTable) as damage:
+                if not self._patient:
+                    raise
+                if self.damage is None:
+                    log.warning("table.damaged", job=self._work.name, why=str(damage))
+                self.damage = damage
+                if self._stopping.wait(_DAMAGED_S):
+                    return None
+            else:
+                self.damage = None
+                return result
 
     def _live_nodes(self) -> set[str] | None:
         if not self._session.trusted():

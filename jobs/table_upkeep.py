@@ -12,7 +12,7 @@ import structlog
 
 from jobs.maintenance import Report
 from lakequeue.clock import Micros
-from lakequeue.errors import CorruptTable, StorageUnavailable
+from lakequeue.errors import CorruptTable, SchemaDrift, StorageUnavailable
 from lakequeue.records import ShardName, Stamp, Version
 from queue_tables.clean_up import checkpoint_if_due, clean_commits
 from queue_tables.group_state import read_group_offsets
@@ -21,6 +21,7 @@ from queue_tables.marks import watermarks_in
 from queue_tables.root import QueueRoot, ShardKind
 from queue_tables.schemas import GROUP_HISTORY, GROUP_OFFSETS, LOG, METRICS, REJECTS, TOPICS
 from queue_tables.shards import shard_path
+from queue_tables.table import TableLog
 from queue_tables.tail import find_version
 
 CHECKPOINT_EVERY = 500
@@ -32,17 +33,25 @@ log = structlog.get_logger("upkeep")
 def upkeep_tables(root: QueueRoot, now: Micros, *, dry_run: bool) -> Report:
     """Look after every table; the report."""
     checkpoints: list[str] = []
+    guarded: list[str] = []
     deleted = 0
     for path, below, led in _tables(root):
         try:
+            if not dry_run and _put_guard(root, path):
+                guarded.append(path)
             if not led and not dry_run and checkpoint_if_due(root, path, CHECKPOINT_EVERY):
                 checkpoints.append(path)
             deleted += clean_commits(root, path, now // 1_000, below, dry_run=dry_run)
-        except (FileNotFoundError, CorruptTable, StorageUnavailable) as error:
+        except (FileNotFoundError, CorruptTable, SchemaDrift, StorageUnavailable) as error:
             if root.is_table(path):
                 # One table that cannot be looked after must not keep the others from it.
                 log.warning("no_upkeep", table=path, why=str(error))
-    return {"checkpoints": checkpoints, "deleted": deleted}
+    return {"checkpoints": checkpoints, "deleted": deleted, "guarded": guarded}
+
+
+def _put_guard(root: QueueRoot, path: str) -> bool:
+    """Guard the table if it is not: a shard whose owner still runs an earlier release."""
+    return TableLog(root.store, path, keep_files=False).open().put_guard()
 
 
 def _tables(root: QueueRoot) -> Iterator[tuple[str, Version | None, bool]]:
@@ -54,7 +63,12 @@ def _tables(root: QueueRoot) -> Iterator[tuple[str, Version | None, bool]]:
     yield REJECTS.name, None, True
     # First how far it is done, then the shard: what comes in between stays.
     yield from _shards(root, "inbox", watermarks_in(LogMarks(root).read()))
-    folded = read_group_offsets(root)[1]
+    try:
+        folded = read_group_offsets(root)[1]
+    except (CorruptTable, SchemaDrift) as damage:
+        # Without it nothing tells how far a journal is folded: all of it stays.
+        log.warning("no_upkeep", table=GROUP_OFFSETS.name, why=str(damage))
+        return
     root.store.make_durable(f"{GROUP_OFFSETS.name}/_delta_log")
     yield from _shards(root, "journal", folded)
 

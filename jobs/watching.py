@@ -14,6 +14,8 @@ from lakequeue import metrics
 from lakequeue.errors import CoordinationUnavailable
 from lakequeue.metrics import Sample
 from lakequeue.settings import DriverSettings
+from queue_tables.health import TablesWatch
+from queue_tables.root import QueueRoot
 from queue_tables.storage_meter import METER, Usage, samples
 from serving.meters import Meters
 from serving.monitor import Monitor
@@ -24,10 +26,11 @@ _ROLES = ("ingest", "consumer", "driver")
 class Watching:
     """Of one driver process; its jobs are added as they start."""
 
-    def __init__(self, node: str, session: Session) -> None:
+    def __init__(self, node: str, session: Session, root: QueueRoot) -> None:
         self.meters = Meters(metrics.EVERY + metrics.DRIVER)
         self._session = session
         self._jobs: list[tuple[Leader, ShardQuery]] = []
+        self._tables = TablesWatch(root)
         self._monitor = Monitor(node, self.reasons, self.meters.text, self.warnings)
         self.meters.on_scrape(self._storage, *metrics.STORAGE)
         self.meters.on_scrape(lambda: session_samples(session), *metrics.ZOOKEEPER)
@@ -63,6 +66,7 @@ class Watching:
     def warnings(self) -> list[str]:
         """What waits for a person, while all else goes on."""
         found = [why for leader, _ in self._jobs for why in leader.warnings()]
+        found += [str(trouble) for trouble in self._tables.troubles()]
         for leader, query in self._jobs:
             if leader.leading:
                 stuck = query.told().stuck.items()

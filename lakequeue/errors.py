@@ -110,6 +110,13 @@ class UnknownTopic(Rejected):
     http_status = 404
 
 
+class UnknownTable(Rejected):
+    """The root has no table of that name: `lakequeue repair` lists them."""
+
+    code = "unknown_table"
+    http_status = 404
+
+
 class UnknownWebhook(Rejected):
     """The group has no webhook: register one."""
 

@@ -6,9 +6,20 @@ table that has one which is not settled is looked through.
 
 from __future__ import annotations
 
+import contextlib
+import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from lakequeue.errors import CorruptTable, SchemaDrift
+from lakequeue.clock import boot_seconds
+from lakequeue.errors import (
+    CorruptTable,
+    LakequeueError,
+    RootUnusable,
+    SchemaDrift,
+    StorageUnavailable,
+    TailLost,
+)
 from queue_tables.columns import Table
 from queue_tables.delta_log import Commit, commit_path, parse
 from queue_tables.delta_schema import verify_schema
@@ -21,6 +32,9 @@ from queue_tables.tail import commit_versions
 
 REMEDY = "lakequeue repair tells what it would do; with --execute it does it"
 _MOST_TOLD = 3
+_MOST_LOOKED = 1_000
+"""Commits of a table that are looked through for those of others."""
+_FRESH_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +65,21 @@ def troubles_of(store: Store, path: str, declared: Table) -> list[Trouble]:
 
     Raises `FileNotFoundError` and storage errors.
     """
-    log = TableLog(store, path)
+    log = TableLog(store, path, keep_files=False)
     try:
         log.open()
-        verify_schema(log, declared)
     except (SchemaDrift, CorruptTable) as damage:
-        detail = damage.detail.removeprefix(f"{path}: ")
-        return [Trouble(path, detail, damage.hint, stops=True)]
+        return [_stopped(path, damage)]
+    return judged(log, declared)
+
+
+def judged(log: TableLog, declared: Table) -> list[Trouble]:
+    """What is wrong with an opened table."""
+    path = log.path
+    try:
+        verify_schema(log, declared)
+    except SchemaDrift as damage:
+        return [_stopped(path, damage)]
     found: list[Trouble] = []
     if foreign := foreign_commits(log):
         found.append(Trouble(path, told_of(foreign), REMEDY, stops=False))
@@ -70,6 +92,10 @@ def troubles_of(store: Store, path: str, declared: Table) -> list[Trouble]:
     return found
 
 
+def _stopped(path: str, damage: LakequeueError) -> Trouble:
+    return Trouble(path, damage.detail.removeprefix(f"{path}: "), damage.hint, stops=True)
+
+
 def foreign_commits(log: TableLog) -> list[Commit]:
     """The commits of other engines that are not settled, rising; none from before the guard.
 
@@ -79,7 +105,7 @@ def foreign_commits(log: TableLog) -> list[Commit]:
         return []
     start = log.txns.get(REPAIRED_TXN, -1)
     found = []
-    for version in commit_versions(log.store, log.path):
+    for version in commit_versions(log.store, log.path)[-_MOST_LOOKED:]:
         if start < version <= log.foreign:
             try:
                 commit = parse(version, log.store.get(commit_path(log.path, version)))
@@ -113,6 +139,55 @@ def _effect(commit: Commit) -> str:
     if commit.protocol:
         parts.append("protocol")
     return f": {', '.join(parts)}" if parts else ""
+
+
+class TablesWatch:
+    """What is wrong with the tables that are not shards, asked again and again. Thread-safe.
+
+    Costs one failed read a table, every few seconds at most, as long as nothing happens.
+    """
+
+    def __init__(self, root: QueueRoot, clock: Callable[[], float] = boot_seconds) -> None:
+        self._store = root.store
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._handles: dict[str, TableLog] = {}
+        self._looked_at = float("-inf")
+        self._found: list[Trouble] = []
+
+    def troubles(self) -> list[Trouble]:
+        """As of a few seconds ago; what is known while storage is away."""
+        with self._lock:
+            if self._clock() - self._looked_at >= _FRESH_S:
+                with contextlib.suppress(StorageUnavailable, RootUnusable):
+                    self._found = [t for name in TABLES for t in self._look(name)]
+                self._looked_at = self._clock()
+            return self._found
+
+    def told(self) -> list[dict[str, str]]:
+        """The same as the `warnings` of `/readyz`."""
+        return [
+            {"code": "damaged_table", "detail": str(trouble)} for trouble in self.troubles()
+        ]
+
+    def _look(self, name: str) -> list[Trouble]:
+        if TABLES[name].sharded:
+            return []
+        try:
+            handle = self._handles.get(name)
+            if handle is None:
+                handle = TableLog(self._store, name, keep_files=False).open()
+                self._handles[name] = handle
+            handle.refresh()
+            return judged(handle, TABLES[name])
+        except FileNotFoundError:
+            return []  # not made yet
+        except (SchemaDrift, CorruptTable) as damage:
+            self._handles.pop(name, None)
+            return [_stopped(name, damage)]
+        except TailLost:
+            self._handles.pop(name, None)
+            return []
 
 
 def look(root: QueueRoot, *, shards: bool = True) -> list[Trouble]:

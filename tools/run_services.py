@@ -1,6 +1,9 @@
 """Run tests, a room of them at a time; of a few that failed say whether they fail again, alone.
 
-    python -m tools.run_services [ROOM …]      a folder or file of tests each
+    python -m tools.run_services [--whole] [ROOM …]      a folder or file of tests each
+
+`--whole`: also tests marked `matrix`, which try every combination and take an hour; of each the
+other tests have a smaller form.
 
 Tests with real services race real clocks: a machine that stops for seconds at the wrong instant
 fails a test of a program without fault. Whoever only starts again whatever is red gets used to red;
@@ -24,8 +27,11 @@ from pathlib import Path
 from typing import BinaryIO
 
 MOST = 5
+WHOLE = "--whole"
 LONGEST_S = 1800
 """What a room may take; the slowest takes ten minutes on two cores."""
+WHOLE_LONGEST_S = 3 * 3_600
+"""The same with the whole matrix."""
 _TESTS = Path("tests")
 _NO_ROOMS = {"unit", "support", "integration"}
 _HEAVY = {"e2e", "faults", "jobs", "spark"}
@@ -47,14 +53,15 @@ def rooms() -> list[str]:
 
 def main(chosen: list[str]) -> int:
     """0 if every test has passed, be it the second time; else pytest's exit code."""
-    every = chosen or rooms()
+    picked = [] if WHOLE in chosen else ["-m", "not matrix"]
+    every = [room for room in chosen if room != WHOLE] or rooms()
     lanes = (
         [room for room in every if Path(room).name in _HEAVY],
         [room for room in every if Path(room).name not in _HEAVY],
     )
     failed: list[str] = []
     with ThreadPoolExecutor(len(lanes)) as pool:
-        codes = list(pool.map(lambda lane: _in_turn(lane, failed), lanes))
+        codes = list(pool.map(lambda lane: _in_turn(lane, failed, picked), lanes))
     if any(codes):
         return next(filter(None, codes))
     if len(failed) > MOST:
@@ -70,10 +77,11 @@ def main(chosen: list[str]) -> int:
     return _PASSED
 
 
-def _in_turn(lane: list[str], failed: list[str]) -> int:
+def _in_turn(lane: list[str], failed: list[str], picked: list[str]) -> int:
     """Run the rooms of a lane; add to `failed`. An exit code only if pytest could not run."""
     for room in lane:
-        code, found = _run(room)
+        longest_s = None if picked else WHOLE_LONGEST_S
+        code, found = _run(room, *picked, longest_s=longest_s)
         if code not in (_PASSED, _TESTS_FAILED):
             return code
         failed += found
@@ -82,7 +90,7 @@ def _in_turn(lane: list[str], failed: list[str]) -> int:
     return _PASSED
 
 
-def _run(*what: str) -> tuple[int, list[str]]:
+def _run(*what: str, longest_s: float | None = None) -> tuple[int, list[str]]:
     """pytest's exit code, and what failed; a run that died is itself what failed.
 
     What it says is shown when it ends, in one piece.
@@ -92,10 +100,16 @@ def _run(*what: str) -> tuple[int, list[str]]:
         command = [sys.executable, "-m", "pytest", "-o", f"cache_dir={cache}", *what]
         try:
             code = subprocess.run(
-                command, check=False, timeout=LONGEST_S, stdout=said, stderr=subprocess.STDOUT
+                command,
+                check=False,
+                timeout=longest_s or LONGEST_S,
+                stdout=said,
+                stderr=subprocess.STDOUT,
             ).returncode
         except subprocess.TimeoutExpired:
-            _show(said, f"\n{' '.join(what)} took more than {LONGEST_S} s, and was ended")
+            _show(
+                said, f"\n{' '.join(what)} took more than {longest_s or LONGEST_S} s, and was ended"
+            )
             return _TESTS_FAILED, list(what)
         _show(said)
         failed = _failed(Path(cache))

@@ -22,6 +22,7 @@ from lakequeue.cli import (
     job,
     produce,
     rejects,
+    repair,
     run,
     topic,
     up,
@@ -59,6 +60,7 @@ app.add_typer(rejects.app, name="rejects")
 app.add_typer(webhook.app, name="webhook")
 app.command()(erase.erase)
 app.command()(doctor.doctor)
+app.command()(repair.repair)
 app.add_typer(config.app, name="config")
 app.add_typer(job.app, name="job")
 

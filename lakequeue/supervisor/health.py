@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from lakequeue.errors import LakequeueError
+from lakequeue.errors import LakequeueError, RootUnusable
 from lakequeue.java import cache_dir, find_java
 from lakequeue.settings import Settings
 from lakequeue.supervisor.preflight import local_root, port_is_free
@@ -57,11 +57,17 @@ def examine(settings: Settings, ingest_port: int, consumer_port: int) -> list[Fi
         ("jars", _jars),
         ("storage", lambda: _storage(settings.root)),
         ("order", lambda: _order(settings.root)),
+        ("tables", lambda: _tables(settings.root)),
         ("zookeeper", lambda: _zookeeper(settings)),
         ("ports", lambda: _port("ingest", settings.ingest.host, ingest_port)),
         ("ports", lambda: _port("consumer", settings.consumer.host, consumer_port)),
     ]
     return [finding for name, look in looks for finding in _safely(name, look)]
+
+
+def examine_tables(settings: Settings) -> list[Finding]:
+    """The look at the tables alone."""
+    return list(_safely("tables", lambda: _tables(settings.root)))
 
 
 def _safely(name: str, look: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
@@ -147,7 +153,10 @@ def _conditional_put(folder: Path, parent: Path) -> Iterator[Finding]:
     from queue_tables.store import open_store
 
     if (folder / "_lakequeue").is_dir():
-        queue = QueueRoot.open(str(folder), create=False)
+        # Nothing is created, and a damaged table is a finding of its own.
+        queue = QueueRoot.existing(str(folder), replica_too=True)
+        with tempfile.TemporaryDirectory(prefix=".lakequeue-doctor-", dir=folder) as scratch:
+            probe_storage(open_store(scratch))
         yield Finding("storage", Level.OK, f"queue {queue.queue_id} at {folder}")
     else:
         with tempfile.TemporaryDirectory(prefix=".lakequeue-doctor-", dir=parent) as scratch:
@@ -174,6 +183,25 @@ def _order(root: str) -> Iterator[Finding]:
         return  # no queue yet
     for said in look_at_order(root):
         yield Finding("order", Level.WARN if said.warns else Level.OK, said.detail, said.fix)
+
+
+def _tables(root: str) -> Iterator[Finding]:
+    from queue_tables.health import look, table_paths
+    from queue_tables.root import QueueRoot
+
+    try:
+        queue = QueueRoot.existing(root, replica_too=True)
+    except RootUnusable:
+        return  # there is no queue yet, which the look at the storage has said
+    found = look(queue)
+    for trouble in found:
+        level = Level.FAIL if trouble.stops else Level.WARN
+        fix = trouble.remedy.replace("lakequeue repair", f"lakequeue repair --root {root}")
+        yield Finding("tables", level, f"{trouble.table}: {trouble.what}", fix)
+    if not found:
+        count = len(table_paths(queue))
+        detail = f"{count} tables are guarded, and as the queue left them"
+        yield Finding("tables", Level.OK, detail)
 
 
 def _nearest(folder: Path) -> Path:

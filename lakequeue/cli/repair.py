@@ -1,0 +1,80 @@
+"""`lakequeue repair`: undo what other engines did to the tables of a queue."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lakequeue.cli.options import AsJson
+from lakequeue.cli.output import print_json
+from lakequeue.errors import CorruptTable, UnknownTable
+from lakequeue.settings import Settings
+
+if TYPE_CHECKING:
+    from queue_tables.repair import Repair
+
+
+def repair(
+    root: Annotated[str | None, typer.Option(help="Root folder or URI of the queue.")] = None,
+    table: Annotated[
+        list[str] | None,
+        typer.Option(help="Only this table, relative to the root. May be given several times."),
+    ] = None,
+    execute: Annotated[
+        bool, typer.Option("--execute", help="Do it; else it is only told.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Bring tables back that Spark, delta-rs or somebody's SQL has changed.
+
+    Says what is wrong with each table and what would be done. With --execute it is done, each table
+    in one commit; the queue may run meanwhile. To delete records use `lakequeue erase`.
+
+    Exit codes: 0 all is well, or was mended; 1 something cannot be brought back.
+    """
+    # Loaded here: a machine with the SDK and CLI alone has no storage packages.
+    from queue_tables.health import table_paths
+    from queue_tables.repair import Repair, repair_table
+    from queue_tables.root import QueueRoot
+
+    queue = QueueRoot.existing(Settings(**({"root": root} if root else {})).root, replica_too=True)
+    paths = table_paths(queue)
+    if unknown := sorted(set(table or ()) - paths.keys()):
+        raise UnknownTable(
+            f"there is no table {unknown[0]} in {queue.uri}",
+            hint=f"tables are {', '.join(sorted(p for p in paths if '/' not in p))}, and shards"
+            " such as inbox/node-1-…",
+        )
+    found: list[Repair] = []
+    for path in table or paths:
+        try:
+            found.append(repair_table(queue, path, paths[path], execute=execute))
+        except FileNotFoundError:
+            continue  # not made yet, or a shard that was removed meanwhile
+        except CorruptTable as damage:
+            if queue.is_table(path):
+                found.append(Repair(path, lost=[f"{damage.detail}; {damage.hint}"]))
+    _show(found, execute=execute, as_json=as_json)
+    raise typer.Exit(1 if any(one.lost for one in found) else 0)
+
+
+def _show(found: list[Repair], *, execute: bool, as_json: bool) -> None:
+    if as_json:
+        tables = [
+            {"table": one.table, "steps": one.steps, "lost": one.lost, "done": one.done}
+            for one in found
+            if one.steps or one.lost
+        ]
+        print_json({"execute": execute, "looked_at": len(found), "tables": tables})
+        return
+    verb = "done" if execute else "would"
+    for one in found:
+        for step in one.steps:
+            print(f"{one.table}: {verb}: {step}")
+        for lost in one.lost:
+            print(f"{one.table}: lost: {lost}")
+    if not any(one.steps or one.lost for one in found):
+        print(f"{len(found)} tables are as the queue left them")
+    elif not execute and any(one.steps for one in found):
+        print("nothing was changed; say it again with --execute")
