@@ -166,9 +166,7 @@ class TablesWatch:
 
     def told(self) -> list[dict[str, str]]:
         """The same as the `warnings` of `/readyz`."""
-        return [
-            {"code": "damaged_table", "detail": str(trouble)} for trouble in self.troubles()
-        ]
+        return [{"code": "damaged_table", "detail": str(trouble)} for trouble in self.troubles()]
 
     def _look(self, name: str) -> list[Trouble]:
         if TABLES[name].sharded:
