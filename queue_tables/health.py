@@ -25,7 +25,8 @@ from queue_tables.delta_log import Commit, commit_path, parse
 from queue_tables.delta_schema import verify_schema
 from queue_tables.guard import FEATURE, REPAIRED_TXN, features, is_guarded
 from queue_tables.root import QueueRoot
-from queue_tables.schemas import TABLES
+from queue_tables.row_groups import is_own
+from queue_tables.schemas import LOG, TABLES
 from queue_tables.store import Store
 from queue_tables.table import TableLog
 from queue_tables.tail import commit_versions
@@ -188,6 +189,19 @@ class TablesWatch:
             return []
 
 
+def _files_of_others(store: Store) -> list[Trouble]:
+    """Files of the log from before it was guarded: read with care, and better written anew."""
+    try:
+        files = TableLog(store, LOG.name).open().files
+    except (FileNotFoundError, SchemaDrift, CorruptTable):
+        return []  # said already
+    foreign = [path for path in files if not is_own(path)]
+    if not foreign:
+        return []
+    what = f"{len(foreign)} files were written by another engine, {foreign[0]} among them"
+    return [Trouble(LOG.name, what, REMEDY, stops=False)]
+
+
 def look(root: QueueRoot, *, shards: bool = True) -> list[Trouble]:
     """What is wrong with the tables of a root, the most serious first.
 
@@ -204,4 +218,5 @@ def look(root: QueueRoot, *, shards: bool = True) -> list[Trouble]:
         except CorruptTable:
             if root.is_table(path):
                 raise
+    found += _files_of_others(root.store)
     return sorted(found, key=lambda trouble: not trouble.stops)

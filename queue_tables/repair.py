@@ -10,7 +10,6 @@ counts as new: whoever follows the table goes on.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -25,15 +24,12 @@ from queue_tables.guard import FEATURE, GUARDED, REPAIRED_TXN, features
 from queue_tables.health import foreign_commits, told_of
 from queue_tables.normal_files import normal_files
 from queue_tables.root import QueueRoot
+from queue_tables.row_groups import is_own
 from queue_tables.schemas import LOG
 from queue_tables.snapshot import load_snapshot
 from queue_tables.table import TableLog
 
 REPAIR_INFO = "repair"
-_OWN_NAME = re.compile(
-    r"(?:.*/)?(?:m[0-9a-f]{8}-)?part-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.\w+\.parquet\Z"
-)
-"""Spark and delta-rs put numbers into the names of their files."""
 
 
 @dataclass
@@ -143,7 +139,7 @@ def _plan_foreign_form(log: TableLog, plan: Repair) -> None:
     foreign = [
         add
         for path, add in log.files.items()
-        if add not in plan.outs and (add.deletion_vector or not _OWN_NAME.match(path))
+        if add not in plan.outs and (add.deletion_vector or not is_own(path))
     ]
     if foreign:
         plan.outs += foreign

@@ -32,7 +32,7 @@ def column_of(table: str) -> str:
     return next(c.name for c in TABLES[table].columns if c.kind == "string" and c.name != "hour")
 
 
-@pytest.mark.timeout(450)
+@pytest.mark.timeout(2400)
 @pytest.mark.matrix
 @pytest.mark.slow
 @pytest.mark.spark
@@ -57,7 +57,7 @@ def test_statements_of_spark(
     assert landed == [] if guarded else len(landed) > len(SQL) // 2
 
 
-@pytest.mark.timeout(450)
+@pytest.mark.timeout(2400)
 @pytest.mark.matrix
 @pytest.mark.slow
 @pytest.mark.parametrize("guarded", [True, False], ids=["guarded", "guard taken off"])

@@ -18,7 +18,7 @@ from queue_tables.snapshot import load_snapshot
 from queue_tables.store import ObjectStore
 from queue_tables.table import TableLog
 from queue_tables.topics import TopicStore
-from tests.support.foreign import take_guard_off
+from tests.support.foreign import as_of_earlier_release, take_guard_off
 from tests.support.log_builder import LogBuilder
 
 VECTOR = {"storageType": "u", "pathOrInlineDv": "x", "sizeInBytes": 1, "cardinality": 1}
@@ -145,6 +145,25 @@ def test_rows_that_are_nowhere_any_more_are_counted(root: QueueRoot, log: LogBui
     report = repair_table(root, "log", LOG, execute=True)
     assert report.lost == ["5 rows are in no file any more"]
     assert offsets_in(root) == list(range(5, 10))
+
+
+def test_files_from_before_the_guard_are_named_and_written_anew(root: QueueRoot) -> None:
+    log = LogBuilder(root)
+    topic = log.topic()
+    log.append(topic, ["0", "1", "2", "3"])
+    as_of_earlier_release(root.store, "log")
+    [(path, add)] = TableLog(root.store, "log").open().files.items()
+    rows = read_data_file(root.store, "log", path).take(pa.array([2, 1, 3, 0, 3]))
+    hour = add.partition_values["hour"] or ""
+    other = f"hour={hour}/part-00000-abc.c000.zstd.parquet"
+    new = write_data_file(root.store, "log", rows, {"hour": hour}, LOG, path=other)
+    commit_foreign(root, "log", add.removal(1), new)
+    QueueRoot.over(root.store)
+    [trouble] = look(root)
+    assert trouble.what == f"1 files were written by another engine, {other} among them"
+    assert repair_table(root, "log", LOG, execute=True).done
+    assert look(root) == []
+    assert offsets_in(root) == [0, 1, 2, 3]
 
 
 def test_a_topic_that_somebody_deletes_from_the_table_goes_on(root: QueueRoot) -> None:
