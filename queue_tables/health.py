@@ -124,11 +124,16 @@ def has_effect(commit: Commit) -> bool:
 
 def told_of(commits: list[Commit]) -> str:
     """What foreign commits did, for people. Pure."""
+    verb = "is not the queue's, and does" if len(commits) == 1 else "are not the queue's, and do"
+    return f"{named(commits)} {verb} not count"
+
+
+def named(commits: list[Commit]) -> str:
+    """Foreign commits by version, engine and operation. Pure."""
     said = [f"version {c.version} ({c.told}{_effect(c)})" for c in commits[-_MOST_TOLD:]]
     more = len(commits) - len(said)
     ending = f" and {more} more" if more > 0 else ""
-    verb = "is" if len(commits) == 1 else "are"
-    return f"{', '.join(said)}{ending} {verb} not the queue's"
+    return f"{', '.join(said)}{ending}"
 
 
 def _effect(commit: Commit) -> str:

@@ -21,7 +21,7 @@ from queue_tables.columns import Table
 from queue_tables.delta_log import Action, Add, Metadata, Txn
 from queue_tables.delta_schema import delta_schema
 from queue_tables.guard import FEATURE, GUARDED, REPAIRED_TXN, features
-from queue_tables.health import foreign_commits, told_of
+from queue_tables.health import foreign_commits, named
 from queue_tables.normal_files import normal_files
 from queue_tables.root import QueueRoot
 from queue_tables.row_groups import is_own
@@ -97,7 +97,7 @@ def planned(root: QueueRoot, log: TableLog, declared: Table) -> Repair:
             f"switch off {extra} and put the guard back" if extra else "put the guard back"
         )
     if not plan.steps and foreign_commits(log):
-        plan.steps.append(f"note that {told_of(foreign_commits(log))}: nothing of it is left")
+        plan.steps.append(f"settle {named(foreign_commits(log))}: nothing of it is left")
     if plan.steps:
         # With a protocol in it a commit has what it says, and not what the guard would keep.
         plan.rest.append(GUARDED)
@@ -121,10 +121,8 @@ def _plan_files(root: QueueRoot, log: TableLog, plan: Repair) -> None:
         plan.gone = gone
     if not plan.outs and not plan.ins:
         return
-    what = told_of(foreign_commits(log)) if foreign_commits(log) else "foreign commits"
-    plan.steps.append(
-        f"undo what {what}: bring {len(plan.ins)} files back, take {len(plan.outs)} out"
-    )
+    what = named(foreign_commits(log)) or "foreign commits"
+    plan.steps.append(f"undo {what}: bring {len(plan.ins)} files back, take {len(plan.outs)} out")
     if gone:
         plan.steps.append(
             f"write the rows of {len(plan.rewrite)} files anew, since {len(gone)} of the queue's"

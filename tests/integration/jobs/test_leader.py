@@ -15,7 +15,11 @@ from jobs.leader import Leader
 from jobs.offsets_work import OffsetsWork
 from jobs.query import ShardQuery
 from jobs.source import SourceOptions
+from queue_tables.delta_log import CommitInfo, Protocol, commit_path, encode
+from queue_tables.repair import repair_table
 from queue_tables.root import QueueRoot
+from queue_tables.schemas import GROUP_OFFSETS
+from queue_tables.table import TableLog
 from tests.support.light_driver import PlainQuery
 from tests.support.zookeeper import MakeSession, wait_for
 
@@ -39,7 +43,7 @@ def candidate(root: QueueRoot, folder: Path, session: Session) -> Iterator[Leade
     work = OffsetsWork(root)
     query = PlainQuery(NO_SPARK, options, work.process)
     query.start(folder)
-    leader = Leader(work, session, cast(ShardQuery, query), lambda **_: None)
+    leader = Leader(work, session, cast(ShardQuery, query), lambda **_: None, patient=True)
     leader.start()
     try:
         yield leader
@@ -58,3 +62,20 @@ def test_a_standby_leads_as_soon_as_it_is_elected(
             second = stack.enter_context(candidate(root, tmp_path, sessions("two")))
             wait_for(lambda: not second.troubles(), "the second stands by")
         wait_for(lambda: second.leading, "the second leads")
+
+
+def test_a_damaged_table_is_waited_for_and_the_process_goes_on(
+    root: QueueRoot, tmp_path: Path, sessions: MakeSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jobs.leader._DAMAGED_S", 0.05)
+    version = TableLog(root.store, GROUP_OFFSETS.name).open().version + 1
+    needs = encode([CommitInfo(engine="other"), Protocol(3, 7, ("anew",), ("anew",))])
+    root.store.put_new(commit_path(GROUP_OFFSETS.name, version), needs)
+    with candidate(root, tmp_path, sessions("one")) as leader:
+        wait_for(lambda: leader.damage, "it says what keeps it from the table")
+        assert "lakequeue repair" in leader.troubles()[0]
+        assert leader.error is None
+        assert not leader.failed.is_set()
+        repair_table(root, GROUP_OFFSETS.name, GROUP_OFFSETS, execute=True)
+        wait_for(lambda: leader.leading, "it leads when the table is repaired")
+        assert leader.troubles() == []
