@@ -116,7 +116,9 @@ def large_write(spark: SparkSession, folder: Path, gib: float) -> dict[str, Any]
         .selectExpr("lpad(text, 10, '0') key", f"rpad(sha2(text, 512), {VALUE_BYTES}, text) value")
     )
     began = time.perf_counter()
-    frame.write.format("lakequeue").options(root=root.uri, topic=TOPIC).mode("append").save()
+    frame.write.format("lakequeue").options(root=root.uri, topic=TOPIC, wait="committed").mode(
+        "append"
+    ).save()
     written_s = time.perf_counter() - began
     command = [sys.executable, "-m", "tests.support.order_process", "--root", root.uri]
     began = time.perf_counter()

@@ -77,9 +77,6 @@ def parser_of(prog: str) -> argparse.ArgumentParser:
         action="store_true",
         help="a file is one document, or an array of them, over many lines",
     )
-    files.add_argument(
-        "--bad-topic", help="topic for what is no JSON; without it the job stops there"
-    )
     for kind in (delta, kafka, files):
         kind.epilog = parser.epilog
         _add_common(kind)
@@ -99,6 +96,11 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
             metavar="SQL",
             help=f"{what}: an SQL expression over the source's columns",
         )
+    parser.add_argument(
+        "--bad-topic",
+        help="topic for records that the other one refuses (by schema or size) and for what is no "
+        "JSON, each with the reason as a header; without it the job stops there",
+    )
     parser.add_argument(
         "--option", action="append", default=[], metavar="NAME=VALUE", help="of Spark's reader"
     )
@@ -141,14 +143,16 @@ def parse(prog: str, argv: Sequence[str] | None) -> StreamOptions:
             columns={name: sql for name, sql in columns.items() if sql is not None},
             options=assignments(args.option, "--option"),
             whole_files=getattr(args, "whole_files", False),
-            bad_topic=getattr(args, "bad_topic", None),
+            bad_topic=args.bad_topic,
             keep_partitions=getattr(args, "keep_partitions", False),
         )
         conf = assignments(args.conf, "--conf")
         if not feed.source or not args.checkpoint:
             raise InvalidRequest("the source or the checkpoint is an empty text", hint="name both")
-        if feed.bad_topic is not None and "value" in feed.columns:
+        if feed.kind == "json" and feed.bad_topic is not None and "value" in feed.columns:
             raise InvalidRequest("--bad-topic and --value exclude each other", hint="give one")
+        if feed.bad_topic == feed.topic:
+            raise InvalidRequest("--bad-topic and --topic are the same", hint="name another topic")
     except Rejected as error:
         parser.error(str(error))
     return StreamOptions(

@@ -15,8 +15,8 @@ Kind = Literal["delta", "kafka", "json"]
 MAX_BYTES_PER_TRIGGER = str(128 << 20)
 """In digits: Spark's file source knows no units. A batch is ordered as one, and others wait."""
 MAX_OFFSETS_PER_TRIGGER = "100000"
-NOT_JSON_HEADER = "lakequeue-file"
-"""On a record that went to the topic for what is no JSON: the file that it stood in."""
+FILE_HEADER = "lakequeue-file"
+"""On a record of a file that went to the topic for refused ones: the file that it stood in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,8 @@ class Feed:
     whole_files: bool = False
     """json: a file is one document, or an array of them; else each line is one."""
     bad_topic: str | None = None
-    """json: where goes what is no JSON; None: the stream stops at it."""
+    """Where goes what the topic refuses, by its schema or its limits, and what is no JSON; None:
+    the stream stops at it."""
     keep_partitions: bool = False
     """kafka: a record goes to the partition of the same number."""
 
@@ -96,10 +97,12 @@ def _judged(feed: Feed) -> dict[str, str]:
         # The message names the file: Spark shows it as the reason why the query ended.
         stop = "raise_error(concat('no JSON in ', _file, ': ', left(value, 200)))"
         return {"value": f"if({good}, value, {stop})"}
-    header = f"array(struct('{NOT_JSON_HEADER}' AS key, cast(_file AS binary) AS value))"
+    # The sink takes these two columns for what they say: see `pyspark_lakequeue.bad_rows`.
     return {
-        "topic": f"if({good}, {_text(feed.topic)}, {_text(feed.bad_topic)})",
-        "headers": f"if({good}, null, {header})",
+        "_refused": f"if({good}, null, 'no JSON')",
+        "_refused_headers": (
+            f"array(struct('{FILE_HEADER}' AS key, cast(_file AS binary) AS value))"
+        ),
     }
 
 
@@ -154,7 +157,3 @@ def assignments(given: list[str], what: str) -> dict[str, str]:
         if not name or not equals:
             raise InvalidRequest(f"{what} {name!r} is not name=value", hint=f"{what} NAME=VALUE")
     return {name: value for name, _, value in pairs}
-
-
-def _text(value: str) -> str:
-    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -7,6 +7,7 @@ is the checkpoint, which says what was read, and which batch of which query this
 from __future__ import annotations
 
 import json
+import re
 import signal
 import sys
 import tempfile
@@ -34,6 +35,7 @@ from jobs.feed_options import StreamOptions, parse
 from jobs.feeds import Feed, documents_of, reader_options, record_columns
 from jobs.jars import jar_paths
 from jobs.options import Exit
+from jobs.refused_count import RefusedCount
 from jobs.session import start_session
 from lakequeue.errors import Broken, LakequeueError
 from queue_tables.root import QueueRoot
@@ -67,8 +69,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Broken as error:
         sys.stderr.write(f"{error}\n")
         return Exit.UNUSABLE
-    except (LakequeueError, PySparkException) as error:
+    except LakequeueError as error:
         sys.stderr.write(f"{error}\n")
+        return Exit.FAILED
+    except PySparkException as error:
+        sys.stderr.write(f"{said_of(str(error)) or error}\n")
         return Exit.FAILED
     text = json.dumps(report) if options.as_json else _lines(report)
     sys.stdout.write(text + "\n")
@@ -105,13 +110,15 @@ def stream_in(spark: SparkSession, options: StreamOptions, stop: threading.Event
         .option("root", options.root)
         .option("checkpointLocation", options.checkpoint)
     )
-    if "topic" not in frame.columns:
-        writer = writer.option("topic", feed.topic)
+    writer = writer.option("topic", feed.topic)
+    if feed.bad_topic is not None:
+        writer = writer.option("badTopic", feed.bad_topic)
     if options.available_now:
         writer = writer.trigger(availableNow=True)
     else:
         writer = writer.trigger(processingTime=options.interval)
-    counts = _Counts(options.name)
+    refused = RefusedCount(options.root)
+    counts = _Counts(options.name, refused)
     spark.streams.addListener(counts)
     began = time.monotonic()
     try:
@@ -129,6 +136,8 @@ def stream_in(spark: SparkSession, options: StreamOptions, stop: threading.Event
     finally:
         spark.streams.removeListener(counts)
     done = {"batches": counts.batches, "rows_read": counts.rows_read, "query_id": str(query.id)}
+    if feed.bad_topic is not None:
+        done["refused"] = refused.of(str(query.id), str(query.runId))
     return report | done | {"seconds": round(time.monotonic() - began, 3)}
 
 
@@ -159,8 +168,9 @@ def records(spark: SparkSession, feed: Feed) -> DataFrame:
 class _Counts(StreamingQueryListener):
     """Counts what the query of one name has done. Called by a thread of Spark's."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, refused: RefusedCount) -> None:
         self._name = name
+        self._refused = refused
         self._run: object = None
         self.batches = 0
         self.rows_read = 0
@@ -174,6 +184,8 @@ class _Counts(StreamingQueryListener):
         if event.progress.runId == self._run and event.progress.numInputRows:
             self.batches += 1
             self.rows_read += event.progress.numInputRows
+            # Now and then: commits are not kept for ever.
+            self._refused.of(str(event.progress.id), str(event.progress.runId))
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802 -- Spark's name
         """Nothing to count."""
@@ -190,6 +202,21 @@ def _set_when_ended(query: Any, stop: threading.Event) -> None:
         pass  # `query.exception()` says it
     finally:
         stop.set()
+
+
+def said_of(trace: str) -> str | None:
+    """What ended a query, of all that Spark says of it; None if it was no row that is refused.
+
+    Pure.
+    """
+    found = _OURS.findall(trace) or _RAISED.findall(trace)
+    if not found:
+        return None
+    return f"{found[0]}\n  --bad-topic NAME sends such records there, each with the reason"
+
+
+_OURS = re.compile(r"^lakequeue\.errors\.(?:InvalidRequest|TooLarge): (.*)$", re.MULTILINE)
+_RAISED = re.compile(r"\[USER_RAISED_EXCEPTION\] (.*?)(?: SQLSTATE.*)?$", re.MULTILINE)
 
 
 def _session_settings(options: StreamOptions) -> dict[str, str]:

@@ -7,11 +7,15 @@ from dataclasses import dataclass
 
 from lakequeue.errors import InvalidRequest
 from lakequeue.records import checked_name
+from lakequeue.wire.limits import MAX_SPAN_MS
 from pyspark_lakequeue.options import ROOT_OPTIONS, Options, root_of, wrong
 
 _WRITE = (
     *ROOT_OPTIONS,
     "topic",
+    "badTopic",
+    "wait",
+    "timeoutMs",
     "txnAppId",
     "txnVersion",
     # Spark's own, and those of the Kafka sink from which nothing follows here.
@@ -20,6 +24,7 @@ _WRITE = (
     "path",
     "includeHeaders",
 )
+_TIMEOUT_MS = "30000"
 _KNOWN = {name.lower(): name for name in _WRITE}
 _COLUMNS = {
     "value": ("string", "binary"),
@@ -29,6 +34,8 @@ _COLUMNS = {
     "headers": ("array<struct<key:string,value:binary>>",),
     "message_id": ("string",),
     "timestamp": ("timestamp",),
+    "_refused": ("string",),
+    "_refused_headers": ("array<struct<key:string,value:binary>>",),
 }
 """What a frame may have; other columns are passed over, as the Kafka sink does."""
 
@@ -42,6 +49,10 @@ class SinkOptions:
     """For every record; goes before the column."""
     txn: tuple[str, int] | None
     """Application and version: a write that was committed under it already adds nothing."""
+    bad_topic: str | None = None
+    """Where rows go that their topic refuses; None: they end the write."""
+    wait_s: float = 0.0
+    """Of a batch write: how long it waits until its rows are ordered, and so can be read."""
 
 
 def sink_options(given: Mapping[str, str]) -> SinkOptions:
@@ -57,9 +68,23 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
         if not version.isdigit():
             raise wrong("txnVersion", f"{version!r}", "a whole number that rises, 0 at least")
         txn = (app, int(version))
+    bad = options.get("badTopic")
     return SinkOptions(
-        root_of(options), checked_name(topic, "topic") if topic is not None else None, txn
+        root_of(options),
+        checked_name(topic, "topic") if topic is not None else None,
+        txn,
+        checked_name(bad, "topic") if bad is not None else None,
+        _wait_s(options),
     )
+
+
+def _wait_s(options: Options) -> float:
+    wait, timeout = options.get("wait") or "ordered", options.get("timeoutMs") or _TIMEOUT_MS
+    if wait not in {"ordered", "committed"}:
+        raise wrong("wait", f"{wait!r}", "ordered: until the rows can be read; committed: durable")
+    if not timeout.isascii() or not timeout.isdigit() or not 1 <= int(timeout) <= MAX_SPAN_MS:
+        raise wrong("timeoutMs", f"{timeout!r}", "whole milliseconds, 1 at least")
+    return int(timeout) / 1_000 if wait == "ordered" else 0.0
 
 
 def check_columns(found: Mapping[str, str], options: SinkOptions) -> None:

@@ -6,6 +6,7 @@ the rest belong to no table. The commit is `queue_tables/bulk.py`'s: a batch cou
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -24,7 +25,16 @@ from lakequeue.errors import Broken, InvalidRequest, NotReady
 from lakequeue.records import Stamp
 from lakequeue.steps import Step, reach
 from pyspark_lakequeue.sink_options import SinkOptions, check_columns
-from queue_tables.bulk import ONCE, BulkFile, commit_bulk, discard, seal_run, shard_of
+from pyspark_lakequeue.waiting import wait_ordered
+from queue_tables.bulk import (
+    ONCE,
+    REFUSED,
+    BulkFile,
+    commit_bulk,
+    discard_uncommitted,
+    seal_run,
+    shard_of,
+)
 from queue_tables.root import QueueRoot
 from queue_tables.topics import TopicStore
 
@@ -34,6 +44,7 @@ if TYPE_CHECKING:
 
     from pyspark_lakequeue.inbox_rows import Target
 
+_log = logging.getLogger("lakequeue.spark")
 FILE_BYTES = 32 << 20
 """Record bytes of one file, about."""
 _FILE_ROWS = 500_000
@@ -55,6 +66,8 @@ class Written(WriterCommitMessage):
 
     batch: Batch
     files: list[BulkFile] = field(default_factory=list)
+    refused: int = 0
+    """Rows among them that went to the topic for refused ones."""
 
 
 class _Writer:
@@ -76,20 +89,29 @@ class _Writer:
         """In a task: write its rows as files of the inbox."""
         import pyarrow as pa
 
+        from pyspark_lakequeue.bad_rows import Sorted
         from pyspark_lakequeue.inbox_rows import Shaper
 
         task = _context().partitionId()
         if task >= _TASKS:
             raise InvalidRequest(f"{_TASKS} tasks at most write at once", hint="coalesce the frame")
         prefix = f"{batch.writer}/{batch.number}/{task}/" if ids else None
-        shaper = Shaper(
-            self.targets, self.options.topic, self.arrival, prefix, sticky=task, task=task
-        )
+
+        def shaper_of(topic: str | None, prefix: str | None) -> Shaper:
+            return Shaper(self.targets, topic, self.arrival, prefix, sticky=task, task=task)
+
+        shaper = shaper_of(self.options.topic, prefix)
+        sorting = None
+        if (bad := self.options.bad_topic) is not None:
+            own = None if prefix is None else f"{prefix}refused/"
+            sorting = Sorted(shaper, shaper_of(bad, own))
+        shape = shaper.shape if sorting is None else sorting.shape
         written = Written(batch)
-        for rows in _files(shaper.shape(pa.Table.from_batches([b])) for b in batches):
+        for rows in _files(shape(pa.Table.from_batches([b])) for b in batches):
             stamp = Stamp(self.arrival + len(written.files) * _TASKS + task)
             written.files.append(_write(self.options.root, batch, rows, stamp))
             reach(Step.BULK_DATA_WRITTEN)
+        written.refused = 0 if sorting is None else sorting.refused
         return written
 
     def commit_files(self, messages: Iterable[WriterCommitMessage | None]) -> Batch | None:
@@ -100,13 +122,18 @@ class _Writer:
             return None
         batch = done[0].batch
         root = QueueRoot.existing(self.options.root)
-        commit_bulk(root, batch.writer, batch.run, batch.number, files)
+        refused = sum(message.refused for message in done)
+        said = {REFUSED: refused} if refused else {}
+        commit_bulk(root, batch.writer, batch.run, batch.number, files, said)
+        if refused:
+            _log.warning("%d rows were refused and went to %s", refused, self.options.bad_topic)
         return batch
 
     def abort_files(self, messages: Iterable[WriterCommitMessage | None]) -> None:
-        """On the driver, after a task has failed for good."""
+        """On the driver, after a task or the commit has failed for good."""
         files = [file for m in messages if isinstance(m, Written) for file in m.files]
-        discard(QueueRoot.existing(self.options.root), files)
+        # Spark aborts a commit that raised as well, and that may have landed.
+        discard_uncommitted(QueueRoot.existing(self.options.root), files)
 
 
 class BatchWriter(_Writer, DataSourceArrowWriter):
@@ -130,7 +157,10 @@ class BatchWriter(_Writer, DataSourceArrowWriter):
         """Every task has succeeded."""
         batch = self.commit_files(messages)
         if batch is not None:
-            seal_run(QueueRoot.existing(self.options.root), batch.writer, batch.run)
+            root = QueueRoot.existing(self.options.root)
+            seal_run(root, batch.writer, batch.run)
+            if self.options.wait_s:
+                wait_ordered(root, batch.writer, self.options.wait_s)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """A task has failed."""
@@ -172,6 +202,8 @@ def _targets(options: SinkOptions) -> dict[str, Target]:
 
     store = TopicStore(QueueRoot.existing(options.root))
     topics = store.list() if options.topic is None else [store.get(options.topic)]
+    if options.bad_topic is not None:
+        topics = [*topics, store.get(options.bad_topic)]
     return {
         t.topic: Target(
             str(t.topic_id),

@@ -13,8 +13,9 @@ before it looked, so the other's look, which seals, comes after that, or finds t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from lakequeue.clock import wall_micros
 from lakequeue.errors import ClockSkew, CommitConflict, CorruptTable, ShardSealed, TailLost
@@ -41,9 +42,12 @@ IN_ORDER = "in_order"
 """In a commit's info: its files are named in the order of their stamps, no two have the same."""
 QUIET_S = 86_400
 """A query may run once an hour: its shard stays its own for a day."""
+REFUSED = "refused"
+"""In a commit's info: so many of its rows were refused, and are in the topic for such rows."""
 ONCE = "0"
 """The run of a writer that has but one: nobody will ask what it remembers."""
 _NONE = -1
+_NOTHING: Mapping[str, int] = MappingProxyType({})
 _ATTEMPTS = 10
 _YOUNG_MS = 3_600_000
 """No vacuum takes a file of this age."""
@@ -69,9 +73,16 @@ def shard_of(writer: str, run: str) -> ShardName:
 
 
 def commit_bulk(
-    root: QueueRoot, writer: str, run: str, batch: int, files: Sequence[BulkFile]
+    root: QueueRoot,
+    writer: str,
+    run: str,
+    batch: int,
+    files: Sequence[BulkFile],
+    said: Mapping[str, int] = _NOTHING,
 ) -> Version | None:
     """Make the files of a batch visible in one commit, durable on return; once, whoever retries.
+
+    `said`: what the commit's info says of them besides.
 
     `None`: the batch was there already, and these files are deleted. Raises `ClockSkew` if the
     stamps are not above those of the batches before; `CommitConflict` if another run goes on
@@ -94,7 +105,7 @@ def commit_bulk(
         _check_there(root, writer, batch, files)
         _check_stamps(files, max(table.txns.get(STAMP_TXN, 0) for table in found.values()))
         try:
-            version = _append(root, own, batch, files)
+            version = _append(root, own, batch, files, said)
         except FileNotFoundError as gone:
             raise _gone(writer, batch, str(gone)) from gone
         except ShardSealed:
@@ -119,6 +130,33 @@ def discard(root: QueueRoot, files: Sequence[BulkFile]) -> None:
     """Delete files that no commit names."""
     for file in files:
         root.store.delete(f"{shard_path('inbox', file.shard)}/{file.add.path}")
+
+
+def discard_uncommitted(root: QueueRoot, files: Sequence[BulkFile]) -> None:
+    """Delete those that no commit names, after a commit of unknown outcome."""
+    named: dict[str, set[str]] = {}
+    for shard in {file.shard for file in files}:
+        path = shard_path("inbox", shard)
+        if root.is_table(path):
+            table = TableLog(root.store, path).open()
+            named[shard] = set(table.files)
+    discard(root, [f for f in files if f.add.path not in named.get(f.shard, ())])
+
+
+def newest_stamps(root: QueueRoot, writer: str) -> dict[ShardName, Stamp]:
+    """The newest stamp in each shard of a writer that has any."""
+    found: dict[ShardName, Stamp] = {}
+    root.forget_shards("inbox")
+    for shard in root.shards("inbox"):
+        if node_of(shard) != writer:
+            continue
+        try:
+            table = TableLog(root.store, shard_path("inbox", shard), keep_files=False).open()
+        except FileNotFoundError:
+            continue  # it was ordered, and is removed
+        if stamp := table.txns.get(STAMP_TXN):
+            found[shard] = Stamp(stamp)
+    return found
 
 
 def create_run_shard(root: QueueRoot, path: str) -> None:
@@ -197,7 +235,13 @@ def _check_stamps(files: Sequence[BulkFile], newest: int) -> None:
         )
 
 
-def _append(root: QueueRoot, own: TableLog, batch: int, files: Sequence[BulkFile]) -> Version:
+def _append(
+    root: QueueRoot,
+    own: TableLog,
+    batch: int,
+    files: Sequence[BulkFile],
+    said: Mapping[str, int],
+) -> Version:
     # Told of them in the order of their stamps, the order job can take file after file.
     ordered = sorted(files, key=lambda file: file.stamp)
     adds = [_in_shard(root, own, file) for file in ordered]
@@ -209,6 +253,7 @@ def _append(root: QueueRoot, own: TableLog, batch: int, files: Sequence[BulkFile
         "rows": sum(file.rows for file in files),
         "bytes": sum(file.bytes for file in files),
         IN_ORDER: True,
+        **said,
     }
     while True:
         try:

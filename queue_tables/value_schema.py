@@ -48,7 +48,10 @@ class ValueSchema:
             return "it is bytes, and the schema is of JSON"
         if fmt == Format.JSON:
             return self._first(orjson.loads(value))
-        fault = self._first(value.decode())
+        try:
+            fault = self._first(value.decode())
+        except UnicodeDecodeError:
+            return "it is text that is not UTF-8"
         try:
             held = orjson.loads(value)
         except orjson.JSONDecodeError:

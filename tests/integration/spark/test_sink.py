@@ -19,6 +19,7 @@ from queue_tables.topic_rules import Topic
 from queue_tables.topics import TopicStore
 from tests.support.checkpoint import forget_the_last_batch
 from tests.support.order_process import Orderer
+from tests.support.order_thread import ordering
 from tests.support.order_truth import judge, reject_rows
 from tests.support.topic_values import ordered
 
@@ -36,7 +37,9 @@ def lines(letter: str) -> str:
 
 
 def write(frame: DataFrame, root: QueueRoot, **options: str) -> None:
-    frame.write.format("lakequeue").options(root=root.uri, **options).mode("append").save()
+    """Without a wait for the order, which most tests see to themselves, later."""
+    given = {"root": root.uri, "wait": "committed", **options}
+    frame.write.format("lakequeue").options(**given).mode("append").save()
 
 
 def test_a_frame_of_many_tasks_becomes_one_version_with_all_it_says(
@@ -64,6 +67,52 @@ def test_a_frame_of_many_tasks_becomes_one_version_with_all_it_says(
         assert row["message_id"] is None
     of_one_key = {r["partition"] for r in rows if r["key"] == b"k1" and int(r["value"][1:]) % 3}
     assert len(of_one_key) == 1
+
+
+def test_what_was_saved_is_there_for_the_next_read(
+    spark: SparkSession, root: QueueRoot, topic: Topic
+) -> None:
+    frame = spark.range(0, 8, 1, 3).selectExpr("cast(id as string) value")
+    with ordering(root):
+        for writes in (1, 2, 3):
+            # A write that another has made is waited for as well.
+            version = {"txnAppId": "nightly", "txnVersion": str(writes // 2)}
+            write(frame, root, topic="orders", wait="ordered", **version)
+            read = spark.read.format("lakequeue").options(root=root.uri, subscribe="orders").load()
+            assert read.count() == 8 * (1 + writes // 2)
+
+
+def test_a_write_that_nobody_orders_ends_and_is_stored_once(
+    spark: SparkSession, root: QueueRoot, topic: Topic
+) -> None:
+    frame = spark.range(8).selectExpr("cast(id as string) value")
+    write(frame, root, topic="orders", wait="ordered", timeoutMs="200")
+    assert len(ordered(root, topic)) == 8
+
+
+def test_rows_that_the_topic_refuses_go_to_the_topic_for_them(
+    spark: SparkSession, root: QueueRoot
+) -> None:
+    topics = TopicStore(root)
+    orders = topics.create(
+        "orders", partitions=2, value_schema='{"required": ["id"]}', max_record_bytes=1_000_000
+    )[0]
+    bad = topics.create("bad", partitions=1)[0]
+    good = spark.range(0, 500, 1, 4).selectExpr("to_json(struct(id)) value", "cast(0 as int) p")
+    wrong = spark.range(3).selectExpr(
+        "array('{}', concat('{\"id\":\"', repeat('x', 1500000), '\"}'), '{\"id\":1}')[id] value",
+        "if(id = 2, cast(9 as int), null) p",
+    )
+    frame = good.union(wrong).selectExpr("value", "p partition")
+    write(frame, root, topic="orders", badTopic="bad")
+    rows = ordered(root, orders)
+    assert sorted(json.loads(r["value"])["id"] for r in rows) == list(range(500))
+    strays = {}
+    for row in ordered(root, bad, 2):
+        said = {h["key"]: h["value"].decode() for h in row["headers"]}
+        assert said["lakequeue-wanted-topic"] == "orders"
+        strays[said["lakequeue-refused"][:30]] = (len(row["value"]), said.get("lakequeue-cut"))
+    assert sorted(strays.values()) == [(2, None), (8, None), (1 << 19, "1500009")]
 
 
 def test_a_write_with_a_transaction_counts_once(

@@ -17,7 +17,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from jobs.feed_options import parse
-from jobs.stream_in import stream_in
+from jobs.stream_in import said_of, stream_in
 from queue_tables.root import QueueRoot
 from queue_tables.topic_rules import Topic
 from queue_tables.topics import TopicStore
@@ -75,7 +75,8 @@ def test_json_lines_come_as_they_stand_there_and_what_is_none_goes_to_its_topic(
     lines = ['{"id": 1,  "a": null}', '{"id": 2}', "", *odd, "\t", '{"id": 3}']
     (source / "1.json").write_text("\n".join(lines) + "\n")
     job = ("json", "--path", str(source), "--key", "get_json_object(value, '$.id')")
-    run(spark, root, tmp_path, *job, "--bad-topic", "bad")
+    report = run(spark, root, tmp_path, *job, "--bad-topic", "bad")
+    assert report["refused"] == len(odd)
     rows = ordered(root, topic)
     assert Counter(row["value"] for row in rows) == dict.fromkeys(
         [b'{"id": 1,  "a": null}', b'{"id": 2}', b'{"id": 3}'], 1
@@ -83,7 +84,47 @@ def test_json_lines_come_as_they_stand_there_and_what_is_none_goes_to_its_topic(
     assert {row["key"] for row in rows} == {b"1", b"2", b"3"}
     strays = ordered(root, bad, 2)
     assert {row["value"].decode() for row in strays} == set(odd)
-    assert all(row["headers"][0]["value"].endswith(b"/in/1.json") for row in strays)
+    for row in strays:
+        said = {header["key"]: header["value"] for header in row["headers"]}
+        assert said["lakequeue-file"].endswith(b"/in/1.json")
+        assert (said["lakequeue-refused"], said["lakequeue-wanted-topic"]) == (
+            b"no JSON",
+            b"orders",
+        )
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_record_that_the_topic_refuses_goes_to_the_topic_for_them_with_the_reason(
+    spark: SparkSession, root: QueueRoot, tmp_path: Path, whole: bool
+) -> None:
+    topics = TopicStore(root)
+    schema = '{"required": ["id"]}'
+    topic = topics.create("orders", partitions=2, value_schema=schema, max_record_bytes=100)[0]
+    bad = topics.create("bad", partitions=1)[0]
+    source = tmp_path / "in"
+    source.mkdir()
+    lines = ['{"id": 1}', '{"name": "x"}', json.dumps({"id": "x" * 100}), '{"id": 2}', "{half"]
+    if whole:
+        for n, line in enumerate(lines):
+            (source / f"{n}.json").write_text(line)
+    else:
+        (source / "lines.json").write_text("\n".join(lines))
+    job = ("json", "--path", str(source), *(["--whole-files"] if whole else []))
+    # Without a topic for it the job ends there, and says why.
+    with pytest.raises(StreamingQueryException) as ended:
+        run(spark, root, tmp_path / "strict", *job)
+    assert "--bad-topic" in (said_of(str(ended.value)) or "")
+    report = run(spark, root, tmp_path, *job, "--bad-topic", "bad")
+    assert report["refused"] == 3
+    assert ids_of(ordered(root, topic)) == [1, 2]
+    reasons = []
+    for row in ordered(root, bad, 2):
+        said = {header["key"]: header["value"].decode() for header in row["headers"]}
+        assert "/in/" in said["lakequeue-file"]
+        reasons.append(said["lakequeue-refused"])
+    assert len(reasons) == 3
+    for why in ('"id" is a required property', "the limit is 100", "no JSON"):
+        assert any(why in reason for reason in reasons), why
 
 
 def test_without_a_topic_for_it_the_job_stops_at_what_is_no_json_and_names_the_file(

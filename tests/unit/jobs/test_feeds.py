@@ -6,6 +6,7 @@ import pytest
 
 from jobs.feed_options import StreamOptions, parse
 from jobs.feeds import documents_of, reader_options, record_columns
+from jobs.stream_in import said_of
 
 COMMON = ["--root", "/q", "--topic", "orders", "--checkpoint", "/c"]
 
@@ -50,9 +51,9 @@ def test_a_limit_of_files_takes_the_place_of_that_of_bytes() -> None:
 def test_what_is_no_json_stops_the_stream_or_goes_to_its_own_topic() -> None:
     strict = record_columns(options("json", "--path", "/in").feed)
     assert "raise_error" in strict["value"]
-    assert "topic" not in strict
-    lenient = record_columns(options("json", "--path", "/in", "--bad-topic", "o'dd").feed)
-    assert "'orders', 'o\\'dd'" in lenient["topic"]
+    assert "_refused" not in strict
+    lenient = record_columns(options("json", "--path", "/in", "--bad-topic", "odd").feed)
+    assert lenient["_refused"].endswith("null, 'no JSON')")
     assert lenient["value"] == "value"
 
 
@@ -104,6 +105,7 @@ def test_what_is_no_json_as_a_whole_is_not_taken_apart(text: str) -> None:
         ("delta", "--table", "t", "--option", "novalue"),
         ("delta", "--table", "t", "--conf", "=x"),
         ("json", "--path", "/in", "--bad-topic", "bad", "--value", "upper(value)"),
+        ("delta", "--table", "t", "--bad-topic", "orders"),
         ("csv", "--path", "/in"),
         ("delta", "--table", ""),
     ],
@@ -121,3 +123,24 @@ def test_a_name_that_no_topic_can_have_ends_with_2() -> None:
     with pytest.raises(SystemExit) as ended:
         parse("jobs.stream_in", ["delta", "--table", "t", "--topic", "a/b", "--checkpoint", "/c"])
     assert ended.value.code == 2
+
+
+TRACE = """Job aborted due to stage failure. Traceback (most recent call last):
+  File "writer.py", line 1, in write
+lakequeue.errors.TooLarge: a record of 9 bytes for topic 'orders', the limit is 8; raise it
+\tat org.apache.spark.Task.run(Task.scala:1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("trace", "said"),
+    [
+        (TRACE, "a record of 9 bytes for topic 'orders', the limit is 8; raise it"),
+        ("x [USER_RAISED_EXCEPTION] no JSON in f: {half SQLSTATE: P0001", "no JSON in f: {half"),
+        ("[TABLE_OR_VIEW_NOT_FOUND] t", None),
+    ],
+)
+def test_what_ends_a_query_is_said_in_a_line(trace: str, said: str | None) -> None:
+    found = said_of(trace)
+    assert (found and found.splitlines()[0]) == said
+    assert found is None or "--bad-topic" in found

@@ -19,6 +19,9 @@ TO = SinkOptions("/q", "orders", None)
         ({"root": "/q", "txnAppId": "a"}, "txnAppId"),
         ({"root": "/q", "txnVersion": "1"}, "txnAppId"),
         ({"root": "/q", "txnAppId": "a", "txnVersion": "-1"}, "txnVersion"),
+        ({"root": "/q", "wait": "false"}, "wait"),
+        ({"root": "/q", "timeoutMs": "0"}, "timeoutMs"),
+        ({"root": "/q", "timeoutMs": "30s"}, "timeoutMs"),
     ],
 )
 def test_a_wrong_option_is_named(given: dict[str, str], field: str) -> None:
@@ -29,7 +32,10 @@ def test_a_wrong_option_is_named(given: dict[str, str], field: str) -> None:
 
 def test_spark_s_own_options_and_those_of_brokers_pass() -> None:
     given = {"root": "/q", "topic": "t", "checkpointlocation": "/c", "queryname": "q"}
-    assert sink_options(given) == SinkOptions("/q", "t", None)
+    assert sink_options(given) == SinkOptions("/q", "t", None, None, 30.0)
+    assert sink_options(given | {"timeoutMs": "500"}).wait_s == 0.5
+    assert sink_options(given | {"wait": "committed"}).wait_s == 0.0
+    assert sink_options(given | {"badTopic": "bad"}).bad_topic == "bad"
     with pytest.warns(UserWarning, match="is ignored"):
         sink_options(given | {"kafka.bootstrap.servers": "b"})
     assert sink_options(given | {"txnAppId": "a", "txnVersion": "7"}).txn == ("a", 7)

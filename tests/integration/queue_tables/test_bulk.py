@@ -1,0 +1,50 @@
+"""What becomes of the files of a bulk write whose commit ended in an error."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pyspark_lakequeue.waiting import wait_ordered
+from queue_tables.bulk import commit_bulk, discard_uncommitted, seal_run
+from queue_tables.root import QueueRoot
+from queue_tables.shards import shard_path
+from queue_tables.topics import TopicStore
+from tests.support.bulk_process import ROWS, WRITER, write_files
+from tests.support.order_process import Orderer
+from tests.support.order_truth import log_rows
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> QueueRoot:
+    return QueueRoot.open(str(tmp_path / "queue"))
+
+
+def test_an_abort_after_a_commit_that_landed_takes_nothing(root: QueueRoot) -> None:
+    topic = TopicStore(root).create("orders", partitions=1)[0]
+    files = write_files(root, topic.topic_id, "run1", 0)
+    assert commit_bulk(root, WRITER, "run1", 0, files) is not None
+    late = write_files(root, topic.topic_id, "run1", 1)
+    # Spark aborts what it was told of an error of, whether it landed or not.
+    discard_uncommitted(root, [*files, *late])
+    there = {f"{shard_path('inbox', f.shard)}/{f.add.path}" for f in files}
+    gone = {f"{shard_path('inbox', f.shard)}/{f.add.path}" for f in late}
+    assert all(root.store.exists(path) for path in there)
+    assert not any(root.store.exists(path) for path in gone)
+    Orderer(root, 1).drain()
+    assert len(log_rows(root)) == 2 * ROWS
+
+
+def test_waiting_for_the_order_ends_with_it_or_says_that_the_rows_are_stored(
+    root: QueueRoot, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = TopicStore(root).create("orders", partitions=1)[0]
+    assert commit_bulk(root, WRITER, "r1", 0, write_files(root, topic.topic_id, "r1", 0))
+    seal_run(root, WRITER, "r1")
+    assert not wait_ordered(root, WRITER, 0.05)
+    assert "stored, and not ordered after 0.05 s: no order job runs" in caplog.text
+    assert "do not write them again" in caplog.text
+    Orderer(root, 1).drain()
+    assert wait_ordered(root, WRITER, 0.0)
+    assert wait_ordered(root, "another", 0.0)
