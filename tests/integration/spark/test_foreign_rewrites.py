@@ -92,7 +92,7 @@ REWRITES: dict[str, tuple[Rewrite, set[int]]] = {
     "DELETE": (deleted(), GONE),
     "DELETE with deletion vectors": (deleted("DELETION VECTORS"), GONE),
     "UPDATE": (sql("UPDATE {t} SET headers = NULL WHERE `offset` % 7 = 0"), set()),
-    "UPDATE after OPTIMIZE": (
+    "UPDATE of a key": (
         sql("UPDATE {t} SET key = CAST('other' AS BINARY) WHERE `offset` % 7 = 0"),
         set(),
     ),
