@@ -23,15 +23,15 @@ from pathlib import Path
 
 from coordination.election import leader
 from coordination.session import Session
+from history_checker import GroupTerms, Terms, Verdict, check
+from history_checker.history import load
+from history_checker.load import LoadConsumer, LoadProducer
+from history_checker.truth import truth
 from lakequeue.client.admin import Admin
 from lakequeue.clock import boot_seconds
 from lakequeue.errors import LakequeueError
 from lakequeue.supervisor.cluster import Cluster, ClusterOptions
 from queue_tables.root import QueueRoot
-from tests.support.checker import GroupTerms, Terms, Verdict, check
-from tests.support.history import load
-from tests.support.load import LoadConsumer, LoadProducer
-from tests.support.tables import truth
 from tools.failover_view import Pauses, Strike, View
 
 TOPIC = GROUP = "failover"

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from history_checker import GroupTerms, Terms, check
+from history_checker.history import load
+from history_checker.load import LoadConsumer, LoadProducer, wait_until
+from history_checker.truth import truth
 from lakequeue.client.admin import Admin
 from lakequeue.supervisor.cluster import Cluster, ClusterOptions
-from tests.support.checker import GroupTerms, Terms, check
 from tests.support.ensemble import Ensemble
-from tests.support.history import load
-from tests.support.load import LoadConsumer, LoadProducer, wait_until
-from tests.support.tables import truth
 
 pytestmark = [pytest.mark.spark, pytest.mark.zookeeper, pytest.mark.slow, pytest.mark.timeout(400)]
 RATE = 100

@@ -12,10 +12,10 @@ import deltalake
 import pyarrow as pa
 import pytest
 
+from history_checker.load import wait_until
 from lakequeue.client.admin import Admin
 from lakequeue.supervisor.cluster import Cluster
 from queue_tables.root import QueueRoot
-from tests.support.load import wait_until
 from tests.support.order_truth import judge, log_rows
 
 HERE = Path(__file__).parents[2]

@@ -16,8 +16,8 @@ import pyarrow.dataset as ds
 import pytest
 from deltalake import DeltaTable
 
+from history_checker.load import wait_until
 from lakequeue.supervisor.cluster import Cluster
-from tests.support.load import wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.zookeeper, pytest.mark.slow, pytest.mark.timeout(400)]
 PROJECT = Path(__file__).parents[2]

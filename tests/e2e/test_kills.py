@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from history_checker import GroupTerms, Terms, check
+from history_checker.history import load
+from history_checker.load import LoadConsumer, LoadProducer, wait_until
+from history_checker.truth import truth
 from lakequeue.client.admin import Admin
 from lakequeue.supervisor.cluster import Cluster
-from tests.support.checker import GroupTerms, Terms, check
-from tests.support.history import load
-from tests.support.load import LoadConsumer, LoadProducer, wait_until
-from tests.support.tables import truth
 
 RATE = 150
 PARTITIONS = 4

@@ -17,15 +17,15 @@ import pytest
 
 from coordination.bells import Bell
 from coordination.session import Session
+from history_checker import GroupTerms, Terms, check
+from history_checker.history import load
+from history_checker.load import LoadConsumer, LoadProducer, wait_until
+from history_checker.truth import truth
 from lakequeue.client.admin import Admin
 from lakequeue.supervisor.cluster import Cluster, ClusterOptions
 from lakequeue.wire import GroupDescription
 from queue_tables.root import QueueRoot
-from tests.support.checker import GroupTerms, Terms, check
-from tests.support.history import load
-from tests.support.load import LoadConsumer, LoadProducer, wait_until
 from tests.support.order_thread import ordering
-from tests.support.tables import truth
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.slow, pytest.mark.timeout(400)]
 RATE = 100

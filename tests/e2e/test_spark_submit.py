@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 
 from coordination.embedded import EmbeddedZooKeeper
+from history_checker.load import wait_until
+from history_checker.truth import final_read
 from lakequeue import Consumer, Producer
 from lakequeue.client.admin import Admin
 from queue_tables.group_state import read_group_offsets
 from queue_tables.root import QueueRoot
-from tests.support.load import wait_until
-from tests.support.tables import final_read
 
 pytestmark = [pytest.mark.spark, pytest.mark.zookeeper, pytest.mark.slow, pytest.mark.timeout(400)]
 PROJECT = Path(__file__).parents[2]

@@ -22,11 +22,13 @@ from typing import Any
 import httpx2
 import pytest
 
+from history_checker import Anomaly, GroupTerms, Terms, check
+from history_checker.history import Event, Outcome, Recorder, load
+from history_checker.truth import final_read
 from lakequeue.wire import parse_receipt
 from queue_tables.delta_log import commit_path
 from queue_tables.root import QueueRoot
 from queue_tables.tail import commit_versions
-from tests.support.checker import Anomaly, GroupTerms, Terms, check
 from tests.support.consumer_node import (
     Member,
     NodeProcess,
@@ -35,12 +37,10 @@ from tests.support.consumer_node import (
     queue,
     start_node,
 )
-from tests.support.history import Event, Outcome, Recorder, load
 from tests.support.ingest_service import IngestService
 from tests.support.patching import environ
 from tests.support.power import NOTES, PowerCut
 from tests.support.stopped import is_stopped
-from tests.support.tables import final_read
 from tests.support.zookeeper import wait_for
 
 __all__ = ["queue", "start_node"]

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from history_checker.history import Event, Outcome, Recorder
 from lakequeue import Producer
 from lakequeue.errors import LakequeueError
 from lakequeue.records import Partition
 from queue_tables.log_reader import LogReader
 from queue_tables.root import QueueRoot
 from queue_tables.topics import TopicStore
-from tests.support.history import Event, Outcome, Recorder
 
 _PAUSE_S = 0.5
 

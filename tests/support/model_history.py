@@ -10,8 +10,8 @@ import random
 from dataclasses import replace
 from typing import Any
 
-from tests.support.checker import GroupTerms, Terms
-from tests.support.history import Event, Outcome
+from history_checker import GroupTerms, Terms
+from history_checker.history import Event, Outcome
 
 TERMS = Terms(
     {

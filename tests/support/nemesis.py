@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from consumer_service.blindness import PATIENCE_S
+from history_checker.history import Event, Recorder
 from tests.support.faulty_cluster import (
     CONSUMER,
     ENSEMBLE,
@@ -31,7 +32,6 @@ from tests.support.faulty_cluster import (
     SESSION_TIMEOUT_S,
     FaultyCluster,
 )
-from tests.support.history import Event, Recorder
 from tests.support.sickness import LOOK_S, SICK_FILE
 from tests.support.tcp_proxy import Line
 

@@ -24,19 +24,19 @@ import httpx2
 
 from coordination.embedded import EmbeddedZooKeeper
 from coordination.session import Session
+from history_checker import GroupTerms, Terms, Verdict, check
+from history_checker.history import Event, Outcome, Recorder, load
+from history_checker.truth import final_read
 from lakequeue.clock import boot_seconds, wall_micros
 from lakequeue.records import Offset, Partition
 from lakequeue.wire import DeadLetterHeader
 from queue_tables.log_reader import LogReader
 from queue_tables.root import QueueRoot
 from queue_tables.topics import TopicStore
-from tests.support.checker import GroupTerms, Terms, Verdict, check
 from tests.support.consumer_node import NodeProcess, Queue
-from tests.support.history import Event, Outcome, Recorder, load
 from tests.support.ingest_service import IngestService
 from tests.support.log_builder import LogBuilder
 from tests.support.order_thread import ordering
-from tests.support.tables import final_read
 from tests.support.zookeeper import FAST
 
 TOPIC, GROUP = "work", "workers"

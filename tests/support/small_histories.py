@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tests.support.checker import GroupTerms, Terms
-from tests.support.history import Event, Outcome
+from history_checker import GroupTerms, Terms
+from history_checker.history import Event, Outcome
 
 SECOND_NS = 10**9
 STREAM = Terms({"g": GroupTerms(drained=True)})

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.support.checker import Anomaly, Terms
-from tests.support.history import Event
+from history_checker import Anomaly, Terms
+from history_checker.history import Event
 from tests.support.small_histories import (
     Cases,
     got,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.support.checker import Anomaly, GroupTerms, Terms
-from tests.support.history import Event
+from history_checker import Anomaly, GroupTerms, Terms
+from history_checker.history import Event
 from tests.support.small_histories import (
     STREAM,
     Cases,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.support.checker import Anomaly, GroupTerms, Terms
-from tests.support.history import Event
+from history_checker import Anomaly, GroupTerms, Terms
+from history_checker.history import Event
 from tests.support.small_histories import (
     Cases,
     ack,

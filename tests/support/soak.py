@@ -20,16 +20,16 @@ from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
 
+from history_checker import GroupTerms, Terms, Verdict, check
+from history_checker.history import Recorder, load
+from history_checker.load import LoadConsumer, LoadProducer, wait_until
+from history_checker.truth import truth
 from lakequeue.client.admin import Admin
 from lakequeue.errors import LakequeueError
 from tests.support.atomic_load import AtomicLoad
-from tests.support.checker import GroupTerms, Terms, Verdict, check
 from tests.support.faulty_cluster import FaultyCluster
-from tests.support.history import Recorder, load
-from tests.support.load import LoadConsumer, LoadProducer, wait_until
 from tests.support.nemesis import BLOWS, ILLS, OF_SPARK, Fault, Nemesis, schedule
 from tests.support.queue_load import Load, Worker
-from tests.support.tables import truth
 
 PARTITIONS = 4
 WORKERS = 4

@@ -32,21 +32,21 @@ class Seed:
 
 SEEDS = [
     Seed("layers", "ingest.seed_sibling", "consumer_service"),
-    Seed("layers", "coordination.seed_sibling", "queue_tables"),
+    Seed("layers", "coordination.seed_sibling", "serving"),
     Seed("layers", "queue_tables.seed_up", "jobs"),
     Seed("layers", "jobs.seed_up", "lakequeue.supervisor"),
-    Seed("layers", "lakequeue.supervisor.seed_up", "lakequeue.cli"),
     Seed("layers", "lakequeue.records", "queue_tables"),
     Seed("layers", "lakequeue.client", "coordination"),
+    Seed("layers", "pyspark_lakequeue.seed_sibling", "jobs"),
     Seed("sdk", "lakequeue.records", "pyarrow"),
-    Seed("testing", "queue_tables.topic_rules", "pyarrow"),
+    Seed("testing", "queue_tables.topic_rules", "obstore"),
     Seed("storage", "ingest.seed_storage", "deltalake"),
     Seed("coordination", "jobs.seed_coordination", "kazoo"),
     Seed("http", "queue_tables.seed_http", "flask"),
     Seed("spark", "coordination.seed_spark", "pyspark"),
-    Seed("layers", "pyspark_lakequeue.seed_sibling", "jobs"),
     Seed("source", "pyspark_lakequeue.seed_source", "coordination"),
     Seed("names", "lakequeue.duck", "ingest"),
+    Seed("checker", "history_checker.seed_service", "ingest"),
 ]
 
 

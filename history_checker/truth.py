@@ -15,12 +15,12 @@ from typing import Any
 import pyarrow.dataset as ds
 from deltalake import DeltaTable
 
+from history_checker.history import Event
 from lakequeue.records import Offset, Partition
 from queue_tables.group_state import read_group_state
 from queue_tables.log_reader import LogReader
 from queue_tables.root import QueueRoot
 from queue_tables.topics import TopicStore
-from tests.support.history import Event
 
 _PAGE = 10_000
 _TABLES = ("log", "rejects", "inbox/*", "journal/*")

@@ -10,9 +10,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tests.support.checker.indexed import Indexed, Send, Slot, where
-from tests.support.checker.verdict import Anomaly, Terms, Verdict
-from tests.support.history import Event
+from history_checker.history import Event
+from history_checker.indexed import Indexed, Send, Slot, where
+from history_checker.verdict import Anomaly, Terms, Verdict
 
 _CALLS = frozenset({"send", "poll", "commit_offset", "ack", "nack", "extend", "snapshot_read"})
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 
-from tests.support.checker.indexed import Indexed, Place, Slot, where
-from tests.support.checker.verdict import Anomaly, GroupTerms, Terms, Verdict
-from tests.support.history import Event
+from history_checker.history import Event
+from history_checker.indexed import Indexed, Place, Slot, where
+from history_checker.verdict import Anomaly, GroupTerms, Terms, Verdict
 
 
 def check_streams(history: Indexed, terms: Terms, verdict: Verdict) -> None:

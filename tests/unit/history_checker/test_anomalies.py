@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.checker import Anomaly, check
+from history_checker import Anomaly, check
 from tests.support.small_histories import Cases
 from tests.support.small_log_histories import LOG_CASES
 from tests.support.small_queue_histories import QUEUE_CASES

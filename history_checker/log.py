@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from itertools import pairwise
 
-from tests.support.checker.indexed import READS, Indexed, Place, Send, Slot, where
-from tests.support.checker.verdict import Anomaly, Terms, Verdict
-from tests.support.history import Event
+from history_checker.history import Event
+from history_checker.indexed import READS, Indexed, Place, Send, Slot, where
+from history_checker.verdict import Anomaly, Terms, Verdict
 
 
 def check_log(history: Indexed, terms: Terms, verdict: Verdict) -> None:

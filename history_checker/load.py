@@ -12,11 +12,11 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+from history_checker.history import Event, Outcome, Recorder
 from lakequeue import Producer
 from lakequeue.errors import LakequeueError
-from tests.support.history import Event, Outcome, Recorder
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 
 
 class LoadProducer:
@@ -98,7 +98,7 @@ class LoadConsumer:
         self.record = folder / f"consumer-{name}.jsonl"
         self.process = subprocess.Popen(
             [
-                *(sys.executable, "-m", "tests.support.consumer_process"),
+                *(sys.executable, "-m", "history_checker.consumer_process"),
                 *("--topic", topic, "--group", group),
                 *("--urls", ",".join(urls), "--name", name, "--record", str(self.record)),
             ],

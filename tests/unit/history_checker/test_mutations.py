@@ -10,8 +10,8 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.checker import check
-from tests.support.history import Event
+from history_checker import check
+from history_checker.history import Event
 from tests.support.model_history import TERMS, ModelHistory
 
 seeds = st.integers(0, 10_000)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from tests.support.checker.indexed import Indexed, where
-from tests.support.checker.verdict import Anomaly, Terms, Verdict
-from tests.support.history import Event
+from history_checker.history import Event
+from history_checker.indexed import Indexed, where
+from history_checker.verdict import Anomaly, Terms, Verdict
 
 
 def check_delta(history: Indexed, terms: Terms, verdict: Verdict) -> None:

@@ -15,9 +15,9 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from itertools import pairwise
 
-from tests.support.checker.indexed import SETTLES, Indexed, Place, where
-from tests.support.checker.verdict import Anomaly, GroupTerms, Terms, Verdict
-from tests.support.history import Event
+from history_checker.history import Event
+from history_checker.indexed import SETTLES, Indexed, Place, where
+from history_checker.verdict import Anomaly, GroupTerms, Terms, Verdict
 
 Records = Mapping[Place, list[Event]]
 

@@ -1,6 +1,6 @@
 """Judges histories: one entry, `check(history, terms)`, for every test and load of the project.
 
-Given: all events of all processes (`tests/support/history.py`), ended by a fresh reader's `read`
+Given: all events of all processes (`history_checker/history.py`), ended by a fresh reader's `read`
 events that cover every record of every partition, made after the load has stopped; with the dead,
 expired and refused records, positions, effects and commits where a test has such.
 
@@ -18,16 +18,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tests.support.checker.batches import check_batches
-from tests.support.checker.delta import check_delta
-from tests.support.checker.effects import check_effects
-from tests.support.checker.indexed import index
-from tests.support.checker.liveness import check_liveness
-from tests.support.checker.log import check_log
-from tests.support.checker.queue import check_queues
-from tests.support.checker.stream import check_coverage, check_streams
-from tests.support.checker.verdict import Anomaly, GroupTerms, Terms, Verdict
-from tests.support.history import Event
+from history_checker.batches import check_batches
+from history_checker.delta import check_delta
+from history_checker.effects import check_effects
+from history_checker.history import Event
+from history_checker.indexed import index
+from history_checker.liveness import check_liveness
+from history_checker.log import check_log
+from history_checker.queue import check_queues
+from history_checker.stream import check_coverage, check_streams
+from history_checker.verdict import Anomaly, GroupTerms, Terms, Verdict
 
 __all__ = ["Anomaly", "GroupTerms", "Terms", "Verdict", "check"]
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from tests.support.history import Event
+from history_checker.history import Event
 
 Slot = tuple[str, int]
 """(topic, partition)."""

@@ -7,9 +7,9 @@ import signal
 import threading
 from pathlib import Path
 
+from history_checker.history import Event, Outcome, Recorder
 from lakequeue import Consumer
 from lakequeue.errors import Fenced, LakequeueError
-from tests.support.history import Event, Outcome, Recorder
 
 
 def main() -> None:
