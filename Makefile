@@ -79,7 +79,7 @@ flat: setup ## measure whether 20,000 batches take as long at the end as in the 
 	@$(VENV)/python -m bench.flat $(if $(BATCHES),--batches $(BATCHES))
 
 notebooks: setup jars ## run the notebooks on a queue of their own; writes docs/notebooks/
-	@$(VENV)/python -m tests.support.notebook docs/notebooks
+	@$(VENV)/python -m tests.support.spark.notebook docs/notebooks
 
 lock: setup ## compile the lock files anew from pyproject.toml and requirements-*.in
 	@cd . && for name in build java; do $(VENV)/uv pip compile --quiet --universal --python-version 3.11 \

@@ -36,8 +36,8 @@ from queue_tables.schemas import INBOX
 from queue_tables.shards import ShardWriter
 from queue_tables.store import LocalStore
 from queue_tables.tail import Tail
-from tests.support.foreign import take_guard_off
-from tests.support.rows import inbox_rows
+from tests.support.data.rows import inbox_rows
+from tests.support.faults.foreign import take_guard_off
 
 FIRST_STAMP = 1_700_000_000_000_000
 HOUR = {"hour": "2023-11-14T22"}

@@ -37,7 +37,7 @@ from queue_tables.schemas import LOG
 from queue_tables.shards import ShardWriter, shard_path
 from queue_tables.snapshot import load_snapshot
 from queue_tables.topics import TopicStore
-from tests.support.order_process import Orderer
+from tests.support.runs.order_process import Orderer
 
 BATCH_US = 333_333
 """Time told per batch: three a second, as the job makes under steady load."""

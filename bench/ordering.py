@@ -27,7 +27,7 @@ from lakequeue.clock import HybridClock
 from queue_tables.root import QueueRoot
 from queue_tables.shards import ShardWriter
 from queue_tables.topics import TopicStore
-from tests.support.order_process import Orderer
+from tests.support.runs.order_process import Orderer
 
 GROUP = 2_000
 PARTITIONS = 8

@@ -39,8 +39,8 @@ from lakequeue.settings import OrderSettings
 from queue_tables.root import QueueRoot
 from queue_tables.shards import ShardWriter
 from queue_tables.topics import TopicStore
-from tests.support.order_process import Orderer
-from tests.support.spark_session import start_spark
+from tests.support.runs.order_process import Orderer
+from tests.support.spark.spark_session import start_spark
 
 HERE = Path(__file__).parent
 TOPIC, PARTITIONS, VALUE_BYTES = "bench", 8, 200
@@ -120,7 +120,7 @@ def large_write(spark: SparkSession, folder: Path, gib: float) -> dict[str, Any]
         "append"
     ).save()
     written_s = time.perf_counter() - began
-    command = [sys.executable, "-m", "tests.support.order_process", "--root", root.uri]
+    command = [sys.executable, "-m", "tests.support.runs.order_process", "--root", root.uri]
     began = time.perf_counter()
     done = subprocess.run(
         [*command, "--epoch", "1", "--max-bytes", str(BATCH_BYTES)],

@@ -23,7 +23,7 @@ from bench import latency
 from lakequeue.client.admin import Admin
 from lakequeue.java import find_java
 from lakequeue.supervisor.cluster import Cluster, ClusterOptions
-from tests.support.spark_session import start_spark
+from tests.support.spark.spark_session import start_spark
 
 PARTITIONS = 8
 RATE, WARM_UP_S = 1_000, 30.0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support.zookeeper import own_zookeeper, sessions, zookeeper
+from tests.support.services.zookeeper import own_zookeeper, sessions, zookeeper
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,7 +36,7 @@ def java_home() -> str:
 @pytest.fixture(scope="session")
 def spark(java_home: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """One Spark session with Delta Lake for the whole run: two cores, 1 GiB, no user interface."""
-    from tests.support.spark_session import start_spark
+    from tests.support.spark.spark_session import start_spark
 
     session = start_spark(tmp_path_factory.mktemp("spark"))
     yield session

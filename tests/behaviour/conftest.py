@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.backends import Backend, in_memory, real
+from tests.support.services.backends import Backend, in_memory, real
 
 
 @pytest.fixture(scope="session")

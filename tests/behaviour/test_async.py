@@ -15,8 +15,8 @@ import pytest
 
 from lakequeue import Message, Redriven, Wanted, redrive_async
 from lakequeue.errors import InvalidRequest
-from tests.support.backends import Backend, take
-from tests.support.zookeeper import wait_for
+from tests.support.services.backends import Backend, take
+from tests.support.services.zookeeper import wait_for
 
 
 def test_the_loop_of_a_stream_group(backend: Backend) -> None:

@@ -9,8 +9,8 @@ import pytest
 from lakequeue import Wanted
 from lakequeue.client import drive
 from lakequeue.errors import InvalidRequest
-from tests.support.backends import Backend, lag, take
-from tests.support.zookeeper import wait_for
+from tests.support.services.backends import Backend, lag, take
+from tests.support.services.zookeeper import wait_for
 
 
 def test_after_its_last_attempt_a_record_is_a_dead_letter(backend: Backend) -> None:

@@ -18,7 +18,7 @@ from lakequeue.errors import (
     TooLarge,
     UnknownTopic,
 )
-from tests.support.backends import Backend, take
+from tests.support.services.backends import Backend, take
 
 
 def test_offsets_are_gapless_and_follow_the_order_of_sending(backend: Backend) -> None:

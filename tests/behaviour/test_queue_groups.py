@@ -11,8 +11,8 @@ import pytest
 
 from lakequeue import Consumer, Message
 from lakequeue.errors import AttemptSuperseded, GroupMismatch, InvalidRequest, UnknownGroup
-from tests.support.backends import Backend, join, lag, take
-from tests.support.zookeeper import wait_for
+from tests.support.services.backends import Backend, join, lag, take
+from tests.support.services.zookeeper import wait_for
 
 
 def attempts(messages: list[Message]) -> list[tuple[int, int]]:

@@ -11,8 +11,8 @@ import pytest
 
 from lakequeue import Message, Queue
 from lakequeue.errors import AttemptSuperseded, GroupMismatch, UnknownGroup, UnknownTopic
-from tests.support.backends import Backend, take
-from tests.support.zookeeper import wait_for
+from tests.support.services.backends import Backend, take
+from tests.support.services.zookeeper import wait_for
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "queues.md"
 

@@ -6,8 +6,8 @@ import pytest
 
 from lakequeue.errors import UnknownGroup, UnknownRecord, UnknownTopic
 from lakequeue.wire import RecordStatus
-from tests.support.backends import Backend, take
-from tests.support.zookeeper import wait_for
+from tests.support.services.backends import Backend, take
+from tests.support.services.zookeeper import wait_for
 
 
 def statuses(backend: Backend, group: str, topic: str, count: int) -> list[RecordStatus]:

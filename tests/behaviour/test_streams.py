@@ -18,8 +18,8 @@ from lakequeue.errors import (
     SkippedRecords,
     UnknownTopic,
 )
-from tests.support.backends import Backend, in_background, join, lag, take
-from tests.support.zookeeper import wait_for
+from tests.support.services.backends import Backend, in_background, join, lag, take
+from tests.support.services.zookeeper import wait_for
 
 
 def committed(backend: Backend, group: str) -> list[int | None]:

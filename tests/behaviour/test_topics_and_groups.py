@@ -16,8 +16,8 @@ from lakequeue.errors import (
     UnknownGroup,
     UnknownTopic,
 )
-from tests.support.backends import Backend, join, take
-from tests.support.zookeeper import wait_for
+from tests.support.services.backends import Backend, join, take
+from tests.support.services.zookeeper import wait_for
 
 SECOND = 1_000_000
 START = 1_400_000_000 * SECOND

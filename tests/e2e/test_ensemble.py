@@ -12,7 +12,7 @@ from history_checker.load import LoadConsumer, LoadProducer, wait_until
 from history_checker.truth import truth
 from lakequeue.client.admin import Admin
 from lakequeue.supervisor.cluster import Cluster, ClusterOptions
-from tests.support.ensemble import Ensemble
+from tests.support.services.ensemble import Ensemble
 
 pytestmark = [pytest.mark.spark, pytest.mark.zookeeper, pytest.mark.slow, pytest.mark.timeout(400)]
 RATE = 100

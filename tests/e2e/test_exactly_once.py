@@ -16,7 +16,7 @@ from history_checker.load import wait_until
 from lakequeue.client.admin import Admin
 from lakequeue.supervisor.cluster import Cluster
 from queue_tables.root import QueueRoot
-from tests.support.order_truth import judge, log_rows
+from tests.support.data.order_truth import judge, log_rows
 
 HERE = Path(__file__).parents[2]
 COUNT = 1000

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakequeue.supervisor.cluster import Cluster
-from tests.support.notebook import NOTEBOOKS, at, run
+from tests.support.spark.notebook import NOTEBOOKS, at, run
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
 PAGES = Path(__file__).parents[2] / "docs" / "notebooks"

@@ -25,7 +25,7 @@ from lakequeue.client.admin import Admin
 from lakequeue.supervisor.cluster import Cluster, ClusterOptions
 from lakequeue.wire import GroupDescription
 from queue_tables.root import QueueRoot
-from tests.support.order_thread import ordering
+from tests.support.services.order_thread import ordering
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.slow, pytest.mark.timeout(400)]
 RATE = 100

@@ -16,8 +16,8 @@ from lakequeue import Consumer, Producer
 from lakequeue.client.admin import Admin
 from lakequeue.metrics import EVERY, ROLES
 from lakequeue.supervisor.cluster import Cluster
-from tests.support.prometheus import DEPLOY, SCRAPE_S, Prometheus, prometheus
-from tests.support.zookeeper import wait_for
+from tests.support.services.prometheus import DEPLOY, SCRAPE_S, Prometheus, prometheus
+from tests.support.services.zookeeper import wait_for
 from tools.dashboard import queries
 from tools.prometheus import NotAvailable, programs
 

@@ -1,8 +1,8 @@
 """Builds without one of the safeguards: the history names what is wrong with each of them.
 
 Each story is told by a build that lacks the safeguard the story is about
-(`tests/support/broken_builds.py`), and where no other test tells it, by the build as it is as well:
-the first verdict names the anomaly, the second has none.
+(`tests/support/faults/broken_builds.py`), and where no other test tells it, by the build as it is
+as well: the first verdict names the anomaly, the second has none.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ from lakequeue.wire import parse_receipt
 from queue_tables.delta_log import commit_path
 from queue_tables.root import QueueRoot
 from queue_tables.tail import commit_versions
-from tests.support.consumer_node import (
+from tests.support.faults.patching import environ
+from tests.support.faults.power import NOTES, PowerCut
+from tests.support.faults.stopped import is_stopped
+from tests.support.services.consumer_node import (
     Member,
     NodeProcess,
     Queue,
@@ -37,11 +40,8 @@ from tests.support.consumer_node import (
     queue,
     start_node,
 )
-from tests.support.ingest_service import IngestService
-from tests.support.patching import environ
-from tests.support.power import NOTES, PowerCut
-from tests.support.stopped import is_stopped
-from tests.support.zookeeper import wait_for
+from tests.support.services.ingest_service import IngestService
+from tests.support.services.zookeeper import wait_for
 
 __all__ = ["queue", "start_node"]
 HERE = Path(__file__).parents[2]
@@ -85,7 +85,7 @@ class Story:
         self.epoch += 1
         process = subprocess.Popen(
             [
-                *(sys.executable, "-m", "tests.support.order_process", "--stay"),
+                *(sys.executable, "-m", "tests.support.runs.order_process", "--stay"),
                 *("--root", str(self.root), "--epoch", str(self.epoch)),
                 *(("--crash-at", crash_at) if crash_at else ()),
             ],

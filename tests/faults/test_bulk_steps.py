@@ -26,11 +26,11 @@ from queue_tables.snapshot import load_snapshot
 from queue_tables.table import TableLog
 from queue_tables.topic_rules import Topic
 from queue_tables.topics import TopicStore
-from tests.support.bulk_process import WRITER, run_batch, values_of, write_files
-from tests.support.maintenance_process import run_compaction, start
-from tests.support.order_process import Orderer
-from tests.support.stopped import is_stopped
-from tests.support.zookeeper import wait_for
+from tests.support.faults.stopped import is_stopped
+from tests.support.runs.bulk_process import WRITER, run_batch, values_of, write_files
+from tests.support.runs.maintenance_process import run_compaction, start
+from tests.support.runs.order_process import Orderer
+from tests.support.services.zookeeper import wait_for
 
 STEPS = [Step.BULK_DATA_WRITTEN, Step.BULK_SETTLED, Step.BULK_COMMITTED]
 
@@ -56,7 +56,7 @@ def ordered(root: QueueRoot, topic: Topic, epoch: int = 1) -> list[bytes]:
 
 def command(root: QueueRoot, topic: Topic, run: str, batch: int, crash_at: str) -> list[str]:
     return [
-        *(sys.executable, "-m", "tests.support.bulk_process", "--root", root.uri),
+        *(sys.executable, "-m", "tests.support.runs.bulk_process", "--root", root.uri),
         *("--topic-id", topic.topic_id, "--run", run, "--batch", str(batch)),
         *("--crash-at", crash_at),
     ]

@@ -17,9 +17,9 @@ from queue_tables.tail import Tail, commit_versions
 from queue_tables.topic_rules import Topic
 from queue_tables.topics import TopicStore
 from queue_tables.upkeep import checkpoint_table
-from tests.support.maintenance_process import start
-from tests.support.order_process import Orderer
-from tests.support.order_truth import Inbox, judge
+from tests.support.data.order_truth import Inbox, judge
+from tests.support.runs.maintenance_process import start
+from tests.support.runs.order_process import Orderer
 
 HOUR = 3_600 * 1_000_000
 NOW = wall_micros() + 3 * HOUR

@@ -14,9 +14,9 @@ from lakequeue.steps import Step
 from queue_tables.log_reader import LogReader
 from queue_tables.root import QueueRoot
 from tests.integration.jobs.test_erase import ERASED, SECRET, a_queue, read
-from tests.support.erase_process import run_erase
-from tests.support.maintenance_process import run_compaction
-from tests.support.secrets_on_disk import files_with
+from tests.support.data.secrets_on_disk import files_with
+from tests.support.runs.erase_process import run_erase
+from tests.support.runs.maintenance_process import run_compaction
 
 PROJECT = Path(__file__).resolve().parents[2]
 
@@ -29,7 +29,7 @@ def test_killed_at_a_step_the_same_call_ends_it(tmp_path: Path, crash: str) -> N
     root = QueueRoot.open(str(tmp_path / "queue"))
     topic = a_queue(root)
     before = read(LogReader(root), topic)
-    command = [sys.executable, "-m", "tests.support.erase_process", "--root", root.uri]
+    command = [sys.executable, "-m", "tests.support.runs.erase_process", "--root", root.uri]
     command += ["--topic", "orders", "--where", "key = 'alice'", "--crash-at", crash]
     env = os.environ | {"PYTHONPATH": str(PROJECT)}
     assert subprocess.run(command, cwd=PROJECT, env=env, check=False).returncode == -9

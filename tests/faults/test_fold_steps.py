@@ -17,7 +17,7 @@ from queue_tables.facts import Fact, Kind
 from queue_tables.group_state import read_group_offsets, read_group_state
 from queue_tables.root import QueueRoot
 from queue_tables.shards import ShardWriter, fence_shard, seal_shard
-from tests.support.fold_process import Folder
+from tests.support.runs.fold_process import Folder
 
 BASE = 1_700_000_000_000_000
 PROJECT = Path(__file__).resolve().parents[2]
@@ -56,7 +56,7 @@ def root(tmp_path: Path) -> QueueRoot:
 
 
 def fold_process(root: QueueRoot, epoch: int, *args: str) -> int:
-    command = [sys.executable, "-m", "tests.support.fold_process", "--root", root.uri]
+    command = [sys.executable, "-m", "tests.support.runs.fold_process", "--root", root.uri]
     command += ["--epoch", str(epoch), *args]
     env = os.environ | {"PYTHONPATH": str(PROJECT)}
     return subprocess.run(command, cwd=PROJECT, env=env, check=False).returncode

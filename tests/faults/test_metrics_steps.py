@@ -20,10 +20,10 @@ from queue_tables.root import QueueRoot
 from queue_tables.shards import ShardWriter
 from queue_tables.topic_rules import Topic
 from queue_tables.topics import TopicStore
-from tests.support.fold_process import Folder
-from tests.support.log_builder import LogBuilder
-from tests.support.maintenance_process import run_metrics, start
-from tests.support.wall import HOUR, Wall
+from tests.support.data.log_builder import LogBuilder
+from tests.support.data.wall import HOUR, Wall
+from tests.support.runs.fold_process import Folder
+from tests.support.runs.maintenance_process import run_metrics, start
 
 BEGIN = 480_000 * HOUR
 """An hour, in 2024."""

@@ -18,10 +18,10 @@ from queue_tables.replica import ReplicaTable
 from queue_tables.root import QueueRoot
 from queue_tables.table import TableLog
 from queue_tables.topics import TopicStore
-from tests.support.mirror_process import run_job, run_mirror
-from tests.support.replicas import fill, first_life, is_prefix, is_same, second_life
-from tests.support.stopped import is_stopped
-from tests.support.zookeeper import wait_for
+from tests.support.data.replicas import fill, first_life, is_prefix, is_same, second_life
+from tests.support.faults.stopped import is_stopped
+from tests.support.runs.mirror_process import run_job, run_mirror
+from tests.support.services.zookeeper import wait_for
 
 PROJECT = Path(__file__).resolve().parents[2]
 PROMOTION = {Step.MIRROR_FENCED, Step.MIRROR_PROMOTED}
@@ -51,7 +51,7 @@ def queues(made: Path, tmp_path: Path) -> tuple[QueueRoot, str]:
 
 
 def start(source: QueueRoot, to: str, *args: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "tests.support.mirror_process", "--root", source.uri]
+    command = [sys.executable, "-m", "tests.support.runs.mirror_process", "--root", source.uri]
     env = os.environ | {"PYTHONPATH": str(PROJECT)}
     return subprocess.Popen([*command, "--to", to, *args], cwd=PROJECT, env=env)
 

@@ -1,6 +1,6 @@
 """Random faults of a fixed seed, on a whole queue under load: the checker finds nothing.
 
-The whole queue but for Spark (`tests/support/light_driver.py`); with Spark, and with each
+The whole queue but for Spark (`tests/support/runs/light_driver.py`); with Spark, and with each
 kind killed in turn: `tests/e2e/test_kills.py`. What is done to Spark's checkpoints:
 `test_order_driver.py`.
 """
@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.faulty_cluster import FaultyCluster
-from tests.support.nemesis import BLOWS, ILLS, schedule
+from tests.support.faults.faulty_cluster import FaultyCluster
+from tests.support.faults.nemesis import BLOWS, ILLS, schedule
 from tests.support.soak import Soak
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.slow, pytest.mark.timeout(600)]

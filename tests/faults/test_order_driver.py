@@ -19,9 +19,9 @@ from queue_tables.group_state import read_group_offsets
 from queue_tables.root import QueueRoot
 from queue_tables.shards import ShardWriter
 from queue_tables.topics import TopicStore
-from tests.support.order_driver import Driver, wait_ordered
-from tests.support.order_truth import Inbox, judge, log_rows
-from tests.support.zookeeper import wait_for
+from tests.support.data.order_truth import Inbox, judge, log_rows
+from tests.support.services.order_driver import Driver, wait_ordered
+from tests.support.services.zookeeper import wait_for
 
 pytestmark = [
     pytest.mark.spark,

@@ -12,8 +12,8 @@ import pytest
 from lakequeue.steps import Step
 from queue_tables.root import QueueRoot
 from queue_tables.topics import TopicStore
-from tests.support.order_process import Orderer
-from tests.support.order_truth import Inbox, judge, log_rows, reject_rows
+from tests.support.data.order_truth import Inbox, judge, log_rows, reject_rows
+from tests.support.runs.order_process import Orderer
 
 BASE = 1_700_000_000_000_000
 STEPS = [step for step in Step if step.startswith("order.")]
@@ -22,7 +22,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 
 def order_process(root: QueueRoot, epoch: int, *args: str) -> int:
     """Run the order process to its end; the exit code, negative for a signal."""
-    command = [sys.executable, "-m", "tests.support.order_process", "--root", root.uri]
+    command = [sys.executable, "-m", "tests.support.runs.order_process", "--root", root.uri]
     command += ["--epoch", str(epoch), "--max-bytes", "40", *args]
     return subprocess.run(
         command, cwd=PROJECT, env=os.environ | {"PYTHONPATH": str(PROJECT)}, check=False
@@ -85,7 +85,7 @@ def test_killed_twice_in_the_same_batch(root: QueueRoot) -> None:
 
 def test_a_frozen_leader_that_wakes_up_is_refused(root: QueueRoot) -> None:
     """Two leaders alive: the old one stops just before its commit, and is woken after the new."""
-    command = [sys.executable, "-m", "tests.support.order_process", "--root", root.uri]
+    command = [sys.executable, "-m", "tests.support.runs.order_process", "--root", root.uri]
     command += ["--epoch", "1", "--max-bytes", "40", "--crash-at", "order.data_written:2:stop"]
     env = os.environ | {"PYTHONPATH": str(PROJECT)}
     with subprocess.Popen(command, cwd=PROJECT, env=env, stdout=subprocess.DEVNULL) as old:

@@ -9,7 +9,8 @@ import httpx2
 import pytest
 
 from lakequeue.steps import Step
-from tests.support.consumer_node import (
+from tests.support.queue_load import Load, run
+from tests.support.services.consumer_node import (
     Member,
     NodeProcess,
     Queue,
@@ -19,7 +20,6 @@ from tests.support.consumer_node import (
     queue,
     start_node,
 )
-from tests.support.queue_load import Load, run
 
 __all__ = ["node", "own_queue", "queue", "start_node"]
 pytestmark = pytest.mark.zookeeper

@@ -19,10 +19,10 @@ from queue_tables.table import TableLog
 from queue_tables.topic_rules import Topic
 from queue_tables.topics import TopicStore
 from queue_tables.upkeep import checkpoint_table
-from tests.support.fold_process import Folder
-from tests.support.maintenance_process import run_retention, start
-from tests.support.order_process import Orderer
-from tests.support.order_truth import Inbox, rows_in
+from tests.support.data.order_truth import Inbox, rows_in
+from tests.support.runs.fold_process import Folder
+from tests.support.runs.maintenance_process import run_retention, start
+from tests.support.runs.order_process import Orderer
 
 HOUR = 3_600 * 1_000_000
 NOW = wall_micros() + 2 * HOUR

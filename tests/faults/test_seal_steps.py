@@ -15,7 +15,7 @@ from lakequeue.steps import Step
 from queue_tables.root import QueueRoot
 from queue_tables.shards import ShardWriter, is_sealed, seal_shard, shard_path
 from queue_tables.tail import commit_versions
-from tests.support.rows import inbox_rows
+from tests.support.data.rows import inbox_rows
 
 HERE = Path(__file__).parents[2]
 
@@ -29,7 +29,7 @@ def test_killed_at_a_step_the_owner_is_shut_out_and_the_next_to_seal_adds_nothin
     owner.append(inbox_rows([b"a"]), Stamp(1_700_000_000_000_000))
     killed = subprocess.run(
         [
-            *(sys.executable, "-m", "tests.support.seal_process", "--root", root.uri),
+            *(sys.executable, "-m", "tests.support.runs.seal_process", "--root", root.uri),
             *("--shard", owner.name, "--crash-at", step),
         ],
         cwd=HERE,

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from tests.support.ingest_service import IngestService
-from tests.support.patching import environ
-from tests.support.power import NOTES, PowerCut
-from tests.support.sickness import SICK_FILE
-from tests.support.zookeeper import wait_for
+from tests.support.faults.patching import environ
+from tests.support.faults.power import NOTES, PowerCut
+from tests.support.faults.sickness import SICK_FILE
+from tests.support.services.ingest_service import IngestService
+from tests.support.services.zookeeper import wait_for
 
 
 @pytest.fixture(scope="module")

@@ -19,8 +19,8 @@ from lakequeue.steps import Step
 from queue_tables.root import QueueRoot
 from queue_tables.topic_rules import Topic
 from queue_tables.topics import TopicStore
-from tests.support.log_builder import LogBuilder
-from tests.support.spark_sink_process import run_sink, sink_of
+from tests.support.data.log_builder import LogBuilder
+from tests.support.runs.spark_sink_process import run_sink, sink_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(400)]
 PARTITIONS = 2
@@ -51,7 +51,7 @@ class World:
         work = self.folder / "work"
         work.mkdir()
         command = [
-            *(sys.executable, "-m", "tests.support.spark_sink_process"),
+            *(sys.executable, "-m", "tests.support.runs.spark_sink_process"),
             *("--root", self.root.uri, "--table", str(self.table)),
             *("--checkpoint", str(self.checkpoint), "--work", str(work), "--crash-at", step),
         ]

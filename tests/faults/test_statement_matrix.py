@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from queue_tables.schemas import TABLES
-from tests.support.foreign import CALLS, SQL, run_sql
-from tests.support.statement_matrix import When, cell
+from tests.support.faults.foreign import CALLS, SQL, run_sql
+from tests.support.faults.statement_matrix import When, cell
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,7 +13,8 @@ import httpx2
 import pytest
 
 from lakequeue.steps import Step
-from tests.support.consumer_node import (
+from tests.support.faults.patching import environ
+from tests.support.services.consumer_node import (
     Member,
     NodeProcess,
     Queue,
@@ -25,8 +26,7 @@ from tests.support.consumer_node import (
     queue,
     start_node,
 )
-from tests.support.patching import environ
-from tests.support.zookeeper import wait_for
+from tests.support.services.zookeeper import wait_for
 
 __all__ = ["node", "own_queue", "queue", "start_node"]
 pytestmark = pytest.mark.zookeeper

@@ -1,0 +1,1 @@
+"""What supports the tests: no test lives here, and nothing of it is installed."""

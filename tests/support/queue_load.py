@@ -33,11 +33,11 @@ from lakequeue.wire import DeadLetterHeader
 from queue_tables.log_reader import LogReader
 from queue_tables.root import QueueRoot
 from queue_tables.topics import TopicStore
-from tests.support.consumer_node import NodeProcess, Queue
-from tests.support.ingest_service import IngestService
-from tests.support.log_builder import LogBuilder
-from tests.support.order_thread import ordering
-from tests.support.zookeeper import FAST
+from tests.support.data.log_builder import LogBuilder
+from tests.support.services.consumer_node import NodeProcess, Queue
+from tests.support.services.ingest_service import IngestService
+from tests.support.services.order_thread import ordering
+from tests.support.services.zookeeper import FAST
 
 TOPIC, GROUP = "work", "workers"
 

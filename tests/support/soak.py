@@ -27,8 +27,8 @@ from history_checker.truth import truth
 from lakequeue.client.admin import Admin
 from lakequeue.errors import LakequeueError
 from tests.support.atomic_load import AtomicLoad
-from tests.support.faulty_cluster import FaultyCluster
-from tests.support.nemesis import BLOWS, ILLS, OF_SPARK, Fault, Nemesis, schedule
+from tests.support.faults.faulty_cluster import FaultyCluster
+from tests.support.faults.nemesis import BLOWS, ILLS, OF_SPARK, Fault, Nemesis, schedule
 from tests.support.queue_load import Load, Worker
 
 PARTITIONS = 4

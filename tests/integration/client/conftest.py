@@ -15,9 +15,9 @@ import pytest
 from queue_tables.parquet import read_data_file
 from queue_tables.root import QueueRoot
 from queue_tables.table import TableLog
-from tests.support.consumer_node import node, own_queue, queue, start_node
-from tests.support.small_cluster import cluster
-from tests.support.zookeeper import wait_for
+from tests.support.services.consumer_node import node, own_queue, queue, start_node
+from tests.support.services.small_cluster import cluster
+from tests.support.services.zookeeper import wait_for
 
 __all__ = ["cluster", "node", "own_queue", "queue", "start_node"]
 

@@ -17,7 +17,7 @@ import pytest
 from lakequeue import Admin
 from lakequeue.cli.app import main
 from tests.integration.client.conftest import IngestProcess
-from tests.support.consumer_node import Member, NodeProcess, Queue
+from tests.support.services.consumer_node import Member, NodeProcess, Queue
 
 HERE = Path(__file__).parents[3]
 

@@ -12,8 +12,8 @@ import pytest
 from lakequeue import Admin, Consumer
 from lakequeue.errors import InvalidRequest, ResultBehind
 from lakequeue.steps import Step
-from tests.support.small_cluster import COUNT, Cluster
-from tests.support.zookeeper import wait_for
+from tests.support.services.small_cluster import COUNT, Cluster
+from tests.support.services.zookeeper import wait_for
 
 pytestmark = pytest.mark.timeout(400)
 STEPS = [step for step in Step if step.startswith("effect.")]

@@ -10,7 +10,7 @@ import pytest
 from deltalake.exceptions import CommitFailedError
 
 from lakequeue.errors import InvalidRequest
-from tests.support.results import Result
+from tests.support.data.results import Result
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ from lakequeue import Admin, AsyncProducer, Producer
 from lakequeue.errors import InvalidRequest, NotOrdered, ProducerFenced, UnknownTopic
 from queue_tables.root import QueueRoot
 from tests.integration.client.conftest import HERE, IngestProcess
-from tests.support.order_thread import ordering
-from tests.support.order_truth import judge, log_rows
+from tests.support.data.order_truth import judge, log_rows
+from tests.support.services.order_thread import ordering
 
 pytestmark = pytest.mark.timeout(300)
 Start = Callable[..., IngestProcess]
@@ -29,7 +29,7 @@ def values(root: QueueRoot) -> list[int]:
 
 
 def producer(node: IngestProcess) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "tests.support.producer_process", "--url", node.url]
+    command = [sys.executable, "-m", "tests.support.runs.producer_process", "--url", node.url]
     return subprocess.Popen(
         [*command, "--producer-id", "counter", "--count", str(COUNT)],
         cwd=HERE,

@@ -14,11 +14,11 @@ import pytest
 from coordination.bells import Bell
 from lakequeue import Admin, AsyncProducer, Consumer, Producer
 from queue_tables.root import QueueRoot
-from tests.support.consumer_node import NodeProcess, Queue
-from tests.support.ingest_service import IngestService
-from tests.support.order_thread import ordering
-from tests.support.order_truth import judge, log_rows, rows_in
-from tests.support.zookeeper import wait_for
+from tests.support.data.order_truth import judge, log_rows, rows_in
+from tests.support.services.consumer_node import NodeProcess, Queue
+from tests.support.services.ingest_service import IngestService
+from tests.support.services.order_thread import ordering
+from tests.support.services.zookeeper import wait_for
 
 pytestmark = pytest.mark.zookeeper
 PARTITIONS = 24

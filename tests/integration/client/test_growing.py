@@ -19,11 +19,11 @@ from lakequeue import Admin, Consumer, Producer
 from lakequeue.client.growing import NotDrained
 from lakequeue.errors import InvalidRequest
 from queue_tables.topics import TopicStore
-from tests.support.consumer_node import NodeProcess, Queue
-from tests.support.ingest_service import IngestService
-from tests.support.order_thread import ordering
-from tests.support.order_truth import judge, log_rows
-from tests.support.zookeeper import wait_for
+from tests.support.data.order_truth import judge, log_rows
+from tests.support.services.consumer_node import NodeProcess, Queue
+from tests.support.services.ingest_service import IngestService
+from tests.support.services.order_thread import ordering
+from tests.support.services.zookeeper import wait_for
 
 pytestmark = pytest.mark.zookeeper
 KEYS = 20

@@ -20,15 +20,15 @@ from lakequeue.client.admin import Admin
 from lakequeue.clock import wall_micros
 from lakequeue.settings import Settings
 from lakequeue.wire import ProduceQuery
-from tests.support.consumer_node import Member, NodeProcess, Queue, offsets
-from tests.support.endpoint import Endpoint, status
-from tests.support.event_stream import listening
-from tests.support.ingest_service import IngestService
-from tests.support.order_truth import rows_in
-from tests.support.patching import environ
-from tests.support.sickness import SICK_FILE
-from tests.support.wall import Wall
-from tests.support.zookeeper import wait_for
+from tests.support.data.order_truth import rows_in
+from tests.support.data.wall import Wall
+from tests.support.faults.patching import environ
+from tests.support.faults.sickness import SICK_FILE
+from tests.support.services.consumer_node import Member, NodeProcess, Queue, offsets
+from tests.support.services.endpoint import Endpoint, status
+from tests.support.services.event_stream import listening
+from tests.support.services.ingest_service import IngestService
+from tests.support.services.zookeeper import wait_for
 
 pytestmark = pytest.mark.zookeeper
 PARTITIONS = 24

@@ -10,7 +10,7 @@ import httpx2
 import pytest
 
 from lakequeue import Admin
-from tests.support.consumer_node import NodeProcess, Queue
+from tests.support.services.consumer_node import NodeProcess, Queue
 
 pytestmark = pytest.mark.zookeeper
 

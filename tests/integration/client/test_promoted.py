@@ -12,13 +12,13 @@ from coordination.bells import Bell
 from coordination.session import Session
 from lakequeue import Admin, Consumer, Producer
 from queue_tables.root import QueueRoot
-from tests.support.consumer_node import NodeProcess, Queue
-from tests.support.ingest_service import IngestService
-from tests.support.log_builder import LogBuilder
-from tests.support.mirror_process import run_job, run_mirror
-from tests.support.order_thread import ordering
-from tests.support.small_cluster import COUNT, Cluster
-from tests.support.zookeeper import FAST
+from tests.support.data.log_builder import LogBuilder
+from tests.support.runs.mirror_process import run_job, run_mirror
+from tests.support.services.consumer_node import NodeProcess, Queue
+from tests.support.services.ingest_service import IngestService
+from tests.support.services.order_thread import ordering
+from tests.support.services.small_cluster import COUNT, Cluster
+from tests.support.services.zookeeper import FAST
 
 pytestmark = pytest.mark.timeout(400)
 

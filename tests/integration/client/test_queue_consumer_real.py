@@ -11,8 +11,8 @@ import pytest
 from lakequeue import Admin, AsyncConsumer, Consumer, Message
 from lakequeue.clock import wall_micros
 from lakequeue.errors import AttemptSuperseded, GroupMismatch
-from tests.support.consumer_node import NodeProcess, Queue
-from tests.support.zookeeper import wait_for
+from tests.support.services.consumer_node import NodeProcess, Queue
+from tests.support.services.zookeeper import wait_for
 
 pytestmark = pytest.mark.zookeeper
 Start = Callable[..., NodeProcess]

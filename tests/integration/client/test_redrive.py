@@ -17,10 +17,10 @@ from lakequeue import Admin, Producer, Wanted
 from lakequeue.errors import InvalidRequest, UnknownTopic
 from lakequeue.steps import Step
 from lakequeue.wire import DeadLetterHeader
-from tests.support.consumer_node import NodeProcess
-from tests.support.erase_process import run_erase
-from tests.support.order_truth import judge, log_rows
-from tests.support.small_cluster import Cluster
+from tests.support.data.order_truth import judge, log_rows
+from tests.support.runs.erase_process import run_erase
+from tests.support.services.consumer_node import NodeProcess
+from tests.support.services.small_cluster import Cluster
 
 pytestmark = pytest.mark.timeout(400)
 STEPS = [step for step in Step if step.startswith("transform.")]

@@ -9,9 +9,9 @@ import pytest
 from lakequeue import Admin, Consumer, Producer
 from lakequeue.errors import ConsumedElsewhere
 from lakequeue.steps import Step
-from tests.support.order_truth import judge
-from tests.support.small_cluster import COUNT, Cluster
-from tests.support.zookeeper import wait_for
+from tests.support.data.order_truth import judge
+from tests.support.services.small_cluster import COUNT, Cluster
+from tests.support.services.zookeeper import wait_for
 
 pytestmark = pytest.mark.timeout(400)
 STEPS = [step for step in Step if step.startswith("transform.")]

@@ -9,8 +9,8 @@ import pytest
 from consumer_service.node import Node
 from consumer_service.server import make_node
 from lakequeue.settings import Settings
-from tests.support.consumer_node import Queue, node, own_queue, queue, start_node
-from tests.support.zookeeper import FAST
+from tests.support.services.consumer_node import Queue, node, own_queue, queue, start_node
+from tests.support.services.zookeeper import FAST
 
 __all__ = ["node", "own_queue", "queue", "start_node"]
 

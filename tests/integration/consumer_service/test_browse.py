@@ -9,7 +9,7 @@ import pytest
 
 from lakequeue.client.admin import Admin
 from lakequeue.errors import InvalidRequest, OffsetOutOfRange, UnknownTopic
-from tests.support.consumer_node import NodeProcess, Queue
+from tests.support.services.consumer_node import NodeProcess, Queue
 
 pytestmark = pytest.mark.zookeeper
 

@@ -15,10 +15,10 @@ from lakequeue.steps import Step
 from lakequeue.wire import DeadLetterPlace
 from queue_tables.topic_rules import Topic
 from queue_tables.topics import TopicStore
-from tests.support.consumer_node import Member, NodeProcess, Queue, describe, open_queue
-from tests.support.ingest_service import IngestService
-from tests.support.order_thread import ordering
-from tests.support.zookeeper import wait_for
+from tests.support.services.consumer_node import Member, NodeProcess, Queue, describe, open_queue
+from tests.support.services.ingest_service import IngestService
+from tests.support.services.order_thread import ordering
+from tests.support.services.zookeeper import wait_for
 
 pytestmark = pytest.mark.zookeeper
 Start = Callable[..., NodeProcess]

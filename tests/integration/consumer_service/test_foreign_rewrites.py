@@ -10,10 +10,10 @@ import pytest
 from deltalake import DeltaTable
 
 from coordination.embedded import EmbeddedZooKeeper
-from tests.support.consumer_node import NodeProcess
-from tests.support.foreign import CALLS, as_of_earlier_release
-from tests.support.log_builder import fresh_root
-from tests.support.rewritten import (
+from tests.support.data.log_builder import fresh_root
+from tests.support.faults.foreign import CALLS, as_of_earlier_release
+from tests.support.services.consumer_node import NodeProcess
+from tests.support.services.rewritten import (
     GONE,
     expected,
     in_browser,

@@ -11,8 +11,8 @@ from consumer_service.members import Member
 from consumer_service.node import Node
 from coordination.controller import read_assignment
 from lakequeue.wire import JoinRequest
-from tests.support.consumer_node import Queue
-from tests.support.zookeeper import wait_for
+from tests.support.services.consumer_node import Queue
+from tests.support.services.zookeeper import wait_for
 
 pytestmark = pytest.mark.zookeeper
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.consumer_node import Member, NodeProcess, Queue, offsets
+from tests.support.services.consumer_node import Member, NodeProcess, Queue, offsets
 
 pytestmark = pytest.mark.zookeeper
 

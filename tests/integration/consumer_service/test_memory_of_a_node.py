@@ -8,7 +8,7 @@ import platform
 
 import pytest
 
-from tests.support.consumer_node import NodeProcess
+from tests.support.services.consumer_node import NodeProcess
 
 
 @pytest.mark.skipif(

@@ -14,8 +14,8 @@ from lakequeue import Consumer
 from lakequeue.client.admin import Admin
 from lakequeue.records import Format
 from queue_tables.topic_rules import Topic
-from tests.support.consumer_node import Member, NodeProcess, Queue
-from tests.support.rows import raw_headers, raw_texts
+from tests.support.data.rows import raw_headers, raw_texts
+from tests.support.services.consumer_node import Member, NodeProcess, Queue
 
 pytestmark = pytest.mark.zookeeper
 

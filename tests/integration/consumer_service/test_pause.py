@@ -10,9 +10,16 @@ import httpx2
 import pytest
 
 from lakequeue import Admin
-from tests.support.consumer_node import Member, NodeProcess, Queue, describe, group_of, offsets
-from tests.support.endpoint import Endpoint, status
-from tests.support.zookeeper import wait_for
+from tests.support.services.consumer_node import (
+    Member,
+    NodeProcess,
+    Queue,
+    describe,
+    group_of,
+    offsets,
+)
+from tests.support.services.endpoint import Endpoint, status
+from tests.support.services.zookeeper import wait_for
 
 pytestmark = pytest.mark.zookeeper
 Start = Callable[..., NodeProcess]

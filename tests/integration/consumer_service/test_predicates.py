@@ -17,7 +17,7 @@ from lakequeue import Admin, Consumer
 from lakequeue.errors import GroupMismatch, InvalidRequest
 from lakequeue.records import Format
 from queue_tables.topic_rules import Topic
-from tests.support.consumer_node import (
+from tests.support.services.consumer_node import (
     Member,
     NodeProcess,
     Queue,
@@ -25,7 +25,7 @@ from tests.support.consumer_node import (
     group_of,
     offsets,
 )
-from tests.support.zookeeper import wait_for
+from tests.support.services.zookeeper import wait_for
 
 pytestmark = pytest.mark.zookeeper
 Start = Callable[..., NodeProcess]

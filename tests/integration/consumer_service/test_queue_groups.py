@@ -12,7 +12,7 @@ import pytest
 from lakequeue.clock import wall_micros
 from queue_tables.topic_rules import Topic
 from queue_tables.topics import TopicStore
-from tests.support.consumer_node import (
+from tests.support.services.consumer_node import (
     Member,
     NodeProcess,
     Queue,
@@ -21,7 +21,7 @@ from tests.support.consumer_node import (
     group_of,
     offsets,
 )
-from tests.support.zookeeper import wait_for
+from tests.support.services.zookeeper import wait_for
 
 pytestmark = pytest.mark.zookeeper
 Start = Callable[..., NodeProcess]

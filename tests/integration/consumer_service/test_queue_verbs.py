@@ -10,7 +10,7 @@ import httpx2
 import pytest
 
 from lakequeue.clock import wall_micros
-from tests.support.consumer_node import (
+from tests.support.services.consumer_node import (
     Member,
     NodeProcess,
     Queue,
@@ -19,7 +19,7 @@ from tests.support.consumer_node import (
     group_of,
     offsets,
 )
-from tests.support.zookeeper import wait_for
+from tests.support.services.zookeeper import wait_for
 
 pytestmark = pytest.mark.zookeeper
 Start = Callable[..., NodeProcess]

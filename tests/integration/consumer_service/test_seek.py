@@ -9,7 +9,14 @@ import httpx2
 import pytest
 
 from coordination import membership
-from tests.support.consumer_node import Member, NodeProcess, Queue, describe, group_of, offsets
+from tests.support.services.consumer_node import (
+    Member,
+    NodeProcess,
+    Queue,
+    describe,
+    group_of,
+    offsets,
+)
 
 pytestmark = pytest.mark.zookeeper
 Start = Callable[..., NodeProcess]

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.consumer_node import Member, NodeProcess, Queue, describe, offsets
-from tests.support.event_stream import listening
+from tests.support.services.consumer_node import Member, NodeProcess, Queue, describe, offsets
+from tests.support.services.event_stream import listening
 
 pytestmark = pytest.mark.zookeeper
 Start = Callable[..., NodeProcess]

@@ -19,11 +19,18 @@ from lakequeue.clock import wall_micros
 from lakequeue.errors import UnknownGroup, UnknownRecord, UnknownTopic
 from lakequeue.wire import DeadLetterHeader, RecordStatus
 from queue_tables.topics import TopicStore
-from tests.support.consumer_node import Member, NodeProcess, Queue, Records, describe, open_queue
-from tests.support.fold_process import Folder
-from tests.support.ingest_service import IngestService
-from tests.support.order_thread import ordering
-from tests.support.zookeeper import wait_for
+from tests.support.runs.fold_process import Folder
+from tests.support.services.consumer_node import (
+    Member,
+    NodeProcess,
+    Queue,
+    Records,
+    describe,
+    open_queue,
+)
+from tests.support.services.ingest_service import IngestService
+from tests.support.services.order_thread import ordering
+from tests.support.services.zookeeper import wait_for
 
 pytestmark = pytest.mark.zookeeper
 Start = Callable[..., NodeProcess]

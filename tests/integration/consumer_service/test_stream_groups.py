@@ -12,8 +12,8 @@ import pytest
 
 from lakequeue.records import Format
 from queue_tables.topics import TopicStore
-from tests.support.consumer_node import Member, NodeProcess, Queue, describe, offsets
-from tests.support.zookeeper import wait_for
+from tests.support.services.consumer_node import Member, NodeProcess, Queue, describe, offsets
+from tests.support.services.zookeeper import wait_for
 
 pytestmark = pytest.mark.zookeeper
 Start = Callable[..., NodeProcess]

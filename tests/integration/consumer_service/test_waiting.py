@@ -9,8 +9,8 @@ from consumer_service.holding.partition_states import PartitionState
 from consumer_service.node import Node
 from lakequeue.records import Partition, TopicPartition
 from lakequeue.wire import JoinRequest
-from tests.support.consumer_node import Member, NodeProcess, Queue
-from tests.support.zookeeper import wait_for
+from tests.support.services.consumer_node import Member, NodeProcess, Queue
+from tests.support.services.zookeeper import wait_for
 
 pytestmark = pytest.mark.zookeeper
 

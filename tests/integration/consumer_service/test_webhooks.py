@@ -21,9 +21,9 @@ from lakequeue.client.admin import Admin
 from lakequeue.client.message import Message
 from lakequeue.errors import GroupMismatch, InvalidRequest, UnknownTopic, UnknownWebhook
 from lakequeue.wire.webhooks import verify
-from tests.support.consumer_node import Member, NodeProcess, Queue, describe, open_queue
-from tests.support.endpoint import Endpoint, Post, status
-from tests.support.zookeeper import wait_for
+from tests.support.services.consumer_node import Member, NodeProcess, Queue, describe, open_queue
+from tests.support.services.endpoint import Endpoint, Post, status
+from tests.support.services.zookeeper import wait_for
 
 pytestmark = pytest.mark.zookeeper
 Start = Callable[..., NodeProcess]

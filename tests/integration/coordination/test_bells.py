@@ -7,7 +7,7 @@ import pytest
 from coordination.bells import Bell, BellListener
 from coordination.embedded import EmbeddedZooKeeper
 from lakequeue.clock import boot_seconds
-from tests.support.zookeeper import DEADLINE_S, MakeSession, expire, wait_for
+from tests.support.services.zookeeper import DEADLINE_S, MakeSession, expire, wait_for
 
 pytestmark = pytest.mark.zookeeper
 

@@ -13,7 +13,7 @@ from coordination.embedded import EmbeddedZooKeeper
 from coordination.membership import Member, delete_group, groups, join, leave
 from coordination.session import Session
 from lakequeue.errors import StorageUnavailable
-from tests.support.zookeeper import DEADLINE_S, MakeSession, erase, expire, wait_for
+from tests.support.services.zookeeper import DEADLINE_S, MakeSession, erase, expire, wait_for
 
 pytestmark = pytest.mark.zookeeper
 

@@ -11,7 +11,7 @@ from coordination.embedded import EmbeddedZooKeeper
 from coordination.registry import register
 from lakequeue.settings import CoordinationSettings
 from lakequeue.wire import NodeInfo
-from tests.support.zookeeper import MakeSession, wait_for
+from tests.support.services.zookeeper import MakeSession, wait_for
 
 pytestmark = pytest.mark.zookeeper
 

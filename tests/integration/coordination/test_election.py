@@ -17,7 +17,7 @@ from coordination.embedded import EmbeddedZooKeeper
 from coordination.epochs import next_epoch
 from coordination.session import Session
 from lakequeue.settings import CoordinationSettings
-from tests.support.zookeeper import DEADLINE_S, MakeSession, erase, expire, wait_for
+from tests.support.services.zookeeper import DEADLINE_S, MakeSession, erase, expire, wait_for
 
 pytestmark = pytest.mark.zookeeper
 

@@ -14,7 +14,7 @@ import pytest
 from coordination.burial import started_at
 from coordination.embedded import EmbeddedZooKeeper, answers
 from lakequeue.errors import CoordinationUnavailable
-from tests.support.zookeeper import MakeSession, wait_for
+from tests.support.services.zookeeper import MakeSession, wait_for
 
 pytestmark = pytest.mark.zookeeper
 

@@ -13,7 +13,7 @@ from coordination.membership import Member, delete_group, group_path, join, leav
 from coordination.requests import Requests
 from coordination.session import Session
 from lakequeue.errors import CoordinationUnavailable
-from tests.support.zookeeper import MakeSession, expire, wait_for
+from tests.support.services.zookeeper import MakeSession, expire, wait_for
 
 pytestmark = pytest.mark.zookeeper
 GROUPS = [f"g{number:03}" for number in range(300)]

@@ -14,7 +14,7 @@ from coordination.membership import ensure_group
 from coordination.session import Session
 from lakequeue.errors import CoordinationUnavailable
 from lakequeue.settings import CoordinationSettings
-from tests.support.zookeeper import DEADLINE_S, MakeSession, erase, expire, wait_for
+from tests.support.services.zookeeper import DEADLINE_S, MakeSession, erase, expire, wait_for
 
 pytestmark = pytest.mark.zookeeper
 

@@ -26,7 +26,7 @@ from lakequeue.errors import (
     UnknownGroup,
 )
 from lakequeue.settings import CoordinationSettings
-from tests.support.zookeeper import DEADLINE_S, MakeSession, erase, expire, wait_for
+from tests.support.services.zookeeper import DEADLINE_S, MakeSession, erase, expire, wait_for
 
 pytestmark = pytest.mark.zookeeper
 ONE = Member("m1", ("flights",), "a", client="laptop")

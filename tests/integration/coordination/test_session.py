@@ -15,7 +15,7 @@ from coordination.session import Session
 from lakequeue.clock import boot_seconds, wall_micros
 from lakequeue.errors import ClockSkew, CoordinationUnavailable
 from lakequeue.settings import CoordinationSettings
-from tests.support.zookeeper import FAST, MakeSession, erase, expire, wait_for
+from tests.support.services.zookeeper import FAST, MakeSession, erase, expire, wait_for
 
 pytestmark = pytest.mark.zookeeper
 PROJECT = Path(__file__).parents[3]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.installed import Installed
+from tests.support.deployed.installed import Installed
 
 
 @pytest.fixture(scope="session")

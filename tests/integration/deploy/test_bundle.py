@@ -15,8 +15,16 @@ import pytest
 from databricks.bundles.jobs import Job
 
 from queue_tables.root import QueueRoot
-from tests.support.bundle import FOLDER, PARAMETER, VARIABLE, arguments, load, resolve, texts
-from tests.support.quartz import schedule_of
+from tests.support.deployed.bundle import (
+    FOLDER,
+    PARAMETER,
+    VARIABLE,
+    arguments,
+    load,
+    resolve,
+    texts,
+)
+from tests.support.deployed.quartz import schedule_of
 
 PROJECT = Path(__file__).parents[3]
 BUNDLE = load()

@@ -18,7 +18,7 @@ from lakequeue.supervisor.preflight import free_port
 from queue_tables.log_reader import LogReader
 from queue_tables.root import QueueRoot
 from queue_tables.topics import TopicStore
-from tests.support.installed import PROJECT, Installed
+from tests.support.deployed.installed import PROJECT, Installed
 
 pytestmark = [pytest.mark.spark, pytest.mark.zookeeper, pytest.mark.slow, pytest.mark.timeout(900)]
 FOLDERS = ("jobs", "ingest", "coordination", "serving", "consumer_service", "tests", "tools")

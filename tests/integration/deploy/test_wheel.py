@@ -10,9 +10,9 @@ from lakequeue.records import Offset, Partition
 from queue_tables.log_reader import LogReader
 from queue_tables.root import QueueRoot
 from queue_tables.topics import TopicStore
-from tests.support.bundle import arguments, load, resolve
-from tests.support.installed import PROJECT, Installed
-from tests.support.ordered_log import OrderedLog, Sent
+from tests.support.data.ordered_log import OrderedLog, Sent
+from tests.support.deployed.bundle import arguments, load, resolve
+from tests.support.deployed.installed import PROJECT, Installed
 
 PROJECT_TABLE = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
 CALL = """

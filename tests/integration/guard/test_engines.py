@@ -22,8 +22,8 @@ from queue_tables.schemas import TABLES
 from queue_tables.shards import seal_shard
 from queue_tables.table import TableLog, create_table
 from queue_tables.upkeep import checkpoint_table, trim_table
-from tests.support.foreign import CALLS, SQL, run_sql, take_guard_off
-from tests.support.rows import rows_of
+from tests.support.data.rows import rows_of
+from tests.support.faults.foreign import CALLS, SQL, run_sql, take_guard_off
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,8 +13,8 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from queue_tables.guard import FEATURE
-from tests.support.foreign import CALLS
-from tests.support.statement_matrix import When, cell
+from tests.support.faults.foreign import CALLS
+from tests.support.faults.statement_matrix import When, cell
 
 TABLES = ("topics", "inbox", "log", "journal", "group_offsets", "rejects")
 DATA = ("delta-rs append", "delta-rs delete", "delta-rs compact", "delta-rs restore")

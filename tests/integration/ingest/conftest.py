@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.ingest_service import IngestService
+from tests.support.services.ingest_service import IngestService
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import pytest
 from lakequeue.steps import Step
 from queue_tables.root import QueueRoot
 from queue_tables.shards import seal_shard
-from tests.support.ingest_service import IngestService, inbox_rows
+from tests.support.services.ingest_service import IngestService, inbox_rows
 
 pytestmark = pytest.mark.timeout(400)
 STEPS = [s for s in Step if s.startswith("ingest.")]

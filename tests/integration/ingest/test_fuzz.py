@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lakequeue import wire
-from tests.support.ingest_service import IngestService
+from tests.support.services.ingest_service import IngestService
 
 pytestmark = pytest.mark.timeout(400)
 

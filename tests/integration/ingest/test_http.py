@@ -14,7 +14,7 @@ import zstandard
 
 from ingest import cloud_events
 from lakequeue import wire
-from tests.support.ingest_service import IngestService, inbox_rows
+from tests.support.services.ingest_service import IngestService, inbox_rows
 
 pytestmark = pytest.mark.timeout(400)
 

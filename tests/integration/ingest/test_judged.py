@@ -18,10 +18,10 @@ import pytest
 
 from lakequeue.steps import Step
 from queue_tables.root import QueueRoot
-from tests.support.ingest_service import IngestService, inbox_rows
-from tests.support.order_process import Orderer
-from tests.support.order_thread import ordering
-from tests.support.order_truth import judge, log_rows, reject_rows
+from tests.support.data.order_truth import judge, log_rows, reject_rows
+from tests.support.runs.order_process import Orderer
+from tests.support.services.ingest_service import IngestService, inbox_rows
+from tests.support.services.order_thread import ordering
 
 pytestmark = pytest.mark.timeout(400)
 PROJECT = Path(__file__).resolve().parents[3]
@@ -219,7 +219,7 @@ def test_killed_at_a_step_a_transform_and_an_epoch_count_once(tmp_path: Path, st
             wait_for_requests(root, FILLED + 8)
             killed = subprocess.run(
                 [
-                    *(sys.executable, "-m", "tests.support.order_process", "--root", root.uri),
+                    *(sys.executable, "-m", "tests.support.runs.order_process", "--root", root.uri),
                     *("--epoch", "2", "--max-bytes", "10", "--crash-at", step.value),
                 ],
                 cwd=PROJECT,

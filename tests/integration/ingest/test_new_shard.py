@@ -19,7 +19,7 @@ from queue_tables.store import LocalStore, Store
 from queue_tables.table import TableLog
 from queue_tables.topics import TopicStore
 from queue_tables.upkeep import checkpoint_table
-from tests.support.faulty_store import Fault, FaultyStore
+from tests.support.faults.faulty_store import Fault, FaultyStore
 
 
 def as_it_is(inner: Store, path: str, data: bytes) -> None:

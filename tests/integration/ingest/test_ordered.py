@@ -20,7 +20,7 @@ from queue_tables.schemas import LOG, REJECTS
 from queue_tables.shards import shard_path
 from queue_tables.table import TableLog
 from queue_tables.tail import Tail
-from tests.support.ingest_service import IngestService
+from tests.support.services.ingest_service import IngestService
 
 pytestmark = pytest.mark.timeout(400)
 

@@ -15,7 +15,7 @@ import httpx2
 import pytest
 
 from queue_tables.root import QueueRoot
-from tests.support.ingest_service import IngestService, inbox_rows
+from tests.support.services.ingest_service import IngestService, inbox_rows
 
 pytestmark = pytest.mark.timeout(400)
 

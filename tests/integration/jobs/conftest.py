@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from queue_tables.root import QueueRoot
-from tests.support.log_builder import LogBuilder
-from tests.support.wall import Wall
+from tests.support.data.log_builder import LogBuilder
+from tests.support.data.wall import Wall
 
 
 @pytest.fixture

@@ -22,12 +22,12 @@ from queue_tables.schemas import GROUP_OFFSETS, LOG, TOPICS
 from queue_tables.table import TableLog
 from queue_tables.topic_rules import Topic
 from queue_tables.topics import TopicStore
-from tests.support.fold_process import Folder
-from tests.support.maintenance_process import run_compaction, run_metrics, run_retention
-from tests.support.mirror_process import run_mirror
-from tests.support.order_truth import log_rows
-from tests.support.replicas import NOW, commit, fill, first_life, is_same
-from tests.support.wall import HOUR
+from tests.support.data.order_truth import log_rows
+from tests.support.data.replicas import NOW, commit, fill, first_life, is_same
+from tests.support.data.wall import HOUR
+from tests.support.runs.fold_process import Folder
+from tests.support.runs.maintenance_process import run_compaction, run_metrics, run_retention
+from tests.support.runs.mirror_process import run_mirror
 
 Main = Callable[[list[str]], int]
 JOBS: dict[str, Main] = {

@@ -30,13 +30,13 @@ from queue_tables.table import TableLog
 from queue_tables.tail import Tail, commit_versions, find_version
 from queue_tables.topics import TopicStore
 from queue_tables.upkeep import checkpoint_table
-from tests.support.log_builder import LogBuilder
-from tests.support.maintained import read, two_topics
-from tests.support.maintenance_process import run_compaction
-from tests.support.order_process import Orderer
-from tests.support.order_truth import Inbox, rows_in
-from tests.support.rows import inbox_rows
-from tests.support.wall import HOUR, Wall
+from tests.support.data.log_builder import LogBuilder
+from tests.support.data.maintained import read, two_topics
+from tests.support.data.order_truth import Inbox, rows_in
+from tests.support.data.rows import inbox_rows
+from tests.support.data.wall import HOUR, Wall
+from tests.support.runs.maintenance_process import run_compaction
+from tests.support.runs.order_process import Orderer
 
 NOW = wall_micros()
 THEN = NOW - 5 * HOUR

@@ -26,11 +26,11 @@ from queue_tables.snapshot import load_snapshot
 from queue_tables.tail import Tail
 from queue_tables.topic_rules import Topic
 from queue_tables.topics import TopicStore
-from tests.support.erase_process import run_erase
-from tests.support.maintenance_process import run_compaction
-from tests.support.order_process import Orderer
-from tests.support.order_truth import Inbox, rows_in
-from tests.support.secrets_on_disk import files_with
+from tests.support.data.order_truth import Inbox, rows_in
+from tests.support.data.secrets_on_disk import files_with
+from tests.support.runs.erase_process import run_erase
+from tests.support.runs.maintenance_process import run_compaction
+from tests.support.runs.order_process import Orderer
 
 SECRET = b"alice lives in Wonderland 1865"
 NOW = wall_micros()

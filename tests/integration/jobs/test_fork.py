@@ -32,13 +32,13 @@ from queue_tables.table import TableLog
 from queue_tables.topic_rules import Topic
 from queue_tables.topics import TopicStore
 from queue_tables.upkeep import checkpoint_table
-from tests.support.erase_process import run_erase
-from tests.support.maintenance_process import run_compaction
-from tests.support.order_process import Orderer
-from tests.support.order_truth import Inbox, log_rows
-from tests.support.replicas import NOW, commit, fill, first_life, is_same, second_life
-from tests.support.wall import HOUR
-from tests.support.zookeeper import wait_for
+from tests.support.data.order_truth import Inbox, log_rows
+from tests.support.data.replicas import NOW, commit, fill, first_life, is_same, second_life
+from tests.support.data.wall import HOUR
+from tests.support.runs.erase_process import run_erase
+from tests.support.runs.maintenance_process import run_compaction
+from tests.support.runs.order_process import Orderer
+from tests.support.services.zookeeper import wait_for
 
 
 @pytest.fixture

@@ -15,9 +15,9 @@ import queue_tables.log_writer
 from lakequeue.steps import Step
 from queue_tables.root import QueueRoot
 from queue_tables.topics import TopicStore
-from tests.support.foreign_shard import ForeignShard, records
-from tests.support.order_process import Orderer
-from tests.support.order_truth import log_rows, reject_rows
+from tests.support.data.foreign_shard import ForeignShard, records
+from tests.support.data.order_truth import log_rows, reject_rows
+from tests.support.runs.order_process import Orderer
 
 BASE = 1_700_000_000_000_000
 

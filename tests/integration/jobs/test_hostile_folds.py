@@ -16,7 +16,7 @@ from queue_tables.root import QueueRoot
 from queue_tables.schemas import JOURNAL
 from queue_tables.shards import ShardWriter
 from queue_tables.tail import Tail
-from tests.support.hostile_rows import hostile_rows, sound_rows
+from tests.support.data.hostile_rows import hostile_rows, sound_rows
 
 SOUND = Key("sound", TopicId("t1"), Partition(0))
 

@@ -13,10 +13,10 @@ from queue_tables.log_reader import LogReader
 from queue_tables.root import QueueRoot
 from queue_tables.schemas import INBOX
 from queue_tables.topics import TopicStore
-from tests.support.foreign_shard import ForeignShard, records
-from tests.support.hostile_rows import Hostile, hostile_rows
-from tests.support.order_process import Orderer
-from tests.support.order_truth import log_rows, reject_rows
+from tests.support.data.foreign_shard import ForeignShard, records
+from tests.support.data.hostile_rows import Hostile, hostile_rows
+from tests.support.data.order_truth import log_rows, reject_rows
+from tests.support.runs.order_process import Orderer
 
 BASE = 1_700_000_000_000_000
 HOSTILE = [h for h in hostile_rows(INBOX, {"row": 1}) if h.column != "hour"]

@@ -29,9 +29,9 @@ from queue_tables.schemas import LOG
 from queue_tables.table import TableLog
 from queue_tables.topic_rules import Topic
 from queue_tables.topics import TopicStore
-from tests.support.hostile_rows import hostile_rows, sound_rows
-from tests.support.maintenance_process import run_compaction, run_retention
-from tests.support.wall import HOUR
+from tests.support.data.hostile_rows import hostile_rows, sound_rows
+from tests.support.data.wall import HOUR
+from tests.support.runs.maintenance_process import run_compaction, run_retention
 
 NOW = wall_micros()
 THEN = NOW - 5 * HOUR

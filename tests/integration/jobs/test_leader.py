@@ -20,8 +20,8 @@ from queue_tables.repair import repair_table
 from queue_tables.root import QueueRoot
 from queue_tables.schemas import GROUP_OFFSETS
 from queue_tables.table import TableLog
-from tests.support.light_driver import PlainQuery
-from tests.support.zookeeper import MakeSession, wait_for
+from tests.support.runs.light_driver import PlainQuery
+from tests.support.services.zookeeper import MakeSession, wait_for
 
 pytestmark = pytest.mark.zookeeper
 NO_SPARK = cast(SparkSession, None)

@@ -17,13 +17,13 @@ from queue_tables.log_reader import LogReader
 from queue_tables.root import QueueRoot
 from queue_tables.snapshot import load_snapshot
 from queue_tables.topics import TopicStore
-from tests.support.erase_process import run_erase
-from tests.support.maintained import DAY_MS, read, two_topics
-from tests.support.maintenance_process import run_metrics
-from tests.support.mirror_process import run_job, run_mirror
-from tests.support.replicas import first_life, is_same, second_life
-from tests.support.s3 import BUCKET, S3Server
-from tests.support.wall import HOUR, Wall
+from tests.support.data.maintained import DAY_MS, read, two_topics
+from tests.support.data.replicas import first_life, is_same, second_life
+from tests.support.data.wall import HOUR, Wall
+from tests.support.runs.erase_process import run_erase
+from tests.support.runs.maintenance_process import run_metrics
+from tests.support.runs.mirror_process import run_job, run_mirror
+from tests.support.services.s3 import BUCKET, S3Server
 
 BATCHES = 4
 

@@ -14,7 +14,7 @@ from lakequeue.settings import OrderSettings
 from queue_tables.root import QueueRoot
 from queue_tables.snapshot import load_snapshot
 from queue_tables.topics import TopicStore
-from tests.support.log_builder import LogBuilder
+from tests.support.data.log_builder import LogBuilder
 
 
 class Clock:

@@ -17,9 +17,9 @@ from queue_tables.parquet import read_data_file, write_data_file
 from queue_tables.root import QueueRoot
 from queue_tables.schemas import METRICS
 from queue_tables.table import TableLog
-from tests.support.log_builder import LogBuilder
-from tests.support.maintenance_process import run_compaction, run_metrics, run_retention
-from tests.support.wall import HOUR
+from tests.support.data.log_builder import LogBuilder
+from tests.support.data.wall import HOUR
+from tests.support.runs.maintenance_process import run_compaction, run_metrics, run_retention
 
 DAY = 24 * HOUR
 BEGIN = wall_micros() // DAY * DAY - 5 * DAY

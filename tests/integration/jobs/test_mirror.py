@@ -25,12 +25,8 @@ from queue_tables.parquet import read_data_file
 from queue_tables.root import QueueRoot
 from queue_tables.snapshot import load_snapshot
 from queue_tables.topics import TopicStore
-from tests.support.erase_process import run_erase
-from tests.support.maintenance_process import run_compaction, run_retention
-from tests.support.mirror_process import run_job, run_mirror
-from tests.support.order_process import Orderer
-from tests.support.order_truth import Inbox, log_rows
-from tests.support.replicas import (
+from tests.support.data.order_truth import Inbox, log_rows
+from tests.support.data.replicas import (
     NOW,
     SECRET,
     commit,
@@ -41,6 +37,10 @@ from tests.support.replicas import (
     positions,
     second_life,
 )
+from tests.support.runs.erase_process import run_erase
+from tests.support.runs.maintenance_process import run_compaction, run_retention
+from tests.support.runs.mirror_process import run_job, run_mirror
+from tests.support.runs.order_process import Orderer
 
 
 @pytest.fixture

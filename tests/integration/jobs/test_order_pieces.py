@@ -22,9 +22,9 @@ from queue_tables.schemas import INBOX, LOG
 from queue_tables.shards import shard_path
 from queue_tables.snapshot import load_snapshot
 from queue_tables.topics import TopicStore
-from tests.support.order_process import Orderer
-from tests.support.order_truth import Inbox, judge, log_rows, reject_rows
-from tests.support.rows import rows_of
+from tests.support.data.order_truth import Inbox, judge, log_rows, reject_rows
+from tests.support.data.rows import rows_of
+from tests.support.runs.order_process import Orderer
 
 BASE = 1_700_000_000_000_000
 FILES, ROWS = 12, 25

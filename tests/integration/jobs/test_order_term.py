@@ -10,8 +10,8 @@ from lakequeue.errors import LeadershipLost
 from lakequeue.steps import Step
 from queue_tables.root import QueueRoot
 from queue_tables.topics import TopicStore
-from tests.support.order_process import Orderer
-from tests.support.order_truth import Inbox, judge, log_rows, reject_rows
+from tests.support.data.order_truth import Inbox, judge, log_rows, reject_rows
+from tests.support.runs.order_process import Orderer
 
 BASE = 1_700_000_000_000_000
 

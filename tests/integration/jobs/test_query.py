@@ -23,10 +23,10 @@ from queue_tables.root import QueueRoot
 from queue_tables.schemas import INBOX
 from queue_tables.snapshot import load_snapshot
 from queue_tables.topics import TopicStore
-from tests.support.foreign_shard import ForeignShard, records
-from tests.support.hostile_rows import hostile_rows
-from tests.support.order_truth import Inbox, log_rows, reject_rows
-from tests.support.zookeeper import wait_for
+from tests.support.data.foreign_shard import ForeignShard, records
+from tests.support.data.hostile_rows import hostile_rows
+from tests.support.data.order_truth import Inbox, log_rows, reject_rows
+from tests.support.services.zookeeper import wait_for
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
 Batch = tuple[pa.Table, bool]

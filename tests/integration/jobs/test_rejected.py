@@ -20,8 +20,8 @@ from queue_tables.rejected import REASONS
 from queue_tables.root import QueueRoot
 from queue_tables.schemas import INBOX
 from queue_tables.topics import TopicStore
-from tests.support.foreign_shard import ForeignShard, records
-from tests.support.order_process import Orderer
+from tests.support.data.foreign_shard import ForeignShard, records
+from tests.support.runs.order_process import Orderer
 
 BASE = 1_700_000_000_000_000
 

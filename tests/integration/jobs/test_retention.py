@@ -26,12 +26,12 @@ from queue_tables.table import TableLog
 from queue_tables.tail import Tail
 from queue_tables.topic_rules import Topic
 from queue_tables.topics import TopicStore
-from tests.support.log_builder import LogBuilder
-from tests.support.maintained import NOW, a_topic, committed
-from tests.support.maintenance_process import run_retention
-from tests.support.order_process import Orderer
-from tests.support.order_truth import Inbox, judge, rows_in
-from tests.support.wall import HOUR, Wall
+from tests.support.data.log_builder import LogBuilder
+from tests.support.data.maintained import NOW, a_topic, committed
+from tests.support.data.order_truth import Inbox, judge, rows_in
+from tests.support.data.wall import HOUR, Wall
+from tests.support.runs.maintenance_process import run_retention
+from tests.support.runs.order_process import Orderer
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from jobs.sealing import QUIET_S, Sealer, abandoned
 from lakequeue.records import ShardName, Stamp
 from queue_tables.root import QueueRoot
 from queue_tables.shards import ShardWriter, is_sealed
-from tests.support.order_truth import Inbox
-from tests.support.rows import inbox_rows
+from tests.support.data.order_truth import Inbox
+from tests.support.data.rows import inbox_rows
 
 BASE = 1_700_000_000_000_000
 RECORD = {"topic_id": "t", "value": b"v"}

@@ -15,13 +15,13 @@ from queue_tables.group_state import read_group_state
 from queue_tables.root import QueueRoot, ShardKind
 from queue_tables.shard_removal import remove_shard
 from queue_tables.shards import ShardWriter, seal_shard
-from tests.support.fold_process import Folder
-from tests.support.maintained import NOW, a_topic, committed
-from tests.support.maintenance_process import run_retention
-from tests.support.order_process import Orderer
-from tests.support.order_truth import Inbox, rows_in
-from tests.support.rows import inbox_rows
-from tests.support.wall import HOUR, Wall
+from tests.support.data.maintained import NOW, a_topic, committed
+from tests.support.data.order_truth import Inbox, rows_in
+from tests.support.data.rows import inbox_rows
+from tests.support.data.wall import HOUR, Wall
+from tests.support.runs.fold_process import Folder
+from tests.support.runs.maintenance_process import run_retention
+from tests.support.runs.order_process import Orderer
 
 
 @pytest.fixture

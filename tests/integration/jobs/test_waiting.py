@@ -14,9 +14,9 @@ from queue_tables.group_state import GroupOffsetsWriter, read_group_state
 from queue_tables.root import QueueRoot
 from queue_tables.table import TableLog
 from queue_tables.topics import TopicStore
-from tests.support.order_process import Orderer
-from tests.support.order_truth import Inbox
-from tests.support.replicas import NOW, commit
+from tests.support.data.order_truth import Inbox
+from tests.support.data.replicas import NOW, commit
+from tests.support.runs.order_process import Orderer
 
 HOUR_S = 3_600
 

@@ -10,8 +10,8 @@ from queue_tables.root import QueueRoot
 from queue_tables.shards import ShardWriter
 from queue_tables.topics import TopicStore
 from serving.meters import Meters
-from tests.support.fold_process import Folder
-from tests.support.ordered_log import OrderedLog, Sent
+from tests.support.data.ordered_log import OrderedLog, Sent
+from tests.support.runs.fold_process import Folder
 
 
 def committed(topic_id: str, offset: int) -> Fact:

@@ -23,8 +23,8 @@ from queue_tables.shards import ShardWriter, seal_shard
 from queue_tables.snapshot import load_snapshot
 from queue_tables.store import Store, open_store
 from queue_tables.table import TableLog, create_table
-from tests.support.foreign import as_of_earlier_release, take_guard_off
-from tests.support.rows import inbox_rows, rows_of
+from tests.support.data.rows import inbox_rows, rows_of
+from tests.support.faults.foreign import as_of_earlier_release, take_guard_off
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

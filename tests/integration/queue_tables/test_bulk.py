@@ -11,9 +11,9 @@ from queue_tables.bulk import commit_bulk, discard_uncommitted, seal_run
 from queue_tables.root import QueueRoot
 from queue_tables.shards import shard_path
 from queue_tables.topics import TopicStore
-from tests.support.bulk_process import ROWS, WRITER, write_files
-from tests.support.order_process import Orderer
-from tests.support.order_truth import log_rows
+from tests.support.data.order_truth import log_rows
+from tests.support.runs.bulk_process import ROWS, WRITER, write_files
+from tests.support.runs.order_process import Orderer
 
 
 @pytest.fixture

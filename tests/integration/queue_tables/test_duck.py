@@ -12,8 +12,8 @@ import pytest
 
 from queue_tables.arrow_files import Gate
 from queue_tables.root import QueueRoot
-from tests.support.log_builder import LogBuilder
-from tests.support.s3 import S3Server
+from tests.support.data.log_builder import LogBuilder
+from tests.support.services.s3 import S3Server
 
 FILES = 120
 """So many that Arrow still reads ahead when the first rows are enough."""

@@ -18,7 +18,7 @@ from lakequeue.errors import StorageUnavailable
 from lakequeue.records import Stamp
 from queue_tables.root import QueueRoot
 from queue_tables.shards import ShardWriter, seal_shard
-from tests.support.rows import inbox_rows
+from tests.support.data.rows import inbox_rows
 
 STAMP = Stamp(1_700_000_000_000_000)
 HOUR_US = 3_600_000_000

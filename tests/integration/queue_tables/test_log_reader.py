@@ -18,7 +18,7 @@ from queue_tables.log_reader import LogReader
 from queue_tables.root import QueueRoot
 from queue_tables.table import TableLog
 from queue_tables.upkeep import checkpoint_table
-from tests.support.ordered_log import START, OrderedLog, Sent
+from tests.support.data.ordered_log import START, OrderedLog, Sent
 
 T1, T2 = TopicId("t1"), TopicId("t2")
 P0 = Partition(0)

@@ -18,7 +18,7 @@ from queue_tables.parquet import read_data_file
 from queue_tables.root import QueueRoot
 from queue_tables.schemas import LOG
 from queue_tables.shards import ShardWriter
-from tests.support.rows import inbox_rows
+from tests.support.data.rows import inbox_rows
 
 AT = 1_700_000_000_123_456
 

@@ -15,7 +15,7 @@ from queue_tables.shards import ShardWriter, seal_shard
 from queue_tables.table import TableLog
 from queue_tables.topics import TopicStore
 from queue_tables.upkeep import checkpoint_table
-from tests.support.rows import inbox_rows
+from tests.support.data.rows import inbox_rows
 
 
 @pytest.fixture

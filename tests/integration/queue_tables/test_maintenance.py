@@ -14,8 +14,8 @@ from queue_tables.root import QueueRoot
 from queue_tables.shard_removal import remove_shard
 from queue_tables.shards import ShardWriter, seal_shard
 from queue_tables.table import TableLog
-from tests.support.log_builder import LogBuilder
-from tests.support.rows import inbox_rows
+from tests.support.data.log_builder import LogBuilder
+from tests.support.data.rows import inbox_rows
 
 
 @pytest.fixture

@@ -17,8 +17,8 @@ from queue_tables.root import QueueRoot
 from queue_tables.shards import ShardWriter, highest_stamp, shard_path
 from queue_tables.table import TableLog
 from queue_tables.tail import Tail
-from tests.support.append_process import FIRST_STAMP
-from tests.support.rows import inbox_rows
+from tests.support.data.rows import inbox_rows
+from tests.support.runs.append_process import FIRST_STAMP
 
 REPOSITORY = Path(__file__).parents[3]
 DEADLINE_S = 60
@@ -26,7 +26,7 @@ DEADLINE_S = 60
 
 def start(*args: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.support.append_process", *args],
+        [sys.executable, "-m", "tests.support.runs.append_process", *args],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

@@ -16,7 +16,7 @@ from queue_tables.root import QueueRoot, probe_storage
 from queue_tables.schemas import GROUP_OFFSETS, LOG, TOPICS
 from queue_tables.store import LocalStore, Store
 from queue_tables.table import TableLog
-from tests.support.faulty_store import FaultyStore
+from tests.support.faults.faulty_store import FaultyStore
 
 
 def test_a_new_root_has_its_tables_and_an_identity(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from queue_tables.store import ObjectStore
 from queue_tables.table import TableLog, create_table
 from queue_tables.tail import Tail
 from queue_tables.upkeep import checkpoint_table
-from tests.support.s3 import S3Server
+from tests.support.services.s3 import S3Server
 
 # A quarter of a second a request on a busy machine, and there are some hundreds.
 pytestmark = pytest.mark.timeout(300)

@@ -20,7 +20,7 @@ from lakequeue.errors import (
 from queue_tables.root import QueueRoot
 from queue_tables.topic_rules import Topic
 from queue_tables.topics import TopicStore
-from tests.support.faulty_store import FaultyStore
+from tests.support.faults.faulty_store import FaultyStore
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from queue_tables.table import TableLog
 from queue_tables.tail import Tail
 from queue_tables.topics import TopicStore
 from queue_tables.upkeep import checkpoint_table
-from tests.support.rows import inbox_rows, journal_rows
+from tests.support.data.rows import inbox_rows, journal_rows
 
 STAMP = Stamp(1_700_000_000_000_000)
 

@@ -16,8 +16,8 @@ from serving.front.front import Way
 from serving.front.messages import Answer, json_of
 from serving.front.parking import Pieces, Steps, Until, Wake
 from serving.front.shares import Kind
-from tests.support.fronts import Raw, Running, posted, running
-from tests.support.zookeeper import wait_for
+from tests.support.services.fronts import Raw, Running, posted, running
+from tests.support.services.zookeeper import wait_for
 
 BIG = 8 << 20
 

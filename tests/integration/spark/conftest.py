@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from queue_tables.root import QueueRoot
-from tests.support.log_builder import LogBuilder
-from tests.support.source_readers import Reads
+from tests.support.data.log_builder import LogBuilder
+from tests.support.spark.source_readers import Reads
 
 
 @pytest.fixture

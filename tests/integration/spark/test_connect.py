@@ -11,8 +11,8 @@ import pytest
 
 from queue_tables.root import QueueRoot
 from queue_tables.topics import TopicStore
-from tests.support.connect_runner import RECORDS
-from tests.support.order_thread import ordering
+from tests.support.services.order_thread import ordering
+from tests.support.spark.connect_runner import RECORDS
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -24,7 +24,7 @@ def came(java_home: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
     root = QueueRoot.open(str(folder / "queue"))
     for name in ("orders", "fed"):
         TopicStore(root).create(name, partitions=2)
-    command = [sys.executable, "-m", "tests.support.connect_runner"]
+    command = [sys.executable, "-m", "tests.support.spark.connect_runner"]
     with ordering(root):
         done = subprocess.run(
             [*command, "--root", root.uri, "--folder", str(folder)],

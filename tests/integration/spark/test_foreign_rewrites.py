@@ -17,10 +17,10 @@ from coordination.embedded import EmbeddedZooKeeper
 from lakequeue.records import Partition
 from queue_tables.log_reader import LogReader
 from queue_tables.root import QueueRoot
-from tests.support.consumer_node import NodeProcess, start_node
-from tests.support.foreign import as_of_earlier_release, run_sql
-from tests.support.log_builder import fresh_root
-from tests.support.rewritten import (
+from tests.support.data.log_builder import fresh_root
+from tests.support.faults.foreign import as_of_earlier_release, run_sql
+from tests.support.services.consumer_node import NodeProcess, start_node
+from tests.support.services.rewritten import (
     GONE,
     Found,
     by_partition,

@@ -24,7 +24,7 @@ import lakequeue.spark
 from queue_tables.group_state import read_group_state
 from queue_tables.root import QueueRoot
 from queue_tables.topics import TopicStore
-from tests.support.log_builder import LogBuilder
+from tests.support.data.log_builder import LogBuilder
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
 

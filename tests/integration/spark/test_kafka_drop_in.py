@@ -14,8 +14,8 @@ import pytest
 
 from queue_tables.root import QueueRoot
 from queue_tables.topics import TopicStore
-from tests.support.kafka import CannotFetch, kafka_broker, kafka_jars
-from tests.support.order_thread import ordering
+from tests.support.services.order_thread import ordering
+from tests.support.spark.kafka import CannotFetch, kafka_broker, kafka_jars
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 PARTITIONS = 3
@@ -33,7 +33,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]
     for name in ("orders", "copy", "fed"):
         TopicStore(root).create(name, partitions=PARTITIONS, partitioner="murmur2")
     with kafka_broker(folder, PARTITIONS) as address, ordering(root):
-        command = [sys.executable, "-m", "tests.support.kafka_runner"]
+        command = [sys.executable, "-m", "tests.support.spark.kafka_runner"]
         given = ["--broker", address, "--root", root.uri, "--folder", str(folder)]
         done = subprocess.run(
             [*command, *given], capture_output=True, text=True, timeout=800, check=False

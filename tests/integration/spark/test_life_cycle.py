@@ -13,9 +13,9 @@ import lakequeue.spark
 from lakequeue.clock import wall_micros
 from queue_tables.root import QueueRoot
 from queue_tables.topics import TopicStore
-from tests.support.maintenance_process import run_compaction, run_retention
-from tests.support.order_process import Orderer
-from tests.support.order_truth import Inbox, rows_in
+from tests.support.data.order_truth import Inbox, rows_in
+from tests.support.runs.maintenance_process import run_compaction, run_retention
+from tests.support.runs.order_process import Orderer
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
 HOUR = 3_600 * 1_000_000

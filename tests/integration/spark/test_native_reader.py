@@ -16,7 +16,7 @@ from lakequeue.records import Format
 from lakequeue.spark import native_reader
 from queue_tables.root import QueueRoot
 from queue_tables.topics import TopicStore
-from tests.support.log_builder import LogBuilder
+from tests.support.data.log_builder import LogBuilder
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
 

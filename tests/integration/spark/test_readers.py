@@ -20,8 +20,8 @@ from queue_tables.maintenance import rewrite_files
 from queue_tables.root import QueueRoot
 from queue_tables.table import TableLog
 from queue_tables.topics import TopicStore
-from tests.support.log_builder import LogBuilder
-from tests.support.source_readers import Reads, batch, rows_of, stream
+from tests.support.data.log_builder import LogBuilder
+from tests.support.spark.source_readers import Reads, batch, rows_of, stream
 
 Row = dict[str, Any]
 

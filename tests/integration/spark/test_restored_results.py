@@ -9,7 +9,7 @@ import pytest
 from deltalake.exceptions import CommitFailedError
 from pyspark.sql import SparkSession
 
-from tests.support.results import Result
+from tests.support.data.results import Result
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
 

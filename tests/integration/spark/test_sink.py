@@ -17,11 +17,11 @@ from queue_tables.shards import is_sealed
 from queue_tables.snapshot import load_snapshot
 from queue_tables.topic_rules import Topic
 from queue_tables.topics import TopicStore
-from tests.support.checkpoint import forget_the_last_batch
-from tests.support.order_process import Orderer
-from tests.support.order_thread import ordering
-from tests.support.order_truth import judge, reject_rows
-from tests.support.topic_values import ordered
+from tests.support.data.order_truth import judge, reject_rows
+from tests.support.data.topic_values import ordered
+from tests.support.runs.order_process import Orderer
+from tests.support.services.order_thread import ordering
+from tests.support.spark.checkpoint import forget_the_last_batch
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
 

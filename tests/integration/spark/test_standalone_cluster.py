@@ -30,14 +30,14 @@ from queue_tables.schemas import LOG
 from queue_tables.shards import ShardWriter
 from queue_tables.snapshot import load_snapshot
 from queue_tables.topics import TopicStore
-from tests.support.fold_process import Folder
-from tests.support.order_process import Orderer
-from tests.support.order_truth import Inbox, judge, log_rows, reject_rows
-from tests.support.patching import environ
-from tests.support.sickness import SICK_FILE
-from tests.support.standalone_cluster import HOST, StandaloneCluster
-from tests.support.watched_writers import WRITERS, pids
-from tests.support.zookeeper import wait_for
+from tests.support.data.order_truth import Inbox, judge, log_rows, reject_rows
+from tests.support.faults.patching import environ
+from tests.support.faults.sickness import SICK_FILE
+from tests.support.faults.watched_writers import WRITERS, pids
+from tests.support.runs.fold_process import Folder
+from tests.support.runs.order_process import Orderer
+from tests.support.services.zookeeper import wait_for
+from tests.support.spark.standalone_cluster import HOST, StandaloneCluster
 
 pytestmark = [
     pytest.mark.spark,

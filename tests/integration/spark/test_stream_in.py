@@ -21,9 +21,9 @@ from jobs.stream_in import said_of, stream_in
 from queue_tables.root import QueueRoot
 from queue_tables.topic_rules import Topic
 from queue_tables.topics import TopicStore
-from tests.support.checkpoint import forget_the_last_batch
-from tests.support.topic_values import ordered
-from tests.support.zookeeper import wait_for
+from tests.support.data.topic_values import ordered
+from tests.support.services.zookeeper import wait_for
+from tests.support.spark.checkpoint import forget_the_last_batch
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
 

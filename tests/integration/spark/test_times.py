@@ -6,8 +6,8 @@ import pytest
 
 from lakequeue.errors import InvalidRequest
 from queue_tables.root import QueueRoot
-from tests.support.log_builder import LogBuilder
-from tests.support.source_readers import Reads, batch, rows_of
+from tests.support.data.log_builder import LogBuilder
+from tests.support.spark.source_readers import Reads, batch, rows_of
 
 MS = 1_700_000_000_000
 

@@ -29,10 +29,10 @@ from queue_tables.schemas import INBOX, TABLES
 from queue_tables.shards import ShardWriter
 from queue_tables.topics import TopicStore
 from queue_tables.views import FUNCTIONS, VIEWS
-from tests.support.maintenance_process import run_metrics
-from tests.support.order_process import Orderer
-from tests.support.rows import rows_of
-from tests.support.wall import HOUR
+from tests.support.data.rows import rows_of
+from tests.support.data.wall import HOUR
+from tests.support.runs.maintenance_process import run_metrics
+from tests.support.runs.order_process import Orderer
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
 STAMP = 1_700_000_000_000_000

@@ -13,7 +13,7 @@ from coordination.membership import ensure_group, group_config, groups
 from coordination.session import Session
 from lakequeue.supervisor.cluster import Cluster, ClusterOptions
 from queue_tables.root import QueueRoot
-from tests.support.zookeeper import wait_for
+from tests.support.services.zookeeper import wait_for
 
 pytestmark = pytest.mark.zookeeper
 PROJECT = Path(__file__).parents[3]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.s3 import BUCKET, S3Server
+from tests.support.services.s3 import BUCKET, S3Server
 
 pytestmark = pytest.mark.timeout(180)
 

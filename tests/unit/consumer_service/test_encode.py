@@ -15,7 +15,7 @@ from lakequeue.errors import InvalidRequest
 from lakequeue.records import Format
 from lakequeue.wire import UNDECODABLE, put_key_value
 from queue_tables.schemas import LOG
-from tests.support.rows import raw_headers, raw_texts, rows_of
+from tests.support.data.rows import raw_headers, raw_texts, rows_of
 
 YEAR_30000 = 884_541_340_800_000_000
 NOT_UTF8 = b"caf\xe9"

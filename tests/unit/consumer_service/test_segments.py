@@ -11,7 +11,7 @@ from consumer_service.tailer import ends_in
 from lakequeue.records import Format, Offset, Partition, Record, TopicId, TopicPartition
 from lakequeue.wire import receipt_of, record_to_json
 from queue_tables.schemas import LOG
-from tests.support.rows import rows_of
+from tests.support.data.rows import rows_of
 
 WHERE = TopicPartition(TopicId("t"), Partition(0))
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from history_checker import Anomaly, check
-from tests.support.small_histories import Cases
-from tests.support.small_log_histories import LOG_CASES
-from tests.support.small_queue_histories import QUEUE_CASES
-from tests.support.small_stream_histories import STREAM_CASES
-from tests.support.small_table_histories import EFFECT_CASES, LIVENESS_CASES, TABLE_CASES
+from tests.support.histories.small_histories import Cases
+from tests.support.histories.small_log_histories import LOG_CASES
+from tests.support.histories.small_queue_histories import QUEUE_CASES
+from tests.support.histories.small_stream_histories import STREAM_CASES
+from tests.support.histories.small_table_histories import EFFECT_CASES, LIVENESS_CASES, TABLE_CASES
 
 CASES: list[tuple[Anomaly, Cases]] = [
     case

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from history_checker import check
 from history_checker.history import Event
-from tests.support.model_history import TERMS, ModelHistory
+from tests.support.histories.model_history import TERMS, ModelHistory
 
 seeds = st.integers(0, 10_000)
 few = settings(max_examples=15)

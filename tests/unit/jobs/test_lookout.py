@@ -10,7 +10,7 @@ from lakequeue.records import Epoch, ShardName, Stamp
 from queue_tables.root import QueueRoot
 from queue_tables.shards import ShardWriter, seal_shard
 from queue_tables.store import ObjectStore
-from tests.support.rows import inbox_rows
+from tests.support.data.rows import inbox_rows
 
 
 def test_a_shard_sealed_during_the_look_does_not_spare_the_second() -> None:

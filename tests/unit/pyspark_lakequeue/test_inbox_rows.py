@@ -12,7 +12,7 @@ from lakequeue.partitioner import partition_of
 from lakequeue.wire import MAX_MESSAGE_ID_CHARS
 from pyspark_lakequeue.inbox_rows import STICKY_BYTES, Shaper, Target
 from queue_tables.columns import HEADERS
-from tests.support.hostile_rows import NOT_UTF8
+from tests.support.data.hostile_rows import NOT_UTF8
 
 ARRIVAL = 1_700_000_000_000_000
 ORDERS = Target("id-orders", 4, "crc32", None, None)

@@ -13,7 +13,7 @@ from queue_tables.columns import Column, Table
 from queue_tables.parquet import file_stats, read_data_file, write_data_file
 from queue_tables.schemas import INBOX, REJECTS, TABLES
 from queue_tables.store import ObjectStore
-from tests.support.rows import inbox_rows, rows_of
+from tests.support.data.rows import inbox_rows, rows_of
 
 PARTITION = {"hour": "2013-01-31T07"}
 TIMED = Table("timed", "", "", (Column("t", "timestamp", ""), Column("n", "int", "")), stats=("t",))

@@ -18,8 +18,8 @@ from queue_tables.snapshot import load_snapshot
 from queue_tables.store import ObjectStore
 from queue_tables.table import TableLog
 from queue_tables.topics import TopicStore
-from tests.support.foreign import as_of_earlier_release, take_guard_off
-from tests.support.log_builder import LogBuilder
+from tests.support.data.log_builder import LogBuilder
+from tests.support.faults.foreign import as_of_earlier_release, take_guard_off
 
 VECTOR = {"storageType": "u", "pathOrInlineDv": "x", "sizeInBytes": 1, "cardinality": 1}
 

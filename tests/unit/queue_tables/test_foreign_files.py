@@ -22,7 +22,7 @@ from queue_tables.physical import as_declared
 from queue_tables.schemas import LOG
 from queue_tables.store import ObjectStore
 from queue_tables.table import TableLog, create_table
-from tests.support.rows import rows_of
+from tests.support.data.rows import rows_of
 
 START = 1_700_000_000_000_000
 HOUR = "2023-11-14T22"

@@ -23,7 +23,7 @@ from queue_tables.schemas import INBOX, TOPICS
 from queue_tables.shards import SEALED, ShardWriter, seal_shard
 from queue_tables.store import ObjectStore
 from queue_tables.table import TableLog, create_table
-from tests.support.foreign import take_guard_off
+from tests.support.faults.foreign import take_guard_off
 
 SCHEMA = delta_schema(TOPICS.arrow)
 PLAIN = Metadata("id", SCHEMA, configuration={"lakequeue.quiet_s": "5"})

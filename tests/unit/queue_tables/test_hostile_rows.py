@@ -8,7 +8,7 @@ import pytest
 
 from queue_tables.columns import Table
 from queue_tables.schemas import GROUP_OFFSETS, INBOX, JOURNAL, LOG, TABLES
-from tests.support.hostile_rows import hostile_rows, sound_rows
+from tests.support.data.hostile_rows import hostile_rows, sound_rows
 
 
 @pytest.mark.parametrize("declared", TABLES.values(), ids=lambda t: t.name)

@@ -27,8 +27,8 @@ from queue_tables.shards import (
 from queue_tables.store import ObjectStore, Store
 from queue_tables.table import TableLog
 from queue_tables.tail import Tail
-from tests.support.faulty_store import FaultyStore
-from tests.support.rows import inbox_rows, journal_rows
+from tests.support.data.rows import inbox_rows, journal_rows
+from tests.support.faults.faulty_store import FaultyStore
 
 STAMP = Stamp(1_700_000_000_000_000)
 

@@ -17,7 +17,7 @@ from queue_tables.schemas import LOG, TOPICS
 from queue_tables.snapshot import load_snapshot
 from queue_tables.store import ObjectStore, Store
 from queue_tables.table import TableLog, create_table
-from tests.support.faulty_store import Fault, FaultyStore
+from tests.support.faults.faulty_store import Fault, FaultyStore
 
 
 @pytest.fixture

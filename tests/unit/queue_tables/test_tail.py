@@ -11,7 +11,7 @@ from lakequeue.records import Version
 from queue_tables.delta_log import CommitInfo, Txn, commit_path, encode
 from queue_tables.store import ObjectStore, Store
 from queue_tables.tail import Tail, commit_versions, find_version
-from tests.support.faulty_store import FaultyStore
+from tests.support.faults.faulty_store import FaultyStore
 
 
 def put_commit(store: Store, version: int, stamp: int | None = None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import islice
 
-from tests.support.nemesis import ILLS, KINDS, schedule
+from tests.support.faults.nemesis import ILLS, KINDS, schedule
 
 
 def test_a_seed_makes_one_schedule_and_another_seed_another() -> None:

@@ -15,7 +15,7 @@ from consumer_service.queues.retry_policy import Policy
 from queue_tables.facts import Kind, fold
 from queue_tables.offset_ranges import OffsetSet, ranges_of
 from queue_tables.record_states import RecordStates
-from tests.support.queue_facts import facts_of, states_of
+from tests.support.data.queue_facts import facts_of, states_of
 
 END = 30
 

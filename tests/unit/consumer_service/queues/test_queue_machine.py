@@ -28,7 +28,7 @@ from consumer_service.queues.retry_policy import Policy
 from queue_tables.facts import Kind, States, fold
 from queue_tables.record_states import NEVER
 from queue_tables.record_status import ACKED, EXPIRED, Status, status_in
-from tests.support.queue_facts import KEY, MS, facts_of, states_of
+from tests.support.data.queue_facts import KEY, MS, facts_of, states_of
 
 
 @dataclass

@@ -18,7 +18,7 @@ from consumer_service.queues.partition import QueuePartition
 from consumer_service.queues.record_facts import runs_of
 from consumer_service.queues.retry_policy import Policy
 from queue_tables.facts import Kind, fold
-from tests.support.queue_facts import MS, facts_of, states_of
+from tests.support.data.queue_facts import MS, facts_of, states_of
 
 
 def news(count: int, first: int = 0) -> list[NewRecord]:

@@ -1,0 +1,1 @@
+"""Builders and readers of a queue's tables. They start no process."""

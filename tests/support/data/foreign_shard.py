@@ -1,0 +1,66 @@
+"""An inbox shard that a foreign process writes: any rows, in any file, under any stamp."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from lakequeue.clock import hour_of
+from lakequeue.records import ShardName
+from queue_tables.delta_log import Action, Add, Txn
+from queue_tables.parquet import write_data_file
+from queue_tables.root import QueueRoot
+from queue_tables.schemas import INBOX
+from queue_tables.shards import GROUP_TXN, STAMP_TXN, shard_path
+from queue_tables.table import TableLog, create_table
+from tests.support.data.hostile_rows import sound_rows
+
+
+class ForeignShard:
+    """Commits what it is given; nothing is looked at."""
+
+    def __init__(self, root: QueueRoot, node: str = "foreign") -> None:
+        self.root = root
+        self.name = ShardName(f"{node}-0")
+        self.path = shard_path("inbox", self.name)
+        create_table(root.store, self.path, INBOX)
+        self.table = TableLog(root.store, self.path, keep_files=False).open()
+
+    def commit(self, stamp: int, rows: pa.Table) -> Add:
+        """One group in one file; `rows` of `INBOX`, as they are."""
+        hour = {"hour": hour_of(stamp)}
+        file_rows = rows.drop_columns(["hour"]) if "hour" in rows.column_names else rows
+        add = write_data_file(self.root.store, self.path, file_rows, hour, INBOX)
+        return self.commit_file(stamp, add, rows.num_rows)
+
+    def commit_file(self, stamp: int, add: Add, rows: int) -> Add:
+        """The same for a file that is there, or is not."""
+        number = self.table.txns.get(GROUP_TXN, 0) + 1
+        actions: list[Action] = [Txn(GROUP_TXN, number), Txn(STAMP_TXN, stamp), add]
+        self.table.commit(actions, {"stamp": stamp, "rows": rows, "bytes": 10 * rows})
+        return add
+
+    def file_of(self, add: Add) -> str:
+        """Where the file is, relative to the root."""
+        return f"{self.path}/{add.path}"
+
+
+def records(topic_id: str, stamp: int, values: list[bytes], **more: Any) -> pa.Table:
+    """Sound rows of `INBOX`, of one group."""
+    parts = [
+        sound_rows(
+            INBOX,
+            1,
+            {
+                "topic_id": topic_id,
+                "value": value,
+                "stamp": stamp,
+                "row": row,
+                "message_id": f"{value.decode(errors='replace')}@{stamp}",
+                **more,
+            },
+        )
+        for row, value in enumerate(values)
+    ]
+    return pa.concat_tables(parts)

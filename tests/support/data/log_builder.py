@@ -1,0 +1,119 @@
+"""Writes commits of `log` as the order leader does, for tests that need no Spark."""
+
+from __future__ import annotations
+
+import uuid
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from coordination.bells import Bell
+from lakequeue.clock import WallClock, hour_of, wall_micros
+from lakequeue.records import Format
+from queue_tables.delta_log import Txn
+from queue_tables.parquet import write_data_file
+from queue_tables.root import QueueRoot
+from queue_tables.schemas import LOG
+from queue_tables.table import TableLog
+from queue_tables.topic_rules import Topic
+from queue_tables.topics import TopicStore
+from tests.support.data.rows import rows_of
+
+
+class LogBuilder:
+    """The one committer of `log` in a test. `bell` is rung after each commit, if given.
+
+    `wall` is the time that records are ordered at.
+    """
+
+    def __init__(
+        self, root: QueueRoot, bell: Bell | None = None, wall: WallClock = wall_micros
+    ) -> None:
+        self.wall = wall
+        self._root = root
+        self._bell = bell
+        self._log = TableLog(root.store, LOG.name).open()
+        self._next: dict[tuple[str, int], int] = defaultdict(int)
+        for app_id, version in self._log.txns.items():
+            if app_id.startswith("offset/"):
+                _, topic_id, partition = app_id.split("/")
+                self._next[topic_id, int(partition)] = version
+        self._counter = 0
+
+    def topic(self, name: str | None = None, partitions: int = 1) -> Topic:
+        """Create a topic; by default under a name of its own."""
+        name = name or f"orders-{uuid.uuid4().hex[:8]}"
+        return TopicStore(self._root).create(name, partitions=partitions)[0]
+
+    def append(
+        self,
+        topic: Topic,
+        values: Sequence[bytes | str],
+        partition: int = 0,
+        fmt: Format = Format.TEXT,
+        timestamp: int | pa.Array | None = None,
+        key: str = "k",
+        **columns: Sequence[Any],
+    ) -> list[int]:
+        """One commit with these records; their offsets. Message ids are `<partition>-<offset>`.
+
+        `columns` are further columns of the log, such as `deliver_at`.
+        """
+        given = self.append_many(topic, {partition: values}, fmt, timestamp, key, **columns)
+        return given[partition]
+
+    def append_many(
+        self,
+        topic: Topic,
+        values: dict[int, Sequence[bytes | str]],
+        fmt: Format = Format.TEXT,
+        timestamp: int | pa.Array | None = None,
+        key: str = "k",
+        **more: Sequence[Any],
+    ) -> dict[int, list[int]]:
+        """One commit over several partitions; `more` columns are the same in each."""
+        now = self.wall()
+        given: dict[int, list[int]] = {}
+        tables: list[pa.Table] = []
+        for partition, some in sorted(values.items()):
+            first = self._next[topic.topic_id, partition]
+            offsets = list(range(first, first + len(some)))
+            given[partition] = offsets
+            self._next[topic.topic_id, partition] = first + len(some)
+            count = len(some)
+            columns: dict[str, Sequence[Any]] = {
+                "topic": [topic.topic] * count,
+                "topic_id": [topic.topic_id] * count,
+                "partition": [partition] * count,
+                "key": [key.encode()] * count,
+                "value": [v.encode() if isinstance(v, str) else v for v in some],
+                "key_format": [int(Format.TEXT)] * count,
+                "value_format": [int(fmt)] * count,
+                "timestamp": timestamp
+                if isinstance(timestamp, pa.Array)
+                else [timestamp if timestamp is not None else now] * count,
+                "message_id": [f"{partition}-{offset}" for offset in offsets],
+                "stamp": [now] * count,
+                "row": list(range(count)),
+                "offset": offsets,
+                "ordered_at": [now] * count,
+                "shard": ["test-shard"] * count,
+            }
+            columns |= more
+            tables.append(rows_of(LOG, columns, without=("hour",)))
+        rows = pa.concat_tables(tables)
+        add = write_data_file(self._root.store, LOG.name, rows, {"hour": hour_of(now)}, LOG)
+        self._counter += 1
+        txns = [Txn(f"offset/{topic.topic_id}/{p}", self._next[topic.topic_id, p]) for p in values]
+        info = {"epoch": 1, "counter": self._counter, "rows": rows.num_rows}
+        version = self._log.commit([Txn("order", (1 << 40) | self._counter), *txns, add], info)
+        if self._bell is not None:
+            self._bell.ring(version)
+        return given
+
+
+def fresh_root(path: str) -> QueueRoot:
+    """A new queue in a folder of its own below `path`."""
+    return QueueRoot.open(f"{path}/queue-{uuid.uuid4().hex[:8]}")

@@ -1,0 +1,1 @@
+"""Histories that are made up, to show what the checker catches."""

@@ -1,0 +1,1 @@
+"""Programs that a test starts and kills: one run of a part, up to a named step."""
