@@ -20,7 +20,7 @@ from queue_tables.shards import ShardWriter, fence_shard, seal_shard
 from tests.support.runs.fold_process import Folder
 
 BASE = 1_700_000_000_000_000
-PROJECT = Path(__file__).resolve().parents[2]
+PROJECT = Path(__file__).resolve().parents[3]
 STEPS = [step for step in Step if step.startswith("fold.")]
 
 

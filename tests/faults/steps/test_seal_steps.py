@@ -17,7 +17,7 @@ from queue_tables.shards import ShardWriter, is_sealed, seal_shard, shard_path
 from queue_tables.tail import commit_versions
 from tests.support.data.rows import inbox_rows
 
-HERE = Path(__file__).parents[2]
+HERE = Path(__file__).parents[3]
 
 
 @pytest.mark.parametrize("step", [Step.SEAL_COMMITTED])

@@ -17,7 +17,7 @@ from tests.support.runs.order_process import Orderer
 
 BASE = 1_700_000_000_000_000
 STEPS = [step for step in Step if step.startswith("order.")]
-PROJECT = Path(__file__).resolve().parents[2]
+PROJECT = Path(__file__).resolve().parents[3]
 
 
 def order_process(root: QueueRoot, epoch: int, *args: str) -> int:

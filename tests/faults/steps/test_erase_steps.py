@@ -13,12 +13,12 @@ from lakequeue.clock import wall_micros
 from lakequeue.steps import Step
 from queue_tables.log_reader import LogReader
 from queue_tables.root import QueueRoot
-from tests.integration.jobs.test_erase import ERASED, SECRET, a_queue, read
+from tests.integration.jobs.maintenance.test_erase import ERASED, SECRET, a_queue, read
 from tests.support.data.secrets_on_disk import files_with
 from tests.support.runs.erase_process import run_erase
 from tests.support.runs.maintenance_process import run_compaction
 
-PROJECT = Path(__file__).resolve().parents[2]
+PROJECT = Path(__file__).resolve().parents[3]
 
 
 @pytest.mark.parametrize(

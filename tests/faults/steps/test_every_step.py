@@ -10,7 +10,7 @@ import pytest
 
 from lakequeue.steps import Step
 
-HERE = Path(__file__).parents[2]
+HERE = Path(__file__).parents[3]
 FOLDERS = ("faults", "integration/client", "integration/ingest", "integration/consumer_service")
 
 

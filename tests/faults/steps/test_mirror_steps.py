@@ -23,7 +23,7 @@ from tests.support.faults.stopped import is_stopped
 from tests.support.runs.mirror_process import run_job, run_mirror
 from tests.support.services.zookeeper import wait_for
 
-PROJECT = Path(__file__).resolve().parents[2]
+PROJECT = Path(__file__).resolve().parents[3]
 PROMOTION = {Step.MIRROR_FENCED, Step.MIRROR_PROMOTED}
 CRASHES = [
     *(s for s in Step if s.startswith("mirror.") and s not in PROMOTION),
