@@ -29,13 +29,13 @@ from deltalake.transaction import AddAction
 
 from bench import machine
 from lakequeue.records import Stamp, Version
-from queue_tables.delta_log import commit_path
-from queue_tables.parquet import write_data_file
+from queue_tables.delta.actions import commit_path
+from queue_tables.delta.store import LocalStore
+from queue_tables.delta.tail import Tail
+from queue_tables.files.parquet import write_data_file
 from queue_tables.root import QueueRoot
-from queue_tables.schemas import INBOX
+from queue_tables.schema.schemas import INBOX
 from queue_tables.shards import ShardWriter
-from queue_tables.store import LocalStore
-from queue_tables.tail import Tail
 from tests.support.data.rows import inbox_rows
 from tests.support.faults.foreign import take_guard_off
 

@@ -32,10 +32,10 @@ from lakequeue.clock import HybridClock, wall_micros
 from lakequeue.logs import log_to_stderr
 from lakequeue.settings import OrderSettings
 from queue_tables.clean_up import KEEP_COMMITS_S
+from queue_tables.delta.snapshot import load_snapshot
 from queue_tables.root import QueueRoot
-from queue_tables.schemas import LOG
+from queue_tables.schema.schemas import LOG
 from queue_tables.shards import ShardWriter, shard_path
-from queue_tables.snapshot import load_snapshot
 from queue_tables.topics import TopicStore
 from tests.support.runs.order_process import Orderer
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakequeue.clock import wall_micros
-from queue_tables.schemas import INBOX
+from queue_tables.schema.schemas import INBOX
 
 
 def inbox_rows(

@@ -16,11 +16,11 @@ import pyarrow.compute as pc
 
 from bench.log_writer import PARTITIONS, RECORDS, VALUE_BYTES, fill
 from lakequeue.records import Offset, Partition, TopicId
-from queue_tables.delta_log import Txn
+from queue_tables.delta.actions import Txn
+from queue_tables.delta.table import TableLog
 from queue_tables.log_reader import LogReader
 from queue_tables.log_writer import write_log_files
 from queue_tables.root import QueueRoot
-from queue_tables.table import TableLog
 
 
 def order(root: QueueRoot, batches: int) -> dict[int, int]:

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from lakequeue.records import Stamp
 from queue_tables import log_writer
 from queue_tables.root import QueueRoot
-from queue_tables.schemas import INBOX
+from queue_tables.schema.schemas import INBOX
 from queue_tables.shards import ShardWriter
 
 RECORDS, FILES, PARTITIONS, VALUE_BYTES = 80_000, 10, 8, 1_000
@@ -89,7 +89,7 @@ def fill(root: QueueRoot, rng: random.Random, random_values: bool) -> pa.Table:
 
 def newest_file(root: QueueRoot, table_path: str, version: int) -> str:
     """The data file that a version added."""
-    from queue_tables.delta_log import commit_path, parse
+    from queue_tables.delta.actions import commit_path, parse
 
     return parse(version, root.store.get(commit_path(table_path, version))).adds[0].path
 

@@ -13,7 +13,7 @@ from lakequeue.errors import InvalidRequest, OffsetOutOfRange, UnknownRecord
 from lakequeue.partitioner import partition_of
 from lakequeue.records import Partition, TopicPartition
 from lakequeue.wire import BrowseAnswer, BrowseQuery
-from queue_tables.topic_rules import Topic
+from queue_tables.schema.topic_rules import Topic
 from queue_tables.topics import TopicStore
 
 SCAN_ROWS = 50_000

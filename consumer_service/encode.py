@@ -25,8 +25,8 @@ from lakequeue.wire import (
     put_key_value,
 )
 from queue_tables.facts import Key
-from queue_tables.odd_bytes import headers_of, texts_of
 from queue_tables.record_states import NEVER
+from queue_tables.schema.odd_bytes import headers_of, texts_of
 
 COLUMNS = [
     "topic_id",

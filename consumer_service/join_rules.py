@@ -11,7 +11,7 @@ from lakequeue.wire import (
     AckRequest,
     JoinRequest,
 )
-from queue_tables.topic_rules import Topic
+from queue_tables.schema.topic_rules import Topic
 
 
 def is_of_queue_group(request: AckRequest) -> bool:

@@ -11,7 +11,7 @@ from consumer_service.node import Node
 from coordination.watched import session_samples
 from lakequeue import metrics
 from lakequeue.metrics import Sample
-from queue_tables.storage_meter import METER, samples
+from queue_tables.delta.storage_meter import METER, samples
 from serving.meters import Meters
 
 _CHANGES = {Cause.TAKEN: "taken", Cause.RELEASED: "returned", Cause.LOST: "lost"}

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from coordination.pause_rules import PauseRules
 from lakequeue.errors import InvalidRequest
 from lakequeue.wire import PauseAnswer, PauseRequest
-from queue_tables.topic_rules import Topic
+from queue_tables.schema.topic_rules import Topic
 
 
 def answer_of(group: str, rules: PauseRules) -> PauseAnswer:

@@ -32,7 +32,7 @@ from lakequeue.wire import PurgeAnswer, Purged, PurgeRequest
 from queue_tables.facts import Key, Kind
 from queue_tables.group_state import read_group_state
 from queue_tables.record_states import RecordStates
-from queue_tables.topic_rules import Topic
+from queue_tables.schema.topic_rules import Topic
 
 PATIENCE_S = 15.0
 """How long partitions that change hands are waited for."""

@@ -35,7 +35,7 @@ from lakequeue.records import Partition, TopicPartition, checked_name
 from lakequeue.wire import SeekAnswer, SeekMove, SeekRequest
 from queue_tables.facts import Key, Kind, States
 from queue_tables.group_state import read_group_state
-from queue_tables.topic_rules import Topic
+from queue_tables.schema.topic_rules import Topic
 
 LEASE_WAIT_S = 3.0
 """How long a member that has just left may take to give its partitions back."""

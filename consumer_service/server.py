@@ -16,7 +16,7 @@ from lakequeue.errors import MissingDependency
 from lakequeue.settings import Settings
 from lakequeue.steps import arm
 from queue_tables.root import QueueRoot
-from queue_tables.schemas import LOG, TOPICS
+from queue_tables.schema.schemas import LOG, TOPICS
 from serving.process import DRAIN_S, Listening, Served, serve
 
 log = structlog.get_logger()

@@ -26,7 +26,7 @@ from lakequeue.wire import RecordStatus
 from queue_tables.facts import Key
 from queue_tables.group_state import GroupStateReader
 from queue_tables.record_status import Status, status_in
-from queue_tables.topic_rules import Topic
+from queue_tables.schema.topic_rules import Topic
 
 
 class Statuses:

@@ -9,7 +9,7 @@ from lakequeue.errors import UnknownGroup, UnknownRecord
 from lakequeue.wire import DeadLetterPlace, RecordStatus, parse_place
 from queue_tables.facts import Key
 from queue_tables.record_status import ACKED, Status
-from queue_tables.topic_rules import Topic
+from queue_tables.schema.topic_rules import Topic
 
 
 def check_partition(topic: Topic, partition: int) -> None:

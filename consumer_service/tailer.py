@@ -21,12 +21,12 @@ from coordination.session import Session
 from lakequeue.clock import boot_seconds
 from lakequeue.errors import LakequeueError
 from lakequeue.records import Offset, Partition, TopicId, TopicPartition
-from queue_tables.delta_log import Commit
+from queue_tables.delta.actions import Commit
+from queue_tables.delta.maintenance import ERASED_INFO
+from queue_tables.files.parquet import read_data_file
 from queue_tables.log_reader import LogReader
-from queue_tables.maintenance import ERASED_INFO
-from queue_tables.parquet import read_data_file
 from queue_tables.root import QueueRoot
-from queue_tables.schemas import LOG
+from queue_tables.schema.schemas import LOG
 
 log = structlog.get_logger()
 

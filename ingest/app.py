@@ -22,7 +22,7 @@ from ingest.producers import begin_epoch
 from ingest.producing import Asked, Producing
 from lakequeue import wire
 from lakequeue.errors import MalformedBody
-from queue_tables.topic_rules import Topic
+from queue_tables.schema.topic_rules import Topic
 from serving.answers import answer_errors, json_answer, waiting
 from serving.front.messages import Answer, json_of
 from serving.front.parking import Steps

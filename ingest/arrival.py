@@ -9,8 +9,8 @@ from lakequeue.clock import Micros
 from lakequeue.errors import ClockSkew, TooLarge
 from lakequeue.partitioner import StickyRoundRobin
 from lakequeue.settings import IngestSettings
-from queue_tables.topic_rules import Topic
-from queue_tables.value_schema import value_schema_of
+from queue_tables.schema.topic_rules import Topic
+from queue_tables.schema.value_schema import value_schema_of
 
 
 def limits_of(topic: Topic, settings: IngestSettings) -> Limits:

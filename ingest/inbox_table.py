@@ -9,8 +9,8 @@ import orjson
 import pyarrow as pa
 
 from ingest.rows import Headers, Request
-from queue_tables.columns import HEADERS
-from queue_tables.schemas import INBOX
+from queue_tables.delta.columns import HEADERS
+from queue_tables.schema.schemas import INBOX
 
 _TIME = pa.timestamp("us", tz="UTC")
 

@@ -19,7 +19,7 @@ from lakequeue.errors import (
     MalformedBody,
 )
 from lakequeue.records import checked_name
-from queue_tables.marks import NO_TOPIC
+from queue_tables.schema.marks import NO_TOPIC
 
 _MAX_SEQUENCE = (1 << 63) - 1
 

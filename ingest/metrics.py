@@ -14,7 +14,7 @@ from ingest.node import IngestNode
 from ingest.unordered import Unordered
 from lakequeue import metrics
 from lakequeue.metrics import Sample
-from queue_tables.storage_meter import METER, samples
+from queue_tables.delta.storage_meter import METER, samples
 from serving.meters import Meters
 
 RECENT_S = 300.0

@@ -30,9 +30,9 @@ from queue_tables.group_commit import GroupCommitter
 from queue_tables.health import TablesWatch
 from queue_tables.log_marks import LogMarks
 from queue_tables.root import QueueRoot
-from queue_tables.schemas import TOPICS
+from queue_tables.schema.schemas import TOPICS
+from queue_tables.schema.topic_rules import Topic
 from queue_tables.shards import highest_stamp
-from queue_tables.topic_rules import Topic
 from queue_tables.topics import TopicStore
 from serving.front.budget import Budget
 from serving.front.parking import FOREVER, Done, Steps, Until, finish

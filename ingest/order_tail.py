@@ -16,12 +16,12 @@ import structlog
 
 from ingest.expectations import Expectations, Outcome
 from lakequeue.errors import LakequeueError, TailLost
-from queue_tables.delta_log import Commit
-from queue_tables.parquet import read_data_file
+from queue_tables.delta.actions import Commit
+from queue_tables.delta.table import TableLog
+from queue_tables.delta.tail import Tail
+from queue_tables.files.parquet import read_data_file
 from queue_tables.root import QueueRoot
-from queue_tables.schemas import LOG, REJECTS
-from queue_tables.table import TableLog
-from queue_tables.tail import Tail
+from queue_tables.schema.schemas import LOG, REJECTS
 
 _IDLE_S = 1.0
 _TXN = "inbox/"

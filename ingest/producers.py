@@ -20,7 +20,7 @@ from ingest.verdicts import PRODUCER_FENCED, fenced
 from lakequeue.errors import InvalidRequest
 from lakequeue.records import checked_name
 from lakequeue.wire import MAX_WHOLE
-from queue_tables.marks import NO_TOPIC, producer_mark, sequence_mark
+from queue_tables.schema.marks import NO_TOPIC, producer_mark, sequence_mark
 from serving.front.parking import Steps
 
 

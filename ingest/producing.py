@@ -20,7 +20,7 @@ from ingest.validation import Limits
 from lakequeue import wire
 from lakequeue.errors import LakequeueError, UnsupportedMediaType
 from lakequeue.steps import Step, reach
-from queue_tables.topic_rules import Topic
+from queue_tables.schema.topic_rules import Topic
 from serving.front.budget import Lease
 from serving.front.messages import Answer, Request, json_of
 from serving.front.parking import Steps

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from ingest.timing import Due, Timing
 from lakequeue import wire
-from queue_tables.marks import NO_TOPIC
+from queue_tables.schema.marks import NO_TOPIC
 
 Headers = list[tuple[str, bytes | None]]
 

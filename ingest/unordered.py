@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from queue_tables.marks import inbox_mark
+from queue_tables.schema.marks import inbox_mark
 
 MOST_KEPT = 20_000
 """Commits remembered one by one; while more are waiting, neighbours are told as one."""

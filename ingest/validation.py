@@ -20,7 +20,7 @@ from lakequeue import wire
 from lakequeue.errors import InvalidRequest, LakequeueError, TooLarge
 from lakequeue.partitioner import PARTITIONERS
 from lakequeue.records import Format
-from queue_tables.value_schema import ValueSchema
+from queue_tables.schema.value_schema import ValueSchema
 
 _FIELDS = wire.RECORD_FIELDS
 _MISSING: Any = object()

@@ -9,8 +9,8 @@ from ingest.rows import Request
 from ingest.validation import check_partition
 from lakequeue.errors import ConsumedElsewhere, InvalidRequest, ProducerFenced
 from lakequeue.wire import Consumed
-from queue_tables.marks import ReadsMarks, consumed_mark, offset_mark, producer_mark
-from queue_tables.topic_rules import Topic
+from queue_tables.schema.marks import ReadsMarks, consumed_mark, offset_mark, producer_mark
+from queue_tables.schema.topic_rules import Topic
 
 PRODUCER_FENCED = "producer_fenced"
 CONSUMED_OVERLAP = "consumed_overlap"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from queue_tables.delta_log import Add
+from queue_tables.delta.actions import Add
 from queue_tables.log_writer import PLAN, adds_from_arrow, adds_to_arrow, write_log_files
 
 _ADD_DDL = "add STRING"

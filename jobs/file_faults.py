@@ -20,10 +20,10 @@ from jobs.rejects import Key
 from jobs.row_faults import Reason, RowFault
 from lakequeue.errors import CorruptTable, StorageUnavailable
 from lakequeue.records import ShardName, Stamp
-from queue_tables.parquet import read_data_file
+from queue_tables.delta.snapshot import load_snapshot
+from queue_tables.delta.store import Store
+from queue_tables.files.parquet import read_data_file
 from queue_tables.root import QueueRoot
-from queue_tables.snapshot import load_snapshot
-from queue_tables.store import Store
 
 MOST_BYTES = 256 << 20
 """A larger file is not put aside: its shard waits for a person."""

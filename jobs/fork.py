@@ -27,11 +27,11 @@ from lakequeue.arguments import WrongUsage, micros_of
 from lakequeue.clock import Micros
 from lakequeue.errors import InvalidRequest
 from lakequeue.settings import Settings
+from queue_tables.delta.store import open_store
 from queue_tables.group_history import read_moment
 from queue_tables.replica import ReplicaTable
 from queue_tables.root import QueueRoot
-from queue_tables.schemas import LOG
-from queue_tables.store import open_store
+from queue_tables.schema.schemas import LOG
 
 _NOW = "now"
 _STEP_BYTES = 1 << 30

@@ -23,24 +23,24 @@ from lakequeue.clock import Micros
 from lakequeue.errors import InvalidRequest
 from lakequeue.records import Offset, Partition, TopicId, Version
 from lakequeue.wire import parse_place, to_micros
-from queue_tables.delta_log import Add
+from queue_tables.delta.actions import Add
+from queue_tables.delta.history import erased_after, table_at
+from queue_tables.delta.table import TableLog
 from queue_tables.facts import GroupState, States
+from queue_tables.files.parquet import read_data_file
 from queue_tables.group_history import Moment
 from queue_tables.group_state import OFFSETS_TXN, read_group_offsets
-from queue_tables.history import erased_after, table_at
 from queue_tables.log_index import PartitionKey
 from queue_tables.log_reader import LogReader
-from queue_tables.marks import (
+from queue_tables.root import QueueRoot
+from queue_tables.schema.marks import (
     is_next_offset,
     is_of_a_group,
     is_of_a_shard,
     next_offsets_in,
     offset_mark,
 )
-from queue_tables.parquet import read_data_file
-from queue_tables.root import QueueRoot
-from queue_tables.schemas import GROUP_OFFSETS, LOG, TOPICS
-from queue_tables.table import TableLog
+from queue_tables.schema.schemas import GROUP_OFFSETS, LOG, TOPICS
 
 _OF_TOPICS = ("topic_id", "version", "changed_at")
 SKEW_MS = 5_000

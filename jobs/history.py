@@ -14,15 +14,15 @@ from jobs.log_retention import let_go
 from jobs.metrics_rules import HOUR_US
 from lakequeue.clock import Micros
 from lakequeue.steps import Step, reach
-from queue_tables.delta_log import Txn
+from queue_tables.delta.actions import Txn
+from queue_tables.delta.maintenance import append_once
+from queue_tables.delta.table import TableLog, create_table
+from queue_tables.files.parquet import oldest_micros
 from queue_tables.group_history import moments, write_moment
 from queue_tables.group_state import read_group_state
 from queue_tables.log_marks import LogMarks
-from queue_tables.maintenance import append_once
-from queue_tables.parquet import oldest_micros
 from queue_tables.root import QueueRoot
-from queue_tables.schemas import GROUP_HISTORY, LOG
-from queue_tables.table import TableLog, create_table
+from queue_tables.schema.schemas import GROUP_HISTORY, LOG
 
 HISTORY_TXN = "history"
 """Of `group_history`: the newest hour with an instant in it, as hours since 1970."""

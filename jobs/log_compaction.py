@@ -26,14 +26,14 @@ from lakequeue.clock import Micros, hour_of
 from lakequeue.errors import CommitConflict, CorruptTable
 from lakequeue.steps import Step, reach
 from queue_tables.contested import REPAIR
-from queue_tables.delta_log import Add
+from queue_tables.delta.actions import Add
+from queue_tables.delta.maintenance import rewrite_files
+from queue_tables.delta.table import TableLog
+from queue_tables.files.parquet import oldest_micros, read_data_file
 from queue_tables.log_reader import LogReader
 from queue_tables.log_writer import write_log_file
-from queue_tables.maintenance import rewrite_files
-from queue_tables.parquet import oldest_micros, read_data_file
 from queue_tables.root import QueueRoot
-from queue_tables.schemas import LOG
-from queue_tables.table import TableLog
+from queue_tables.schema.schemas import LOG
 
 log = structlog.get_logger("compaction")
 

@@ -15,20 +15,20 @@ from lakequeue.clock import Micros, hour_of
 from lakequeue.errors import CommitConflict, TailLost
 from lakequeue.records import Offset, Partition, Stamp, TopicId
 from lakequeue.steps import Step, reach
-from queue_tables.delta_log import Add
+from queue_tables.delta.actions import Add
+from queue_tables.delta.maintenance import rewrite_files
+from queue_tables.delta.table import TableLog
+from queue_tables.delta.tail import Tail, find_version
+from queue_tables.files.parquet import newest_micros
 from queue_tables.group_state import read_group_state
 from queue_tables.log_index import PartitionKey
 from queue_tables.log_marks import LogMarks
 from queue_tables.log_reader import LogReader
-from queue_tables.maintenance import rewrite_files
-from queue_tables.marks import watermarks_in
-from queue_tables.parquet import newest_micros
 from queue_tables.root import QueueRoot
-from queue_tables.schemas import LOG, METRICS, REJECTS
+from queue_tables.schema.marks import watermarks_in
+from queue_tables.schema.schemas import LOG, METRICS, REJECTS
+from queue_tables.schema.topic_rules import Topic
 from queue_tables.shards import shard_path
-from queue_tables.table import TableLog
-from queue_tables.tail import Tail, find_version
-from queue_tables.topic_rules import Topic
 from queue_tables.topics import TopicStore
 
 LATE_US = 3_600 * 1_000_000

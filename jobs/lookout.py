@@ -15,11 +15,11 @@ from jobs.term_file import Term
 from lakequeue.errors import CorruptTable, TailLost
 from lakequeue.records import ShardName, Stamp
 from queue_tables.bulk import IN_ORDER
-from queue_tables.delta_log import Commit
+from queue_tables.delta.actions import Commit
+from queue_tables.delta.tail import Tail, find_version
 from queue_tables.group_state import fences_in
 from queue_tables.root import QueueRoot, ShardKind
 from queue_tables.shards import SEALED
-from queue_tables.tail import Tail, find_version
 
 MAX_READ = 5_000
 """Commits of one shard held in memory; the rest of a longer backlog waits for later batches."""

@@ -14,14 +14,14 @@ from jobs.shard_rules import hour_end
 from lakequeue.clock import Micros, hour_of
 from lakequeue.errors import CorruptTable, OffsetOutOfRange
 from lakequeue.records import Offset, Partition, ShardName, TopicId
+from queue_tables.delta.table import TableLog
 from queue_tables.facts import Key, Kind
+from queue_tables.files.parquet import read_data_file
 from queue_tables.log_index import PartitionKey
 from queue_tables.log_reader import LogReader
-from queue_tables.parquet import read_data_file
 from queue_tables.record_states import SETTLES
 from queue_tables.root import QueueRoot
 from queue_tables.shards import shard_path
-from queue_tables.table import TableLog
 
 MEASURED = ("key", "value", "headers")
 _MOVES = (Kind.COMMITTED, Kind.SEEK, Kind.GROUP_DELETED)

@@ -27,7 +27,7 @@ from queue_tables.clean_up import GRACE_HOURS, MOST_GRACE_HOURS
 from queue_tables.log_reader import LogReader
 from queue_tables.replica import ReplicaTable, must_be_whole
 from queue_tables.root import QueueRoot
-from queue_tables.schemas import LOG
+from queue_tables.schema.schemas import LOG
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -27,17 +27,17 @@ from queue_tables.clean_up import (
     delete_removed,
     vacuum_table,
 )
-from queue_tables.columns import Table
-from queue_tables.delta_log import Action, Add, Txn
-from queue_tables.delta_schema import verify_schema
+from queue_tables.delta.actions import Action, Add, Txn
+from queue_tables.delta.columns import Table
+from queue_tables.delta.declared import verify_schema
+from queue_tables.delta.maintenance import ERASED_INFO
+from queue_tables.delta.table import TableLog
 from queue_tables.facts import States
+from queue_tables.files.parquet import read_data_file, write_data_file
 from queue_tables.group_state import OFFSETS_TXN, read_group_state
 from queue_tables.log_index import PartitionKey
 from queue_tables.log_reader import LogReader
 from queue_tables.log_writer import write_log_file
-from queue_tables.maintenance import ERASED_INFO
-from queue_tables.marks import next_offsets_in, offset_mark
-from queue_tables.parquet import read_data_file, write_data_file
 from queue_tables.replica import (
     MIRRORED,
     PROMOTED,
@@ -49,8 +49,8 @@ from queue_tables.replica import (
     shut_out,
 )
 from queue_tables.root import QueueRoot
-from queue_tables.schemas import GROUP_OFFSETS, LOG, TOPICS
-from queue_tables.table import TableLog
+from queue_tables.schema.marks import next_offsets_in, offset_mark
+from queue_tables.schema.schemas import GROUP_OFFSETS, LOG, TOPICS
 
 log = structlog.get_logger("mirror")
 

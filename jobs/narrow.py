@@ -22,12 +22,12 @@ from jobs.judged_rows import judged_text
 from jobs.narrow_faults import Files, Sound, request_spans, sound_rows
 from jobs.row_faults import Reason, RowFault
 from lakequeue.errors import CorruptTable
+from queue_tables.delta.store import Store
+from queue_tables.files.parquet import read_data_file
 from queue_tables.log_writer import SourceFiles
-from queue_tables.marks import NO_TOPIC
-from queue_tables.parquet import read_data_file
-from queue_tables.record_rules import Faults
-from queue_tables.schemas import JOURNAL
-from queue_tables.store import Store
+from queue_tables.schema.marks import NO_TOPIC
+from queue_tables.schema.record_rules import Faults
+from queue_tables.schema.schemas import JOURNAL
 
 _INBOX_COLUMNS = (
     "topic_id", "partition", "message_id", "stamp", "row", "request", "atomic", "bytes",

@@ -1,8 +1,8 @@
 """Judges the rows of inbox files before anything is done with them, and makes those up that fail.
 
-The rules of single columns are `queue_tables.record_rules`; here are those that need the file, the
-commit or the request of a row. A row that is not sound goes on with values that nothing can trip
-over, and its fault beside them.
+The rules of single columns are `queue_tables.schema.record_rules`; here are those that need the
+file, the commit or the request of a row. A row that is not sound goes on with values that nothing
+can trip over, and its fault beside them.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 
 from lakequeue.errors import InvalidName
 from lakequeue.records import checked_name
-from queue_tables.marks import NO_TOPIC
-from queue_tables.record_rules import Fault, Faults, faults_of, whole_text
-from queue_tables.schemas import INBOX
+from queue_tables.schema.marks import NO_TOPIC
+from queue_tables.schema.record_rules import Fault, Faults, faults_of, whole_text
+from queue_tables.schema.schemas import INBOX
 
 I64 = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]

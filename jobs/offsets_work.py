@@ -30,9 +30,9 @@ from queue_tables.fact_rows import news_from_arrow
 from queue_tables.facts import Fence, GroupState, Key, fold, fold_news
 from queue_tables.group_state import GroupOffsetsWriter
 from queue_tables.log_marks import LogMarks
-from queue_tables.marks import offset_mark
 from queue_tables.root import QueueRoot
-from queue_tables.schemas import GROUP_OFFSETS
+from queue_tables.schema.marks import offset_mark
+from queue_tables.schema.schemas import GROUP_OFFSETS
 from queue_tables.set_aside import SetAsideLog
 from queue_tables.topics import TopicStore
 from queue_tables.upkeep import trim_table

@@ -21,7 +21,7 @@ from lakequeue.parent import die_with_parent
 from lakequeue.records import checked_name
 from lakequeue.settings import Settings
 from lakequeue.steps import arm
-from queue_tables.store import open_store
+from queue_tables.delta.store import open_store
 
 
 class Exit(IntEnum):

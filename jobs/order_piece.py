@@ -26,10 +26,10 @@ from jobs.row_faults import Reason, RowFault
 from lakequeue.clock import Micros
 from lakequeue.errors import CorruptTable, StorageUnavailable
 from lakequeue.records import Stamp, TopicId
-from queue_tables.delta_log import Add
+from queue_tables.delta.actions import Add
+from queue_tables.delta.store import Store
 from queue_tables.log_writer import SourceFiles
-from queue_tables.schemas import INBOX
-from queue_tables.store import Store
+from queue_tables.schema.schemas import INBOX
 
 log = structlog.get_logger("order")
 

@@ -19,13 +19,13 @@ from jobs.id_index import IdIndex, Ids
 from jobs.ordering import TopicRule
 from lakequeue.errors import TailLost
 from lakequeue.records import Epoch, Offset, ShardName, Stamp, TopicId, TopicPartition
-from queue_tables.delta_log import Add, Commit
-from queue_tables.marks import offset_mark, watermarks_in
-from queue_tables.parquet import read_data_file
+from queue_tables.delta.actions import Add, Commit
+from queue_tables.delta.snapshot import load_snapshot
+from queue_tables.delta.table import TableLog
+from queue_tables.files.parquet import read_data_file
 from queue_tables.root import QueueRoot
-from queue_tables.schemas import LOG
-from queue_tables.snapshot import load_snapshot
-from queue_tables.table import TableLog
+from queue_tables.schema.marks import offset_mark, watermarks_in
+from queue_tables.schema.schemas import LOG
 from queue_tables.topics import TopicStore
 
 log_lines = structlog.get_logger("order")

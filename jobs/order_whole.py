@@ -12,7 +12,7 @@ from jobs.ordering import TopicRule
 from jobs.rejects import Key
 from lakequeue.clock import Micros
 from lakequeue.records import Offset, ShardName, Stamp, TopicId, TopicPartition, Version
-from queue_tables.delta_log import Add
+from queue_tables.delta.actions import Add
 
 
 @dataclass(frozen=True, slots=True)

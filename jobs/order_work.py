@@ -34,7 +34,7 @@ from lakequeue.records import Epoch, Version
 from lakequeue.settings import OrderSettings
 from lakequeue.steps import Step, reach
 from queue_tables.root import QueueRoot
-from queue_tables.schemas import LOG, REJECTS
+from queue_tables.schema.schemas import LOG, REJECTS
 from serving.meters import Meters
 
 log = structlog.get_logger("order")

@@ -99,7 +99,7 @@ class Ordered:
     new_ids: dict[TopicId, Ids]
     """Ids that are known from now on."""
     marks: dict[str, int]
-    """Marks that moved (`queue_tables.marks`)."""
+    """Marks that moved (`queue_tables.schema.marks`)."""
 
 
 def order(

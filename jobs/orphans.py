@@ -13,9 +13,9 @@ from lakequeue.clock import Micros, hour_of
 from lakequeue.errors import CorruptTable
 from queue_tables.bulk import QUIET_S, create_run_shard
 from queue_tables.clean_up import Cleaned, vacuum_table
+from queue_tables.delta.table import TableLog
 from queue_tables.root import QueueRoot
 from queue_tables.shards import QUIET, shard_path
-from queue_tables.table import TableLog
 
 GRACE_HOURS = QUIET_S // 3_600
 """As long as a bulk writer may be quiet."""

@@ -25,8 +25,8 @@ from jobs.narrow import FACT_ROWS, fact_rows, narrow_rows
 from jobs.source import SOURCES, SourceOptions
 from jobs.source_note import SourceNotes, Told
 from jobs.term_file import Term, TermFile
+from queue_tables.delta.store import open_store
 from queue_tables.log_writer import SourceFiles
-from queue_tables.store import open_store
 
 log = structlog.get_logger("query")
 

@@ -26,15 +26,15 @@ from jobs.row_faults import Reason, RowFault
 from lakequeue.clock import Micros, hour_of
 from lakequeue.errors import CommitConflict, LeadershipLost, TailLost
 from lakequeue.records import Epoch, Format, ShardName, Stamp, TopicId, Version
-from queue_tables.delta_log import Action, Add, Commit, Txn
-from queue_tables.delta_schema import with_later_columns
-from queue_tables.maintenance import vacuumed
-from queue_tables.parquet import read_data_file, write_data_file
-from queue_tables.record_rules import escaped
+from queue_tables.delta.actions import Action, Add, Commit, Txn
+from queue_tables.delta.declared import with_later_columns
+from queue_tables.delta.maintenance import vacuumed
+from queue_tables.delta.snapshot import load_snapshot
+from queue_tables.delta.table import TableLog
+from queue_tables.files.parquet import read_data_file, write_data_file
 from queue_tables.root import QueueRoot
-from queue_tables.schemas import REJECTS
-from queue_tables.snapshot import load_snapshot
-from queue_tables.table import TableLog
+from queue_tables.schema.record_rules import escaped
+from queue_tables.schema.schemas import REJECTS
 
 _PLAN_TXN = "plan/"
 _RECORDED = ("shard", "stamp", "row", "reason", "detail")

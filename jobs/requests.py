@@ -3,7 +3,8 @@
 A request of a fenceable producer is refused when a newer epoch of that producer came before it. A
 request with `consumed` is taken only if it goes on exactly where the last one stopped: so of two
 consumers that transform the same records one counts, without any window. Both go by the marks in
-`log` (`queue_tables.marks`) and by the requests before it in the batch, and move them with it.
+`log` (`queue_tables.schema.marks`) and by the requests before it in the batch, and move them with
+it.
 
 Requests that are judged are few (hundreds a batch), so they are gone through one by one; the rows
 of all others are never looked at here.
@@ -18,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from queue_tables.marks import (
+from queue_tables.schema.marks import (
     NO_TOPIC,
     consumed_mark,
     generation_mark,

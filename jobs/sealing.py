@@ -13,9 +13,9 @@ import structlog
 from lakequeue.clock import boot_seconds
 from lakequeue.errors import LakequeueError
 from lakequeue.records import ShardName, Stamp
+from queue_tables.delta.table import TableLog
 from queue_tables.root import QueueRoot, ShardKind
 from queue_tables.shards import QUIET, SEALED, STAMP_TXN, node_of, seal_shard
-from queue_tables.table import TableLog
 
 log = structlog.get_logger("sealing")
 

@@ -17,13 +17,13 @@ from jobs.shard_rules import CLOSED_AFTER_US
 from lakequeue.clock import Micros, hour_of
 from lakequeue.errors import CommitConflict
 from lakequeue.steps import Step, reach
-from queue_tables.columns import Table
-from queue_tables.delta_log import Add
-from queue_tables.maintenance import rewrite_files
-from queue_tables.parquet import read_data_file, write_data_file
+from queue_tables.delta.actions import Add
+from queue_tables.delta.columns import Table
+from queue_tables.delta.maintenance import rewrite_files
+from queue_tables.delta.table import TableLog
+from queue_tables.files.parquet import read_data_file, write_data_file
 from queue_tables.root import QueueRoot
-from queue_tables.schemas import METRICS, REJECTS
-from queue_tables.table import TableLog
+from queue_tables.schema.schemas import METRICS, REJECTS
 
 log = structlog.get_logger("compaction")
 

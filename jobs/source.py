@@ -28,9 +28,9 @@ from jobs.lookout import Lookout, Offset
 from jobs.source_note import SourceNote
 from jobs.term_file import TermFile
 from lakequeue.clock import boot_seconds
+from queue_tables.delta.store import open_store
 from queue_tables.root import QueueRoot, ShardKind
-from queue_tables.schemas import JOURNAL
-from queue_tables.store import open_store
+from queue_tables.schema.schemas import JOURNAL
 
 _SPLIT_BYTES = 16 << 20
 """Batches of fewer record bytes are read by one task: a second one costs more than it gains."""

@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 from lakequeue.clock import boot_seconds
 from lakequeue.records import ShardName
-from queue_tables.storage_meter import METER, Usage
+from queue_tables.delta.storage_meter import METER, Usage
 
 EVERY_S = 1.0
 _NONE: Mapping[ShardName, str] = MappingProxyType({})

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 from lakequeue.errors import CorruptTable, TailLost
 from lakequeue.records import ShardName, Stamp
-from queue_tables.delta_log import Commit
+from queue_tables.delta.actions import Commit
+from queue_tables.delta.tail import Tail, find_version
 from queue_tables.log_marks import LogMarks
-from queue_tables.marks import watermarks_in
 from queue_tables.root import QueueRoot
+from queue_tables.schema.marks import watermarks_in
 from queue_tables.shards import shard_path
-from queue_tables.tail import Tail, find_version
 
 
 def stuck_shards(root: QueueRoot) -> dict[ShardName, str]:

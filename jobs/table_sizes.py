@@ -16,8 +16,8 @@ from lakequeue import metrics
 from lakequeue.clock import boot_seconds
 from lakequeue.errors import LakequeueError
 from lakequeue.metrics import Sample
-from queue_tables.schemas import TABLES
-from queue_tables.store import Store
+from queue_tables.delta.store import Store
+from queue_tables.schema.schemas import TABLES
 
 log = structlog.get_logger("upkeep")
 

@@ -14,9 +14,9 @@ from lakequeue import metrics
 from lakequeue.errors import CoordinationUnavailable
 from lakequeue.metrics import Sample
 from lakequeue.settings import DriverSettings
+from queue_tables.delta.storage_meter import METER, Usage, samples
 from queue_tables.health import TablesWatch
 from queue_tables.root import QueueRoot
-from queue_tables.storage_meter import METER, Usage, samples
 from serving.meters import Meters
 from serving.monitor import Monitor
 

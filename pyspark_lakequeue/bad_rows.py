@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from lakequeue.errors import InvalidRequest, Rejected
 from lakequeue.wire import MAX_RECORD_BYTES
 from pyspark_lakequeue.inbox_rows import Shaper
-from queue_tables.columns import HEADERS
+from queue_tables.delta.columns import HEADERS
 
 REFUSED_HEADER = "lakequeue-refused"
 """Why the row was refused, in words."""

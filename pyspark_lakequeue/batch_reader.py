@@ -13,7 +13,7 @@ from pyspark_lakequeue.options import ReadOptions
 from pyspark_lakequeue.planning import Piece, plan_tasks
 from pyspark_lakequeue.queue_view import QueueView, report_loss
 from pyspark_lakequeue.vectors import Offsets, Place
-from queue_tables.topic_rules import Topic
+from queue_tables.schema.topic_rules import Topic
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -14,10 +14,10 @@ from lakequeue.errors import InvalidRequest, TooLarge, UnknownTopic
 from lakequeue.partitioner import partition_of
 from lakequeue.records import Format
 from lakequeue.wire import MAX_MESSAGE_ID_CHARS, MAX_RECORD_BYTES
-from queue_tables.columns import HEADERS
-from queue_tables.record_rules import faults_of, first_not_text
-from queue_tables.schemas import INBOX
-from queue_tables.value_schema import value_schema_of
+from queue_tables.delta.columns import HEADERS
+from queue_tables.schema.record_rules import faults_of, first_not_text
+from queue_tables.schema.schemas import INBOX
+from queue_tables.schema.value_schema import value_schema_of
 
 _TEXT_COLUMNS = {"topic", "message_id", "key", "value", "headers"}
 STICKY_BYTES = 16 << 10
@@ -107,7 +107,7 @@ class Shaper:
                 raise self._refused(row, f"{name} {why}", hint, name)
 
     def _check_rules(self, rows: pa.Table) -> None:
-        """The rules that the order job goes by (`queue_tables.record_rules`)."""
+        """The rules that the order job goes by (`queue_tables.schema.record_rules`)."""
         for row, fault in sorted(faults_of(rows, INBOX).items())[:1]:
             raise self._refused(row, str(fault), "filter such rows out, or mend them", fault.column)
 

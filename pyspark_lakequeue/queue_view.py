@@ -32,7 +32,7 @@ from queue_tables.gaps import gaps
 from queue_tables.log_index import Span
 from queue_tables.log_reader import LogReader
 from queue_tables.root import QueueRoot
-from queue_tables.topic_rules import Topic
+from queue_tables.schema.topic_rules import Topic
 from queue_tables.topics import TopicStore
 
 

@@ -11,13 +11,13 @@ from pyspark.sql.datasource import InputPartition
 
 from lakequeue.errors import CorruptTable
 from pyspark_lakequeue.planning import Piece
-from queue_tables.columns import HEADERS
-from queue_tables.deletion_vectors import deleted_rows
+from queue_tables.delta.columns import HEADERS
+from queue_tables.delta.store import Store, open_store
+from queue_tables.files.deletion_vectors import deleted_rows
+from queue_tables.files.parquet import damage_named
+from queue_tables.files.physical import OPENED_WITH
 from queue_tables.log_files import rows_of_group
-from queue_tables.parquet import damage_named
-from queue_tables.physical import OPENED_WITH
-from queue_tables.schemas import LOG
-from queue_tables.store import Store, open_store
+from queue_tables.schema.schemas import LOG
 
 CREATE_TIME = 0
 """`timestampType`: the record's own time, as Kafka's CreateTime."""

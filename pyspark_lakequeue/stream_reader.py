@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from pyspark_lakequeue.group_mirror import GroupMirror
-    from queue_tables.topic_rules import Topic
+    from queue_tables.schema.topic_rules import Topic
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):

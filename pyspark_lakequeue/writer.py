@@ -238,10 +238,10 @@ def _write(root: str, batch: Batch, rows: pa.Table, stamp: Stamp) -> BulkFile:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from queue_tables.parquet import write_data_file
-    from queue_tables.schemas import INBOX
+    from queue_tables.delta.store import open_store
+    from queue_tables.files.parquet import write_data_file
+    from queue_tables.schema.schemas import INBOX
     from queue_tables.shards import shard_path
-    from queue_tables.store import open_store
 
     shard, count = shard_of(batch.writer, batch.run), rows.num_rows
     rows = rows.append_column("stamp", pa.repeat(pa.scalar(stamp, pa.int64()), count))

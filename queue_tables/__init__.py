@@ -1,1 +1,1 @@
-"""The storage contract: tables, commits, shards, the tail. The only importer of deltalake."""
+"""The tables of a queue: declared, written and read here. No HTTP, no ZooKeeper, no Spark."""

@@ -17,10 +17,10 @@ import pyarrow.dataset as ds
 from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
 from queue_tables.arrow_files import files_of
-from queue_tables.delta_log import Add
+from queue_tables.delta.actions import Add
+from queue_tables.delta.table import TableLog
 from queue_tables.root import QueueRoot, ShardKind
-from queue_tables.schemas import TABLES
-from queue_tables.table import TableLog
+from queue_tables.schema.schemas import TABLES
 from queue_tables.upkeep import opened
 
 _BOUNDED = ("topic_id", "partition", "offset")

@@ -21,10 +21,11 @@ from lakequeue.clock import wall_micros
 from lakequeue.errors import ClockSkew, CommitConflict, CorruptTable, ShardSealed, TailLost
 from lakequeue.records import ShardName, Stamp, Version, checked_name
 from lakequeue.steps import Step, reach
-from queue_tables.delta_log import Action, Add, Txn
-from queue_tables.maintenance import vacuumed
+from queue_tables.delta.actions import Action, Add, Txn
+from queue_tables.delta.maintenance import vacuumed
+from queue_tables.delta.table import TableLog, create_table
 from queue_tables.root import QueueRoot
-from queue_tables.schemas import INBOX
+from queue_tables.schema.schemas import INBOX
 from queue_tables.shards import (
     GROUP_TXN,
     QUIET,
@@ -34,7 +35,6 @@ from queue_tables.shards import (
     seal_shard,
     shard_path,
 )
-from queue_tables.table import TableLog, create_table
 
 BATCH_TXN = "batch"
 """Number of the newest batch of the writer that is in the shard."""

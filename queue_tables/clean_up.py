@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from lakequeue.errors import CommitConflict, TailLost
 from lakequeue.records import Version
 from lakequeue.steps import Step, reach
-from queue_tables.delta_log import checkpoint_part, commit_path, parse
-from queue_tables.maintenance import VACUUM_INFO
+from queue_tables.delta.actions import checkpoint_part, commit_path, parse
+from queue_tables.delta.maintenance import VACUUM_INFO
+from queue_tables.delta.snapshot import checkpoint_versions, is_readable_checkpoint
+from queue_tables.delta.table import TableLog
+from queue_tables.delta.tail import commit_versions
 from queue_tables.root import QueueRoot
-from queue_tables.snapshot import checkpoint_versions, is_readable_checkpoint
-from queue_tables.table import TableLog
-from queue_tables.tail import commit_versions
 from queue_tables.upkeep import checkpoint_table, make_checkpoint_durable, opened, translated
 
 GRACE_HOURS = 6

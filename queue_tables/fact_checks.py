@@ -20,8 +20,8 @@ import pyarrow.compute as pc
 from lakequeue.records import ShardName
 from lakequeue.wire import MAX_PARTITIONS, MAX_WHOLE
 from queue_tables.facts import Kind
-from queue_tables.odd_bytes import text_of, texts_of
 from queue_tables.record_states import RECORD_KINDS, STAGE_OF
+from queue_tables.schema.odd_bytes import text_of, texts_of
 
 MOST_RUN: Final = 1_000_000
 """Offsets that one fact opens or says to be dead, at most: each takes memory by itself."""

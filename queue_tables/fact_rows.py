@@ -13,10 +13,10 @@ from lakequeue.records import Epoch, Partition, ShardName, TopicId
 from lakequeue.wire import MAX_WHOLE
 from queue_tables.fact_checks import SetAside, set_aside_of, sound_facts
 from queue_tables.facts import Fact, GroupState, Kind, States, Word, committed_of, join, state_of
-from queue_tables.odd_bytes import texts_of
 from queue_tables.record_rows import record_news, states_of_columns, states_to_columns
 from queue_tables.record_states import RECORD_KINDS
-from queue_tables.schemas import GROUP_OFFSETS, JOURNAL
+from queue_tables.schema.odd_bytes import texts_of
+from queue_tables.schema.schemas import GROUP_OFFSETS, JOURNAL
 
 _FACTS = pa.schema([f for f in JOURNAL.arrow if f.name not in {"hour", "stamp", "row"}])
 _FACT_COLUMNS = _FACTS.names

@@ -13,15 +13,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakequeue.clock import Micros
-from queue_tables.delta_log import Add
+from queue_tables.delta.actions import Add
+from queue_tables.delta.store import Store
+from queue_tables.delta.table import TableLog
 from queue_tables.fact_rows import states_from_arrow, states_to_arrow
 from queue_tables.facts import States
-from queue_tables.marks import is_next_offset, is_of_a_group
-from queue_tables.parquet import newest_micros, read_data_file, write_data_file
+from queue_tables.files.parquet import newest_micros, read_data_file, write_data_file
 from queue_tables.root import QueueRoot
-from queue_tables.schemas import GROUP_HISTORY, GROUP_OFFSETS
-from queue_tables.store import Store
-from queue_tables.table import TableLog
+from queue_tables.schema.marks import is_next_offset, is_of_a_group
+from queue_tables.schema.schemas import GROUP_HISTORY, GROUP_OFFSETS
 
 _MS = 1_000
 

@@ -20,18 +20,18 @@ from lakequeue.errors import CommitConflict, LeadershipLost, TailLost
 from lakequeue.records import Epoch, Partition, ShardName, Stamp, TopicId, Version
 from lakequeue.steps import Step, reach
 from lakequeue.wire import MAX_WHOLE
-from queue_tables.delta_log import Add, Commit, Remove, Txn, commit_path
+from queue_tables.delta.actions import Add, Commit, Remove, Txn, commit_path
+from queue_tables.delta.store import Store
+from queue_tables.delta.table import TableLog
+from queue_tables.delta.tail import Tail, find_version
 from queue_tables.fact_checks import SetAside
 from queue_tables.fact_rows import news_from_arrow, states_from_arrow, states_to_arrow
 from queue_tables.facts import Fence, GroupState, Key, States, fold_news
-from queue_tables.parquet import read_data_file, write_data_file
+from queue_tables.files.parquet import read_data_file, write_data_file
 from queue_tables.root import QueueRoot
-from queue_tables.schemas import GROUP_OFFSETS
+from queue_tables.schema.schemas import GROUP_OFFSETS
 from queue_tables.set_aside import SetAsideLog
 from queue_tables.shards import SEALED, shard_path
-from queue_tables.store import Store
-from queue_tables.table import TableLog
-from queue_tables.tail import Tail, find_version
 
 FenceOf: TypeAlias = tuple[str, TopicId, Partition, Epoch]
 """(group, topic_id, partition, epoch)"""

@@ -20,16 +20,16 @@ from lakequeue.errors import (
     StorageUnavailable,
     TailLost,
 )
-from queue_tables.columns import Table
-from queue_tables.delta_log import Commit, commit_path, parse
-from queue_tables.delta_schema import verify_schema
-from queue_tables.guard import FEATURE, REPAIRED_TXN, features, is_guarded
+from queue_tables.delta.actions import Commit, commit_path, parse
+from queue_tables.delta.columns import Table
+from queue_tables.delta.declared import verify_schema
+from queue_tables.delta.guard import FEATURE, REPAIRED_TXN, features, is_guarded
+from queue_tables.delta.store import Store
+from queue_tables.delta.table import TableLog
+from queue_tables.delta.tail import commit_versions
 from queue_tables.root import QueueRoot
 from queue_tables.row_groups import is_own
-from queue_tables.schemas import LOG, TABLES
-from queue_tables.store import Store
-from queue_tables.table import TableLog
-from queue_tables.tail import commit_versions
+from queue_tables.schema.schemas import LOG, TABLES
 
 REMEDY = "lakequeue repair tells what it would do; with --execute it does it"
 _MOST_TOLD = 3

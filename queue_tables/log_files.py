@@ -20,11 +20,12 @@ import pyarrow.parquet as pq
 
 from lakequeue.errors import CorruptTable
 from queue_tables.contested import REPAIR
-from queue_tables.deletion_vectors import Rows, deleted_rows, left_of
-from queue_tables.delta_log import Add
+from queue_tables.delta.actions import Add
+from queue_tables.delta.store import Store
+from queue_tables.files.deletion_vectors import Rows, deleted_rows, left_of
+from queue_tables.files.parquet import complete, damage_named, file_stats, read_data_file
+from queue_tables.files.physical import OPENED_WITH, as_declared, schema_of
 from queue_tables.log_index import PartitionKey, Span
-from queue_tables.parquet import complete, damage_named, file_stats, read_data_file
-from queue_tables.physical import OPENED_WITH, as_declared, schema_of
 from queue_tables.row_groups import (
     INDEX_COLUMNS,
     checked,
@@ -35,8 +36,7 @@ from queue_tables.row_groups import (
     runs,
     times_of,
 )
-from queue_tables.schemas import LOG
-from queue_tables.store import Store
+from queue_tables.schema.schemas import LOG
 
 _FOOTERS = 512
 _MOST_SPANS = 200_000

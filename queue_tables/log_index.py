@@ -23,7 +23,7 @@ import numpy as np
 import orjson
 
 from lakequeue.records import Offset
-from queue_tables.delta_log import Add
+from queue_tables.delta.actions import Add
 
 
 class PartitionKey(NamedTuple):

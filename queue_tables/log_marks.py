@@ -6,9 +6,9 @@ import threading
 from collections.abc import Mapping
 
 from lakequeue.errors import TailLost
+from queue_tables.delta.table import TableLog
 from queue_tables.root import QueueRoot
-from queue_tables.schemas import LOG
-from queue_tables.table import TableLog
+from queue_tables.schema.schemas import LOG
 
 
 class LogMarks:

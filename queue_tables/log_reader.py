@@ -23,15 +23,15 @@ from lakequeue.errors import CorruptTable, OffsetOutOfRange, TailLost
 from lakequeue.records import Offset, Partition, TopicId, Version
 from queue_tables.contested import Contested, differing
 from queue_tables.decoded import Pieces, of_span, prefix_of
-from queue_tables.delta_log import Add, Commit
+from queue_tables.delta.actions import Add, Commit
+from queue_tables.delta.table import TableLog
+from queue_tables.files.parquet import newest_micros
 from queue_tables.gaps import GapsSeen, gaps
 from queue_tables.log_files import LogFiles
 from queue_tables.log_index import Double, LogIndex, PartitionKey, Span
-from queue_tables.marks import next_offsets_in
-from queue_tables.parquet import newest_micros
 from queue_tables.root import QueueRoot
-from queue_tables.schemas import LOG
-from queue_tables.table import TableLog
+from queue_tables.schema.marks import next_offsets_in
+from queue_tables.schema.schemas import LOG
 
 COLUMNS = (
     "topic", "topic_id", "partition", "offset", "key", "value", "key_format", "value_format",
@@ -100,7 +100,7 @@ class LogReader:
                 self._durable = self._table.version
 
     def marks(self) -> Mapping[str, int]:
-        """Every mark (`queue_tables/marks.py`), as of the last refresh."""
+        """Every mark (`queue_tables/schema/marks.py`), as of the last refresh."""
         with self._lock:
             return dict(self._table.txns)
 

@@ -26,10 +26,10 @@ import pyarrow.parquet as pq
 
 from lakequeue.errors import CorruptTable
 from lakequeue.records import Version
-from queue_tables.delta_log import Add, encode, parse
-from queue_tables.parquet import file_stats, read_data_file
-from queue_tables.schemas import INBOX, LOG
-from queue_tables.store import Store, open_store
+from queue_tables.delta.actions import Add, encode, parse
+from queue_tables.delta.store import Store, open_store
+from queue_tables.files.parquet import file_stats, read_data_file
+from queue_tables.schema.schemas import INBOX, LOG
 
 PLAN = pa.schema(
     [

@@ -8,14 +8,14 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from queue_tables.columns import Table
-from queue_tables.delta_log import Add
+from queue_tables.delta.actions import Add
+from queue_tables.delta.columns import Table
+from queue_tables.delta.table import TableLog
+from queue_tables.files.parquet import read_data_file, write_data_file
 from queue_tables.log_writer import write_log_file
-from queue_tables.marks import offset_mark
-from queue_tables.parquet import read_data_file, write_data_file
 from queue_tables.root import QueueRoot
-from queue_tables.schemas import LOG
-from queue_tables.table import TableLog
+from queue_tables.schema.marks import offset_mark
+from queue_tables.schema.schemas import LOG
 
 _KEY = ["topic_id", "partition", "offset"]
 _Keys = dict[tuple[str, int], set[int]]

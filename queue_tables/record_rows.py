@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from queue_tables.columns import DEAD_RECORDS, OPEN_RECORDS, RANGES
+from queue_tables.delta.columns import DEAD_RECORDS, OPEN_RECORDS, RANGES
 from queue_tables.endings import (
     DEAD,
     NO_DEAD,

@@ -15,12 +15,12 @@ import orjson
 from lakequeue.clock import Micros, hour_of
 from lakequeue.records import Format
 from lakequeue.wire import headers_to_json, key_value_to_json
+from queue_tables.delta.snapshot import load_snapshot
+from queue_tables.files.parquet import read_data_file
 from queue_tables.log_marks import LogMarks
-from queue_tables.marks import watermarks_in
-from queue_tables.parquet import read_data_file
 from queue_tables.root import QueueRoot
-from queue_tables.schemas import REJECTS
-from queue_tables.snapshot import load_snapshot
+from queue_tables.schema.marks import watermarks_in
+from queue_tables.schema.schemas import REJECTS
 
 PUT_ASIDE: Final = ("malformed", "unorderable", "unreadable")
 """Reasons of rows that are kept as they are: nothing of them could be ordered."""

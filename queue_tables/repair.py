@@ -17,17 +17,17 @@ import orjson
 
 from lakequeue.clock import wall_micros
 from lakequeue.errors import CommitConflict, TailLost
-from queue_tables.columns import Table
-from queue_tables.delta_log import Action, Add, Metadata, Txn
-from queue_tables.delta_schema import delta_schema
-from queue_tables.guard import FEATURE, GUARDED, REPAIRED_TXN, features
+from queue_tables.delta.actions import Action, Add, Metadata, Txn
+from queue_tables.delta.columns import Table
+from queue_tables.delta.declared import delta_schema
+from queue_tables.delta.guard import FEATURE, GUARDED, REPAIRED_TXN, features
+from queue_tables.delta.snapshot import load_snapshot
+from queue_tables.delta.table import TableLog
 from queue_tables.health import foreign_commits, named
 from queue_tables.normal_files import normal_files
 from queue_tables.root import QueueRoot
 from queue_tables.row_groups import is_own
-from queue_tables.schemas import LOG
-from queue_tables.snapshot import load_snapshot
-from queue_tables.table import TableLog
+from queue_tables.schema.schemas import LOG
 
 REPAIR_INFO = "repair"
 

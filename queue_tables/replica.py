@@ -19,14 +19,14 @@ from typing import Any
 
 from lakequeue.errors import CommitConflict, InvalidRequest, ReplicaPromoted, TailLost
 from lakequeue.records import ShardName, Version
-from queue_tables.delta_log import Action, Add, Remove, Txn
+from queue_tables.delta.actions import Action, Add, Remove, Txn
+from queue_tables.delta.table import TableLog
 from queue_tables.fact_rows import states_to_arrow
 from queue_tables.facts import GroupState, States, join
+from queue_tables.files.parquet import write_data_file
 from queue_tables.group_state import OFFSETS_TXN, read_group_offsets
-from queue_tables.parquet import write_data_file
 from queue_tables.root import QueueRoot
-from queue_tables.schemas import GROUP_OFFSETS, LOG, TOPICS
-from queue_tables.table import TableLog
+from queue_tables.schema.schemas import GROUP_OFFSETS, LOG, TOPICS
 
 PROMOTED = 1 << 62
 """The mark of a replica that is a queue of its own."""

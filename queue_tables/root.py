@@ -12,11 +12,11 @@ import orjson
 
 from lakequeue.errors import CorruptTable, NewerFormat, RootUnusable, SchemaDrift
 from lakequeue.records import ShardName
-from queue_tables.delta_log import has_table
-from queue_tables.delta_schema import verify_schema
-from queue_tables.schemas import FORMAT, TABLES
-from queue_tables.store import Store, open_store
-from queue_tables.table import TableLog, create_table
+from queue_tables.delta.actions import has_table
+from queue_tables.delta.declared import verify_schema
+from queue_tables.delta.store import Store, open_store
+from queue_tables.delta.table import TableLog, create_table
+from queue_tables.schema.schemas import FORMAT, TABLES
 
 ShardKind = Literal["inbox", "journal"]
 _FORMAT_PATH = "_lakequeue/format.json"

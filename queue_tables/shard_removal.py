@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from lakequeue.records import ShardName
 from lakequeue.steps import Step, reach
-from queue_tables.delta_log import commit_version, has_table
+from queue_tables.delta.actions import commit_version, has_table
 from queue_tables.root import QueueRoot, ShardKind
 from queue_tables.shards import shard_path
 

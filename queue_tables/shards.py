@@ -24,13 +24,13 @@ from lakequeue.errors import (
 )
 from lakequeue.records import ShardName, Stamp, Version, checked_name
 from lakequeue.steps import Step, reach
-from queue_tables.delta_log import Action, Add, Commit, Metadata, Txn, commit_path, parse
-from queue_tables.parquet import write_data_file
+from queue_tables.delta.actions import Action, Add, Commit, Metadata, Txn, commit_path, parse
+from queue_tables.delta.snapshot import load_snapshot
+from queue_tables.delta.table import TableLog, create_table
+from queue_tables.delta.tail import commit_versions
+from queue_tables.files.parquet import write_data_file
 from queue_tables.root import QueueRoot, ShardKind
-from queue_tables.schemas import TABLES
-from queue_tables.snapshot import load_snapshot
-from queue_tables.table import TableLog, create_table
-from queue_tables.tail import commit_versions
+from queue_tables.schema.schemas import TABLES
 
 Fence = tuple[str, str, int, int]
 """(group, topic_id, partition, epoch): facts of that partition below `epoch` are refused."""

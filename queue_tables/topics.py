@@ -17,18 +17,12 @@ import pyarrow as pa
 from lakequeue.clock import WallClock, wall_micros
 from lakequeue.errors import CommitConflict, TailLost
 from lakequeue.records import TopicId, Version, checked_name
-from queue_tables.delta_log import Commit, Txn
-from queue_tables.parquet import read_data_file, write_data_file
+from queue_tables.delta.actions import Commit, Txn
+from queue_tables.delta.table import TableLog
+from queue_tables.files.parquet import read_data_file, write_data_file
 from queue_tables.root import QueueRoot
-from queue_tables.schemas import TOPICS
-from queue_tables.table import TableLog
-from queue_tables.topic_rules import (
-    Topic,
-    altered,
-    checked_config,
-    is_new,
-    unknown_topic,
-)
+from queue_tables.schema.schemas import TOPICS
+from queue_tables.schema.topic_rules import Topic, altered, checked_config, is_new, unknown_topic
 
 # -- rules ----------------------------------------------------------------------------------------
 

@@ -16,9 +16,9 @@ from deltalake.exceptions import DeltaError
 
 from lakequeue.errors import StorageUnavailable
 from lakequeue.records import Version
+from queue_tables.delta.table import TableLog
 from queue_tables.root import QueueRoot
-from queue_tables.schemas import GROUP_OFFSETS
-from queue_tables.table import TableLog
+from queue_tables.schema.schemas import GROUP_OFFSETS
 
 _LISTINGS = 5
 

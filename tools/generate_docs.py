@@ -17,8 +17,8 @@ from pydantic.fields import FieldInfo
 
 from lakequeue.metrics import EVERY, MOST_VALUES, OTHER, ROLES, Metric
 from lakequeue.settings import Settings
-from queue_tables.columns import Table
-from queue_tables.schemas import FORMAT, TABLES
+from queue_tables.delta.columns import Table
+from queue_tables.schema.schemas import FORMAT, TABLES
 from tools.dashboard import dashboard_json
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -30,7 +30,7 @@ def tables_page(tables: Mapping[str, Table]) -> str:
     lines = [
         "# Tables",
         "",
-        "Generated from `queue_tables/schemas.py` by `make docs`; do not edit.",
+        "Generated from `queue_tables/schema/schemas.py` by `make docs`; do not edit.",
         "",
         f"Format {FORMAT}. All are Delta tables below the queue's root. Times are UTC, to the "
         "microsecond.",

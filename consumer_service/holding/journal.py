@@ -27,7 +27,7 @@ from lakequeue.errors import (
     Stored,
 )
 from lakequeue.records import ShardName
-from queue_tables.delta_log import Commit
+from queue_tables.delta.actions import Commit
 from queue_tables.fact_rows import to_arrow
 from queue_tables.facts import Fact, Key, Kind
 from queue_tables.group_commit import GroupCommitter

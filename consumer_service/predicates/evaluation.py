@@ -33,7 +33,7 @@ from consumer_service.predicates.terms import (
     Truth,
     fields_of,
 )
-from queue_tables.odd_bytes import headers_of, texts_of
+from queue_tables.schema.odd_bytes import headers_of, texts_of
 
 _ARROW: dict[Op, Callable[..., Any]] = {
     Op.EQ: pc.equal,

@@ -47,8 +47,8 @@ from lakequeue.wire import (
     place_of,
 )
 from queue_tables.facts import Kind
-from queue_tables.odd_bytes import texts_of
-from queue_tables.topic_rules import Topic
+from queue_tables.schema.odd_bytes import texts_of
+from queue_tables.schema.topic_rules import Topic
 from queue_tables.topics import TopicStore
 
 log = structlog.get_logger()

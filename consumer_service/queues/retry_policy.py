@@ -10,7 +10,7 @@ from typing import Any
 from lakequeue.errors import InvalidRequest
 from lakequeue.records import checked_name
 from lakequeue.wire import GroupOptions
-from queue_tables.topic_rules import Topic, check_dead_letters
+from queue_tables.schema.topic_rules import Topic, check_dead_letters
 
 DEFAULT_VISIBILITY_MS = 30_000
 DEFAULT_MAX_ATTEMPTS = 16

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pyspark_lakequeue import SCHEMA
 from queue_tables.root import QueueRoot
-from queue_tables.schemas import LOG
+from queue_tables.schema.schemas import LOG
 from queue_tables.topics import TopicStore
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from pyspark.errors import PySparkException
 from lakequeue.errors import LakequeueError
 from lakequeue.records import checked_name
 from queue_tables.root import QueueRoot
-from queue_tables.schemas import JOURNAL
+from queue_tables.schema.schemas import JOURNAL
 from queue_tables.views import FUNCTIONS, SPARK, VIEWS, render
 
 if TYPE_CHECKING:

@@ -149,8 +149,8 @@ def _storage(root: str) -> Iterator[Finding]:
 
 
 def _conditional_put(folder: Path, parent: Path) -> Iterator[Finding]:
+    from queue_tables.delta.store import open_store
     from queue_tables.root import QueueRoot, probe_storage
-    from queue_tables.store import open_store
 
     if (folder / "_lakequeue").is_dir():
         # Nothing is created, and a damaged table is a finding of its own.
@@ -168,8 +168,8 @@ def _conditional_put(folder: Path, parent: Path) -> Iterator[Finding]:
 
 
 def _remote_storage(root: str) -> Iterator[Finding]:
+    from queue_tables.delta.store import open_store
     from queue_tables.root import probe_storage
-    from queue_tables.store import open_store
 
     probe_storage(open_store(root))
     yield Finding("storage", Level.OK, f"{root} supports atomic create")

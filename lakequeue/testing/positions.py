@@ -40,7 +40,7 @@ from lakequeue.wire import (
 )
 from queue_tables.facts import Key
 from queue_tables.offset_ranges import count_from
-from queue_tables.topic_rules import Topic
+from queue_tables.schema.topic_rules import Topic
 
 
 def describe(groups: Groups, log: Log, name: str) -> GroupDescription:

@@ -40,7 +40,7 @@ from lakequeue.wire import (
     record_to_json,
 )
 from queue_tables.facts import Key, Kind
-from queue_tables.topic_rules import Topic
+from queue_tables.schema.topic_rules import Topic
 
 _LOOKED_AT = 64
 """New records that are looked at together."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from lakequeue.clock import Micros
 from lakequeue.records import TopicId, checked_name
-from queue_tables.topic_rules import Topic, altered, checked_config, is_new, unknown_topic
+from queue_tables.schema.topic_rules import Topic, altered, checked_config, is_new, unknown_topic
 
 
 class Topics:

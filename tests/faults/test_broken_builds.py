@@ -26,9 +26,9 @@ from history_checker import Anomaly, GroupTerms, Terms, check
 from history_checker.history import Event, Outcome, Recorder, load
 from history_checker.truth import final_read
 from lakequeue.wire import parse_receipt
-from queue_tables.delta_log import commit_path
+from queue_tables.delta.actions import commit_path
+from queue_tables.delta.tail import commit_versions
 from queue_tables.root import QueueRoot
-from queue_tables.tail import commit_versions
 from tests.support.faults.patching import environ
 from tests.support.faults.power import NOTES, PowerCut
 from tests.support.faults.stopped import is_stopped

@@ -78,7 +78,7 @@ def test_a_clock_that_jumps_shows_in_the_stamps(chart: Path, node: IngestService
 WRITER = """
 import os, sys, time
 from pathlib import Path
-import queue_tables.store  # from here on all is noted
+import queue_tables.delta.store  # from here on all is noted
 
 root = Path(sys.argv[1])
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from queue_tables.schemas import TABLES
+from queue_tables.schema.schemas import TABLES
 from tests.support.faults.foreign import CALLS, SQL, run_sql
 from tests.support.faults.statement_matrix import When, cell
 

@@ -39,7 +39,7 @@ SEEDS = [
     Seed("layers", "lakequeue.client", "coordination"),
     Seed("layers", "pyspark_lakequeue.seed_sibling", "jobs"),
     Seed("sdk", "lakequeue.records", "pyarrow"),
-    Seed("testing", "queue_tables.topic_rules", "obstore"),
+    Seed("testing", "queue_tables.schema.topic_rules", "obstore"),
     Seed("storage", "ingest.seed_storage", "deltalake"),
     Seed("coordination", "jobs.seed_coordination", "kazoo"),
     Seed("http", "queue_tables.seed_http", "flask"),

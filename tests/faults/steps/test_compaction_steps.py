@@ -10,11 +10,11 @@ import pytest
 from lakequeue.clock import wall_micros
 from lakequeue.records import Offset, Partition
 from lakequeue.steps import Step
+from queue_tables.delta.snapshot import load_snapshot
+from queue_tables.delta.tail import Tail, commit_versions
 from queue_tables.log_reader import LogReader
 from queue_tables.root import QueueRoot
-from queue_tables.snapshot import load_snapshot
-from queue_tables.tail import Tail, commit_versions
-from queue_tables.topic_rules import Topic
+from queue_tables.schema.topic_rules import Topic
 from queue_tables.topics import TopicStore
 from queue_tables.upkeep import checkpoint_table
 from tests.support.data.order_truth import Inbox, judge

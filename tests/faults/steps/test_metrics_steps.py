@@ -17,8 +17,8 @@ from queue_tables.facts import Fact, Kind
 from queue_tables.group_history import read_moment
 from queue_tables.group_state import read_group_state
 from queue_tables.root import QueueRoot
+from queue_tables.schema.topic_rules import Topic
 from queue_tables.shards import ShardWriter
-from queue_tables.topic_rules import Topic
 from queue_tables.topics import TopicStore
 from tests.support.data.log_builder import LogBuilder
 from tests.support.data.wall import HOUR, Wall

@@ -14,9 +14,9 @@ import pytest
 from jobs.mirror_work import Mirror, promote, take_cut
 from lakequeue.errors import CommitConflict, InvalidRequest
 from lakequeue.steps import Step
+from queue_tables.delta.table import TableLog
 from queue_tables.replica import ReplicaTable
 from queue_tables.root import QueueRoot
-from queue_tables.table import TableLog
 from queue_tables.topics import TopicStore
 from tests.support.data.replicas import fill, first_life, is_prefix, is_same, second_life
 from tests.support.faults.stopped import is_stopped

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lakequeue.spark import DeltaSink
 from lakequeue.steps import Step
 from queue_tables.root import QueueRoot
-from queue_tables.topic_rules import Topic
+from queue_tables.schema.topic_rules import Topic
 from queue_tables.topics import TopicStore
 from tests.support.data.log_builder import LogBuilder
 from tests.support.runs.spark_sink_process import run_sink, sink_of

@@ -12,9 +12,9 @@ from typing import IO, Any, cast
 
 import pytest
 
-from queue_tables.parquet import read_data_file
+from queue_tables.delta.table import TableLog
+from queue_tables.files.parquet import read_data_file
 from queue_tables.root import QueueRoot
-from queue_tables.table import TableLog
 from tests.support.services.consumer_node import node, own_queue, queue, start_node
 from tests.support.services.small_cluster import cluster
 from tests.support.services.zookeeper import wait_for

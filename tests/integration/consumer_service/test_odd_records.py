@@ -13,7 +13,7 @@ import pytest
 from lakequeue import Consumer
 from lakequeue.client.admin import Admin
 from lakequeue.records import Format
-from queue_tables.topic_rules import Topic
+from queue_tables.schema.topic_rules import Topic
 from tests.support.data.rows import raw_headers, raw_texts
 from tests.support.services.consumer_node import Member, NodeProcess, Queue
 

@@ -16,7 +16,7 @@ from coordination import membership
 from lakequeue import Admin, Consumer
 from lakequeue.errors import GroupMismatch, InvalidRequest
 from lakequeue.records import Format
-from queue_tables.topic_rules import Topic
+from queue_tables.schema.topic_rules import Topic
 from tests.support.services.consumer_node import (
     Member,
     NodeProcess,

@@ -12,7 +12,7 @@ import pytest
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from queue_tables.guard import FEATURE
+from queue_tables.delta.guard import FEATURE
 from tests.support.faults.foreign import CALLS
 from tests.support.faults.statement_matrix import When, cell
 

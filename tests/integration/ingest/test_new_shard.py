@@ -12,11 +12,11 @@ from ingest.rows import Request, Rows
 from lakequeue.clock import HybridClock, wall_micros
 from lakequeue.errors import LakequeueError, StorageUnavailable
 from lakequeue.records import ShardName
-from queue_tables.delta_log import Txn
+from queue_tables.delta.actions import Txn
+from queue_tables.delta.store import LocalStore, Store
+from queue_tables.delta.table import TableLog
 from queue_tables.root import QueueRoot
 from queue_tables.shards import seal_shard
-from queue_tables.store import LocalStore, Store
-from queue_tables.table import TableLog
 from queue_tables.topics import TopicStore
 from queue_tables.upkeep import checkpoint_table
 from tests.support.faults.faulty_store import Fault, FaultyStore

@@ -12,14 +12,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from queue_tables.columns import Table
-from queue_tables.delta_log import Txn
-from queue_tables.parquet import read_data_file, write_data_file
+from queue_tables.delta.actions import Txn
+from queue_tables.delta.columns import Table
+from queue_tables.delta.table import TableLog
+from queue_tables.delta.tail import Tail
+from queue_tables.files.parquet import read_data_file, write_data_file
 from queue_tables.root import QueueRoot
-from queue_tables.schemas import LOG, REJECTS
+from queue_tables.schema.schemas import LOG, REJECTS
 from queue_tables.shards import shard_path
-from queue_tables.table import TableLog
-from queue_tables.tail import Tail
 from tests.support.services.ingest_service import IngestService
 
 pytestmark = pytest.mark.timeout(400)

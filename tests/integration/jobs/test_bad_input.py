@@ -12,15 +12,15 @@ from deltalake import DeltaTable
 from jobs import compaction, fork, metrics, mirror, retention
 from jobs.options import Exit
 from lakequeue.records import Offset, Partition
-from queue_tables.columns import Table
-from queue_tables.delta_log import Metadata
-from queue_tables.delta_schema import delta_schema
+from queue_tables.delta.actions import Metadata
+from queue_tables.delta.columns import Table
+from queue_tables.delta.declared import delta_schema
+from queue_tables.delta.table import TableLog
 from queue_tables.group_state import read_group_offsets
 from queue_tables.log_reader import LogReader
 from queue_tables.root import QueueRoot
-from queue_tables.schemas import GROUP_OFFSETS, LOG, TOPICS
-from queue_tables.table import TableLog
-from queue_tables.topic_rules import Topic
+from queue_tables.schema.schemas import GROUP_OFFSETS, LOG, TOPICS
+from queue_tables.schema.topic_rules import Topic
 from queue_tables.topics import TopicStore
 from tests.support.data.order_truth import log_rows
 from tests.support.data.replicas import NOW, commit, fill, first_life, is_same

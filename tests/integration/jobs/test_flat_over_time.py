@@ -6,7 +6,7 @@ from pathlib import Path
 
 from bench.flat import Course, measure
 from queue_tables.root import QueueRoot
-from queue_tables.schemas import LOG
+from queue_tables.schema.schemas import LOG
 
 BATCHES = 320
 HOUR_US = 3_600_000_000

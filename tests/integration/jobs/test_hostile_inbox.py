@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 
 from queue_tables.log_reader import LogReader
 from queue_tables.root import QueueRoot
-from queue_tables.schemas import INBOX
+from queue_tables.schema.schemas import INBOX
 from queue_tables.topics import TopicStore
 from tests.support.data.foreign_shard import ForeignShard, records
 from tests.support.data.hostile_rows import Hostile, hostile_rows

@@ -20,14 +20,14 @@ from jobs.fork import cut_of
 from jobs.mirror_work import Mirror, promote
 from lakequeue.clock import Micros, hour_of, wall_micros
 from lakequeue.records import Offset, Partition
-from queue_tables.delta_log import Txn
+from queue_tables.delta.actions import Txn
+from queue_tables.delta.table import TableLog
 from queue_tables.log_reader import LogReader
 from queue_tables.log_writer import write_log_file
-from queue_tables.odd_bytes import headers_of
 from queue_tables.root import QueueRoot
-from queue_tables.schemas import LOG
-from queue_tables.table import TableLog
-from queue_tables.topic_rules import Topic
+from queue_tables.schema.odd_bytes import headers_of
+from queue_tables.schema.schemas import LOG
+from queue_tables.schema.topic_rules import Topic
 from queue_tables.topics import TopicStore
 from tests.support.data.hostile_rows import hostile_rows, sound_rows
 from tests.support.data.wall import HOUR

@@ -19,9 +19,9 @@ from jobs.source import SourceOptions
 from jobs.term_file import Term
 from lakequeue.records import Epoch
 from lakequeue.settings import OrderSettings
+from queue_tables.delta.snapshot import load_snapshot
 from queue_tables.root import QueueRoot
-from queue_tables.schemas import INBOX
-from queue_tables.snapshot import load_snapshot
+from queue_tables.schema.schemas import INBOX
 from queue_tables.topics import TopicStore
 from tests.support.data.foreign_shard import ForeignShard, records
 from tests.support.data.hostile_rows import hostile_rows

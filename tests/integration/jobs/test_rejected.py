@@ -18,7 +18,7 @@ from lakequeue.cli.app import app
 from lakequeue.supervisor.order_health import look_at_order, put_aside
 from queue_tables.rejected import REASONS
 from queue_tables.root import QueueRoot
-from queue_tables.schemas import INBOX
+from queue_tables.schema.schemas import INBOX
 from queue_tables.topics import TopicStore
 from tests.support.data.foreign_shard import ForeignShard, records
 from tests.support.runs.order_process import Orderer

@@ -14,15 +14,15 @@ from deltalake.exceptions import DeltaError
 
 from lakequeue.errors import CorruptTable
 from lakequeue.records import Stamp
-from queue_tables.delta_log import Remove, Txn, commit_path
-from queue_tables.guard import GUARDED
-from queue_tables.parquet import read_data_file, write_data_file
+from queue_tables.delta.actions import Remove, Txn, commit_path
+from queue_tables.delta.guard import GUARDED
+from queue_tables.delta.snapshot import load_snapshot
+from queue_tables.delta.store import Store, open_store
+from queue_tables.delta.table import TableLog, create_table
+from queue_tables.files.parquet import read_data_file, write_data_file
 from queue_tables.root import QueueRoot
-from queue_tables.schemas import GROUP_OFFSETS, LOG, TABLES
+from queue_tables.schema.schemas import GROUP_OFFSETS, LOG, TABLES
 from queue_tables.shards import ShardWriter, seal_shard
-from queue_tables.snapshot import load_snapshot
-from queue_tables.store import Store, open_store
-from queue_tables.table import TableLog, create_table
 from tests.support.data.rows import inbox_rows, rows_of
 from tests.support.faults.foreign import as_of_earlier_release, take_guard_off
 

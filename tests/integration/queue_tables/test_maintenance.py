@@ -8,12 +8,12 @@ import pytest
 
 from lakequeue.errors import CommitConflict
 from lakequeue.records import Stamp
-from queue_tables.delta_log import Txn
-from queue_tables.maintenance import rewrite_files
+from queue_tables.delta.actions import Txn
+from queue_tables.delta.maintenance import rewrite_files
+from queue_tables.delta.table import TableLog
 from queue_tables.root import QueueRoot
 from queue_tables.shard_removal import remove_shard
 from queue_tables.shards import ShardWriter, seal_shard
-from queue_tables.table import TableLog
 from tests.support.data.log_builder import LogBuilder
 from tests.support.data.rows import inbox_rows
 

@@ -12,11 +12,11 @@ import pytest
 from deltalake import DeltaTable
 
 from lakequeue.records import Version
-from queue_tables.parquet import read_data_file
+from queue_tables.delta.table import TableLog
+from queue_tables.delta.tail import Tail
+from queue_tables.files.parquet import read_data_file
 from queue_tables.root import QueueRoot
 from queue_tables.shards import ShardWriter, highest_stamp, shard_path
-from queue_tables.table import TableLog
-from queue_tables.tail import Tail
 from tests.support.data.rows import inbox_rows
 from tests.support.runs.append_process import FIRST_STAMP
 

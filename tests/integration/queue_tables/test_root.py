@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 
 from lakequeue.errors import CorruptTable, NewerFormat, RootUnusable, SchemaDrift
-from queue_tables.delta_log import Metadata
-from queue_tables.delta_schema import delta_schema
+from queue_tables.delta.actions import Metadata
+from queue_tables.delta.declared import delta_schema
+from queue_tables.delta.store import LocalStore, Store
+from queue_tables.delta.table import TableLog
 from queue_tables.root import QueueRoot, probe_storage
-from queue_tables.schemas import GROUP_OFFSETS, LOG, TOPICS
-from queue_tables.store import LocalStore, Store
-from queue_tables.table import TableLog
+from queue_tables.schema.schemas import GROUP_OFFSETS, LOG, TOPICS
 from tests.support.faults.faulty_store import FaultyStore
 
 

@@ -13,16 +13,16 @@ import pytest
 
 from lakequeue.clock import HybridClock
 from lakequeue.errors import CommitConflict, RootUnusable, StorageUnavailable
-from queue_tables import object_store
-from queue_tables.delta_log import Txn
+from queue_tables.delta import object_store
+from queue_tables.delta.actions import Txn
+from queue_tables.delta.storage_meter import StorageMeter
+from queue_tables.delta.store import ObjectStore
+from queue_tables.delta.table import TableLog, create_table
+from queue_tables.delta.tail import Tail
 from queue_tables.log_writer import SourceFiles
 from queue_tables.root import QueueRoot, probe_storage
-from queue_tables.schemas import INBOX, LOG
+from queue_tables.schema.schemas import INBOX, LOG
 from queue_tables.shards import ShardWriter, seal_shard
-from queue_tables.storage_meter import StorageMeter
-from queue_tables.store import ObjectStore
-from queue_tables.table import TableLog, create_table
-from queue_tables.tail import Tail
 from queue_tables.upkeep import checkpoint_table
 from tests.support.services.s3 import S3Server
 

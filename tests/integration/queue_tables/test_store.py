@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakequeue.errors import RootUnusable, StorageFull
+from queue_tables.delta.store import LocalStore, ObjectStore, Store, open_store
 from queue_tables.root import QueueRoot
-from queue_tables.store import LocalStore, ObjectStore, Store, open_store
 
 MAKERS: dict[str, Callable[[Path], Store]] = {
     "local": lambda path: open_store(path / "root"),

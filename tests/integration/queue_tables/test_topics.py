@@ -18,7 +18,7 @@ from lakequeue.errors import (
     UnknownTopic,
 )
 from queue_tables.root import QueueRoot
-from queue_tables.topic_rules import Topic
+from queue_tables.schema.topic_rules import Topic
 from queue_tables.topics import TopicStore
 from tests.support.faults.faulty_store import FaultyStore
 

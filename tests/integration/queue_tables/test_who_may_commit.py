@@ -15,11 +15,11 @@ from jobs.order_state import ORDER_TXN, order_number
 from jobs.rejects import commit_fenced
 from lakequeue.errors import CommitConflict, CorruptTable, LeadershipLost, ShardSealed
 from lakequeue.records import Epoch, Stamp, Version
-from queue_tables.delta_log import Txn, commit_path
+from queue_tables.delta.actions import Txn, commit_path
+from queue_tables.delta.table import TableLog
+from queue_tables.delta.tail import Tail
 from queue_tables.root import QueueRoot
 from queue_tables.shards import ShardWriter, fence_shard, seal_shard
-from queue_tables.table import TableLog
-from queue_tables.tail import Tail
 from queue_tables.topics import TopicStore
 from queue_tables.upkeep import checkpoint_table
 from tests.support.data.rows import inbox_rows, journal_rows

@@ -22,13 +22,13 @@ import pytest
 
 from coordination.embedded import EmbeddedZooKeeper
 from lakequeue.records import Epoch, Offset, Partition, Stamp, TopicId
+from queue_tables.delta.snapshot import load_snapshot
 from queue_tables.fact_rows import to_arrow
 from queue_tables.facts import Fact, Key, Kind
 from queue_tables.group_state import read_group_offsets
 from queue_tables.root import QueueRoot
-from queue_tables.schemas import LOG
+from queue_tables.schema.schemas import LOG
 from queue_tables.shards import ShardWriter
-from queue_tables.snapshot import load_snapshot
 from queue_tables.topics import TopicStore
 from tests.support.data.order_truth import Inbox, judge, log_rows, reject_rows
 from tests.support.faults.patching import environ

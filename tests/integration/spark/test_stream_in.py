@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from jobs.feed_options import parse
 from jobs.stream_in import said_of, stream_in
 from queue_tables.root import QueueRoot
-from queue_tables.topic_rules import Topic
+from queue_tables.schema.topic_rules import Topic
 from queue_tables.topics import TopicStore
 from tests.support.data.topic_values import ordered
 from tests.support.services.zookeeper import wait_for

@@ -25,7 +25,7 @@ from queue_tables.facts import Fact, Kind, fold
 from queue_tables.group_state import GroupOffsetsWriter, read_group_state
 from queue_tables.record_status import Status, status_in
 from queue_tables.root import QueueRoot
-from queue_tables.schemas import INBOX, TABLES
+from queue_tables.schema.schemas import INBOX, TABLES
 from queue_tables.shards import ShardWriter
 from queue_tables.topics import TopicStore
 from queue_tables.views import FUNCTIONS, VIEWS

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 import lakequeue.duck
 import lakequeue.spark
 from queue_tables.root import QueueRoot
-from queue_tables.schemas import INBOX
+from queue_tables.schema.schemas import INBOX
 from queue_tables.topics import TopicStore
 from tests.support.data.foreign_shard import ForeignShard, records
 from tests.support.runs.order_process import Orderer

@@ -8,12 +8,12 @@ import pyarrow as pa
 
 from lakequeue.clock import hour_of
 from lakequeue.records import ShardName
-from queue_tables.delta_log import Action, Add, Txn
-from queue_tables.parquet import write_data_file
+from queue_tables.delta.actions import Action, Add, Txn
+from queue_tables.delta.table import TableLog, create_table
+from queue_tables.files.parquet import write_data_file
 from queue_tables.root import QueueRoot
-from queue_tables.schemas import INBOX
+from queue_tables.schema.schemas import INBOX
 from queue_tables.shards import GROUP_TXN, STAMP_TXN, shard_path
-from queue_tables.table import TableLog, create_table
 from tests.support.data.hostile_rows import sound_rows
 
 

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from queue_tables.columns import Table
-from queue_tables.schemas import GROUP_OFFSETS, INBOX, JOURNAL, LOG
+from queue_tables.delta.columns import Table
+from queue_tables.schema.schemas import GROUP_OFFSETS, INBOX, JOURNAL, LOG
 
 MEBIBYTE = 1 << 20
 NOT_UTF8: Mapping[str, bytes] = {

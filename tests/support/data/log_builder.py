@@ -12,12 +12,12 @@ import pyarrow as pa
 from coordination.bells import Bell
 from lakequeue.clock import WallClock, hour_of, wall_micros
 from lakequeue.records import Format
-from queue_tables.delta_log import Txn
-from queue_tables.parquet import write_data_file
+from queue_tables.delta.actions import Txn
+from queue_tables.delta.table import TableLog
+from queue_tables.files.parquet import write_data_file
 from queue_tables.root import QueueRoot
-from queue_tables.schemas import LOG
-from queue_tables.table import TableLog
-from queue_tables.topic_rules import Topic
+from queue_tables.schema.schemas import LOG
+from queue_tables.schema.topic_rules import Topic
 from queue_tables.topics import TopicStore
 from tests.support.data.rows import rows_of
 

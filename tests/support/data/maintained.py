@@ -10,8 +10,8 @@ from queue_tables.fact_rows import to_arrow
 from queue_tables.facts import Fact, Kind
 from queue_tables.log_reader import LogReader
 from queue_tables.root import QueueRoot
+from queue_tables.schema.topic_rules import Topic
 from queue_tables.shards import ShardWriter
-from queue_tables.topic_rules import Topic
 from queue_tables.topics import TopicStore
 from tests.support.data.order_truth import Inbox
 from tests.support.data.wall import Wall

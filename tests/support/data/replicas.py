@@ -13,8 +13,8 @@ from queue_tables.log_marks import LogMarks
 from queue_tables.log_reader import LogReader
 from queue_tables.replica import without_shards
 from queue_tables.root import QueueRoot
+from queue_tables.schema.topic_rules import Topic
 from queue_tables.shards import ShardWriter
-from queue_tables.topic_rules import Topic
 from queue_tables.topics import TopicStore
 from tests.support.data.order_truth import Inbox, log_rows
 from tests.support.data.wall import HOUR

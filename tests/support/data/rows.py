@@ -7,8 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from queue_tables.columns import Table
-from queue_tables.schemas import INBOX, JOURNAL, LOG
+from queue_tables.delta.columns import Table
+from queue_tables.schema.schemas import INBOX, JOURNAL, LOG
 
 
 def rows_of(declared: Table, columns: Mapping[str, Any], without: Sequence[str]) -> pa.Table:

@@ -112,7 +112,7 @@ PATCHES: dict[str, Sequence[tuple[str, Patch]]] = {
         ("consumer_service.streams.acks", _no_trust_after_commit),
     ],
     "no_order_epoch_check": [("jobs.rejects", _no_epoch_check_in_log)],
-    "no_sync": [("queue_tables.store", _no_sync)],
+    "no_sync": [("queue_tables.delta.store", _no_sync)],
     "no_watermark": [("jobs.order_state", _no_watermark)],
     "one_look": [("jobs.lookout", _one_look)],
     "slow_looks": [("jobs.lookout", _slow_looks)],

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from queue_tables.store import Store
+from queue_tables.delta.store import Store
 
 Fault = Callable[[Store, str, bytes], None]
 """Called in place of `put_new`; does to the real store what it likes, and raises."""

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import polars
 from deltalake import DeltaTable, write_deltalake
 
-from queue_tables.delta_log import CommitInfo, Protocol, commit_path, encode, parse
+from queue_tables.delta.actions import CommitInfo, Protocol, commit_path, encode, parse
+from queue_tables.delta.store import Store
+from queue_tables.delta.table import TableLog
+from queue_tables.delta.tail import commit_versions
 from queue_tables.root import QueueRoot
-from queue_tables.store import Store
-from queue_tables.table import TableLog
-from queue_tables.tail import commit_versions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

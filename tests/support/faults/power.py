@@ -58,7 +58,9 @@ def _note_syncs(_store: ModuleType) -> None:
     vars(os)["mkdir"] = noted_mkdir
 
 
-PATCHES: dict[str, Sequence[tuple[str, Patch]]] = {"power": [("queue_tables.store", _note_syncs)]}
+PATCHES: dict[str, Sequence[tuple[str, Patch]]] = {
+    "power": [("queue_tables.delta.store", _note_syncs)]
+}
 
 
 class PowerCut:

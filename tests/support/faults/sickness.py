@@ -138,8 +138,8 @@ def _sick_clock(clock: ModuleType) -> None:
 
 PATCHES: dict[str, Sequence[tuple[str, Patch]]] = {
     "sickness": [
-        ("queue_tables.store", _sick_store),
-        ("queue_tables.store", _sick_reads),
+        ("queue_tables.delta.store", _sick_store),
+        ("queue_tables.delta.store", _sick_reads),
         ("lakequeue.clock", _sick_clock),
     ],
 }

@@ -12,12 +12,12 @@ import sys
 from lakequeue.errors import CommitConflict
 from lakequeue.records import Stamp
 from lakequeue.steps import arm
-from queue_tables.delta_log import Txn
-from queue_tables.parquet import write_data_file
+from queue_tables.delta.actions import Txn
+from queue_tables.delta.table import TableLog
+from queue_tables.files.parquet import write_data_file
 from queue_tables.root import QueueRoot
-from queue_tables.schemas import TOPICS
+from queue_tables.schema.schemas import TOPICS
 from queue_tables.shards import ShardWriter
-from queue_tables.table import TableLog
 from tests.support.data.rows import inbox_rows, rows_of
 
 FIRST_STAMP = 1_700_000_000_000_000

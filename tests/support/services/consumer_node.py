@@ -25,7 +25,7 @@ from coordination.bells import Bell
 from coordination.embedded import EmbeddedZooKeeper
 from coordination.session import Session
 from queue_tables.root import QueueRoot
-from queue_tables.topic_rules import Topic
+from queue_tables.schema.topic_rules import Topic
 from tests.support.data.log_builder import LogBuilder, fresh_root
 from tests.support.services.zookeeper import FAST, wait_for
 

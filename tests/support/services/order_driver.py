@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from queue_tables.delta.snapshot import load_snapshot
 from queue_tables.root import QueueRoot
-from queue_tables.schemas import LOG
-from queue_tables.snapshot import load_snapshot
+from queue_tables.schema.schemas import LOG
 from tests.support.services.zookeeper import wait_for
 
 PROJECT = Path(__file__).resolve().parents[3]

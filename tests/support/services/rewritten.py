@@ -12,7 +12,7 @@ from coordination.session import Session
 from lakequeue.records import Offset, Partition
 from queue_tables.log_reader import LogReader
 from queue_tables.root import QueueRoot
-from queue_tables.topic_rules import Topic
+from queue_tables.schema.topic_rules import Topic
 from tests.support.data.log_builder import LogBuilder
 from tests.support.services.consumer_node import Member, Queue, describe
 from tests.support.services.zookeeper import FAST, wait_for

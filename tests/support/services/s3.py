@@ -16,7 +16,7 @@ import httpx2
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import make_server
 
-from queue_tables.store import ObjectStore
+from queue_tables.delta.store import ObjectStore
 
 BUCKET = "bucket"
 _KEYS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_REGION": "us-east-1"}

@@ -14,7 +14,7 @@ import pytest
 from coordination.bells import Bell
 from lakequeue import Admin, Producer
 from queue_tables.log_marks import LogMarks
-from queue_tables.marks import consumed_mark
+from queue_tables.schema.marks import consumed_mark
 from tests.support.data.order_truth import log_rows
 from tests.support.services.consumer_node import NodeProcess, Queue
 from tests.support.services.ingest_service import IngestService

@@ -21,8 +21,8 @@ from jobs.feed_options import parse
 from jobs.jars import jar_paths
 from jobs.stream_in import stream_in
 from lakequeue.java import find_java
+from queue_tables.delta.snapshot import load_snapshot
 from queue_tables.root import QueueRoot
-from queue_tables.snapshot import load_snapshot
 from tests.support.services.zookeeper import wait_for
 from tests.support.spark.checkpoint import forget_the_last_batch
 from tests.support.spark.kafka import source_jars

@@ -12,8 +12,8 @@ from pyspark.sql.types import StructType
 from pyspark_lakequeue.batch_reader import BatchReader
 from pyspark_lakequeue.options import read_options
 from pyspark_lakequeue.stream_reader import StreamReader
+from queue_tables.delta.store import LocalStore
 from queue_tables.root import QueueRoot
-from queue_tables.store import LocalStore
 
 Row = dict[str, Any]
 

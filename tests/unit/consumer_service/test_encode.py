@@ -14,7 +14,7 @@ from lakequeue.client.record import Record
 from lakequeue.errors import InvalidRequest
 from lakequeue.records import Format
 from lakequeue.wire import UNDECODABLE, put_key_value
-from queue_tables.schemas import LOG
+from queue_tables.schema.schemas import LOG
 from tests.support.data.rows import raw_headers, raw_texts, rows_of
 
 YEAR_30000 = 884_541_340_800_000_000

@@ -10,7 +10,7 @@ from consumer_service.segments import Segments, prefix_within, split_partitions
 from consumer_service.tailer import ends_in
 from lakequeue.records import Format, Offset, Partition, Record, TopicId, TopicPartition
 from lakequeue.wire import receipt_of, record_to_json
-from queue_tables.schemas import LOG
+from queue_tables.schema.schemas import LOG
 from tests.support.data.rows import rows_of
 
 WHERE = TopicPartition(TopicId("t"), Partition(0))

@@ -8,7 +8,7 @@ import pyarrow as pa
 from ingest.inbox_table import SUBMITTED, to_table
 from ingest.rows import Request, Rows, no_record
 from lakequeue.wire import Consumed
-from queue_tables.marks import NO_TOPIC
+from queue_tables.schema.marks import NO_TOPIC
 
 CONSUMED = Consumed(group="g", topic="t", partition=1, from_offset=5, next_offset=9, epoch=2)
 

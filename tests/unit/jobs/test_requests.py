@@ -22,7 +22,7 @@ from jobs.ordering import (
 )
 from lakequeue.errors import CorruptTable
 from lakequeue.records import Offset, TopicPartition
-from queue_tables.marks import (
+from queue_tables.schema.marks import (
     NO_TOPIC,
     consumed_mark,
     generation_mark,

@@ -10,9 +10,9 @@ from jobs.source import ShardReader, SourceOptions
 from jobs.source_note import SourceNote
 from jobs.term_file import Term, TermFile
 from lakequeue.records import Epoch
+from queue_tables.delta.storage_meter import METER
 from queue_tables.root import QueueRoot
 from queue_tables.shards import ShardWriter
-from queue_tables.storage_meter import METER
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from jobs.source_note import SourceNote, SourceNotes
 from jobs.table_sizes import TableSizes, counted
 from lakequeue import metrics
 from lakequeue.metrics import Sample
-from queue_tables.storage_meter import METER
-from queue_tables.store import LocalStore
+from queue_tables.delta.storage_meter import METER
+from queue_tables.delta.store import LocalStore
 
 
 def test_what_lies_in_the_log_folder_is_a_log_object() -> None:

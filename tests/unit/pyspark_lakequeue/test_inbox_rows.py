@@ -11,7 +11,7 @@ from lakequeue.errors import InvalidRequest, TooLarge, UnknownTopic
 from lakequeue.partitioner import partition_of
 from lakequeue.wire import MAX_MESSAGE_ID_CHARS
 from pyspark_lakequeue.inbox_rows import STICKY_BYTES, Shaper, Target
-from queue_tables.columns import HEADERS
+from queue_tables.delta.columns import HEADERS
 from tests.support.data.hostile_rows import NOT_UTF8
 
 ARRIVAL = 1_700_000_000_000_000

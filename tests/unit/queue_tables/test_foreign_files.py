@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 
 from lakequeue.errors import CorruptTable
 from lakequeue.records import Offset, Partition, TopicId
-from queue_tables.delta_log import Add, Remove, Txn
+from queue_tables.delta.actions import Add, Remove, Txn
+from queue_tables.delta.store import ObjectStore
+from queue_tables.delta.table import TableLog, create_table
+from queue_tables.files.parquet import file_stats, read_data_file
+from queue_tables.files.physical import as_declared
 from queue_tables.log_reader import LogReader
-from queue_tables.parquet import file_stats, read_data_file
-from queue_tables.physical import as_declared
-from queue_tables.schemas import LOG
-from queue_tables.store import ObjectStore
-from queue_tables.table import TableLog, create_table
+from queue_tables.schema.schemas import LOG
 from tests.support.data.rows import rows_of
 
 START = 1_700_000_000_000_000

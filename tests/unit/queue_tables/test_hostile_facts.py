@@ -13,7 +13,7 @@ from queue_tables.fact_checks import SetAside
 from queue_tables.fact_rows import news_from_arrow, states_from_arrow, states_to_arrow
 from queue_tables.facts import GroupState, States, fold_news
 from queue_tables.group_state import fences_in
-from queue_tables.schemas import GROUP_OFFSETS, JOURNAL
+from queue_tables.schema.schemas import GROUP_OFFSETS, JOURNAL
 from tests.support.data.hostile_rows import Hostile, hostile_rows, sound_rows
 
 SHARD = ShardName("a-1")

@@ -6,8 +6,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from queue_tables.columns import Table
-from queue_tables.schemas import GROUP_OFFSETS, INBOX, JOURNAL, LOG, TABLES
+from queue_tables.delta.columns import Table
+from queue_tables.schema.schemas import GROUP_OFFSETS, INBOX, JOURNAL, LOG, TABLES
 from tests.support.data.hostile_rows import hostile_rows, sound_rows
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from lakequeue.records import Offset
-from queue_tables.delta_log import Add
+from queue_tables.delta.actions import Add
 from queue_tables.log_index import LogIndex, PartitionKey, Span
 
 A, B = PartitionKey("t1", 0), PartitionKey("t1", 1)

@@ -12,8 +12,11 @@ from lakequeue.errors import (
     StorageUnavailable,
 )
 from lakequeue.records import Stamp, Version
-from queue_tables.delta_log import Add, Commit, Txn
-from queue_tables.parquet import read_data_file
+from queue_tables.delta.actions import Add, Commit, Txn
+from queue_tables.delta.store import ObjectStore, Store
+from queue_tables.delta.table import TableLog
+from queue_tables.delta.tail import Tail
+from queue_tables.files.parquet import read_data_file
 from queue_tables.root import QueueRoot, ShardKind
 from queue_tables.shards import (
     ShardWriter,
@@ -24,9 +27,6 @@ from queue_tables.shards import (
     seal_shard,
     shard_path,
 )
-from queue_tables.store import ObjectStore, Store
-from queue_tables.table import TableLog
-from queue_tables.tail import Tail
 from tests.support.data.rows import inbox_rows, journal_rows
 from tests.support.faults.faulty_store import FaultyStore
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lakequeue.settings import Settings
-from queue_tables.schemas import TABLES
+from queue_tables.schema.schemas import TABLES
 from tools.generate_docs import DOCS, configuration_page, decisions_page, main, pages, tables_page
 
 

@@ -13,7 +13,7 @@ from coordination.embedded import EmbeddedZooKeeper
 from lakequeue import Admin, Consumer
 from lakequeue.steps import Step
 from lakequeue.wire import DeadLetterPlace
-from queue_tables.topic_rules import Topic
+from queue_tables.schema.topic_rules import Topic
 from queue_tables.topics import TopicStore
 from tests.support.services.consumer_node import Member, NodeProcess, Queue, describe, open_queue
 from tests.support.services.ingest_service import IngestService

@@ -10,7 +10,7 @@ import httpx2
 import pytest
 
 from lakequeue.clock import wall_micros
-from queue_tables.topic_rules import Topic
+from queue_tables.schema.topic_rules import Topic
 from queue_tables.topics import TopicStore
 from tests.support.services.consumer_node import (
     Member,

@@ -18,13 +18,13 @@ from lakequeue.clock import wall_micros
 from lakequeue.errors import InvalidRequest, UnknownTopic
 from lakequeue.records import Offset, Partition, TopicPartition
 from lakequeue.wire import ERASED_HEADER, DeadLetterHeader, dead_letter_id
+from queue_tables.delta.snapshot import load_snapshot
+from queue_tables.delta.tail import Tail
+from queue_tables.files.parquet import read_data_file
 from queue_tables.log_reader import LogReader
 from queue_tables.log_writer import write_log_file
-from queue_tables.parquet import read_data_file
 from queue_tables.root import QueueRoot
-from queue_tables.snapshot import load_snapshot
-from queue_tables.tail import Tail
-from queue_tables.topic_rules import Topic
+from queue_tables.schema.topic_rules import Topic
 from queue_tables.topics import TopicStore
 from tests.support.data.order_truth import Inbox, rows_in
 from tests.support.data.secrets_on_disk import files_with

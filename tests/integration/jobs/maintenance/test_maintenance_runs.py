@@ -11,8 +11,8 @@ from deltalake import DeltaTable
 from jobs.maintenance_runs import JOBS, LONGEST_S, MaintenanceRuns, jobs_of
 from lakequeue.clock import wall_micros
 from lakequeue.settings import OrderSettings
+from queue_tables.delta.snapshot import load_snapshot
 from queue_tables.root import QueueRoot
-from queue_tables.snapshot import load_snapshot
 from queue_tables.topics import TopicStore
 from tests.support.data.log_builder import LogBuilder
 

@@ -17,14 +17,14 @@ from jobs.rejects import commit_fenced
 from lakequeue.clock import hour_of
 from lakequeue.errors import OffsetOutOfRange
 from lakequeue.records import Epoch, Offset, Partition, TopicId
-from queue_tables.delta_log import Add, Txn
+from queue_tables.delta.actions import Add, Txn
+from queue_tables.delta.maintenance import rewrite_files
+from queue_tables.delta.table import TableLog
+from queue_tables.delta.tail import Tail
 from queue_tables.group_state import read_group_state
 from queue_tables.log_reader import LogReader
-from queue_tables.maintenance import rewrite_files
 from queue_tables.root import QueueRoot
-from queue_tables.table import TableLog
-from queue_tables.tail import Tail
-from queue_tables.topic_rules import Topic
+from queue_tables.schema.topic_rules import Topic
 from queue_tables.topics import TopicStore
 from tests.support.data.log_builder import LogBuilder
 from tests.support.data.maintained import NOW, a_topic, committed

@@ -35,7 +35,7 @@ from consumer_service.predicates.terms import (
 )
 from lakequeue.errors import InvalidRequest
 from lakequeue.records import Record
-from queue_tables.schemas import LOG
+from queue_tables.schema.schemas import LOG
 
 TEXTS = st.text("ab%_'é", max_size=3)
 NUMBERS = st.integers(-2, 4)

@@ -27,7 +27,7 @@ from lakequeue.wire import (
     key_value_from_json,
     parse_queue_receipt,
 )
-from queue_tables.topic_rules import Topic
+from queue_tables.schema.topic_rules import Topic
 
 RECEIPT = QueueReceipt("t1", 3, 42, 0, 2, group_checksum("g"))
 

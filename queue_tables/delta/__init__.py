@@ -1,0 +1,1 @@
+"""Delta tables and the storage under them. Nothing here knows that there is a queue."""

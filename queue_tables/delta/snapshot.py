@@ -1,0 +1,272 @@
+"""The state of a table at a version: newest checkpoint, then the commits after it."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from lakequeue.errors import CorruptTable
+from lakequeue.records import Version
+from queue_tables.delta.actions import (
+    Add,
+    Commit,
+    Metadata,
+    Protocol,
+    Txn,
+    add_from,
+    checkpoint_part,
+    commit_path,
+    commit_version,
+    metadata_from,
+    parse,
+    protocol_from,
+)
+from queue_tables.delta.guard import FOREIGN_TXN, REPAIRED_TXN, is_guarded
+from queue_tables.delta.store import Store
+
+_NOTHING = Version(-1)
+_BASE = Protocol()
+_UNREADABLE = (pa.ArrowInvalid, OSError, KeyError)
+"""What reading a half-written checkpoint raises."""
+_ADD_FIELDS = (
+    "path",
+    "partitionValues",
+    "size",
+    "modificationTime",
+    "dataChange",
+    "stats",
+    "deletionVector",
+)
+
+
+@dataclass
+class Snapshot:
+    """A table at `version`. With `keep_files=False` the files are not kept in memory.
+
+    Once a table is guarded no other engine has any business in it. What one brings or takes out
+    nevertheless does not count: the files are those that the queue's own commits say, whatever a
+    reader of Delta sees, until `lakequeue repair` has made the two the same. `every_engine`: as
+    a reader of Delta sees it.
+    """
+
+    version: Version = _NOTHING
+    files: dict[str, Add] = field(default_factory=dict)
+    txns: dict[str, int] = field(default_factory=dict)
+    metadata: Metadata | None = None
+    protocol: Protocol = _BASE
+    foreign: Version = _NOTHING
+    """The newest commit of another engine that did not count."""
+    guarded: bool = False
+    """It is, or was at an earlier version."""
+    every_engine: bool = False
+    keep_files: bool = True
+
+    @property
+    def configuration(self) -> Mapping[str, str]:
+        """The table properties."""
+        return self.metadata.configuration if self.metadata else {}
+
+    @property
+    def schema_string(self) -> str:
+        """The schema, as Delta's JSON."""
+        return self.metadata.schema_string if self.metadata else ""
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the files are what a reader of Delta sees, as far as marks tell."""
+        foreign = max(self.foreign, self.txns.get(FOREIGN_TXN, _NOTHING))
+        return foreign <= self.txns.get(REPAIRED_TXN, _NOTHING)
+
+    def apply(self, commit: Commit) -> Commit:
+        """Move to `commit`, which must be the next version; what of it counts."""
+        if commit.version != self.version + 1:
+            raise ValueError(f"commit {commit.version} does not follow version {self.version}")
+        if commit.foreign and self.guarded and not self.every_engine:
+            self.foreign = commit.version
+            commit = commit.without_files()
+        # Removes first: a file that gets a deletion vector leaves the table and comes back.
+        for removed in commit.removes:
+            self.files.pop(removed.path, None)
+        for action in commit.actions:
+            match action:
+                case Add() if self.keep_files:
+                    self.files[action.path] = action
+                case Txn():
+                    self.txns[action.app_id] = action.version
+                case Metadata():
+                    self.metadata = action
+                case Protocol():
+                    self.protocol = action
+                    self.guarded = self.guarded or is_guarded(action)
+        self.version = commit.version
+        return commit
+
+
+def load_snapshot(
+    store: Store,
+    table_path: str,
+    *,
+    keep_files: bool = True,
+    at: Version | None = None,
+    every_engine: bool = False,
+) -> Snapshot:
+    """Read the newest state of a table, or that of version `at`.
+
+    Raises `FileNotFoundError` if there is no table, `CorruptTable` if commits are missing.
+    """
+    for attempt in range(3):
+        try:
+            return _load(
+                store, table_path, Snapshot(keep_files=keep_files, every_engine=every_engine), at
+            )
+        except _Moved:
+            # Log clean-up ran between the listing and the reading; the newer checkpoint is there.
+            if attempt == 2:
+                break
+    raise CorruptTable(
+        f"{table_path}: commits of the Delta log are missing, and no checkpoint stands for them",
+        hint="restore the missing files of _delta_log from a backup",
+    )
+
+
+class _Moved(Exception):
+    """A file that was listed is gone, or a commit is missing."""
+
+
+def checkpoint_versions(store: Store, table_path: str) -> list[Version]:
+    """Versions of the checkpoints all of whose parts are there, rising."""
+    return sorted(version for version, _ in _complete(store.names(f"{table_path}/_delta_log")))
+
+
+def is_readable_checkpoint(store: Store, table_path: str, version: Version) -> bool:
+    """Whether the checkpoint at that version can stand for the commits before it.
+
+    Not one that has what does not count: only the commits tell what does.
+    """
+    for (found, _), names in _complete(store.names(f"{table_path}/_delta_log")).items():
+        if found == version:
+            with contextlib.suppress(*_UNREADABLE):
+                return _is_trusted(_read_checkpoint(store, table_path, version, names, Snapshot()))
+    return False
+
+
+def _complete(names: Iterable[str]) -> dict[tuple[Version, int], list[str]]:
+    """(version, parts) → the files of each checkpoint that has all its parts."""
+    parts: dict[tuple[Version, int], list[str]] = defaultdict(list)
+    for name in names:
+        if (found := checkpoint_part(name)) is not None:
+            parts[found[0], found[2]].append(name)
+    return {key: found for key, found in parts.items() if len(found) == key[1]}
+
+
+def _is_trusted(checkpoint: Snapshot) -> bool:
+    """Whether its files are those that count."""
+    return checkpoint.guarded and checkpoint.is_settled
+
+
+def _load(store: Store, table_path: str, blank: Snapshot, at: Version | None) -> Snapshot:
+    names = store.names(f"{table_path}/_delta_log")
+    commits = {v for n in names if (v := commit_version(n)) is not None}
+    complete = _complete(names)
+    if at is not None:
+        commits = {version for version in commits if version <= at}
+        complete = {key: parts for key, parts in complete.items() if key[0] <= at}
+    if not commits and not complete:
+        raise FileNotFoundError(f"no Delta table at {table_path}")
+
+    snapshot = _start(store, table_path, complete, commits, blank)
+    while at is None or snapshot.version < at:
+        version = snapshot.version + 1
+        try:
+            data = store.get(commit_path(table_path, version))
+        except FileNotFoundError:
+            break
+        snapshot.apply(parse(version, data))
+    if snapshot.version < max(commits, default=-1) or snapshot.metadata is None:
+        raise _Moved
+    return snapshot
+
+
+def _start(
+    store: Store,
+    table_path: str,
+    complete: Mapping[tuple[Version, int], list[str]],
+    commits: set[Version],
+    blank: Snapshot,
+) -> Snapshot:
+    """What the commits are applied to: the newest checkpoint that can be read, and be trusted.
+
+    One that has what other engines did is passed over as long as older ones, or the first commit,
+    lead to the end.
+    """
+    newest, last = None, max(commits, default=_NOTHING)
+    for key in sorted(complete, reverse=True):
+        if newest is not None and not _are_there(commits, key[0], last):
+            break
+        try:
+            found = _read_checkpoint(store, table_path, key[0], complete[key], blank)
+        except _UNREADABLE:
+            # A half-written checkpoint stands for nothing; an older one, or the commits, do.
+            continue
+        if blank.every_engine or _is_trusted(found):
+            return found
+        newest = newest or found
+    return (
+        replace(newest)
+        if newest and not _are_there(commits, _NOTHING, last)
+        else replace(blank, files={}, txns={})
+    )
+
+
+def _are_there(commits: set[Version], after: Version, last: Version) -> bool:
+    return all(version in commits for version in range(after + 1, last + 1))
+
+
+def _read_checkpoint(
+    store: Store, table_path: str, version: Version, names: list[str], blank: Snapshot
+) -> Snapshot:
+    snapshot = replace(blank, version=version, files={}, txns={})
+    keep_files = blank.keep_files
+    columns = ["txn", "metaData", "protocol", "sidecar"]
+    if keep_files:
+        columns += [f"add.{name}" for name in _ADD_FIELDS]
+    for name in sorted(names):
+        source = io.BytesIO(store.get(f"{table_path}/_delta_log/{name}"))
+        table = pq.ParquetFile(source).read(columns=columns)
+        if _rows(table, "sidecar"):
+            # Of version 2: its files stand elsewhere. An older checkpoint, or the commits, do.
+            raise KeyError("sidecar")
+        for body in _rows(table, "protocol"):
+            snapshot.protocol = protocol_from(body)
+            snapshot.guarded = is_guarded(snapshot.protocol)
+        for body in _rows(table, "metaData"):
+            snapshot.metadata = metadata_from(_without_maps(body, "configuration"))
+        for body in _rows(table, "txn"):
+            snapshot.txns[body["appId"]] = body["version"]
+        if keep_files:
+            for body in _rows(table, "add"):
+                add = add_from(_without_maps(body, "partitionValues"))
+                snapshot.files[add.path] = add
+    if snapshot.metadata is None:
+        raise KeyError("metaData")
+    return snapshot
+
+
+def _rows(table: pa.Table, column: str) -> list[dict[str, Any]]:
+    if column not in table.column_names:
+        return []
+    values = table.column(column)
+    rows: list[dict[str, Any]] = values.filter(pc.is_valid(values)).to_pylist()
+    return rows
+
+
+def _without_maps(body: dict[str, Any], key: str) -> dict[str, Any]:
+    return body | {key: dict(body.get(key) or ())}

@@ -1,0 +1,1 @@
+"""Data files: from Arrow to Parquet and back, whoever has written them."""

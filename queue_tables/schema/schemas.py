@@ -1,0 +1,304 @@
+"""Every table of the queue, declared once: columns with their meaning, partitioning, statistics.
+
+Rendered for Arrow here, for Spark as DDL, for Delta as its schema JSON, and for people as
+`docs/tables.md` (generated). Only base Delta features; times are UTC microseconds.
+"""
+
+from __future__ import annotations
+
+from lakequeue.wire.limits import MAX_MESSAGE_ID_CHARS, MAX_WHOLE
+from queue_tables.delta.columns import Column, Table
+
+# How long a checkpoint tells of removed files: longer than vacuum's longest grace, no more, since
+# compaction removes as many as are written.
+_TOMBSTONES = (("delta.deletedFileRetentionDuration", "interval 25 hours"),)
+# Files that leave a shard are deleted at once: no checkpoint needs to tell of them for long.
+_SHARD_TOMBSTONES = (("delta.deletedFileRetentionDuration", "interval 1 hours"),)
+_HOUR = Column("hour", "string", "partition: UTC hour of the commit, `2013-01-31T07`")
+_MAX_SEQUENCE = (1 << 63) - 2
+_RECORD = (
+    Column("topic_id", "string", "id of the incarnation of the topic", required=True, most=64),
+    Column("partition", "int", "partition of the topic", required=True, least=0),
+    Column("key", "binary", "key as sent, null if none"),
+    Column("value", "binary", "value as sent, null for a tombstone"),
+    Column("key_format", "int", "0 bytes, 1 text, 2 JSON", least=0, most=2),
+    Column("value_format", "int", "0 bytes, 1 text, 2 JSON", least=0, most=2),
+    Column("headers", "headers", "headers in the order sent"),
+    Column(
+        "timestamp",
+        "timestamp",
+        "the record's own time, given by the producer, else arrival",
+        required=True,
+    ),
+    Column(
+        "message_id",
+        "string",
+        "what deduplication goes by; null: not deduplicated",
+        least=1,
+        most=MAX_MESSAGE_ID_CHARS,
+    ),
+    Column("producer_id", "string", "name of an idempotent producer", least=1, most=249),
+    Column("producer_epoch", "long", "epoch of that producer", least=1, most=MAX_WHOLE),
+    Column("sequence", "long", "sequence number within that producer", least=0, most=_MAX_SEQUENCE),
+    Column(
+        "stamp",
+        "long",
+        "hybrid logical time of the group commit, microseconds",
+        required=True,
+        least=1,
+    ),
+    Column("row", "int", "position within the group commit", required=True, least=0),
+    Column("deliver_at", "timestamp", "not delivered before (queue groups); null: at once"),
+    Column("expires_at", "timestamp", "not delivered from then on; null: never"),
+)
+
+TOPICS = Table(
+    "topics",
+    "One row per version of a topic; the highest version of a name counts.",
+    "ingest nodes, compare-and-set",
+    (
+        Column("topic", "string", "name"),
+        Column("topic_id", "string", "id of this incarnation"),
+        Column("version", "long", "rises with each change of the topic"),
+        Column("deleted", "bool", "true: the topic is gone"),
+        Column("partitions", "int", "number of partitions"),
+        Column("partitioner", "string", "crc32 or murmur2"),
+        Column("retention_ms", "long", "age at which records may be removed; null: never"),
+        Column("retention_bytes", "long", "bytes in `log` beyond which the oldest go; null: any"),
+        Column("expire_unconsumed", "bool", "records may go before every live group has them"),
+        Column("ttl_ms", "long", "age at which records are not delivered any more; null: never"),
+        Column("dedup_window_ms", "long", "how long a message id is remembered"),
+        Column("max_record_bytes", "long", "limit of one record; null: the node's"),
+        Column("value_schema", "string", "JSON Schema that values must satisfy; null: any value"),
+        Column("on_expired", "string", "what becomes of expired records: drop or dead_letter"),
+        Column("dead_letter_topic", "string", "where dead records go; null: <topic>.dlq"),
+        Column("max_attempts", "int", "deliveries until a record is dead; null: the group's"),
+        Column("backoff_ms", "long", "pause after the first failed delivery; null: the group's"),
+        Column("backoff_max_ms", "long", "longest such pause, it doubles; null: the group's"),
+        Column("backoff_jitter_percent", "int", "random part of a pause; null: the group's"),
+        Column(
+            "closed_until",
+            "long",
+            "nodes take no records until then, microseconds since 1970: it is drained; null: open",
+        ),
+        Column("changed_at", "timestamp", "time of this version"),
+    ),
+)
+
+INBOX = Table(
+    "inbox",
+    "Acknowledged records that are not ordered yet; one table per ingest process.",
+    "that ingest process; a sealer",
+    (
+        _HOUR,
+        *_RECORD,
+        Column("request", "string", "id of the produce request, within the shard", most=512),
+        Column("atomic", "bool", "the request is taken or refused as a whole"),
+        Column(
+            "consumed",
+            "string",
+            "JSON of what this request consumed, see the order protocol",
+            shape="consumed",
+        ),
+        Column("bytes", "int", "key + value + headers", required=True, least=0),
+    ),
+    partition_by=("hour",),
+    sharded=True,
+    properties=_SHARD_TOMBSTONES,
+)
+
+LOG = Table(
+    "log",
+    "The ordered records: the truth.",
+    "the order leader; maintenance",
+    (
+        _HOUR,
+        Column("topic", "string", "name of the topic when the record was ordered"),
+        *_RECORD,
+        Column("offset", "long", "position in the partition, gapless from 0"),
+        Column("ordered_at", "timestamp", "when the order leader numbered it"),
+        Column("shard", "string", "inbox shard it came through"),
+    ),
+    partition_by=("hour",),
+    stats=("topic", "topic_id", "partition", "offset", "timestamp", "ordered_at", "stamp"),
+    properties=_TOMBSTONES,
+)
+
+JOURNAL = Table(
+    "journal",
+    "Facts of consumption; one table per consumer-service process.",
+    "that consumer-service process; takers of its partitions (a fence); a sealer",
+    (
+        _HOUR,
+        Column("stamp", "long", "hybrid logical time of the group commit, microseconds"),
+        Column("row", "int", "position within the group commit"),
+        Column(
+            "kind",
+            "string",
+            "taken, committed, seek, group_deleted; of records in queue groups: delivered, "
+            "parked, acked, dying, dead, expired",
+        ),
+        Column("group", "string", "consumer group"),
+        Column("topic", "string", "name of the topic"),
+        Column("topic_id", "string", "id of the incarnation of the topic"),
+        Column("partition", "int", "partition"),
+        Column("generation", "long", "raised by a seek"),
+        Column("epoch", "long", "epoch of the lease under which the fact was made"),
+        Column("offset", "long", "committed, seek: the next offset to deliver; else the record"),
+        Column("end_offset", "long", "of records: the facts hold for offset to end_offset - 1"),
+        Column("attempt", "int", "of records: the attempt, from 1; 0 before the first delivery"),
+        Column("until", "timestamp", "delivered: the deadline; parked: when it is due"),
+        Column("first_at", "timestamp", "of records: when it was delivered first"),
+        Column("key_hash", "long", "of records, with key order: what stands for the key"),
+        Column("expires_at", "timestamp", "of records: not delivered from then on; null: never"),
+        Column("reason", "string", "dying, dead: max_attempts or expired"),
+        Column("dead_letter", "string", "dead: where it stands now, `topic/partition@offset`"),
+        Column("member", "string", "member the fact is about; taken in a queue group: the node"),
+        Column("mode", "string", "stream or queue"),
+        Column("options", "string", "taken: the options of the group, JSON"),
+        Column("at", "timestamp", "when the fact was made"),
+    ),
+    partition_by=("hour",),
+    sharded=True,
+    properties=_SHARD_TOMBSTONES,
+)
+
+GROUP_OFFSETS = Table(
+    "group_offsets",
+    "The folded state of each group and partition; rewritten whole by each fold.",
+    "the offsets leader",
+    (
+        Column("group", "string", "consumer group"),
+        Column("topic", "string", "name of the topic"),
+        Column("topic_id", "string", "id of the incarnation of the topic"),
+        Column("partition", "int", "partition"),
+        Column("mode", "string", "stream or queue"),
+        Column("generation", "long", "raised by each seek"),
+        Column(
+            "committed_offset",
+            "long",
+            "next offset to deliver; null: nothing committed yet. Queue groups: the first offset "
+            "never seen, `open` has what is below it and not settled",
+        ),
+        Column("epoch", "long", "highest lease epoch seen"),
+        Column("owner_shard", "string", "journal shard that took it at that epoch"),
+        Column("member", "string", "member that held it at that epoch"),
+        Column(
+            "holders", "holders", "each shard's newest word on it: taken (true) or fenced (false)"
+        ),
+        Column("options", "string", "the options of the group, JSON"),
+        Column("seen", "ranges", "queue groups: offsets delivered, parked or settled"),
+        Column(
+            "open",
+            "open",
+            "queue groups: of `seen`, the records that are not settled; stage 0 with a consumer "
+            "until the deadline `until`, 1 parked until it is due, 2 on its way to the dead "
+            "letters",
+        ),
+        Column("dead", "dead", "queue groups: of `seen`, the newest dead records, 10,000 at most"),
+        Column(
+            "expired",
+            "ranges",
+            "queue groups: of `seen`, the newest expired records, 100,000 at most",
+        ),
+        Column(
+            "ends_known_from",
+            "long",
+            "queue groups: a settled record from here on that is neither in `dead` nor in "
+            "`expired` was acked, or passed over by a seek; of those below it may be forgotten",
+        ),
+        Column("changed_at", "timestamp", "time of the newest fact"),
+    ),
+    # Each fold replaces the one file: what was replaced must not pile up in checkpoints.
+    properties=(
+        ("delta.deletedFileRetentionDuration", "interval 1 hours"),
+        ("delta.logRetentionDuration", "interval 1 hours"),
+    ),
+)
+
+REJECTS = Table(
+    "rejects",
+    "Acknowledged records that got no offset of their own, and why.",
+    "the order leader",
+    (
+        _HOUR,
+        Column("topic", "string", "name of the topic, if it is known"),
+        *_RECORD,
+        Column(
+            "reason",
+            "string",
+            "duplicate, topic_gone, partition_gone, request_refused, producer_fenced, "
+            "consumed_overlap; put aside as it is: malformed, unorderable, unreadable; "
+            "no_record: no refusal, it carried an epoch or `consumed` alone",
+        ),
+        Column("original_partition", "int", "duplicate: partition of the original"),
+        Column("original_offset", "long", "duplicate: offset of the original"),
+        Column("rejected_at", "timestamp", "when the order leader judged it"),
+        Column("shard", "string", "inbox shard it came through"),
+        Column("detail", "string", "put aside: which column breaks which rule, or the error"),
+    ),
+    partition_by=("hour",),
+    later=frozenset({"detail"}),
+    properties=_TOMBSTONES,
+)
+
+METRICS = Table(
+    "metrics",
+    "What each partition and each group did in an hour, written once when the hour is over.",
+    "the job `metrics`",
+    (
+        Column("hour", "string", "UTC hour, `2013-01-31T07`"),
+        Column("topic", "string", "name of the topic"),
+        Column("topic_id", "string", "id of the incarnation of the topic"),
+        Column("partition", "int", "partition of the topic"),
+        Column("group", "string", "consumer group; null: the row is about the partition itself"),
+        Column("records_in", "long", "partition: records ordered in the hour"),
+        Column("bytes_in", "long", "partition: their keys, values and headers"),
+        Column("end_offset", "long", "next offset of the partition at the end of the hour"),
+        Column("mode", "string", "group: stream or queue"),
+        Column("generation", "long", "group: raised by each seek"),
+        Column(
+            "consumed",
+            "long",
+            "group: records it had done with at the end of the hour, from offset 0 on: the "
+            "position of a stream group, what is settled in a queue group",
+        ),
+        Column(
+            "records_out",
+            "long",
+            "group: by how much `consumed` rose in the hour; null: not known, as in the first hour "
+            "of a group or after a seek",
+        ),
+        Column("bytes_out", "long", "group: their keys, values and headers; null: not known"),
+        Column("lag", "long", "group: records not done with at the end of the hour"),
+        Column("measured_at", "timestamp", "when the row was written"),
+    ),
+    stats=("hour", "topic", "partition"),
+    properties=_TOMBSTONES,
+)
+
+GROUP_HISTORY = Table(
+    "group_history",
+    "Where groups and transforms were at instants past, one an hour, and of what is older than two "
+    "days one a day: what a queue can be taken back to.",
+    "the job `metrics`",
+    (
+        Column("as_of", "timestamp", "the instant, whole milliseconds; each file is of one"),
+        Column(
+            "mark",
+            "string",
+            "a `txn` of `log`: a next offset, or how far a transform is; null: the row is one of "
+            "`group_offsets`",
+        ),
+        Column("mark_version", "long", "what it stood at"),
+        *GROUP_OFFSETS.columns,
+    ),
+    stats=("as_of",),
+    properties=_TOMBSTONES,
+)
+
+TABLES: dict[str, Table] = {
+    t.name: t for t in (TOPICS, INBOX, LOG, JOURNAL, GROUP_OFFSETS, REJECTS, METRICS, GROUP_HISTORY)
+}
+FORMAT = 1
+"""Version of this whole declaration, written into the root; a newer root is refused."""

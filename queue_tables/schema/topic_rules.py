@@ -1,0 +1,195 @@
+"""What may be said of a topic, and what a topic is. Pure: the table is in `queue_tables.topics`."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from lakequeue.clock import Micros
+from lakequeue.errors import InvalidRequest, TopicExists, UnknownTopic
+from lakequeue.records import TopicId, checked_name
+from lakequeue.wire import TopicChanges, TopicConfig, default_dead_letters
+from queue_tables.schema.value_schema import value_schema_of
+
+MAX_SKEW_US = 5_000_000
+"""A node whose clock is further off is not ready."""
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic as it is now. Times are milliseconds, sizes bytes, `None` means no limit."""
+
+    topic: str
+    topic_id: TopicId
+    version: int
+    partitions: int
+    partitioner: str
+    retention_ms: int | None
+    retention_bytes: int | None
+    expire_unconsumed: bool
+    ttl_ms: int | None
+    dedup_window_ms: int
+    max_record_bytes: int | None
+    value_schema: str | None
+    on_expired: str
+    dead_letter_topic: str | None
+    max_attempts: int | None
+    backoff_ms: int | None
+    backoff_max_ms: int | None
+    backoff_jitter_percent: int | None
+    closed_until: int | None = None
+    """No records are taken until then, microseconds since 1970; see docs/protocols/growing.md."""
+
+    @property
+    def dead_letters(self) -> str:
+        """Name of the topic that its dead records go to; it may not exist yet."""
+        return self.dead_letter_topic or default_dead_letters(self.topic)
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """What was chosen by whoever created or altered it."""
+        fields = asdict(self)
+        return {name: fields[name] for name in TopicConfig.model_fields}
+
+
+def checked_config(topic: str, config: Mapping[str, Any]) -> dict[str, Any]:
+    """The full configuration of a new topic; raise `InvalidRequest` naming the field."""
+    full = _checked(topic, TopicConfig, config).model_dump()
+    _check_together(topic, full)
+    return full
+
+
+def checked_change(topic: Topic, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The full configuration after `changes`; raise `InvalidRequest` naming the field."""
+    _checked(topic.topic, TopicChanges, changes)
+    lasting = {name: value for name, value in changes.items() if name != "closed_for_ms"}
+    full = _checked(topic.topic, TopicConfig, topic.config | lasting).model_dump()
+    if full["partitions"] < topic.partitions:
+        raise InvalidRequest(
+            f"topic {topic.topic!r} has {topic.partitions} partitions, not {full['partitions']} "
+            "or fewer: partitions only grow",
+            hint="create another topic and copy the records",
+            field="partitions",
+        )
+    _check_together(topic.topic, full)
+    return full
+
+
+def _check_still_closed(topic: Topic, now: Micros) -> None:
+    """Raise unless no node can have taken a record since the topic was closed."""
+    if topic.closed_until is None or now + MAX_SKEW_US >= topic.closed_until:
+        raise InvalidRequest(
+            f"topic {topic.topic!r} has opened again before it could grow",
+            hint="close it for longer, and drain it again",
+            field="closed_for_ms",
+        )
+
+
+def is_new(name: str, full: Mapping[str, Any], others: Mapping[str, Topic]) -> bool:
+    """Whether a topic with these settings is to be made; False if it is there, just so.
+
+    Raises `TopicExists` if there is one with other settings, `InvalidRequest` for a circle.
+    """
+    found = others.get(name)
+    if found is None:
+        check_dead_letters(name, full, others)
+        return True
+    if found.config != full:
+        other = [f"{k} {found.config[k]!r}" for k in full if found.config[k] != full[k]]
+        raise TopicExists(
+            f"topic {name!r} exists with {', '.join(other)}",
+            hint="alter it (PATCH), or choose another name",
+        )
+    return False
+
+
+def altered(
+    found: Topic, changes: Mapping[str, Any], others: Mapping[str, Topic], now: Micros
+) -> dict[str, Any] | None:
+    """The settings of a topic after `changes`, `closed_until` too; None if nothing changes."""
+    full = checked_change(found, changes)
+    closed_until = found.closed_until
+    if "closed_for_ms" in changes:
+        for_ms = changes["closed_for_ms"]
+        if not for_ms and full["partitions"] > found.partitions:
+            _check_still_closed(found, now)
+        closed_until = now + for_ms * 1_000 if for_ms else None
+    if full == found.config and closed_until == found.closed_until:
+        return None
+    check_dead_letters(found.topic, full, others)
+    return full | {"closed_until": closed_until}
+
+
+def unknown_topic(name: str) -> UnknownTopic:
+    """The error of a topic that is not there."""
+    return UnknownTopic(
+        f"topic {name!r} does not exist",
+        hint=f"create it: PUT /v1/topics/{name}, or `lakequeue topic create {name}`",
+    )
+
+
+def check_dead_letters(topic: str, full: Mapping[str, Any], others: Mapping[str, Topic]) -> None:
+    """Raise `InvalidRequest` if dead records of `topic` (settings `full`) could come back to it.
+
+    `others` are the topics that exist. A record that dies again and again would go round for ever.
+    """
+    path = [topic, full["dead_letter_topic"] or default_dead_letters(topic)]
+    while path[-1] not in path[:-1]:
+        following = others.get(path[-1])
+        if following is None:
+            return
+        path.append(following.dead_letters)
+    if path[-1] == topic:
+        raise InvalidRequest(
+            f"topic {topic!r}: dead letters would go in a circle: {' → '.join(path)}",
+            hint="name another dead_letter_topic",
+            field="dead_letter_topic",
+        )
+
+
+def _checked(topic: str, model: type[BaseModel], config: Mapping[str, Any]) -> BaseModel:
+    for name in config:
+        if name not in model.model_fields:
+            near = difflib.get_close_matches(name, model.model_fields, n=1)
+            also = f"did you mean {near[0]!r}?" if near else ""
+            known = f"a topic has {', '.join(model.model_fields)}"
+            raise InvalidRequest(
+                f"topic {topic!r}: {name!r} is no setting that can be given here",
+                hint=f"{also} {known}".strip(),
+                field=name,
+            )
+    try:
+        return model.model_validate(dict(config), strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"])
+        raise InvalidRequest(
+            f"topic {topic!r}: {field} = {first['input']!r}: {first['msg']}",
+            hint=f"give another {field}",
+            field=field,
+        ) from error
+
+
+def _check_together(topic: str, full: Mapping[str, Any]) -> None:
+    retention_ms, window_ms = full["retention_ms"], full["dedup_window_ms"]
+    if retention_ms is not None and retention_ms < window_ms:
+        # The index of ids is rebuilt from the log: what it remembers must still be there.
+        raise InvalidRequest(
+            f"topic {topic!r}: retention_ms {retention_ms} is below dedup_window_ms {window_ms}",
+            hint="raise retention_ms, or lower dedup_window_ms",
+            field="retention_ms",
+        )
+    pause_ms, longest_ms = full["backoff_ms"], full["backoff_max_ms"]
+    if pause_ms is not None and longest_ms is not None and longest_ms < pause_ms:
+        raise InvalidRequest(
+            f"topic {topic!r}: backoff_max_ms {longest_ms} is below backoff_ms {pause_ms}",
+            hint="raise backoff_max_ms, or lower backoff_ms",
+            field="backoff_max_ms",
+        )
+    if full["dead_letter_topic"] is not None:
+        checked_name(full["dead_letter_topic"], "dead_letter_topic")
+    value_schema_of(full["value_schema"])
