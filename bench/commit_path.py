@@ -35,7 +35,7 @@ from queue_tables.delta.tail import Tail
 from queue_tables.files.parquet import write_data_file
 from queue_tables.root import QueueRoot
 from queue_tables.schema.schemas import INBOX
-from queue_tables.shards import ShardWriter
+from queue_tables.shards.shards import ShardWriter
 from tests.support.data.rows import inbox_rows
 from tests.support.faults.foreign import take_guard_off
 

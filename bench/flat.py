@@ -31,12 +31,12 @@ from jobs.table_upkeep import upkeep_tables
 from lakequeue.clock import HybridClock, wall_micros
 from lakequeue.logs import log_to_stderr
 from lakequeue.settings import OrderSettings
-from queue_tables.clean_up import KEEP_COMMITS_S
 from queue_tables.delta.snapshot import load_snapshot
 from queue_tables.root import QueueRoot
 from queue_tables.schema.schemas import LOG
-from queue_tables.shards import ShardWriter, shard_path
+from queue_tables.shards.shards import ShardWriter, shard_path
 from queue_tables.topics import TopicStore
+from queue_tables.upkeep.clean_up import KEEP_COMMITS_S
 from tests.support.runs.order_process import Orderer
 
 BATCH_US = 333_333

@@ -18,8 +18,8 @@ from bench.log_writer import PARTITIONS, RECORDS, VALUE_BYTES, fill
 from lakequeue.records import Offset, Partition, TopicId
 from queue_tables.delta.actions import Txn
 from queue_tables.delta.table import TableLog
-from queue_tables.log_reader import LogReader
-from queue_tables.log_writer import write_log_files
+from queue_tables.log.reader import LogReader
+from queue_tables.log.writer import write_log_files
 from queue_tables.root import QueueRoot
 
 

@@ -20,10 +20,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakequeue.records import Stamp
-from queue_tables import log_writer
+from queue_tables.log import writer as log_writer
 from queue_tables.root import QueueRoot
 from queue_tables.schema.schemas import INBOX
-from queue_tables.shards import ShardWriter
+from queue_tables.shards.shards import ShardWriter
 
 RECORDS, FILES, PARTITIONS, VALUE_BYTES = 80_000, 10, 8, 1_000
 

@@ -25,7 +25,7 @@ from bench.inbox import inbox_rows
 from coordination.embedded import EmbeddedZooKeeper
 from lakequeue.clock import HybridClock
 from queue_tables.root import QueueRoot
-from queue_tables.shards import ShardWriter
+from queue_tables.shards.shards import ShardWriter
 from queue_tables.topics import TopicStore
 from tests.support.runs.order_process import Orderer
 

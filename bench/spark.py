@@ -37,7 +37,7 @@ from lakequeue.clock import HybridClock
 from lakequeue.java import find_java
 from lakequeue.settings import OrderSettings
 from queue_tables.root import QueueRoot
-from queue_tables.shards import ShardWriter
+from queue_tables.shards.shards import ShardWriter
 from queue_tables.topics import TopicStore
 from tests.support.runs.order_process import Orderer
 from tests.support.spark.spark_session import start_spark

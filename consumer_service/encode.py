@@ -24,8 +24,8 @@ from lakequeue.wire import (
     headers_to_json,
     put_key_value,
 )
-from queue_tables.facts import Key
-from queue_tables.record_states import NEVER
+from queue_tables.groups.facts import Key
+from queue_tables.groups.record_states import NEVER
 from queue_tables.schema.odd_bytes import headers_of, texts_of
 
 COLUMNS = [

@@ -43,9 +43,9 @@ from lakequeue.wire import (
 from lakequeue.wire import (
     PartitionState as PartitionRow,
 )
-from queue_tables.backlog import lag_of, open_by_stage
-from queue_tables.facts import GroupState, Key
-from queue_tables.group_state import read_group_state
+from queue_tables.groups.backlog import lag_of, open_by_stage
+from queue_tables.groups.facts import GroupState, Key
+from queue_tables.groups.state import read_group_state
 
 LEAVE_WAIT_S = 2.0
 IDLE_WAIT_S = 1.0

@@ -38,11 +38,11 @@ from lakequeue.errors import LakequeueError
 from lakequeue.records import TopicId, TopicPartition
 from lakequeue.settings import Settings
 from lakequeue.wire import default_dead_letters
-from queue_tables.facts import Key
-from queue_tables.group_state import read_group_state
-from queue_tables.health import TablesWatch
+from queue_tables.groups.facts import Key
+from queue_tables.groups.state import read_group_state
 from queue_tables.root import QueueRoot
 from queue_tables.topics import TopicStore
+from queue_tables.upkeep.health import TablesWatch
 
 log = structlog.get_logger()
 

@@ -12,7 +12,7 @@ from lakequeue.clock import boot_seconds
 from lakequeue.errors import NotReady, UnknownGroup
 from lakequeue.records import checked_name
 from lakequeue.wire import PauseAnswer, PauseRequest
-from queue_tables.group_state import read_group_state
+from queue_tables.groups.state import read_group_state
 
 WAIT_SESSIONS = 2.0
 """How long owners may take to hear of a pause, in session timeouts: a dead one is gone by then."""

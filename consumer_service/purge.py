@@ -29,9 +29,9 @@ from lakequeue.clock import boot_seconds, wall_micros
 from lakequeue.errors import GroupActive, InvalidRequest, LakequeueError, NotReady, UnknownGroup
 from lakequeue.records import Partition, checked_name
 from lakequeue.wire import PurgeAnswer, Purged, PurgeRequest
-from queue_tables.facts import Key, Kind
-from queue_tables.group_state import read_group_state
-from queue_tables.record_states import RecordStates
+from queue_tables.groups.facts import Key, Kind
+from queue_tables.groups.record_states import RecordStates
+from queue_tables.groups.state import read_group_state
 from queue_tables.schema.topic_rules import Topic
 
 PATIENCE_S = 15.0

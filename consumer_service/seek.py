@@ -33,8 +33,8 @@ from lakequeue.errors import (
 )
 from lakequeue.records import Partition, TopicPartition, checked_name
 from lakequeue.wire import SeekAnswer, SeekMove, SeekRequest
-from queue_tables.facts import Key, Kind, States
-from queue_tables.group_state import read_group_state
+from queue_tables.groups.facts import Key, Kind, States
+from queue_tables.groups.state import read_group_state
 from queue_tables.schema.topic_rules import Topic
 
 LEASE_WAIT_S = 3.0

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from lakequeue.records import TopicId
-from queue_tables.facts import Key
+from queue_tables.groups.facts import Key
 
 
 def latest_below(

@@ -23,9 +23,9 @@ from lakequeue.clock import wall_micros
 from lakequeue.errors import CoordinationUnavailable
 from lakequeue.records import Partition, TopicPartition, checked_name
 from lakequeue.wire import RecordStatus
-from queue_tables.facts import Key
-from queue_tables.group_state import GroupStateReader
-from queue_tables.record_status import Status, status_in
+from queue_tables.groups.facts import Key
+from queue_tables.groups.record_status import Status, status_in
+from queue_tables.groups.state import GroupStateReader
 from queue_tables.schema.topic_rules import Topic
 
 

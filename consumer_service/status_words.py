@@ -7,8 +7,8 @@ from typing import Literal
 from consumer_service.streams.cursor import Cursor
 from lakequeue.errors import UnknownGroup, UnknownRecord
 from lakequeue.wire import DeadLetterPlace, RecordStatus, parse_place
-from queue_tables.facts import Key
-from queue_tables.record_status import ACKED, Status
+from queue_tables.groups.facts import Key
+from queue_tables.groups.record_status import ACKED, Status
 from queue_tables.schema.topic_rules import Topic
 
 

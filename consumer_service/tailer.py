@@ -24,7 +24,7 @@ from lakequeue.records import Offset, Partition, TopicId, TopicPartition
 from queue_tables.delta.actions import Commit
 from queue_tables.delta.maintenance import ERASED_INFO
 from queue_tables.files.parquet import read_data_file
-from queue_tables.log_reader import LogReader
+from queue_tables.log.reader import LogReader
 from queue_tables.root import QueueRoot
 from queue_tables.schema.schemas import LOG
 

@@ -17,8 +17,8 @@ from deltalake import DeltaTable
 
 from history_checker.history import Event
 from lakequeue.records import Offset, Partition
-from queue_tables.group_state import read_group_state
-from queue_tables.log_reader import LogReader
+from queue_tables.groups.state import read_group_state
+from queue_tables.log.reader import LogReader
 from queue_tables.root import QueueRoot
 from queue_tables.topics import TopicStore
 

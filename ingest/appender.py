@@ -22,7 +22,7 @@ from lakequeue.errors import (
 from lakequeue.records import ShardName, Stamp, Version
 from lakequeue.steps import Step, reach
 from queue_tables.root import QueueRoot
-from queue_tables.shards import ShardWriter
+from queue_tables.shards.shards import ShardWriter
 from queue_tables.topics import TopicStore
 
 log = structlog.get_logger(__name__)

@@ -15,11 +15,11 @@ from ingest.rows import Request
 from lakequeue.clock import Micros
 from lakequeue.errors import InvalidRequest, OrderTimeout, TryAgain
 from lakequeue.records import ShardName, Stamp, TopicId
-from queue_tables.log_marks import LogMarks
+from queue_tables.log.marks import LogMarks
 from queue_tables.root import QueueRoot
 from queue_tables.schema.marks import inbox_mark, watermarks_in
 from queue_tables.schema.topic_rules import Topic
-from queue_tables.shards import seal_shard
+from queue_tables.shards.shards import seal_shard
 from queue_tables.topics import TopicStore
 from serving.front.parking import Steps, Until, Wake
 

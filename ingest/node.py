@@ -26,14 +26,14 @@ from lakequeue.errors import NotReady, OrderTimeout, UnknownTopic
 from lakequeue.partitioner import StickyRoundRobin
 from lakequeue.records import Stamp, Version, checked_name
 from lakequeue.settings import IngestSettings, Settings
-from queue_tables.group_commit import GroupCommitter
-from queue_tables.health import TablesWatch
-from queue_tables.log_marks import LogMarks
+from queue_tables.log.marks import LogMarks
 from queue_tables.root import QueueRoot
 from queue_tables.schema.schemas import TOPICS
 from queue_tables.schema.topic_rules import Topic
-from queue_tables.shards import highest_stamp
+from queue_tables.shards.group_commit import GroupCommitter
+from queue_tables.shards.shards import highest_stamp
 from queue_tables.topics import TopicStore
+from queue_tables.upkeep.health import TablesWatch
 from serving.front.budget import Budget
 from serving.front.parking import FOREVER, Done, Steps, Until, finish
 

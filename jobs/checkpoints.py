@@ -9,7 +9,7 @@ import structlog
 from lakequeue.errors import StorageUnavailable
 from lakequeue.records import Version
 from queue_tables.root import QueueRoot
-from queue_tables.upkeep import checkpoint_table
+from queue_tables.upkeep.delta_rs import checkpoint_table
 
 log = structlog.get_logger("upkeep")
 

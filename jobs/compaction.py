@@ -16,9 +16,9 @@ from jobs.orphans import vacuum_inbox
 from jobs.small_files import compact_metrics, compact_rejects
 from jobs.table_upkeep import upkeep_tables
 from lakequeue.clock import Micros
-from queue_tables.clean_up import GRACE_HOURS, MOST_GRACE_HOURS, Cleaned, vacuum_table
 from queue_tables.root import QueueRoot
 from queue_tables.schema.schemas import GROUP_HISTORY, LOG, METRICS, REJECTS
+from queue_tables.upkeep.clean_up import GRACE_HOURS, MOST_GRACE_HOURS, Cleaned, vacuum_table
 
 _DEFAULT = Bounds()
 

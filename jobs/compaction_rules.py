@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from lakequeue.clock import Micros
 from lakequeue.records import Offset
-from queue_tables.log_index import PartitionKey
+from queue_tables.log.index import PartitionKey
 
 Parts = Mapping[PartitionKey, tuple[Offset, Offset]]
 """Lowest and highest offset of each partition in a file."""

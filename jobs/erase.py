@@ -28,22 +28,22 @@ from lakequeue.errors import CommitConflict, CorruptTable
 from lakequeue.records import Format, ShardName, Stamp
 from lakequeue.steps import Step, reach
 from lakequeue.wire import ERASED_HEADER, DeadLetterHeader
-from queue_tables.clean_up import delete_removed, left_behind
 from queue_tables.delta.actions import Add
 from queue_tables.delta.columns import HEADERS
 from queue_tables.delta.maintenance import ERASED_INFO, rewrite_files
 from queue_tables.delta.table import TableLog
 from queue_tables.files.deletion_vectors import deleted_rows, left_of
 from queue_tables.files.parquet import read_data_file, write_data_file
-from queue_tables.log_marks import LogMarks
-from queue_tables.log_writer import write_log_file
+from queue_tables.log.marks import LogMarks
+from queue_tables.log.writer import write_log_file
 from queue_tables.root import QueueRoot
 from queue_tables.schema.marks import watermarks_in
 from queue_tables.schema.odd_bytes import Headers, headers_of, text_of, texts_of
 from queue_tables.schema.schemas import LOG, REJECTS
 from queue_tables.schema.topic_rules import Topic
-from queue_tables.shards import shard_path
+from queue_tables.shards.shards import shard_path
 from queue_tables.topics import TopicStore
+from queue_tables.upkeep.clean_up import delete_removed, left_behind
 
 Match = Callable[[pa.Table], pa.Table]
 """Rows with the columns of `log` (and `at`) -> those that are to be erased, in their order."""

@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from queue_tables.delta.actions import Add
-from queue_tables.log_writer import PLAN, adds_from_arrow, adds_to_arrow, write_log_files
+from queue_tables.log.writer import PLAN, adds_from_arrow, adds_to_arrow, write_log_files
 
 _ADD_DDL = "add STRING"
 

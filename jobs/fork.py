@@ -28,7 +28,7 @@ from lakequeue.clock import Micros
 from lakequeue.errors import InvalidRequest
 from lakequeue.settings import Settings
 from queue_tables.delta.store import open_store
-from queue_tables.group_history import read_moment
+from queue_tables.groups.history import read_moment
 from queue_tables.replica import ReplicaTable
 from queue_tables.root import QueueRoot
 from queue_tables.schema.schemas import LOG

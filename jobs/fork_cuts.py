@@ -26,12 +26,12 @@ from lakequeue.wire import parse_place, to_micros
 from queue_tables.delta.actions import Add
 from queue_tables.delta.history import erased_after, table_at
 from queue_tables.delta.table import TableLog
-from queue_tables.facts import GroupState, States
 from queue_tables.files.parquet import read_data_file
-from queue_tables.group_history import Moment
-from queue_tables.group_state import OFFSETS_TXN, read_group_offsets
-from queue_tables.log_index import PartitionKey
-from queue_tables.log_reader import LogReader
+from queue_tables.groups.facts import GroupState, States
+from queue_tables.groups.history import Moment
+from queue_tables.groups.state import OFFSETS_TXN, read_group_offsets
+from queue_tables.log.index import PartitionKey
+from queue_tables.log.reader import LogReader
 from queue_tables.root import QueueRoot
 from queue_tables.schema.marks import (
     is_next_offset,

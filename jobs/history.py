@@ -18,9 +18,9 @@ from queue_tables.delta.actions import Txn
 from queue_tables.delta.maintenance import append_once
 from queue_tables.delta.table import TableLog, create_table
 from queue_tables.files.parquet import oldest_micros
-from queue_tables.group_history import moments, write_moment
-from queue_tables.group_state import read_group_state
-from queue_tables.log_marks import LogMarks
+from queue_tables.groups.history import moments, write_moment
+from queue_tables.groups.state import read_group_state
+from queue_tables.log.marks import LogMarks
 from queue_tables.root import QueueRoot
 from queue_tables.schema.schemas import GROUP_HISTORY, LOG
 

@@ -25,13 +25,13 @@ from jobs.shard_rules import CLOSED_AFTER_US, hour_end
 from lakequeue.clock import Micros, hour_of
 from lakequeue.errors import CommitConflict, CorruptTable
 from lakequeue.steps import Step, reach
-from queue_tables.contested import REPAIR
 from queue_tables.delta.actions import Add
 from queue_tables.delta.maintenance import rewrite_files
 from queue_tables.delta.table import TableLog
 from queue_tables.files.parquet import oldest_micros, read_data_file
-from queue_tables.log_reader import LogReader
-from queue_tables.log_writer import write_log_file
+from queue_tables.log.contested import REPAIR
+from queue_tables.log.reader import LogReader
+from queue_tables.log.writer import write_log_file
 from queue_tables.root import QueueRoot
 from queue_tables.schema.schemas import LOG
 

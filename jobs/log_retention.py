@@ -20,15 +20,15 @@ from queue_tables.delta.maintenance import rewrite_files
 from queue_tables.delta.table import TableLog
 from queue_tables.delta.tail import Tail, find_version
 from queue_tables.files.parquet import newest_micros
-from queue_tables.group_state import read_group_state
-from queue_tables.log_index import PartitionKey
-from queue_tables.log_marks import LogMarks
-from queue_tables.log_reader import LogReader
+from queue_tables.groups.state import read_group_state
+from queue_tables.log.index import PartitionKey
+from queue_tables.log.marks import LogMarks
+from queue_tables.log.reader import LogReader
 from queue_tables.root import QueueRoot
 from queue_tables.schema.marks import watermarks_in
 from queue_tables.schema.schemas import LOG, METRICS, REJECTS
 from queue_tables.schema.topic_rules import Topic
-from queue_tables.shards import shard_path
+from queue_tables.shards.shards import shard_path
 from queue_tables.topics import TopicStore
 
 LATE_US = 3_600 * 1_000_000

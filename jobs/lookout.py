@@ -14,12 +14,12 @@ from jobs.cut import Look, Seen, consistent_cut, ends
 from jobs.term_file import Term
 from lakequeue.errors import CorruptTable, TailLost
 from lakequeue.records import ShardName, Stamp
-from queue_tables.bulk import IN_ORDER
 from queue_tables.delta.actions import Commit
 from queue_tables.delta.tail import Tail, find_version
-from queue_tables.group_state import fences_in
+from queue_tables.groups.state import fences_in
 from queue_tables.root import QueueRoot, ShardKind
-from queue_tables.shards import SEALED
+from queue_tables.shards.bulk import IN_ORDER
+from queue_tables.shards.shards import SEALED
 
 MAX_READ = 5_000
 """Commits of one shard held in memory; the rest of a longer backlog waits for later batches."""

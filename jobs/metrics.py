@@ -41,12 +41,12 @@ from lakequeue.steps import Step, reach
 from queue_tables.delta.actions import Txn
 from queue_tables.delta.maintenance import append_once
 from queue_tables.delta.table import TableLog, create_table
-from queue_tables.facts import GroupState
 from queue_tables.files.parquet import read_data_file, write_data_file
-from queue_tables.group_state import read_group_state
-from queue_tables.log_index import PartitionKey
-from queue_tables.log_reader import LogReader
-from queue_tables.offset_ranges import Ranges, ranges_of
+from queue_tables.groups.facts import GroupState
+from queue_tables.groups.offset_ranges import Ranges, ranges_of
+from queue_tables.groups.state import read_group_state
+from queue_tables.log.index import PartitionKey
+from queue_tables.log.reader import LogReader
 from queue_tables.root import QueueRoot
 from queue_tables.schema.schemas import METRICS
 from queue_tables.schema.topic_rules import Topic

@@ -15,13 +15,13 @@ from lakequeue.clock import Micros, hour_of
 from lakequeue.errors import CorruptTable, OffsetOutOfRange
 from lakequeue.records import Offset, Partition, ShardName, TopicId
 from queue_tables.delta.table import TableLog
-from queue_tables.facts import Key, Kind
 from queue_tables.files.parquet import read_data_file
-from queue_tables.log_index import PartitionKey
-from queue_tables.log_reader import LogReader
-from queue_tables.record_states import SETTLES
+from queue_tables.groups.facts import Key, Kind
+from queue_tables.groups.record_states import SETTLES
+from queue_tables.log.index import PartitionKey
+from queue_tables.log.reader import LogReader
 from queue_tables.root import QueueRoot
-from queue_tables.shards import shard_path
+from queue_tables.shards.shards import shard_path
 
 MEASURED = ("key", "value", "headers")
 _MOVES = (Kind.COMMITTED, Kind.SEEK, Kind.GROUP_DELETED)

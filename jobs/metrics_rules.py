@@ -15,8 +15,8 @@ import numpy.typing as npt
 from jobs.shard_rules import CLOSED_AFTER_US
 from lakequeue.clock import Micros
 from lakequeue.records import Offset
-from queue_tables.facts import GroupState
-from queue_tables.offset_ranges import NO_RANGES, Ranges, inside, merged, union
+from queue_tables.groups.facts import GroupState
+from queue_tables.groups.offset_ranges import NO_RANGES, Ranges, inside, merged, union
 
 HOUR_US = 3_600 * 1_000_000
 FACTS_KEPT_US = 3_300 * 1_000_000

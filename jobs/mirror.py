@@ -23,11 +23,11 @@ from lakequeue.arguments import WrongUsage
 from lakequeue.clock import Micros
 from lakequeue.errors import RootUnusable
 from lakequeue.settings import Settings
-from queue_tables.clean_up import GRACE_HOURS, MOST_GRACE_HOURS
-from queue_tables.log_reader import LogReader
+from queue_tables.log.reader import LogReader
 from queue_tables.replica import ReplicaTable, must_be_whole
 from queue_tables.root import QueueRoot
 from queue_tables.schema.schemas import LOG
+from queue_tables.upkeep.clean_up import GRACE_HOURS, MOST_GRACE_HOURS
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lakequeue.records import Offset
-from queue_tables.log_index import PartitionKey
+from queue_tables.log.index import PartitionKey
 
 Ends = Mapping[PartitionKey, int]
 """Next offset of each partition of the replica."""

@@ -20,24 +20,17 @@ from jobs.mirror_rules import MirrorFile, MirrorPlan, ends_after, plan_mirror
 from lakequeue.errors import CommitConflict, CorruptTable, TailLost
 from lakequeue.records import Offset, Version
 from lakequeue.steps import Step, reach
-from queue_tables.clean_up import (
-    GRACE_HOURS,
-    checkpoint_if_due,
-    clean_commits,
-    delete_removed,
-    vacuum_table,
-)
 from queue_tables.delta.actions import Action, Add, Txn
 from queue_tables.delta.columns import Table
 from queue_tables.delta.declared import verify_schema
 from queue_tables.delta.maintenance import ERASED_INFO
 from queue_tables.delta.table import TableLog
-from queue_tables.facts import States
 from queue_tables.files.parquet import read_data_file, write_data_file
-from queue_tables.group_state import OFFSETS_TXN, read_group_state
-from queue_tables.log_index import PartitionKey
-from queue_tables.log_reader import LogReader
-from queue_tables.log_writer import write_log_file
+from queue_tables.groups.facts import States
+from queue_tables.groups.state import OFFSETS_TXN, read_group_state
+from queue_tables.log.index import PartitionKey
+from queue_tables.log.reader import LogReader
+from queue_tables.log.writer import write_log_file
 from queue_tables.replica import (
     MIRRORED,
     PROMOTED,
@@ -51,6 +44,13 @@ from queue_tables.replica import (
 from queue_tables.root import QueueRoot
 from queue_tables.schema.marks import next_offsets_in, offset_mark
 from queue_tables.schema.schemas import GROUP_OFFSETS, LOG, TOPICS
+from queue_tables.upkeep.clean_up import (
+    GRACE_HOURS,
+    checkpoint_if_due,
+    clean_commits,
+    delete_removed,
+    vacuum_table,
+)
 
 log = structlog.get_logger("mirror")
 

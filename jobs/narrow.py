@@ -24,7 +24,7 @@ from jobs.row_faults import Reason, RowFault
 from lakequeue.errors import CorruptTable
 from queue_tables.delta.store import Store
 from queue_tables.files.parquet import read_data_file
-from queue_tables.log_writer import SourceFiles
+from queue_tables.log.writer import SourceFiles
 from queue_tables.schema.marks import NO_TOPIC
 from queue_tables.schema.record_rules import Faults
 from queue_tables.schema.schemas import JOURNAL

@@ -24,18 +24,18 @@ from lakequeue.errors import NotReady
 from lakequeue.metrics import Sample
 from lakequeue.records import Epoch, ShardName, Stamp, Version
 from lakequeue.steps import Step, reach
-from queue_tables.backlog import lag_of, open_by_stage
-from queue_tables.fact_checks import LAST_STAMP, SetAside
-from queue_tables.fact_rows import news_from_arrow
-from queue_tables.facts import Fence, GroupState, Key, fold, fold_news
-from queue_tables.group_state import GroupOffsetsWriter
-from queue_tables.log_marks import LogMarks
+from queue_tables.groups.backlog import lag_of, open_by_stage
+from queue_tables.groups.fact_checks import LAST_STAMP, SetAside
+from queue_tables.groups.fact_rows import news_from_arrow
+from queue_tables.groups.facts import Fence, GroupState, Key, fold, fold_news
+from queue_tables.groups.set_aside import SetAsideLog
+from queue_tables.groups.state import GroupOffsetsWriter
+from queue_tables.log.marks import LogMarks
 from queue_tables.root import QueueRoot
 from queue_tables.schema.marks import offset_mark
 from queue_tables.schema.schemas import GROUP_OFFSETS
-from queue_tables.set_aside import SetAsideLog
 from queue_tables.topics import TopicStore
-from queue_tables.upkeep import trim_table
+from queue_tables.upkeep.delta_rs import trim_table
 from serving.meters import Meters
 
 TRIM_EVERY = 300

@@ -37,7 +37,7 @@ from lakequeue.records import (
 )
 from lakequeue.steps import Step, reach
 from queue_tables.delta.actions import Action, Add, Txn
-from queue_tables.log_writer import PLAN, SourceFiles, render_log_files, write_log_files
+from queue_tables.log.writer import PLAN, SourceFiles, render_log_files, write_log_files
 from queue_tables.schema.marks import inbox_mark, offset_mark
 
 log = structlog.get_logger("order")

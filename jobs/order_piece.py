@@ -28,7 +28,7 @@ from lakequeue.errors import CorruptTable, StorageUnavailable
 from lakequeue.records import Stamp, TopicId
 from queue_tables.delta.actions import Add
 from queue_tables.delta.store import Store
-from queue_tables.log_writer import SourceFiles
+from queue_tables.log.writer import SourceFiles
 from queue_tables.schema.schemas import INBOX
 
 log = structlog.get_logger("order")

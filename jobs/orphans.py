@@ -2,7 +2,7 @@
 
 Tasks write before the driver commits, so a file without a commit may be one of a write that runs.
 It is taken for nobody's a day after it was written; whoever commits after all finds it gone, adds
-nothing, and says so (`queue_tables/bulk.py`).
+nothing, and says so (`queue_tables/shards/bulk.py`).
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import structlog
 
 from lakequeue.clock import Micros, hour_of
 from lakequeue.errors import CorruptTable
-from queue_tables.bulk import QUIET_S, create_run_shard
-from queue_tables.clean_up import Cleaned, vacuum_table
 from queue_tables.delta.table import TableLog
 from queue_tables.root import QueueRoot
-from queue_tables.shards import QUIET, shard_path
+from queue_tables.shards.bulk import QUIET_S, create_run_shard
+from queue_tables.shards.shards import QUIET, shard_path
+from queue_tables.upkeep.clean_up import Cleaned, vacuum_table
 
 GRACE_HOURS = QUIET_S // 3_600
 """As long as a bulk writer may be quiet."""

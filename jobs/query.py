@@ -26,7 +26,7 @@ from jobs.source import SOURCES, SourceOptions
 from jobs.source_note import SourceNotes, Told
 from jobs.term_file import Term, TermFile
 from queue_tables.delta.store import open_store
-from queue_tables.log_writer import SourceFiles
+from queue_tables.log.writer import SourceFiles
 
 log = structlog.get_logger("query")
 

@@ -6,10 +6,10 @@ import threading
 
 from lakequeue.errors import CorruptTable, TailLost
 from lakequeue.records import ShardName, Version
-from queue_tables.bulk import REFUSED, shard_of
 from queue_tables.delta.tail import Tail
 from queue_tables.root import QueueRoot
-from queue_tables.shards import shard_path
+from queue_tables.shards.bulk import REFUSED, shard_of
+from queue_tables.shards.shards import shard_path
 
 
 class RefusedCount:

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 from lakequeue.clock import Micros
 from lakequeue.records import Offset, Partition, Stamp, TopicId
-from queue_tables.facts import GroupState
-from queue_tables.log_index import PartitionKey
+from queue_tables.groups.facts import GroupState
+from queue_tables.log.index import PartitionKey
 
 UNCONSUMED = "unconsumed"
 """A live group has not consumed all of it."""

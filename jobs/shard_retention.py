@@ -11,20 +11,20 @@ from lakequeue.clock import Micros
 from lakequeue.errors import CommitConflict, CorruptTable, TailLost
 from lakequeue.records import ShardName, Stamp
 from lakequeue.steps import Step, reach
-from queue_tables.bulk import BATCH_TXN
-from queue_tables.clean_up import delete_removed
 from queue_tables.delta.actions import Add, commit_path, parse
 from queue_tables.delta.maintenance import rewrite_files
 from queue_tables.delta.table import TableLog
 from queue_tables.delta.tail import Tail, find_version
-from queue_tables.facts import Key, States
-from queue_tables.group_state import journal_news, read_group_offsets
-from queue_tables.log_marks import LogMarks
+from queue_tables.groups.facts import Key, States
+from queue_tables.groups.state import journal_news, read_group_offsets
+from queue_tables.log.marks import LogMarks
 from queue_tables.root import QueueRoot, ShardKind
 from queue_tables.schema.marks import watermarks_in
 from queue_tables.schema.schemas import GROUP_OFFSETS
-from queue_tables.shard_removal import end_removals, remove_shard
-from queue_tables.shards import SEALED, STAMP_TXN, shard_path
+from queue_tables.shards.bulk import BATCH_TXN
+from queue_tables.shards.shard_removal import end_removals, remove_shard
+from queue_tables.shards.shards import SEALED, STAMP_TXN, shard_path
+from queue_tables.upkeep.clean_up import delete_removed
 
 MARGIN_US = 3_600 * 1_000_000
 """A shard stays this long after its last commit."""

@@ -11,9 +11,9 @@ from datetime import UTC, datetime, timedelta
 
 from lakequeue.clock import Micros
 from lakequeue.records import ShardName, Stamp
-from queue_tables.bulk import is_asked_again
 from queue_tables.delta.actions import Add
-from queue_tables.shards import node_of
+from queue_tables.shards.bulk import is_asked_again
+from queue_tables.shards.shards import node_of
 
 CLOSED_AFTER_US = 120 * 1_000_000
 """An hour is closed this long after its end: the batch that was numbered in it has landed."""

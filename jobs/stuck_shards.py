@@ -8,10 +8,10 @@ from lakequeue.errors import CorruptTable, TailLost
 from lakequeue.records import ShardName, Stamp
 from queue_tables.delta.actions import Commit
 from queue_tables.delta.tail import Tail, find_version
-from queue_tables.log_marks import LogMarks
+from queue_tables.log.marks import LogMarks
 from queue_tables.root import QueueRoot
 from queue_tables.schema.marks import watermarks_in
-from queue_tables.shards import shard_path
+from queue_tables.shards.shards import shard_path
 
 
 def stuck_shards(root: QueueRoot) -> dict[ShardName, str]:

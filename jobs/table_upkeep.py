@@ -14,15 +14,15 @@ from jobs.maintenance import Report
 from lakequeue.clock import Micros
 from lakequeue.errors import CorruptTable, SchemaDrift, StorageUnavailable
 from lakequeue.records import ShardName, Stamp, Version
-from queue_tables.clean_up import checkpoint_if_due, clean_commits
 from queue_tables.delta.table import TableLog
 from queue_tables.delta.tail import find_version
-from queue_tables.group_state import read_group_offsets
-from queue_tables.log_marks import LogMarks
+from queue_tables.groups.state import read_group_offsets
+from queue_tables.log.marks import LogMarks
 from queue_tables.root import QueueRoot, ShardKind
 from queue_tables.schema.marks import watermarks_in
 from queue_tables.schema.schemas import GROUP_HISTORY, GROUP_OFFSETS, LOG, METRICS, REJECTS, TOPICS
-from queue_tables.shards import shard_path
+from queue_tables.shards.shards import shard_path
+from queue_tables.upkeep.clean_up import checkpoint_if_due, clean_commits
 
 CHECKPOINT_EVERY = 500
 """Commits of a shard, of `topics`, `metrics` or `group_history`, between two checkpoints."""

@@ -9,11 +9,11 @@ from lakequeue.clock import Micros
 from lakequeue.errors import TailLost
 from lakequeue.records import ShardName, Stamp
 from queue_tables.delta.tail import Tail, find_version
-from queue_tables.group_state import read_group_offsets
-from queue_tables.log_marks import LogMarks
+from queue_tables.groups.state import read_group_offsets
+from queue_tables.log.marks import LogMarks
 from queue_tables.root import QueueRoot, ShardKind
 from queue_tables.schema.marks import watermarks_in
-from queue_tables.shards import shard_path
+from queue_tables.shards.shards import shard_path
 
 ROWS: Mapping[ShardKind, str] = {"inbox": "records", "journal": "facts"}
 """What the rows of a shard are."""

@@ -15,8 +15,8 @@ from lakequeue.errors import CoordinationUnavailable
 from lakequeue.metrics import Sample
 from lakequeue.settings import DriverSettings
 from queue_tables.delta.storage_meter import METER, Usage, samples
-from queue_tables.health import TablesWatch
 from queue_tables.root import QueueRoot
+from queue_tables.upkeep.health import TablesWatch
 from serving.meters import Meters
 from serving.monitor import Monitor
 

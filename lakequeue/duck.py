@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import duckdb
 
-from queue_tables.arrow_tables import dataset, shards_dataset
-from queue_tables.views import DUCKDB, FUNCTIONS, TABLES, VIEWS, render
+from queue_tables.querying.arrow_tables import dataset, shards_dataset
+from queue_tables.querying.views import DUCKDB, FUNCTIONS, TABLES, VIEWS, render
 
 
 def connect(root: str) -> duckdb.DuckDBPyConnection:

@@ -12,11 +12,11 @@ from lakequeue.clock import HybridClock, wall_micros
 from lakequeue.errors import ShardSealed
 from lakequeue.records import Epoch, Offset, Partition, TopicId
 from pyspark_lakequeue.vectors import Offsets, Place, Vector
-from queue_tables.fact_rows import to_arrow
-from queue_tables.facts import Fact, GroupState, Key, Kind
-from queue_tables.group_state import read_group_state
+from queue_tables.groups.fact_rows import to_arrow
+from queue_tables.groups.facts import Fact, GroupState, Key, Kind
+from queue_tables.groups.state import read_group_state
 from queue_tables.root import QueueRoot
-from queue_tables.shards import ShardWriter
+from queue_tables.shards.shards import ShardWriter
 
 MEMBER = "spark"
 _QUIET_S = 86_400

@@ -36,7 +36,9 @@ class Piece(NamedTuple):
     """Bytes of the file that stand for these rows, about."""
     cuts: tuple[Cut, ...]
     mixed_up: bool = False
-    """Rows are counted in the order that the reader puts them in (`queue_tables.row_groups`)."""
+    """Rows are counted in the order that the reader puts them in
+    (`queue_tables.log.row_groups`).
+    """
     vector: Mapping[str, Any] | None = None
     """The deletion vector of the file: rows that do not count."""
 

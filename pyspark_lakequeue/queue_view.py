@@ -28,9 +28,9 @@ from pyspark_lakequeue.positions import (
     Position,
 )
 from pyspark_lakequeue.vectors import Offsets, Place, names
-from queue_tables.gaps import gaps
-from queue_tables.log_index import Span
-from queue_tables.log_reader import LogReader
+from queue_tables.log.gaps import gaps
+from queue_tables.log.index import Span
+from queue_tables.log.reader import LogReader
 from queue_tables.root import QueueRoot
 from queue_tables.schema.topic_rules import Topic
 from queue_tables.topics import TopicStore

@@ -16,7 +16,7 @@ from queue_tables.delta.store import Store, open_store
 from queue_tables.files.deletion_vectors import deleted_rows
 from queue_tables.files.parquet import damage_named
 from queue_tables.files.physical import OPENED_WITH
-from queue_tables.log_files import rows_of_group
+from queue_tables.log.files import rows_of_group
 from queue_tables.schema.schemas import LOG
 
 CREATE_TIME = 0

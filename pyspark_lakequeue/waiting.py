@@ -7,10 +7,10 @@ import threading
 import time
 
 from lakequeue.errors import LakequeueError
-from queue_tables.bulk import newest_stamps
-from queue_tables.log_marks import LogMarks
+from queue_tables.log.marks import LogMarks
 from queue_tables.root import QueueRoot
 from queue_tables.schema.marks import inbox_mark
+from queue_tables.shards.bulk import newest_stamps
 
 _log = logging.getLogger("lakequeue.spark")
 

@@ -1,7 +1,7 @@
 """`df.write` and `df.writeStream` to `format("lakequeue")`: files by the tasks, one commit.
 
 A task that is run again writes other files; Spark hands the driver those of one attempt each, and
-the rest belong to no table. The commit is `queue_tables/bulk.py`'s: a batch counts once.
+the rest belong to no table. The commit is `queue_tables/shards/bulk.py`'s: a batch counts once.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from lakequeue.records import Stamp
 from lakequeue.steps import Step, reach
 from pyspark_lakequeue.sink_options import SinkOptions, check_columns
 from pyspark_lakequeue.waiting import wait_ordered
-from queue_tables.bulk import (
+from queue_tables.root import QueueRoot
+from queue_tables.shards.bulk import (
     ONCE,
     REFUSED,
     BulkFile,
@@ -35,7 +36,6 @@ from queue_tables.bulk import (
     seal_run,
     shard_of,
 )
-from queue_tables.root import QueueRoot
 from queue_tables.topics import TopicStore
 
 if TYPE_CHECKING:
@@ -241,7 +241,7 @@ def _write(root: str, batch: Batch, rows: pa.Table, stamp: Stamp) -> BulkFile:
     from queue_tables.delta.store import open_store
     from queue_tables.files.parquet import write_data_file
     from queue_tables.schema.schemas import INBOX
-    from queue_tables.shards import shard_path
+    from queue_tables.shards.shards import shard_path
 
     shard, count = shard_of(batch.writer, batch.run), rows.num_rows
     rows = rows.append_column("stamp", pa.repeat(pa.scalar(stamp, pa.int64()), count))

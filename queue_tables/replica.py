@@ -21,10 +21,10 @@ from lakequeue.errors import CommitConflict, InvalidRequest, ReplicaPromoted, Ta
 from lakequeue.records import ShardName, Version
 from queue_tables.delta.actions import Action, Add, Remove, Txn
 from queue_tables.delta.table import TableLog
-from queue_tables.fact_rows import states_to_arrow
-from queue_tables.facts import GroupState, States, join
 from queue_tables.files.parquet import write_data_file
-from queue_tables.group_state import OFFSETS_TXN, read_group_offsets
+from queue_tables.groups.fact_rows import states_to_arrow
+from queue_tables.groups.facts import GroupState, States, join
+from queue_tables.groups.state import OFFSETS_TXN, read_group_offsets
 from queue_tables.root import QueueRoot
 from queue_tables.schema.schemas import GROUP_OFFSETS, LOG, TOPICS
 

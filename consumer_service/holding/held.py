@@ -17,7 +17,7 @@ from consumer_service.streams.cursor import Cursor
 from coordination.leases import Lease
 from lakequeue.clock import boot_seconds
 from lakequeue.records import Epoch, TopicPartition
-from queue_tables.facts import Key
+from queue_tables.groups.facts import Key
 
 log = structlog.get_logger()
 

@@ -28,11 +28,11 @@ from lakequeue.errors import (
 )
 from lakequeue.records import ShardName
 from queue_tables.delta.actions import Commit
-from queue_tables.fact_rows import to_arrow
-from queue_tables.facts import Fact, Key, Kind
-from queue_tables.group_commit import GroupCommitter
+from queue_tables.groups.fact_rows import to_arrow
+from queue_tables.groups.facts import Fact, Key, Kind
 from queue_tables.root import QueueRoot
-from queue_tables.shards import ShardWriter, highest_stamp
+from queue_tables.shards.group_commit import GroupCommitter
+from queue_tables.shards.shards import ShardWriter, highest_stamp
 
 log = structlog.get_logger()
 

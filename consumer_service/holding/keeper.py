@@ -31,7 +31,7 @@ from coordination.session import Session
 from lakequeue.clock import boot_seconds, wall_micros
 from lakequeue.errors import LakequeueError
 from lakequeue.records import Partition, TopicId
-from queue_tables.facts import Key
+from queue_tables.groups.facts import Key
 
 log = structlog.get_logger()
 

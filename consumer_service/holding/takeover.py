@@ -23,12 +23,12 @@ from lakequeue.clock import wall_micros
 from lakequeue.errors import NotReady
 from lakequeue.records import Epoch, Offset, Partition, ShardName, TopicId
 from lakequeue.steps import Step, reach
-from queue_tables.facts import QUEUE, Fact, GroupState, Key, Kind
-from queue_tables.group_state import GroupStateReader
-from queue_tables.record_states import NOTHING, RecordStates, join_records
+from queue_tables.groups.facts import QUEUE, Fact, GroupState, Key, Kind
+from queue_tables.groups.record_states import NOTHING, RecordStates, join_records
+from queue_tables.groups.state import GroupStateReader
 from queue_tables.root import QueueRoot
 from queue_tables.schema.marks import consumed_mark, generation_mark
-from queue_tables.shards import Fence, fence_shard
+from queue_tables.shards.shards import Fence, fence_shard
 
 log = structlog.get_logger()
 

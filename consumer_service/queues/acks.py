@@ -35,7 +35,7 @@ from lakequeue.wire import (
     Settled,
     group_checksum,
 )
-from queue_tables.facts import Key, Kind
+from queue_tables.groups.facts import Key, Kind
 
 NodeOf = Callable[[Key], str | None]
 """Base URL of the node that has a partition; None while nobody has it."""

@@ -8,9 +8,9 @@ from enum import Enum
 from typing import Final, Literal, NamedTuple
 
 from consumer_service.queues.parked import Parked
-from queue_tables.facts import Kind
-from queue_tables.record_states import NEVER
-from queue_tables.record_status import Status
+from queue_tables.groups.facts import Kind
+from queue_tables.groups.record_states import NEVER
+from queue_tables.groups.record_status import Status
 
 MOST_MOVES: Final = 10_000
 """Changes of one partition that one poll commits: it goes on in a second look."""

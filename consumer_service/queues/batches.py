@@ -13,7 +13,7 @@ from consumer_service.holding.held import Held
 from consumer_service.holding.journal import Entry
 from consumer_service.queues.attempts import Attempt, Move, Taken, move_of
 from consumer_service.queues.partition import QueuePartition
-from queue_tables.facts import Kind
+from queue_tables.groups.facts import Kind
 
 
 @dataclass(slots=True)

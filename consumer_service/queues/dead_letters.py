@@ -46,7 +46,7 @@ from lakequeue.wire import (
     from_problem,
     place_of,
 )
-from queue_tables.facts import Kind
+from queue_tables.groups.facts import Kind
 from queue_tables.schema.odd_bytes import texts_of
 from queue_tables.schema.topic_rules import Topic
 from queue_tables.topics import TopicStore

@@ -32,7 +32,7 @@ from lakequeue.clock import boot_seconds, wall_micros
 from lakequeue.errors import OffsetOutOfRange
 from lakequeue.steps import Step, reach
 from lakequeue.wire import UNDECODABLE
-from queue_tables.facts import Kind
+from queue_tables.groups.facts import Kind
 from serving.front.parking import Steps, Until, finish
 
 _FULL = -1

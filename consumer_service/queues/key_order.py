@@ -12,7 +12,7 @@ from array import array
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
-from queue_tables.record_states import NEVER
+from queue_tables.groups.record_states import NEVER
 
 _TRIM_AT: Final = 4_096
 """Places at the front of a line that are given back together."""

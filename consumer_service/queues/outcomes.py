@@ -1,7 +1,8 @@
 """How records of a partition ended, as far as its owner remembers. Pure.
 
 Attempts of late, so that a repeated receipt is answered as the first one was; and, as in the
-tables, which of the settled records are dead or expired: `queue_tables/endings.py` has the bounds.
+tables, which of the settled records are dead or expired: `queue_tables/groups/endings.py` has the
+bounds.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from collections import OrderedDict
 from typing import Final
 
 from consumer_service.queues.attempts import Attempt, Refusal
-from queue_tables import endings
-from queue_tables.endings import NO_ENDINGS, DeadRecord, Endings
-from queue_tables.facts import Kind
-from queue_tables.offset_ranges import OffsetSet
-from queue_tables.record_status import ACKED, EXPIRED, SETTLED, Status, status_of_dead
+from queue_tables.groups import endings
+from queue_tables.groups.endings import NO_ENDINGS, DeadRecord, Endings
+from queue_tables.groups.facts import Kind
+from queue_tables.groups.offset_ranges import OffsetSet
+from queue_tables.groups.record_status import ACKED, EXPIRED, SETTLED, Status, status_of_dead
 
 REMEMBERED: Final = 10_000
 """Receipts whose end is remembered."""

@@ -13,7 +13,7 @@ from consumer_service.holding.takeover import fact_of
 from consumer_service.queues.record_facts import record_facts
 from lakequeue.clock import wall_micros
 from lakequeue.errors import LakequeueError
-from queue_tables.facts import Kind
+from queue_tables.groups.facts import Kind
 
 log = structlog.get_logger()
 

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from queue_tables.record_states import NEVER, OPEN, OpenRows, Stage
+from queue_tables.groups.record_states import NEVER, OPEN, OpenRows, Stage
 
 HEAP_ROWS = 4_096
 """Size at which the heap becomes a run."""

@@ -44,10 +44,10 @@ from consumer_service.queues.key_order import KeyOrder, Waiting
 from consumer_service.queues.outcomes import Outcomes
 from consumer_service.queues.parked import Parked, ParkedRecords
 from consumer_service.queues.retry_policy import Policy, backoff_ms
-from queue_tables.facts import Kind
-from queue_tables.offset_ranges import OffsetSet
-from queue_tables.record_states import NOTHING, RecordStates, Stage
-from queue_tables.record_status import Status
+from queue_tables.groups.facts import Kind
+from queue_tables.groups.offset_ranges import OffsetSet
+from queue_tables.groups.record_states import NOTHING, RecordStates, Stage
+from queue_tables.groups.record_status import Status
 
 
 class QueuePartition:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from consumer_service.queues.attempts import Attempt, Move, NewRecord, Taken
 from consumer_service.queues.partition import QueuePartition
-from queue_tables.facts import Kind
+from queue_tables.groups.facts import Kind
 
 
 def pass_over(queue: QueuePartition, offset: int) -> list[Move]:

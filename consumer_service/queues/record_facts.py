@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from consumer_service.queues.attempts import Move
 from lakequeue.records import Offset
-from queue_tables.facts import Fact
-from queue_tables.record_states import NEVER
+from queue_tables.groups.facts import Fact
+from queue_tables.groups.record_states import NEVER
 
 
 def runs_of(moves: Iterable[Move]) -> Iterator[tuple[Move, int]]:

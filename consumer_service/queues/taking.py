@@ -21,7 +21,7 @@ from consumer_service.segments import prefix_within
 from consumer_service.tailer import Tailer
 from lakequeue.clock import boot_seconds
 from lakequeue.errors import OffsetOutOfRange
-from queue_tables.facts import Kind
+from queue_tables.groups.facts import Kind
 
 READ_AHEAD_ROWS = 20_000
 READ_AHEAD_BYTES = 8 << 20

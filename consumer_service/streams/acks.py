@@ -25,7 +25,7 @@ from lakequeue.errors import (
     Overloaded,
 )
 from lakequeue.wire import AckAnswer, Committed, RefusedAck
-from queue_tables.facts import Key, Kind
+from queue_tables.groups.facts import Key, Kind
 
 PASS_EVERY_S = 1.0
 """How often a partition's position is made durable without an ack."""

@@ -13,7 +13,7 @@ from lakequeue.errors import (
 )
 from lakequeue.records import Partition, TopicId
 from lakequeue.wire import AckAnswer, AckRequest, parse_receipt
-from queue_tables.facts import Key
+from queue_tables.groups.facts import Key
 
 
 @dataclass(slots=True)

@@ -16,7 +16,7 @@ from lakequeue.settings import Settings
 from lakequeue.wire import moment_of
 
 if TYPE_CHECKING:
-    from queue_tables.rejected import Wanted
+    from queue_tables.log.rejected import Wanted
     from queue_tables.root import QueueRoot
 
 app = typer.Typer(help="See records that were acknowledged and not ordered.", no_args_is_help=True)
@@ -54,7 +54,7 @@ def list_(
     The reasons malformed, unorderable and unreadable mean that a record could not be ordered and is
     kept as it is; `export` brings it out. With a topic that is not known the column is empty.
     """
-    from queue_tables.rejected import rejected
+    from queue_tables.log.rejected import rejected
 
     queue, wanted = _asked(root, topic, reason, since, until)
     found = list(islice(rejected(queue, wanted, (*_SHOWN, "detail")), most + 1))
@@ -84,7 +84,7 @@ def export(
     Bytes come as base64. A record can be sent again once it is mended:
     `lakequeue rejects export | jq -c .record`, as `application/x-ndjson`.
     """
-    from queue_tables.rejected import exported, rejected
+    from queue_tables.log.rejected import exported, rejected
 
     queue, wanted = _asked(root, topic, reason, since, until)
     for row in rejected(queue, wanted):
@@ -100,7 +100,7 @@ def _asked(
     until: str | None,
 ) -> tuple[QueueRoot, Wanted]:
     # Loaded here: a machine with the SDK and CLI alone has no storage packages.
-    from queue_tables.rejected import REASONS, Wanted
+    from queue_tables.log.rejected import REASONS, Wanted
     from queue_tables.root import QueueRoot
 
     for reason in reasons or ():

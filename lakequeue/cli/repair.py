@@ -12,7 +12,7 @@ from lakequeue.errors import CorruptTable, UnknownTable
 from lakequeue.settings import Settings
 
 if TYPE_CHECKING:
-    from queue_tables.repair import Repair
+    from queue_tables.upkeep.repair import Repair
 
 
 def repair(
@@ -34,9 +34,9 @@ def repair(
     Exit codes: 0 all is well, or was mended; 1 something cannot be brought back.
     """
     # Loaded here: a machine with the SDK and CLI alone has no storage packages.
-    from queue_tables.health import table_paths
-    from queue_tables.repair import Repair, repair_table
     from queue_tables.root import QueueRoot
+    from queue_tables.upkeep.health import table_paths
+    from queue_tables.upkeep.repair import Repair, repair_table
 
     queue = QueueRoot.existing(Settings(**({"root": root} if root else {})).root, replica_too=True)
     paths = table_paths(queue)

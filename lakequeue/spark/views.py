@@ -14,9 +14,9 @@ from pyspark.errors import PySparkException
 
 from lakequeue.errors import LakequeueError
 from lakequeue.records import checked_name
+from queue_tables.querying.views import FUNCTIONS, SPARK, VIEWS, render
 from queue_tables.root import QueueRoot
 from queue_tables.schema.schemas import JOURNAL
-from queue_tables.views import FUNCTIONS, SPARK, VIEWS, render
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

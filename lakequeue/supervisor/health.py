@@ -186,8 +186,8 @@ def _order(root: str) -> Iterator[Finding]:
 
 
 def _tables(root: str) -> Iterator[Finding]:
-    from queue_tables.health import look, table_paths
     from queue_tables.root import QueueRoot
+    from queue_tables.upkeep.health import look, table_paths
 
     try:
         queue = QueueRoot.existing(root, replica_too=True)

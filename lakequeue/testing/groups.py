@@ -26,8 +26,8 @@ from lakequeue.settings import ConsumerSettings
 from lakequeue.testing.log import Log
 from lakequeue.testing.topics import Topics
 from lakequeue.wire import MAX_IN_FLIGHT, Assigned, JoinAnswer, JoinRequest
-from queue_tables.facts import Key
-from queue_tables.record_states import NOTHING, RecordStates
+from queue_tables.groups.facts import Key
+from queue_tables.groups.record_states import NOTHING, RecordStates
 from queue_tables.schema.marks import consumed_mark
 from queue_tables.schema.topic_rules import Topic
 

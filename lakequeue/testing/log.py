@@ -31,7 +31,7 @@ from lakequeue.records import Format, Offset, Partition, Record, checked_name
 from lakequeue.settings import IngestSettings
 from lakequeue.testing.topics import Topics
 from lakequeue.wire import ProduceQuery
-from queue_tables.record_states import NEVER
+from queue_tables.groups.record_states import NEVER
 from queue_tables.schema.marks import NO_TOPIC, offset_mark, producer_mark, sequence_mark
 from queue_tables.schema.topic_rules import Topic
 

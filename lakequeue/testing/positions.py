@@ -38,8 +38,8 @@ from lakequeue.wire import (
     SeekRequest,
     record_to_json,
 )
-from queue_tables.facts import Key
-from queue_tables.offset_ranges import count_from
+from queue_tables.groups.facts import Key
+from queue_tables.groups.offset_ranges import count_from
 from queue_tables.schema.topic_rules import Topic
 
 

@@ -39,7 +39,7 @@ from lakequeue.wire import (
     place_of,
     record_to_json,
 )
-from queue_tables.facts import Key, Kind
+from queue_tables.groups.facts import Key, Kind
 from queue_tables.schema.topic_rules import Topic
 
 _LOOKED_AT = 64

@@ -23,7 +23,7 @@ from lakequeue.wire import (
     receipt_of,
     record_to_json,
 )
-from queue_tables.facts import Key
+from queue_tables.groups.facts import Key
 
 
 def poll(log: Log, group: Group, member: Member, now: Micros, most: int) -> list[dict[str, Any]]:

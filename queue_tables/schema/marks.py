@@ -91,7 +91,7 @@ def watermarks_in(txns: Mapping[str, int]) -> dict[ShardName, Stamp]:
 
 
 class ReadsMarks(Protocol):
-    """Where marks are read: `queue_tables.log_marks.LogMarks`."""
+    """Where marks are read: `queue_tables.log.marks.LogMarks`."""
 
     def read(self, *names: str) -> Mapping[str, int]:
         """The marks of these names as of now, and maybe others; of none, every mark."""

@@ -19,7 +19,7 @@ from history_checker.load import wait_until
 from history_checker.truth import final_read
 from lakequeue import Consumer, Producer
 from lakequeue.client.admin import Admin
-from queue_tables.group_state import read_group_offsets
+from queue_tables.groups.state import read_group_offsets
 from queue_tables.root import QueueRoot
 
 pytestmark = [pytest.mark.spark, pytest.mark.zookeeper, pytest.mark.slow, pytest.mark.timeout(400)]

@@ -11,7 +11,7 @@ from history_checker.history import Event, Outcome, Recorder
 from lakequeue import Producer
 from lakequeue.errors import LakequeueError
 from lakequeue.records import Partition
-from queue_tables.log_reader import LogReader
+from queue_tables.log.reader import LogReader
 from queue_tables.root import QueueRoot
 from queue_tables.topics import TopicStore
 

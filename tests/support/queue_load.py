@@ -30,7 +30,7 @@ from history_checker.truth import final_read
 from lakequeue.clock import boot_seconds, wall_micros
 from lakequeue.records import Offset, Partition
 from lakequeue.wire import DeadLetterHeader
-from queue_tables.log_reader import LogReader
+from queue_tables.log.reader import LogReader
 from queue_tables.root import QueueRoot
 from queue_tables.topics import TopicStore
 from tests.support.data.log_builder import LogBuilder

@@ -47,6 +47,8 @@ SEEDS = [
     Seed("source", "pyspark_lakequeue.seed_source", "coordination"),
     Seed("names", "lakequeue.duck", "ingest"),
     Seed("checker", "history_checker.seed_service", "ingest"),
+    Seed("tables", "queue_tables.delta.seed_up", "queue_tables.root"),
+    Seed("tables", "queue_tables.log.seed_group", "queue_tables.groups.facts"),
 ]
 
 

@@ -17,14 +17,14 @@ from lakequeue.clock import wall_micros
 from lakequeue.errors import ClockSkew, CommitConflict
 from lakequeue.records import Offset, Partition, ShardName
 from lakequeue.steps import Step
-from queue_tables.bulk import BulkFile, commit_bulk
 from queue_tables.delta.maintenance import VACUUM_INFO
 from queue_tables.delta.snapshot import load_snapshot
 from queue_tables.delta.table import TableLog
-from queue_tables.log_reader import LogReader
+from queue_tables.log.reader import LogReader
 from queue_tables.root import QueueRoot
 from queue_tables.schema.topic_rules import Topic
-from queue_tables.shards import is_sealed, seal_shard
+from queue_tables.shards.bulk import BulkFile, commit_bulk
+from queue_tables.shards.shards import is_sealed, seal_shard
 from queue_tables.topics import TopicStore
 from tests.support.faults.stopped import is_stopped
 from tests.support.runs.bulk_process import WRITER, run_batch, values_of, write_files

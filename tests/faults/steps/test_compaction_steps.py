@@ -12,11 +12,11 @@ from lakequeue.records import Offset, Partition
 from lakequeue.steps import Step
 from queue_tables.delta.snapshot import load_snapshot
 from queue_tables.delta.tail import Tail, commit_versions
-from queue_tables.log_reader import LogReader
+from queue_tables.log.reader import LogReader
 from queue_tables.root import QueueRoot
 from queue_tables.schema.topic_rules import Topic
 from queue_tables.topics import TopicStore
-from queue_tables.upkeep import checkpoint_table
+from queue_tables.upkeep.delta_rs import checkpoint_table
 from tests.support.data.order_truth import Inbox, judge
 from tests.support.runs.maintenance_process import start
 from tests.support.runs.order_process import Orderer

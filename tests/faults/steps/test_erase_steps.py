@@ -11,7 +11,7 @@ import pytest
 
 from lakequeue.clock import wall_micros
 from lakequeue.steps import Step
-from queue_tables.log_reader import LogReader
+from queue_tables.log.reader import LogReader
 from queue_tables.root import QueueRoot
 from tests.integration.jobs.maintenance.test_erase import ERASED, SECRET, a_queue, read
 from tests.support.data.secrets_on_disk import files_with

@@ -12,11 +12,11 @@ import pytest
 from lakequeue.errors import LeadershipLost
 from lakequeue.records import Epoch, Offset, Partition, ShardName, Stamp, TopicId
 from lakequeue.steps import Step
-from queue_tables.fact_rows import to_arrow
-from queue_tables.facts import Fact, Kind
-from queue_tables.group_state import read_group_offsets, read_group_state
+from queue_tables.groups.fact_rows import to_arrow
+from queue_tables.groups.facts import Fact, Kind
+from queue_tables.groups.state import read_group_offsets, read_group_state
 from queue_tables.root import QueueRoot
-from queue_tables.shards import ShardWriter, fence_shard, seal_shard
+from queue_tables.shards.shards import ShardWriter, fence_shard, seal_shard
 from tests.support.runs.fold_process import Folder
 
 BASE = 1_700_000_000_000_000

@@ -12,13 +12,13 @@ from deltalake import DeltaTable
 from jobs.history import said as instant
 from lakequeue.records import Epoch, Offset, Partition, Stamp
 from lakequeue.steps import Step
-from queue_tables.fact_rows import to_arrow
-from queue_tables.facts import Fact, Kind
-from queue_tables.group_history import read_moment
-from queue_tables.group_state import read_group_state
+from queue_tables.groups.fact_rows import to_arrow
+from queue_tables.groups.facts import Fact, Kind
+from queue_tables.groups.history import read_moment
+from queue_tables.groups.state import read_group_state
 from queue_tables.root import QueueRoot
 from queue_tables.schema.topic_rules import Topic
-from queue_tables.shards import ShardWriter
+from queue_tables.shards.shards import ShardWriter
 from queue_tables.topics import TopicStore
 from tests.support.data.log_builder import LogBuilder
 from tests.support.data.wall import HOUR, Wall

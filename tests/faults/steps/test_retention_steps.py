@@ -10,15 +10,21 @@ from lakequeue.clock import wall_micros
 from lakequeue.records import Epoch, Offset, Partition, Stamp
 from lakequeue.steps import Step
 from queue_tables.delta.table import TableLog
-from queue_tables.fact_rows import to_arrow
-from queue_tables.facts import Fact, Kind, States
-from queue_tables.group_state import read_group_state
-from queue_tables.log_reader import LogReader
+from queue_tables.groups.fact_rows import to_arrow
+from queue_tables.groups.facts import Fact, Kind, States
+from queue_tables.groups.state import read_group_state
+from queue_tables.log.reader import LogReader
 from queue_tables.root import QueueRoot
 from queue_tables.schema.topic_rules import Topic
-from queue_tables.shards import ShardWriter, fence_shard, highest_stamp, seal_shard, shard_path
+from queue_tables.shards.shards import (
+    ShardWriter,
+    fence_shard,
+    highest_stamp,
+    seal_shard,
+    shard_path,
+)
 from queue_tables.topics import TopicStore
-from queue_tables.upkeep import checkpoint_table
+from queue_tables.upkeep.delta_rs import checkpoint_table
 from tests.support.data.order_truth import Inbox, rows_in
 from tests.support.runs.fold_process import Folder
 from tests.support.runs.maintenance_process import run_retention, start

@@ -14,7 +14,7 @@ from lakequeue.records import Stamp
 from lakequeue.steps import Step
 from queue_tables.delta.tail import commit_versions
 from queue_tables.root import QueueRoot
-from queue_tables.shards import ShardWriter, is_sealed, seal_shard, shard_path
+from queue_tables.shards.shards import ShardWriter, is_sealed, seal_shard, shard_path
 from tests.support.data.rows import inbox_rows
 
 HERE = Path(__file__).parents[3]

@@ -15,7 +15,7 @@ import pytest
 from coordination.embedded import EmbeddedZooKeeper
 from lakequeue.records import Offset, Partition
 from lakequeue.supervisor.preflight import free_port
-from queue_tables.log_reader import LogReader
+from queue_tables.log.reader import LogReader
 from queue_tables.root import QueueRoot
 from queue_tables.topics import TopicStore
 from tests.support.deployed.installed import PROJECT, Installed

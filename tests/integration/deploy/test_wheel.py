@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from lakequeue.records import Offset, Partition
-from queue_tables.log_reader import LogReader
+from queue_tables.log.reader import LogReader
 from queue_tables.root import QueueRoot
 from queue_tables.topics import TopicStore
 from tests.support.data.ordered_log import OrderedLog, Sent

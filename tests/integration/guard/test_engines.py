@@ -13,15 +13,15 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from lakequeue.clock import wall_micros
-from queue_tables.clean_up import clean_commits, delete_removed, left_behind, vacuum_table
 from queue_tables.delta.actions import Protocol
 from queue_tables.delta.guard import FEATURE, GUARDED
 from queue_tables.delta.table import TableLog, create_table
 from queue_tables.files.parquet import write_data_file
 from queue_tables.root import QueueRoot
 from queue_tables.schema.schemas import TABLES
-from queue_tables.shards import seal_shard
-from queue_tables.upkeep import checkpoint_table, trim_table
+from queue_tables.shards.shards import seal_shard
+from queue_tables.upkeep.clean_up import clean_commits, delete_removed, left_behind, vacuum_table
+from queue_tables.upkeep.delta_rs import checkpoint_table, trim_table
 from tests.support.data.rows import rows_of
 from tests.support.faults.foreign import CALLS, SQL, run_sql, take_guard_off
 

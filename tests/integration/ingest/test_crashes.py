@@ -10,7 +10,7 @@ import pytest
 
 from lakequeue.steps import Step
 from queue_tables.root import QueueRoot
-from queue_tables.shards import seal_shard
+from queue_tables.shards.shards import seal_shard
 from tests.support.services.ingest_service import IngestService, inbox_rows
 
 pytestmark = pytest.mark.timeout(400)

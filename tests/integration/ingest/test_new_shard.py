@@ -16,9 +16,9 @@ from queue_tables.delta.actions import Txn
 from queue_tables.delta.store import LocalStore, Store
 from queue_tables.delta.table import TableLog
 from queue_tables.root import QueueRoot
-from queue_tables.shards import seal_shard
+from queue_tables.shards.shards import seal_shard
 from queue_tables.topics import TopicStore
-from queue_tables.upkeep import checkpoint_table
+from queue_tables.upkeep.delta_rs import checkpoint_table
 from tests.support.faults.faulty_store import Fault, FaultyStore
 
 

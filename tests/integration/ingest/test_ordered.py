@@ -19,7 +19,7 @@ from queue_tables.delta.tail import Tail
 from queue_tables.files.parquet import read_data_file, write_data_file
 from queue_tables.root import QueueRoot
 from queue_tables.schema.schemas import LOG, REJECTS
-from queue_tables.shards import shard_path
+from queue_tables.shards.shards import shard_path
 from tests.support.services.ingest_service import IngestService
 
 pytestmark = pytest.mark.timeout(400)

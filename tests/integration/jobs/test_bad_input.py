@@ -16,8 +16,8 @@ from queue_tables.delta.actions import Metadata
 from queue_tables.delta.columns import Table
 from queue_tables.delta.declared import delta_schema
 from queue_tables.delta.table import TableLog
-from queue_tables.group_state import read_group_offsets
-from queue_tables.log_reader import LogReader
+from queue_tables.groups.state import read_group_offsets
+from queue_tables.log.reader import LogReader
 from queue_tables.root import QueueRoot
 from queue_tables.schema.schemas import GROUP_OFFSETS, LOG, TOPICS
 from queue_tables.schema.topic_rules import Topic

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import jobs.id_hash
-import queue_tables.log_writer
+import queue_tables.log.writer
 from lakequeue.steps import Step
 from queue_tables.root import QueueRoot
 from queue_tables.topics import TopicStore
@@ -40,14 +40,14 @@ def fail_on_ids(monkeypatch: pytest.MonkeyPatch, marker: str = "poison") -> None
 
 def fail_on_values(monkeypatch: pytest.MonkeyPatch, marker: bytes = b"poison") -> None:
     """Writing fails for values that hold the marker."""
-    right = queue_tables.log_writer._rendered
+    right = queue_tables.log.writer._rendered
 
     def rendered(rows: pa.Table, compression: str) -> pa.Buffer:
         if any(marker in (v or b"") for v in rows["value"].to_pylist()):
             raise ZeroDivisionError(f"no page of {marker!r}")
         return right(rows, compression)
 
-    monkeypatch.setattr("queue_tables.log_writer._rendered", rendered)
+    monkeypatch.setattr("queue_tables.log.writer._rendered", rendered)
 
 
 FAULTS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {

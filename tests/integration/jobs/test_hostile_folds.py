@@ -11,11 +11,11 @@ from jobs.narrow import fact_rows
 from jobs.offsets_work import OffsetsWork
 from lakequeue.records import Epoch, Partition, Stamp, TopicId, Version
 from queue_tables.delta.tail import Tail
-from queue_tables.facts import Key
-from queue_tables.group_state import read_group_offsets, read_group_state
+from queue_tables.groups.facts import Key
+from queue_tables.groups.state import read_group_offsets, read_group_state
 from queue_tables.root import QueueRoot
 from queue_tables.schema.schemas import JOURNAL
-from queue_tables.shards import ShardWriter
+from queue_tables.shards.shards import ShardWriter
 from tests.support.data.hostile_rows import hostile_rows, sound_rows
 
 SOUND = Key("sound", TopicId("t1"), Partition(0))

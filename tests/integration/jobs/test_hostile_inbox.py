@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from queue_tables.log_reader import LogReader
+from queue_tables.log.reader import LogReader
 from queue_tables.root import QueueRoot
 from queue_tables.schema.schemas import INBOX
 from queue_tables.topics import TopicStore

@@ -22,8 +22,8 @@ from lakequeue.clock import Micros, hour_of, wall_micros
 from lakequeue.records import Offset, Partition
 from queue_tables.delta.actions import Txn
 from queue_tables.delta.table import TableLog
-from queue_tables.log_reader import LogReader
-from queue_tables.log_writer import write_log_file
+from queue_tables.log.reader import LogReader
+from queue_tables.log.writer import write_log_file
 from queue_tables.root import QueueRoot
 from queue_tables.schema.odd_bytes import headers_of
 from queue_tables.schema.schemas import LOG

@@ -17,9 +17,9 @@ from jobs.query import ShardQuery
 from jobs.source import SourceOptions
 from queue_tables.delta.actions import CommitInfo, Protocol, commit_path, encode
 from queue_tables.delta.table import TableLog
-from queue_tables.repair import repair_table
 from queue_tables.root import QueueRoot
 from queue_tables.schema.schemas import GROUP_OFFSETS
+from queue_tables.upkeep.repair import repair_table
 from tests.support.runs.light_driver import PlainQuery
 from tests.support.services.zookeeper import MakeSession, wait_for
 

@@ -13,14 +13,14 @@ from jobs.batch_files import BatchFiles
 from lakequeue.clock import hour_of
 from lakequeue.errors import StorageUnavailable
 from lakequeue.records import Stamp
-from queue_tables.bulk import BulkFile, commit_bulk, shard_of
 from queue_tables.delta.actions import Add
 from queue_tables.delta.snapshot import load_snapshot
 from queue_tables.files.parquet import write_data_file
-from queue_tables.log_writer import write_log_files
+from queue_tables.log.writer import write_log_files
 from queue_tables.root import QueueRoot
 from queue_tables.schema.schemas import INBOX, LOG
-from queue_tables.shards import shard_path
+from queue_tables.shards.bulk import BulkFile, commit_bulk, shard_of
+from queue_tables.shards.shards import shard_path
 from queue_tables.topics import TopicStore
 from tests.support.data.order_truth import Inbox, judge, log_rows, reject_rows
 from tests.support.data.rows import rows_of

@@ -16,7 +16,7 @@ from jobs.ordering import _REASONS, DUPLICATE
 from jobs.stuck_shards import stuck_shards
 from lakequeue.cli.app import app
 from lakequeue.supervisor.order_health import look_at_order, put_aside
-from queue_tables.rejected import REASONS
+from queue_tables.log.rejected import REASONS
 from queue_tables.root import QueueRoot
 from queue_tables.schema.schemas import INBOX
 from queue_tables.topics import TopicStore

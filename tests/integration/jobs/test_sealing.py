@@ -7,7 +7,7 @@ import pytest
 from jobs.sealing import QUIET_S, Sealer, abandoned
 from lakequeue.records import ShardName, Stamp
 from queue_tables.root import QueueRoot
-from queue_tables.shards import ShardWriter, is_sealed
+from queue_tables.shards.shards import ShardWriter, is_sealed
 from tests.support.data.order_truth import Inbox
 from tests.support.data.rows import inbox_rows
 

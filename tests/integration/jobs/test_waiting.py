@@ -11,7 +11,7 @@ from jobs import driver, offsets, order
 from jobs.options import Exit
 from lakequeue.records import Stamp
 from queue_tables.delta.table import TableLog
-from queue_tables.group_state import GroupOffsetsWriter, read_group_state
+from queue_tables.groups.state import GroupOffsetsWriter, read_group_state
 from queue_tables.root import QueueRoot
 from queue_tables.topics import TopicStore
 from tests.support.data.order_truth import Inbox

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from lakequeue import metrics
 from lakequeue.records import Epoch, Offset, Partition, Stamp, TopicId
-from queue_tables.fact_rows import to_arrow
-from queue_tables.facts import Fact, Kind
+from queue_tables.groups.fact_rows import to_arrow
+from queue_tables.groups.facts import Fact, Kind
 from queue_tables.root import QueueRoot
-from queue_tables.shards import ShardWriter
+from queue_tables.shards.shards import ShardWriter
 from queue_tables.topics import TopicStore
 from serving.meters import Meters
 from tests.support.data.ordered_log import OrderedLog, Sent

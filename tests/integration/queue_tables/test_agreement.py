@@ -22,7 +22,7 @@ from queue_tables.delta.table import TableLog, create_table
 from queue_tables.files.parquet import read_data_file, write_data_file
 from queue_tables.root import QueueRoot
 from queue_tables.schema.schemas import GROUP_OFFSETS, LOG, TABLES
-from queue_tables.shards import ShardWriter, seal_shard
+from queue_tables.shards.shards import ShardWriter, seal_shard
 from tests.support.data.rows import inbox_rows, rows_of
 from tests.support.faults.foreign import as_of_earlier_release, take_guard_off
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from pyspark_lakequeue.waiting import wait_ordered
-from queue_tables.bulk import commit_bulk, discard_uncommitted, seal_run
 from queue_tables.root import QueueRoot
-from queue_tables.shards import shard_path
+from queue_tables.shards.bulk import commit_bulk, discard_uncommitted, seal_run
+from queue_tables.shards.shards import shard_path
 from queue_tables.topics import TopicStore
 from tests.support.data.order_truth import log_rows
 from tests.support.runs.bulk_process import ROWS, WRITER, write_files

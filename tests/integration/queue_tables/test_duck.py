@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from queue_tables.arrow_files import Gate
+from queue_tables.querying.arrow_files import Gate
 from queue_tables.root import QueueRoot
 from tests.support.data.log_builder import LogBuilder
 from tests.support.services.s3 import S3Server

@@ -17,7 +17,7 @@ import pytest
 from lakequeue.errors import StorageUnavailable
 from lakequeue.records import Stamp
 from queue_tables.root import QueueRoot
-from queue_tables.shards import ShardWriter, seal_shard
+from queue_tables.shards.shards import ShardWriter, seal_shard
 from tests.support.data.rows import inbox_rows
 
 STAMP = Stamp(1_700_000_000_000_000)

@@ -9,12 +9,11 @@ import pytest
 
 from lakequeue.errors import LeadershipLost
 from lakequeue.records import Epoch, Offset, Partition, ShardName, Stamp, TopicId, Version
-from queue_tables.clean_up import clean_commits
 from queue_tables.delta.table import TableLog
 from queue_tables.delta.tail import Tail
-from queue_tables.fact_rows import to_arrow
-from queue_tables.facts import Fact, Fence, Key, Kind, States, fold_news
-from queue_tables.group_state import (
+from queue_tables.groups.fact_rows import to_arrow
+from queue_tables.groups.facts import Fact, Fence, Key, Kind, States, fold_news
+from queue_tables.groups.state import (
     GroupOffsetsWriter,
     GroupStateReader,
     journal_news,
@@ -22,9 +21,10 @@ from queue_tables.group_state import (
     read_group_state,
 )
 from queue_tables.root import QueueRoot
-from queue_tables.shard_removal import remove_shard
-from queue_tables.shards import ShardWriter, fence_shard, seal_shard
-from queue_tables.upkeep import checkpoint_table
+from queue_tables.shards.shard_removal import remove_shard
+from queue_tables.shards.shards import ShardWriter, fence_shard, seal_shard
+from queue_tables.upkeep.clean_up import clean_commits
+from queue_tables.upkeep.delta_rs import checkpoint_table
 
 KEY = Key("g", TopicId("t1"), Partition(0))
 

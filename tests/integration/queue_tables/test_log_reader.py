@@ -14,10 +14,10 @@ from lakequeue.errors import CorruptTable, OffsetOutOfRange
 from lakequeue.records import Offset, Partition, TopicId
 from queue_tables.delta.actions import Add, Remove
 from queue_tables.delta.table import TableLog
-from queue_tables.log_index import LogIndex
-from queue_tables.log_reader import LogReader
+from queue_tables.log.index import LogIndex
+from queue_tables.log.reader import LogReader
 from queue_tables.root import QueueRoot
-from queue_tables.upkeep import checkpoint_table
+from queue_tables.upkeep.delta_rs import checkpoint_table
 from tests.support.data.ordered_log import START, OrderedLog, Sent
 
 T1, T2 = TopicId("t1"), TopicId("t2")

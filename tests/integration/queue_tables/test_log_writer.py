@@ -14,10 +14,10 @@ from lakequeue.errors import CorruptTable
 from lakequeue.records import Stamp
 from queue_tables.delta.actions import commit_path, parse
 from queue_tables.files.parquet import read_data_file
-from queue_tables.log_writer import PLAN, adds_from_arrow, adds_to_arrow, write_log_files
+from queue_tables.log.writer import PLAN, adds_from_arrow, adds_to_arrow, write_log_files
 from queue_tables.root import QueueRoot
 from queue_tables.schema.schemas import LOG
-from queue_tables.shards import ShardWriter
+from queue_tables.shards.shards import ShardWriter
 from tests.support.data.rows import inbox_rows
 
 AT = 1_700_000_000_123_456

@@ -10,11 +10,11 @@ from lakequeue.errors import LeadershipLost, ShardSealed, TailLost
 from lakequeue.records import Epoch, Stamp
 from queue_tables.delta.actions import Txn
 from queue_tables.delta.table import TableLog
-from queue_tables.group_state import GroupOffsetsWriter, read_group_offsets
+from queue_tables.groups.state import GroupOffsetsWriter, read_group_offsets
 from queue_tables.root import QueueRoot
-from queue_tables.shards import ShardWriter, seal_shard
+from queue_tables.shards.shards import ShardWriter, seal_shard
 from queue_tables.topics import TopicStore
-from queue_tables.upkeep import checkpoint_table
+from queue_tables.upkeep.delta_rs import checkpoint_table
 from tests.support.data.rows import inbox_rows
 
 

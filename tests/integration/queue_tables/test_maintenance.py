@@ -12,8 +12,8 @@ from queue_tables.delta.actions import Txn
 from queue_tables.delta.maintenance import rewrite_files
 from queue_tables.delta.table import TableLog
 from queue_tables.root import QueueRoot
-from queue_tables.shard_removal import remove_shard
-from queue_tables.shards import ShardWriter, seal_shard
+from queue_tables.shards.shard_removal import remove_shard
+from queue_tables.shards.shards import ShardWriter, seal_shard
 from tests.support.data.log_builder import LogBuilder
 from tests.support.data.rows import inbox_rows
 

@@ -16,7 +16,7 @@ from queue_tables.delta.table import TableLog
 from queue_tables.delta.tail import Tail
 from queue_tables.files.parquet import read_data_file
 from queue_tables.root import QueueRoot
-from queue_tables.shards import ShardWriter, highest_stamp, shard_path
+from queue_tables.shards.shards import ShardWriter, highest_stamp, shard_path
 from tests.support.data.rows import inbox_rows
 from tests.support.runs.append_process import FIRST_STAMP
 

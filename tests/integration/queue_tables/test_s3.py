@@ -19,11 +19,11 @@ from queue_tables.delta.storage_meter import StorageMeter
 from queue_tables.delta.store import ObjectStore
 from queue_tables.delta.table import TableLog, create_table
 from queue_tables.delta.tail import Tail
-from queue_tables.log_writer import SourceFiles
+from queue_tables.log.writer import SourceFiles
 from queue_tables.root import QueueRoot, probe_storage
 from queue_tables.schema.schemas import INBOX, LOG
-from queue_tables.shards import ShardWriter, seal_shard
-from queue_tables.upkeep import checkpoint_table
+from queue_tables.shards.shards import ShardWriter, seal_shard
+from queue_tables.upkeep.delta_rs import checkpoint_table
 from tests.support.services.s3 import S3Server
 
 # A quarter of a second a request on a busy machine, and there are some hundreds.

@@ -10,14 +10,14 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from lakequeue.records import Epoch, Offset, Partition, ShardName, Stamp, TopicId
-from queue_tables import upkeep
 from queue_tables.delta.snapshot import load_snapshot
 from queue_tables.delta.table import TableLog
-from queue_tables.facts import Fact, Kind, fold
-from queue_tables.group_state import GroupOffsetsWriter, GroupStateReader, read_group_offsets
+from queue_tables.groups.facts import Fact, Kind, fold
+from queue_tables.groups.state import GroupOffsetsWriter, GroupStateReader, read_group_offsets
 from queue_tables.root import QueueRoot
 from queue_tables.topics import TopicStore
-from queue_tables.upkeep import checkpoint_table, opened, trim_table
+from queue_tables.upkeep import delta_rs as upkeep
+from queue_tables.upkeep.delta_rs import checkpoint_table, opened, trim_table
 
 
 @pytest.fixture

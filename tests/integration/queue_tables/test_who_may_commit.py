@@ -19,9 +19,9 @@ from queue_tables.delta.actions import Txn, commit_path
 from queue_tables.delta.table import TableLog
 from queue_tables.delta.tail import Tail
 from queue_tables.root import QueueRoot
-from queue_tables.shards import ShardWriter, fence_shard, seal_shard
+from queue_tables.shards.shards import ShardWriter, fence_shard, seal_shard
 from queue_tables.topics import TopicStore
-from queue_tables.upkeep import checkpoint_table
+from queue_tables.upkeep.delta_rs import checkpoint_table
 from tests.support.data.rows import inbox_rows, journal_rows
 
 STAMP = Stamp(1_700_000_000_000_000)

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from coordination.embedded import EmbeddedZooKeeper
 from lakequeue.records import Partition
-from queue_tables.log_reader import LogReader
+from queue_tables.log.reader import LogReader
 from queue_tables.root import QueueRoot
 from tests.support.data.log_builder import fresh_root
 from tests.support.faults.foreign import as_of_earlier_release, run_sql

@@ -21,7 +21,7 @@ from pyspark.sql.types import (
 )
 
 import lakequeue.spark
-from queue_tables.group_state import read_group_state
+from queue_tables.groups.state import read_group_state
 from queue_tables.root import QueueRoot
 from queue_tables.topics import TopicStore
 from tests.support.data.log_builder import LogBuilder

@@ -17,7 +17,7 @@ from pyspark_lakequeue.options import read_options
 from pyspark_lakequeue.stream_reader import StreamReader
 from queue_tables.delta.maintenance import rewrite_files
 from queue_tables.delta.table import TableLog
-from queue_tables.group_state import read_group_state
+from queue_tables.groups.state import read_group_state
 from queue_tables.root import QueueRoot
 from queue_tables.topics import TopicStore
 from tests.support.data.log_builder import LogBuilder

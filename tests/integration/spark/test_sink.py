@@ -15,7 +15,7 @@ import lakequeue.spark
 from queue_tables.delta.snapshot import load_snapshot
 from queue_tables.root import QueueRoot
 from queue_tables.schema.topic_rules import Topic
-from queue_tables.shards import is_sealed
+from queue_tables.shards.shards import is_sealed
 from queue_tables.topics import TopicStore
 from tests.support.data.order_truth import judge, reject_rows
 from tests.support.data.topic_values import ordered

@@ -23,12 +23,12 @@ import pytest
 from coordination.embedded import EmbeddedZooKeeper
 from lakequeue.records import Epoch, Offset, Partition, Stamp, TopicId
 from queue_tables.delta.snapshot import load_snapshot
-from queue_tables.fact_rows import to_arrow
-from queue_tables.facts import Fact, Key, Kind
-from queue_tables.group_state import read_group_offsets
+from queue_tables.groups.fact_rows import to_arrow
+from queue_tables.groups.facts import Fact, Key, Kind
+from queue_tables.groups.state import read_group_offsets
 from queue_tables.root import QueueRoot
 from queue_tables.schema.schemas import LOG
-from queue_tables.shards import ShardWriter
+from queue_tables.shards.shards import ShardWriter
 from queue_tables.topics import TopicStore
 from tests.support.data.order_truth import Inbox, judge, log_rows, reject_rows
 from tests.support.faults.patching import environ

@@ -18,17 +18,17 @@ import lakequeue.spark
 from lakequeue.clock import wall_micros
 from lakequeue.records import Epoch, Offset, Partition, Stamp, TopicId
 from lakequeue.wire import DeadLetterHeader as Dead
-from queue_tables import endings
-from queue_tables.arrow_tables import dataset
-from queue_tables.fact_rows import to_arrow
-from queue_tables.facts import Fact, Kind, fold
-from queue_tables.group_state import GroupOffsetsWriter, read_group_state
-from queue_tables.record_status import Status, status_in
+from queue_tables.groups import endings
+from queue_tables.groups.fact_rows import to_arrow
+from queue_tables.groups.facts import Fact, Kind, fold
+from queue_tables.groups.record_status import Status, status_in
+from queue_tables.groups.state import GroupOffsetsWriter, read_group_state
+from queue_tables.querying.arrow_tables import dataset
+from queue_tables.querying.views import FUNCTIONS, VIEWS
 from queue_tables.root import QueueRoot
 from queue_tables.schema.schemas import INBOX, TABLES
-from queue_tables.shards import ShardWriter
+from queue_tables.shards.shards import ShardWriter
 from queue_tables.topics import TopicStore
-from queue_tables.views import FUNCTIONS, VIEWS
 from tests.support.data.rows import rows_of
 from tests.support.data.wall import HOUR
 from tests.support.runs.maintenance_process import run_metrics

@@ -6,12 +6,12 @@ from typing import Any
 
 from lakequeue.clock import wall_micros
 from lakequeue.records import Epoch, Offset, Partition, Stamp
-from queue_tables.fact_rows import to_arrow
-from queue_tables.facts import Fact, Kind
-from queue_tables.log_reader import LogReader
+from queue_tables.groups.fact_rows import to_arrow
+from queue_tables.groups.facts import Fact, Kind
+from queue_tables.log.reader import LogReader
 from queue_tables.root import QueueRoot
 from queue_tables.schema.topic_rules import Topic
-from queue_tables.shards import ShardWriter
+from queue_tables.shards.shards import ShardWriter
 from queue_tables.topics import TopicStore
 from tests.support.data.order_truth import Inbox
 from tests.support.data.wall import Wall

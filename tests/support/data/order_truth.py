@@ -18,7 +18,7 @@ from queue_tables.delta.snapshot import load_snapshot
 from queue_tables.files.parquet import read_data_file
 from queue_tables.root import QueueRoot
 from queue_tables.schema.schemas import INBOX, LOG, REJECTS
-from queue_tables.shards import ShardWriter
+from queue_tables.shards.shards import ShardWriter
 from tests.support.data.rows import rows_of
 
 Row = dict[str, Any]

@@ -16,10 +16,10 @@ from lakequeue.clock import hour_of
 from lakequeue.records import Stamp, Version
 from queue_tables.delta.actions import Txn, commit_path, parse
 from queue_tables.delta.table import TableLog
-from queue_tables.log_writer import PLAN, write_log_files
+from queue_tables.log.writer import PLAN, write_log_files
 from queue_tables.root import QueueRoot
 from queue_tables.schema.schemas import INBOX, LOG
-from queue_tables.shards import ShardWriter
+from queue_tables.shards.shards import ShardWriter
 from tests.support.data.rows import rows_of
 
 START = 1_700_000_000_000_000

@@ -5,8 +5,8 @@ from __future__ import annotations
 from consumer_service.queues.attempts import Move
 from consumer_service.queues.record_facts import record_facts
 from lakequeue.records import Epoch, Partition, TopicId
-from queue_tables.facts import Fact, Key, Kind, States
-from queue_tables.record_states import NOTHING, RecordStates
+from queue_tables.groups.facts import Fact, Key, Kind, States
+from queue_tables.groups.record_states import NOTHING, RecordStates
 
 KEY = Key("g", TopicId("t1"), Partition(0))
 MS = 1_000

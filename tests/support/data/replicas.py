@@ -6,15 +6,15 @@ from typing import Any
 
 from lakequeue.clock import wall_micros
 from lakequeue.records import Epoch, Offset, Partition, Stamp
-from queue_tables.fact_rows import to_arrow
-from queue_tables.facts import Fact, Kind, States
-from queue_tables.group_state import read_group_state
-from queue_tables.log_marks import LogMarks
-from queue_tables.log_reader import LogReader
+from queue_tables.groups.fact_rows import to_arrow
+from queue_tables.groups.facts import Fact, Kind, States
+from queue_tables.groups.state import read_group_state
+from queue_tables.log.marks import LogMarks
+from queue_tables.log.reader import LogReader
 from queue_tables.replica import without_shards
 from queue_tables.root import QueueRoot
 from queue_tables.schema.topic_rules import Topic
-from queue_tables.shards import ShardWriter
+from queue_tables.shards.shards import ShardWriter
 from queue_tables.topics import TopicStore
 from tests.support.data.order_truth import Inbox, log_rows
 from tests.support.data.wall import HOUR

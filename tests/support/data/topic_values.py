@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lakequeue.records import Offset, Partition
-from queue_tables.log_reader import LogReader
+from queue_tables.log.reader import LogReader
 from queue_tables.root import QueueRoot
 from queue_tables.schema.topic_rules import Topic
 from tests.support.runs.order_process import Orderer

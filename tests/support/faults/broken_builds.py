@@ -116,5 +116,5 @@ PATCHES: dict[str, Sequence[tuple[str, Patch]]] = {
     "no_watermark": [("jobs.order_state", _no_watermark)],
     "one_look": [("jobs.lookout", _one_look)],
     "slow_looks": [("jobs.lookout", _slow_looks)],
-    "reopened_shard": [("queue_tables.shards", _reopened_shard)],
+    "reopened_shard": [("queue_tables.shards.shards", _reopened_shard)],
 }

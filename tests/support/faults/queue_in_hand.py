@@ -10,12 +10,12 @@ from __future__ import annotations
 from lakequeue.errors import LakequeueError
 from lakequeue.records import Epoch, Offset, Partition, ShardName, Stamp, TopicId, Version
 from queue_tables.delta.tail import Tail
-from queue_tables.fact_rows import to_arrow
-from queue_tables.facts import Fact, Key, Kind, fold_news
-from queue_tables.group_state import GroupOffsetsWriter, GroupStateReader, journal_news
-from queue_tables.log_reader import LogReader
+from queue_tables.groups.fact_rows import to_arrow
+from queue_tables.groups.facts import Fact, Key, Kind, fold_news
+from queue_tables.groups.state import GroupOffsetsWriter, GroupStateReader, journal_news
+from queue_tables.log.reader import LogReader
 from queue_tables.root import QueueRoot
-from queue_tables.shards import ShardWriter
+from queue_tables.shards.shards import ShardWriter
 from queue_tables.topics import TopicStore
 from tests.support.data.rows import inbox_rows
 from tests.support.runs.order_process import Orderer

@@ -8,8 +8,8 @@ from typing import Literal
 
 from lakequeue.settings import Settings
 from lakequeue.supervisor.health import Level, examine_tables
-from queue_tables.health import look, table_paths
-from queue_tables.repair import repair_table
+from queue_tables.upkeep.health import look, table_paths
+from queue_tables.upkeep.repair import repair_table
 from tests.support.faults.foreign import unguarded
 from tests.support.faults.queue_in_hand import QueueInHand
 

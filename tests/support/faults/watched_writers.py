@@ -48,5 +48,5 @@ def _watch(module: ModuleType) -> None:
 
 
 PATCHES: dict[str, Sequence[tuple[str, Patch]]] = {
-    "watched_writers": [("queue_tables.log_writer", _watch)],
+    "watched_writers": [("queue_tables.log.writer", _watch)],
 }

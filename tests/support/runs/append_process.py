@@ -17,7 +17,7 @@ from queue_tables.delta.table import TableLog
 from queue_tables.files.parquet import write_data_file
 from queue_tables.root import QueueRoot
 from queue_tables.schema.schemas import TOPICS
-from queue_tables.shards import ShardWriter
+from queue_tables.shards.shards import ShardWriter
 from tests.support.data.rows import inbox_rows, rows_of
 
 FIRST_STAMP = 1_700_000_000_000_000

@@ -14,11 +14,11 @@ import sys
 from lakequeue.clock import hour_of, wall_micros
 from lakequeue.records import Stamp
 from lakequeue.steps import Step, arm, reach
-from queue_tables.bulk import BulkFile, commit_bulk, shard_of
 from queue_tables.files.parquet import write_data_file
 from queue_tables.root import QueueRoot
 from queue_tables.schema.schemas import INBOX
-from queue_tables.shards import shard_path
+from queue_tables.shards.bulk import BulkFile, commit_bulk, shard_of
+from queue_tables.shards.shards import shard_path
 from tests.support.data.rows import rows_of
 
 WRITER = "spark-query"

@@ -26,7 +26,7 @@ from jobs.source_note import Told
 from jobs.term_file import Term
 from lakequeue.clock import boot_seconds
 from queue_tables.delta.store import open_store
-from queue_tables.log_writer import SourceFiles
+from queue_tables.log.writer import SourceFiles
 from queue_tables.root import QueueRoot
 
 

@@ -30,7 +30,7 @@ from lakequeue.clock import WallClock, wall_micros
 from lakequeue.errors import LeadershipLost
 from lakequeue.records import Epoch
 from lakequeue.steps import Step, arm, reach
-from queue_tables.log_writer import SourceFiles
+from queue_tables.log.writer import SourceFiles
 from queue_tables.root import QueueRoot
 
 _PAUSE_S = 0.02

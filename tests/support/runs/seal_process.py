@@ -7,7 +7,7 @@ import argparse
 from lakequeue.records import ShardName
 from lakequeue.steps import arm
 from queue_tables.root import QueueRoot
-from queue_tables.shards import seal_shard
+from queue_tables.shards.shards import seal_shard
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()

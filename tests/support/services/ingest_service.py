@@ -19,7 +19,7 @@ import pyarrow as pa
 from queue_tables.delta.snapshot import load_snapshot
 from queue_tables.files.parquet import read_data_file
 from queue_tables.root import QueueRoot
-from queue_tables.shards import shard_path
+from queue_tables.shards.shards import shard_path
 
 START_S = 150.0
 """On a machine that is busy with many such tests the imports alone take half a minute."""

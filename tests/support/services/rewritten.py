@@ -10,7 +10,7 @@ import httpx2
 from coordination.embedded import EmbeddedZooKeeper
 from coordination.session import Session
 from lakequeue.records import Offset, Partition
-from queue_tables.log_reader import LogReader
+from queue_tables.log.reader import LogReader
 from queue_tables.root import QueueRoot
 from queue_tables.schema.topic_rules import Topic
 from tests.support.data.log_builder import LogBuilder

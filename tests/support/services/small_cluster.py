@@ -13,7 +13,7 @@ import pytest
 
 from coordination.bells import Bell
 from lakequeue import Admin, Producer
-from queue_tables.log_marks import LogMarks
+from queue_tables.log.marks import LogMarks
 from queue_tables.schema.marks import consumed_mark
 from tests.support.data.order_truth import log_rows
 from tests.support.services.consumer_node import NodeProcess, Queue

@@ -8,8 +8,8 @@ from consumer_service.status_words import answer_of, stream_status
 from consumer_service.streams.cursor import Cursor
 from lakequeue.records import Partition, TopicId
 from lakequeue.wire import DeadLetterPlace
-from queue_tables.facts import Key
-from queue_tables.record_status import Status
+from queue_tables.groups.facts import Key
+from queue_tables.groups.record_status import Status
 
 KEY = Key("g", TopicId("t1"), Partition(3))
 

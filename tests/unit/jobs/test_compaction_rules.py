@@ -19,7 +19,7 @@ from jobs.compaction_rules import (
     worth_it,
 )
 from lakequeue.records import Offset
-from queue_tables.log_index import PartitionKey
+from queue_tables.log.index import PartitionKey
 
 TARGET, STEP = 100, 250
 

@@ -6,7 +6,7 @@ import pytest
 
 from jobs.fork_cuts import newest_dead_letters, reach_of
 from lakequeue.records import Epoch, Offset, Partition, TopicId
-from queue_tables.facts import Fact, GroupState, Kind, fold, state_of
+from queue_tables.groups.facts import Fact, GroupState, Kind, fold, state_of
 
 
 def fact(kind: Kind, offset: int | None, **more: object) -> Fact:

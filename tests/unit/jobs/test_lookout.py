@@ -9,7 +9,7 @@ from jobs.term_file import Term
 from lakequeue.records import Epoch, ShardName, Stamp
 from queue_tables.delta.store import ObjectStore
 from queue_tables.root import QueueRoot
-from queue_tables.shards import ShardWriter, seal_shard
+from queue_tables.shards.shards import ShardWriter, seal_shard
 from tests.support.data.rows import inbox_rows
 
 

@@ -20,9 +20,9 @@ from jobs.metrics_rules import (
 )
 from jobs.shard_rules import CLOSED_AFTER_US
 from lakequeue.records import Offset, Partition, TopicId
-from queue_tables.facts import GroupState
-from queue_tables.offset_ranges import ranges_of
-from queue_tables.record_states import OpenRecord, RecordStates, join_records
+from queue_tables.groups.facts import GroupState
+from queue_tables.groups.offset_ranges import ranges_of
+from queue_tables.groups.record_states import OpenRecord, RecordStates, join_records
 
 T = 100 * HOUR_US
 STREAM = GroupState(

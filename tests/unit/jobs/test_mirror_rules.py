@@ -8,7 +8,7 @@ import pytest
 
 from jobs.mirror_rules import MirrorFile, MirrorPlan, ends_after, in_order, plan_mirror
 from lakequeue.records import Offset
-from queue_tables.log_index import PartitionKey
+from queue_tables.log.index import PartitionKey
 
 A, B = PartitionKey("a", 0), PartitionKey("b", 0)
 

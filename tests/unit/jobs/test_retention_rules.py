@@ -21,8 +21,8 @@ from jobs.retention_rules import (
     plan_retention,
 )
 from lakequeue.records import Offset, Partition, Stamp, TopicId
-from queue_tables.facts import DELETED, GroupState
-from queue_tables.log_index import PartitionKey
+from queue_tables.groups.facts import DELETED, GroupState
+from queue_tables.log.index import PartitionKey
 
 OLD, YOUNG = 100, 1_000
 BEFORE = 500

@@ -9,8 +9,8 @@ import pytest
 from jobs.shard_rules import ShardFacts, done_files, hour_end, removable
 from lakequeue.clock import hour_of
 from lakequeue.records import ShardName, Stamp
-from queue_tables.bulk import ONCE, shard_of
 from queue_tables.delta.actions import Add
+from queue_tables.shards.bulk import ONCE, shard_of
 
 HOUR = 3_600 * 1_000_000
 NOW = 1_700_000_000_000_000

@@ -12,7 +12,7 @@ from jobs.term_file import Term, TermFile
 from lakequeue.records import Epoch
 from queue_tables.delta.storage_meter import METER
 from queue_tables.root import QueueRoot
-from queue_tables.shards import ShardWriter
+from queue_tables.shards.shards import ShardWriter
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lakequeue.records import Epoch, Offset, Partition, ShardName, TopicId
-from queue_tables.facts import GroupState, Word
+from queue_tables.groups.facts import GroupState, Word
 from queue_tables.replica import copy_path, new_run, origin_of, without_shards
 
 

@@ -18,20 +18,20 @@ from jobs.options import Exit
 from lakequeue.clock import wall_micros
 from lakequeue.errors import InvalidRequest
 from lakequeue.records import Epoch, Offset, Partition, Stamp
-from queue_tables.clean_up import clean_commits
 from queue_tables.delta.actions import Txn
 from queue_tables.delta.table import TableLog
-from queue_tables.fact_rows import to_arrow
-from queue_tables.facts import Fact, Kind
-from queue_tables.group_history import read_moment
-from queue_tables.group_state import GroupOffsetsWriter, read_group_state
-from queue_tables.log_marks import LogMarks
+from queue_tables.groups.fact_rows import to_arrow
+from queue_tables.groups.facts import Fact, Kind
+from queue_tables.groups.history import read_moment
+from queue_tables.groups.state import GroupOffsetsWriter, read_group_state
+from queue_tables.log.marks import LogMarks
 from queue_tables.root import QueueRoot
 from queue_tables.schema.marks import consumed_mark, sequence_mark
 from queue_tables.schema.topic_rules import Topic
-from queue_tables.shards import ShardWriter
+from queue_tables.shards.shards import ShardWriter
 from queue_tables.topics import TopicStore
-from queue_tables.upkeep import checkpoint_table
+from queue_tables.upkeep.clean_up import clean_commits
+from queue_tables.upkeep.delta_rs import checkpoint_table
 from tests.support.data.order_truth import Inbox, log_rows
 from tests.support.data.replicas import NOW, commit, fill, first_life, is_same, second_life
 from tests.support.data.wall import HOUR

@@ -22,7 +22,7 @@ from lakequeue.errors import CorruptTable, RootUnusable
 from lakequeue.records import Offset, Partition
 from queue_tables.delta.snapshot import load_snapshot
 from queue_tables.files.parquet import read_data_file
-from queue_tables.log_reader import LogReader
+from queue_tables.log.reader import LogReader
 from queue_tables.root import QueueRoot
 from queue_tables.topics import TopicStore
 from tests.support.data.order_truth import Inbox, log_rows

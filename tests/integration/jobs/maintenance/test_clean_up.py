@@ -15,21 +15,21 @@ from jobs.rejects import commit_fenced
 from lakequeue.clock import hour_of, wall_micros
 from lakequeue.errors import LeadershipLost
 from lakequeue.records import Epoch, Offset, Partition, Stamp, TopicId
-from queue_tables.clean_up import clean_commits, vacuum_table
 from queue_tables.delta.actions import Remove, Txn
 from queue_tables.delta.snapshot import load_snapshot
 from queue_tables.delta.table import TableLog
 from queue_tables.delta.tail import Tail, commit_versions, find_version
-from queue_tables.fact_rows import to_arrow
-from queue_tables.facts import Fact, Kind
 from queue_tables.files.parquet import read_data_file
-from queue_tables.group_state import read_group_state
-from queue_tables.log_reader import LogReader
-from queue_tables.log_writer import write_log_file
+from queue_tables.groups.fact_rows import to_arrow
+from queue_tables.groups.facts import Fact, Kind
+from queue_tables.groups.state import read_group_state
+from queue_tables.log.reader import LogReader
+from queue_tables.log.writer import write_log_file
 from queue_tables.root import QueueRoot
-from queue_tables.shards import ShardWriter
+from queue_tables.shards.shards import ShardWriter
 from queue_tables.topics import TopicStore
-from queue_tables.upkeep import checkpoint_table
+from queue_tables.upkeep.clean_up import clean_commits, vacuum_table
+from queue_tables.upkeep.delta_rs import checkpoint_table
 from tests.support.data.log_builder import LogBuilder
 from tests.support.data.maintained import read, two_topics
 from tests.support.data.order_truth import Inbox, rows_in

@@ -17,16 +17,16 @@ from jobs.log_compaction import Bounds, compact_log
 from lakequeue.clock import wall_micros
 from lakequeue.errors import CommitConflict
 from lakequeue.records import Partition
-from queue_tables.clean_up import vacuum_table
 from queue_tables.delta.maintenance import rewrite_files
 from queue_tables.delta.snapshot import load_snapshot
 from queue_tables.delta.table import TableLog
 from queue_tables.delta.tail import Tail
 from queue_tables.files.parquet import read_data_file
-from queue_tables.log_reader import LogReader
-from queue_tables.log_writer import write_log_file
+from queue_tables.log.reader import LogReader
+from queue_tables.log.writer import write_log_file
 from queue_tables.root import QueueRoot
 from queue_tables.topics import TopicStore
+from queue_tables.upkeep.clean_up import vacuum_table
 from tests.support.data.log_builder import LogBuilder
 from tests.support.data.maintained import read, two_topics
 from tests.support.data.order_truth import Inbox, rows_in

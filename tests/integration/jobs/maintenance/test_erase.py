@@ -21,8 +21,8 @@ from lakequeue.wire import ERASED_HEADER, DeadLetterHeader, dead_letter_id
 from queue_tables.delta.snapshot import load_snapshot
 from queue_tables.delta.tail import Tail
 from queue_tables.files.parquet import read_data_file
-from queue_tables.log_reader import LogReader
-from queue_tables.log_writer import write_log_file
+from queue_tables.log.reader import LogReader
+from queue_tables.log.writer import write_log_file
 from queue_tables.root import QueueRoot
 from queue_tables.schema.topic_rules import Topic
 from queue_tables.topics import TopicStore

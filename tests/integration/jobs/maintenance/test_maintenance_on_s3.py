@@ -14,7 +14,7 @@ import lakequeue.duck
 from jobs import compaction, retention
 from lakequeue.clock import wall_micros
 from queue_tables.delta.snapshot import load_snapshot
-from queue_tables.log_reader import LogReader
+from queue_tables.log.reader import LogReader
 from queue_tables.root import QueueRoot
 from queue_tables.topics import TopicStore
 from tests.support.data.maintained import DAY_MS, read, two_topics

@@ -10,13 +10,13 @@ from deltalake import DeltaTable
 
 from jobs.history import DENSE_US
 from lakequeue.clock import wall_micros
-from queue_tables.clean_up import vacuum_table
 from queue_tables.delta.actions import Add, Txn
 from queue_tables.delta.maintenance import append_once
 from queue_tables.delta.table import TableLog
 from queue_tables.files.parquet import read_data_file, write_data_file
 from queue_tables.root import QueueRoot
 from queue_tables.schema.schemas import METRICS
+from queue_tables.upkeep.clean_up import vacuum_table
 from tests.support.data.log_builder import LogBuilder
 from tests.support.data.wall import HOUR
 from tests.support.runs.maintenance_process import run_compaction, run_metrics, run_retention

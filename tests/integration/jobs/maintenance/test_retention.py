@@ -21,8 +21,8 @@ from queue_tables.delta.actions import Add, Txn
 from queue_tables.delta.maintenance import rewrite_files
 from queue_tables.delta.table import TableLog
 from queue_tables.delta.tail import Tail
-from queue_tables.group_state import read_group_state
-from queue_tables.log_reader import LogReader
+from queue_tables.groups.state import read_group_state
+from queue_tables.log.reader import LogReader
 from queue_tables.root import QueueRoot
 from queue_tables.schema.topic_rules import Topic
 from queue_tables.topics import TopicStore

@@ -11,10 +11,10 @@ from jobs import shard_retention
 from lakequeue.clock import wall_micros
 from lakequeue.errors import ShardSealed
 from lakequeue.records import ShardName, Stamp
-from queue_tables.group_state import read_group_state
+from queue_tables.groups.state import read_group_state
 from queue_tables.root import QueueRoot, ShardKind
-from queue_tables.shard_removal import remove_shard
-from queue_tables.shards import ShardWriter, seal_shard
+from queue_tables.shards.shard_removal import remove_shard
+from queue_tables.shards.shards import ShardWriter, seal_shard
 from tests.support.data.maintained import NOW, a_topic, committed
 from tests.support.data.order_truth import Inbox, rows_in
 from tests.support.data.rows import inbox_rows

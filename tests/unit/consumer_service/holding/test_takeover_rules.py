@@ -13,7 +13,7 @@ from consumer_service.holding.takeover import (
 from consumer_service.start import latest_below
 from lakequeue.records import Epoch, Offset, Partition, ShardName, TopicId, Version
 from queue_tables.delta.actions import Commit, CommitInfo
-from queue_tables.facts import Fact, GroupState, Key, Kind, Word
+from queue_tables.groups.facts import Fact, GroupState, Key, Kind, Word
 
 A, B, OWN = ShardName("a-1"), ShardName("b-1"), ShardName("own-1")
 

@@ -19,7 +19,7 @@ from lakequeue import metrics
 from lakequeue.errors import TooLarge
 from lakequeue.records import Partition, TopicId, checked_name
 from lakequeue.wire import default_dead_letters
-from queue_tables.facts import Key
+from queue_tables.groups.facts import Key
 
 
 def partition(dying: int) -> Held:

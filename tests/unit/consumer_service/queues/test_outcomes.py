@@ -7,10 +7,10 @@ import pytest
 from consumer_service.queues.attempts import Attempt
 from consumer_service.queues.outcomes import Outcomes
 from consumer_service.queues.parked import HEAP_ROWS, Parked, ParkedRecords
-from queue_tables import endings
-from queue_tables.endings import DeadRecord, Endings, join_endings
-from queue_tables.facts import Kind
-from queue_tables.record_status import Status
+from queue_tables.groups import endings
+from queue_tables.groups.endings import DeadRecord, Endings, join_endings
+from queue_tables.groups.facts import Kind
+from queue_tables.groups.record_status import Status
 
 
 def statuses(outcomes: Outcomes, *offsets: int) -> list[str]:

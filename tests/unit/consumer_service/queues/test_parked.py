@@ -14,7 +14,7 @@ from consumer_service.queues import parked
 from consumer_service.queues.key_order import KeyOrder, Waiting, key_hash
 from consumer_service.queues.parked import HEAP_ROWS, Parked, ParkedRecords
 from consumer_service.queues.retry_policy import Policy, backoff_ms
-from queue_tables.record_states import NEVER
+from queue_tables.groups.record_states import NEVER
 
 
 @pytest.fixture(autouse=True)

@@ -12,9 +12,9 @@ from consumer_service.queues.partition import QueuePartition
 from consumer_service.queues.passing import pass_over, settle_gone, take_among
 from consumer_service.queues.record_facts import runs_of
 from consumer_service.queues.retry_policy import Policy
-from queue_tables.facts import Kind, fold
-from queue_tables.offset_ranges import OffsetSet, ranges_of
-from queue_tables.record_states import RecordStates
+from queue_tables.groups.facts import Kind, fold
+from queue_tables.groups.offset_ranges import OffsetSet, ranges_of
+from queue_tables.groups.record_states import RecordStates
 from tests.support.data.queue_facts import facts_of, states_of
 
 END = 30

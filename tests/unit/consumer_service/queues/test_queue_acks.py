@@ -21,7 +21,7 @@ from lakequeue.clock import wall_micros
 from lakequeue.errors import AttemptSuperseded, Overloaded, UnknownTopic
 from lakequeue.records import Partition, TopicId
 from lakequeue.wire import AckRequest, Extend, QueueReceipt, group_checksum
-from queue_tables.facts import Fact, Key
+from queue_tables.groups.facts import Fact, Key
 
 
 def partition(number: int) -> Held:

@@ -27,7 +27,7 @@ from consumer_service.queues.waiters import Waiters
 from lakequeue.errors import Overloaded, StorageUnavailable
 from lakequeue.records import Epoch, Format, Partition, TopicId
 from lakequeue.wire import JoinRequest
-from queue_tables.facts import Fact, Key, Kind
+from queue_tables.groups.facts import Fact, Key, Kind
 
 EXPIRED_AT = 1_000
 

@@ -25,9 +25,9 @@ from consumer_service.queues.attempts import (
 )
 from consumer_service.queues.partition import QueuePartition
 from consumer_service.queues.retry_policy import Policy
-from queue_tables.facts import Kind, States, fold
-from queue_tables.record_states import NEVER
-from queue_tables.record_status import ACKED, EXPIRED, Status, status_in
+from queue_tables.groups.facts import Kind, States, fold
+from queue_tables.groups.record_states import NEVER
+from queue_tables.groups.record_status import ACKED, EXPIRED, Status, status_in
 from tests.support.data.queue_facts import KEY, MS, facts_of, states_of
 
 

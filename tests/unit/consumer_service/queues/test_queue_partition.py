@@ -17,7 +17,7 @@ from consumer_service.queues.attempts import (
 from consumer_service.queues.partition import QueuePartition
 from consumer_service.queues.record_facts import runs_of
 from consumer_service.queues.retry_policy import Policy
-from queue_tables.facts import Kind, fold
+from queue_tables.groups.facts import Kind, fold
 from tests.support.data.queue_facts import MS, facts_of, states_of
 
 

@@ -16,7 +16,7 @@ from consumer_service.streams.delivery import Delivered, Delivery
 from lakequeue.errors import StorageUnavailable
 from lakequeue.records import Partition, TopicId
 from lakequeue.wire import JoinRequest
-from queue_tables.facts import Key
+from queue_tables.groups.facts import Key
 
 
 def held(partition: int, delivered: int = 0) -> Held:

@@ -21,11 +21,11 @@ from queue_tables.delta.snapshot import load_snapshot
 from queue_tables.delta.store import ObjectStore
 from queue_tables.delta.table import TableLog
 from queue_tables.files.parquet import read_data_file, write_data_file
-from queue_tables.health import look, troubles_of
-from queue_tables.repair import repair_table
 from queue_tables.root import QueueRoot
 from queue_tables.schema.schemas import LOG, METRICS, TOPICS
 from queue_tables.topics import TopicStore
+from queue_tables.upkeep.health import look, troubles_of
+from queue_tables.upkeep.repair import repair_table
 from tests.support.data.log_builder import LogBuilder
 from tests.support.faults.foreign import as_of_earlier_release, take_guard_off
 

@@ -22,7 +22,7 @@ from queue_tables.delta.store import ObjectStore
 from queue_tables.delta.table import TableLog, create_table
 from queue_tables.root import QueueRoot
 from queue_tables.schema.schemas import INBOX, TOPICS
-from queue_tables.shards import SEALED, ShardWriter, seal_shard
+from queue_tables.shards.shards import SEALED, ShardWriter, seal_shard
 from tests.support.faults.foreign import take_guard_off
 
 SCHEMA = delta_schema(TOPICS.arrow)

@@ -10,7 +10,7 @@ from lakequeue.errors import StorageUnavailable
 from queue_tables.delta.actions import Txn
 from queue_tables.delta.store import LocalStore
 from queue_tables.delta.table import TableLog, create_table
-from queue_tables.log_marks import LogMarks
+from queue_tables.log.marks import LogMarks
 from queue_tables.root import QueueRoot
 from queue_tables.schema.marks import offset_mark, producer_mark
 from queue_tables.schema.schemas import LOG

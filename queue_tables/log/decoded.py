@@ -1,0 +1,98 @@
+"""Row groups of data files that were decoded last, shared by all who read them. Thread-safe."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import Future
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakequeue.errors import CorruptTable
+from queue_tables.log.contested import REPAIR
+from queue_tables.log.index import Span
+
+Decode = Callable[[str, int], pa.Table]
+"""(path, row group) → its rows."""
+
+
+class Pieces:
+    """Decoded row groups, the last used kept; each is decoded by one of those who want it."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most = most_bytes
+        self._lock = threading.Lock()
+        self._held: OrderedDict[tuple[str, int], Future[pa.Table]] = OrderedDict()
+        self._bytes = 0
+
+    def get(self, path: str, row_group: int, decode: Decode) -> pa.Table:
+        """The rows of a row group; raises what `decode` raises."""
+        place = (path, row_group)
+        with self._lock:
+            piece = self._held.get(place)
+            mine = piece is None
+            if piece is None:
+                piece = self._held[place] = Future()
+            self._held.move_to_end(place)
+        if mine:
+            try:
+                table = decode(path, row_group)
+            except BaseException as error:
+                with self._lock:
+                    del self._held[place]
+                piece.set_exception(error)
+                raise
+            piece.set_result(table)
+            self._trim(table.nbytes)
+        return piece.result()
+
+    def forget(self, path: str) -> None:
+        """The file has left the log, or other rows of it count now."""
+        with self._lock:
+            for place in [p for p, piece in self._held.items() if p[0] == path and piece.done()]:
+                piece = self._held.pop(place)
+                self._bytes -= 0 if piece.exception() else piece.result().nbytes
+
+    def _trim(self, more: int) -> None:
+        with self._lock:
+            self._bytes += more
+            for place in list(self._held):
+                if self._bytes <= self._most or len(self._held) == 1:
+                    break
+                oldest = self._held[place]
+                if oldest.done():
+                    self._bytes -= oldest.result().nbytes
+                    del self._held[place]
+
+
+def of_span(piece: pa.Table, span: Span) -> pa.Table:
+    """The rows of a span in its row group. Raises `CorruptTable` if they are others."""
+    rows = piece.slice(span.start, span.end - span.start)
+    if rows.num_rows == span.last - span.first + 1:
+        offsets = rows.column("offset").to_numpy()
+        if offsets[0] == span.first and offsets[-1] == span.last:
+            return rows
+    # What is not there would be passed over as a gap.
+    raise CorruptTable(
+        f"log file {span.path} does not hold the offsets {span.first} to {span.last} that its"
+        " footer and index columns say",
+        hint=REPAIR,
+    )
+
+
+def prefix_of(rows: pa.Table, size: int, least: int) -> tuple[pa.Table, int]:
+    """The first rows, of `size` bytes at most, but `least` rows; and their bytes."""
+    sizes = np.cumsum(_lengths(rows, "key") + _lengths(rows, "value"))
+    fitting = max(int(np.searchsorted(sizes, size, side="right")), min(least, rows.num_rows))
+    return rows.slice(0, fitting), int(sizes[fitting - 1]) if fitting else 0
+
+
+def _lengths(rows: pa.Table, column: str) -> npt.NDArray[np.int64]:
+    if column not in rows.column_names:
+        return np.zeros(rows.num_rows, dtype=np.int64)
+    lengths = pc.fill_null(pc.binary_length(rows.column(column)), 0)
+    return np.asarray(lengths.to_numpy()).astype(np.int64)

@@ -1,0 +1,124 @@
+"""What stands in `rejects`: who was refused and why, and what was put aside as it is.
+
+Rows whose batch is not ordered yet are left out: they stand there before their batch is committed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+
+from lakequeue.clock import Micros, hour_of
+from lakequeue.records import Format
+from lakequeue.wire import headers_to_json, key_value_to_json
+from queue_tables.delta.snapshot import load_snapshot
+from queue_tables.files.parquet import read_data_file
+from queue_tables.log.marks import LogMarks
+from queue_tables.root import QueueRoot
+from queue_tables.schema.marks import watermarks_in
+from queue_tables.schema.schemas import REJECTS
+
+PUT_ASIDE: Final = ("malformed", "unorderable", "unreadable")
+"""Reasons of rows that are kept as they are: nothing of them could be ordered."""
+REFUSED: Final = (
+    "topic_gone", "partition_gone", "request_refused", "producer_fenced", "consumed_overlap",
+)  # fmt: skip
+"""Reasons of rows that the order job refused as the protocol has it."""
+NOT_LOST: Final = ("duplicate", "no_record")
+"""A copy of a record that is there, and a row that is no record."""
+REASONS: Final = (*PUT_ASIDE, *REFUSED, *NOT_LOST)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which rows; None: any."""
+
+    topics: Collection[str] | None = None
+    reasons: Collection[str] = (*PUT_ASIDE, *REFUSED)
+    since: Micros | None = None
+    until: Micros | None = None
+
+    def __contains__(self, row: Mapping[str, Any]) -> bool:
+        at = row["rejected_at"]
+        return (
+            row["reason"] in self.reasons
+            and (self.topics is None or row["topic"] in self.topics)
+            and (self.since is None or at >= self.since)
+            and (self.until is None or at < self.until)
+        )
+
+
+def rejected(
+    root: QueueRoot, wanted: Wanted, columns: Collection[str] | None = None
+) -> Iterator[dict[str, Any]]:
+    """The rows that are wanted, oldest hour first; times as microseconds since 1970."""
+    marks = watermarks_in(LogMarks(root).read())
+    files = load_snapshot(root.store, REJECTS.name).files.values()
+    needed = None if columns is None else [*dict.fromkeys([*columns, *_JUDGED])]
+    for add in sorted(files, key=lambda add: (add.partition_values["hour"] or "", add.path)):
+        if not _may_hold(add.partition_values["hour"], wanted):
+            continue
+        rows = read_data_file(root.store, REJECTS.name, add.path, needed)
+        for name in ("timestamp", "deliver_at", "expires_at", "rejected_at"):
+            if name in rows.column_names:
+                at = rows.schema.get_field_index(name)
+                rows = rows.set_column(at, name, rows[name].cast("int64"))
+        for row in rows.to_pylist():
+            if row["stamp"] <= marks.get(row["shard"], 0) and row in wanted:
+                yield row
+
+
+_JUDGED = ("topic", "reason", "rejected_at", "shard", "stamp")
+
+
+def _may_hold(hour: str | None, wanted: Wanted) -> bool:
+    if hour is None:
+        return True
+    return (wanted.since is None or hour >= hour_of(wanted.since)) and (
+        wanted.until is None or hour <= hour_of(wanted.until)
+    )
+
+
+def exported(row: Mapping[str, Any]) -> bytes:
+    """One line of JSON: why, where from, and the record as it can be sent by HTTP again.
+
+    Bytes are base64; so is text, or JSON, that is none.
+    """
+    record = {
+        **key_value_to_json("key", row["key"], _format(row["key"], row["key_format"])),
+        **key_value_to_json("value", row["value"], _format(row["value"], row["value_format"])),
+        "headers": headers_to_json([(h["key"], h["value"]) for h in row["headers"] or [] if h]),
+    }
+    for name in ("partition", "timestamp", "message_id", "deliver_at"):
+        if row[name] is not None:
+            record[name] = row[name]
+    said = {name: row[name] for name in _SAID if row.get(name) is not None}
+    return orjson.dumps(said | {"record": record}) + b"\n"
+
+
+_SAID = (
+    "reason", "detail", "topic", "topic_id", "rejected_at", "shard", "stamp", "row", "producer_id",
+    "producer_epoch", "sequence", "expires_at", "original_partition", "original_offset",
+)  # fmt: skip
+
+
+def _format(data: bytes | None, said: int | None) -> int:
+    """How it is written: as it says of itself, if it is that."""
+    if data is None or said not in {Format.TEXT, Format.JSON}:
+        return int(Format.BYTES)
+    try:
+        data.decode()
+        if said == Format.JSON:
+            orjson.loads(data)
+    except ValueError:
+        return int(Format.BYTES)
+    return int(said)
+
+
+def counts(root: QueueRoot, wanted: Wanted) -> Counter[tuple[str | None, str]]:
+    """How many of each (topic, reason)."""
+    return Counter((row["topic"], row["reason"]) for row in rejected(root, wanted, ()))

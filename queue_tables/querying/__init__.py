@@ -1,0 +1,1 @@
+"""What SQL engines see of a queue: datasets and views. Nothing here writes."""

@@ -1,0 +1,1 @@
+"""What tidies and mends tables, outside every commit path of a service."""

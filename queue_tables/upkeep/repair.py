@@ -1,0 +1,170 @@
+"""Brings a table back that another engine has changed: `lakequeue repair`.
+
+The queue's own commits say what is in a table, and the queue goes by that (`snapshot`). A repair
+makes it so for every reader of Delta: files that another engine took out come back while they are
+still there, files that it brought go. Where the old files are gone, the rows of the new ones are
+written as the queue writes, each offset once. Schema, properties and protocol become the declared
+ones. All of it is one commit of the queue, right behind the newest version, without a row that
+counts as new: whoever follows the table goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+import orjson
+
+from lakequeue.clock import wall_micros
+from lakequeue.errors import CommitConflict, TailLost
+from queue_tables.delta.actions import Action, Add, Metadata, Txn
+from queue_tables.delta.columns import Table
+from queue_tables.delta.declared import delta_schema
+from queue_tables.delta.guard import FEATURE, GUARDED, REPAIRED_TXN, features
+from queue_tables.delta.snapshot import load_snapshot
+from queue_tables.delta.table import TableLog
+from queue_tables.log.row_groups import is_own
+from queue_tables.root import QueueRoot
+from queue_tables.schema.schemas import LOG
+from queue_tables.upkeep.health import foreign_commits, named
+from queue_tables.upkeep.normal_files import normal_files
+
+REPAIR_INFO = "repair"
+
+
+@dataclass
+class Repair:
+    """What is wrong with a table, and what is done about it."""
+
+    table: str
+    steps: list[str] = field(default_factory=list)
+    """Sentences; [] if nothing is to be done."""
+    lost: list[str] = field(default_factory=list)
+    """Sentences: what cannot be brought back."""
+    done: bool = False
+    outs: list[Add] = field(default_factory=list)
+    """Leave the table."""
+    ins: list[Add] = field(default_factory=list)
+    """Come back into it."""
+    rewrite: list[Add] = field(default_factory=list)
+    """Of `outs`: their rows are written anew."""
+    gone: list[Add] = field(default_factory=list)
+    """Of `outs`: files of the queue that are deleted."""
+    rest: list[Action] = field(default_factory=list)
+
+
+def repair_table(root: QueueRoot, path: str, declared: Table, *, execute: bool) -> Repair:
+    """Judge a table and mend it; without `execute` only judge it.
+
+    Safe beside everything that runs, and twice. Raises `FileNotFoundError` if there is no table.
+    """
+    while True:
+        log = TableLog(root.store, path).open(unreadable_too=True)
+        plan = planned(root, log, declared)
+        if not execute or not plan.steps:
+            return plan
+        stay = [add for add in log.files.values() if add not in plan.outs]
+        fresh = normal_files(root, log, plan.rewrite, stay, declared)
+        _count_lost(plan, fresh)
+        now_ms = wall_micros() // 1_000
+        actions: list[Action] = [
+            *plan.rest,
+            *(add.removal(now_ms, data_change=False) for add in plan.outs),
+            *(replace(add, data_change=False) for add in (*plan.ins, *fresh)),
+        ]
+        try:
+            log.commit(actions, {REPAIR_INFO: plan.steps})
+        except (CommitConflict, TailLost):
+            for add in fresh:
+                root.store.delete(f"{path}/{add.path}")
+            continue  # the table moved on: judge it anew
+        plan.done = True
+        return plan
+
+
+def planned(root: QueueRoot, log: TableLog, declared: Table) -> Repair:
+    """What is to be done about the opened table."""
+    plan = Repair(log.path)
+    _plan_files(root, log, plan)
+    _plan_foreign_form(log, plan)
+    metadata = _declared_metadata(log, declared)
+    if metadata != log.metadata:
+        plan.rest.append(metadata)
+        plan.steps.append("bring schema and properties back to what this release declares")
+    if log.protocol != GUARDED:
+        extra = ", ".join(sorted(features(log.protocol) - {FEATURE}))
+        plan.steps.append(
+            f"switch off {extra} and put the guard back" if extra else "put the guard back"
+        )
+    if not plan.steps and foreign_commits(log):
+        plan.steps.append(f"settle {named(foreign_commits(log))}: nothing of it is left")
+    if plan.steps:
+        # With a protocol in it a commit has what it says, and not what the guard would keep.
+        plan.rest.append(GUARDED)
+        if log.foreign > log.txns.get(REPAIRED_TXN, -1):
+            plan.rest.append(Txn(REPAIRED_TXN, log.foreign))
+    return plan
+
+
+def _plan_files(root: QueueRoot, log: TableLog, plan: Repair) -> None:
+    """What a reader of Delta sees becomes what counts."""
+    seen = load_snapshot(root.store, log.path, at=log.version, every_engine=True).files
+    own = log.files
+    plan.outs = [add for path, add in seen.items() if not _same(own.get(path), add)]
+    plan.ins = [add for path, add in own.items() if not _same(seen.get(path), add)]
+    gone = [add for add in plan.ins if not root.store.exists(f"{log.path}/{add.path}")]
+    if gone:
+        # They count until this says that they do not.
+        plan.ins = [add for add in plan.ins if add not in gone]
+        plan.rewrite = [add for add in plan.outs if add.path not in own]
+        plan.outs += gone
+        plan.gone = gone
+    if not plan.outs and not plan.ins:
+        return
+    what = named(foreign_commits(log)) or "foreign commits"
+    plan.steps.append(f"undo {what}: bring {len(plan.ins)} files back, take {len(plan.outs)} out")
+    if gone:
+        plan.steps.append(
+            f"write the rows of {len(plan.rewrite)} files anew, since {len(gone)} of the queue's"
+            f" files are deleted, {gone[0].path} among them"
+        )
+
+
+def _plan_foreign_form(log: TableLog, plan: Repair) -> None:
+    """Files from before the guard, by other engines: in order for who reads them with care."""
+    if log.path != LOG.name:
+        return
+    foreign = [
+        add
+        for path, add in log.files.items()
+        if add not in plan.outs and (add.deletion_vector or not is_own(path))
+    ]
+    if foreign:
+        plan.outs += foreign
+        plan.rewrite += foreign
+        plan.steps.append(f"write the rows of {len(foreign)} files anew that another engine wrote")
+
+
+def _same(one: Add | None, other: Add) -> bool:
+    return one is not None and one.deletion_vector == other.deletion_vector
+
+
+def _declared_metadata(log: TableLog, declared: Table) -> Metadata:
+    own = {k: v for k, v in log.configuration.items() if not k.startswith("delta.")}
+    return replace(
+        log.metadata,
+        schema_string=delta_schema(declared.arrow),
+        partition_columns=declared.partition_by,
+        configuration={**dict(declared.properties), **own},
+    )
+
+
+def _count_lost(plan: Repair, fresh: Sequence[Add]) -> None:
+    """Say how many rows of deleted files are in no file any more."""
+    missing = _rows(plan.gone) - _rows(fresh)
+    if missing > 0:
+        plan.lost.append(f"{missing} rows are in no file any more")
+
+
+def _rows(adds: Iterable[Add]) -> int:
+    return sum(orjson.loads(add.stats or "{}").get("numRecords", 0) for add in adds)
