@@ -7,9 +7,9 @@ from collections import deque
 
 from consumer_service.groups import Groups
 from consumer_service.node import Node
-from lakequeue.advice import Look, Past, advise
 from lakequeue.clock import boot_seconds
 from lakequeue.wire import MAX_WAIT_MS, AdviceAnswer
+from queue_rules.groups.advice import Look, Past, advise
 
 _LOOKS = 4
 """In a stretch without earlier looks."""

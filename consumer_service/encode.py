@@ -15,8 +15,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from consumer_service.queues.attempts import Attempt, NewRecord
-from consumer_service.queues.key_order import key_hash
 from lakequeue.wire import (
     UNDECODABLE,
     QueueReceipt,
@@ -24,6 +22,8 @@ from lakequeue.wire import (
     headers_to_json,
     put_key_value,
 )
+from queue_rules.queues.attempts import Attempt, NewRecord
+from queue_rules.queues.key_order import key_hash
 from queue_tables.groups.facts import Key
 from queue_tables.groups.record_states import NEVER
 from queue_tables.schema.odd_bytes import headers_of, texts_of

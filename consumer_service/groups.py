@@ -8,20 +8,13 @@ from typing import Any
 
 import orjson
 
-from consumer_service import member_states
 from consumer_service.holding.held import Held
 from consumer_service.holding.partition_states import PartitionState
-from consumer_service.join_rules import check_options, check_some_exist, is_of_queue_group
 from consumer_service.members import Member
 from consumer_service.node import Node
-from consumer_service.predicates.of_group import predicate_of
-from consumer_service.queues.retry_policy import check_retry, policy_of
-from consumer_service.start import latest_below
 from consumer_service.streams.delivery import Delivered
-from consumer_service.streams.wanted import wanted_of
 from coordination import leases, membership
 from coordination.controller import read_assignment
-from coordination.group_config import GroupConfig, check_config
 from coordination.pauses import read_pauses
 from lakequeue.errors import SentOn, UnknownGroup
 from lakequeue.records import Partition, TopicPartition, checked_name
@@ -43,6 +36,13 @@ from lakequeue.wire import (
 from lakequeue.wire import (
     PartitionState as PartitionRow,
 )
+from queue_rules.groups import member_states
+from queue_rules.groups.group_config import GroupConfig, check_config
+from queue_rules.groups.join_rules import check_options, check_some_exist, is_of_queue_group
+from queue_rules.groups.start import latest_below
+from queue_rules.predicates.of_group import predicate_of
+from queue_rules.queues.retry_policy import check_retry, policy_of
+from queue_rules.streams.wanted import wanted_of
 from queue_tables.groups.backlog import lag_of, open_by_stage
 from queue_tables.groups.facts import GroupState, Key
 from queue_tables.groups.state import read_group_state

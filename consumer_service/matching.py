@@ -8,11 +8,11 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from consumer_service.holding.held import Held
-from consumer_service.predicates.bounds import may_match
-from consumer_service.predicates.evaluation import matching
-from consumer_service.predicates.terms import Condition, Literal
 from consumer_service.tailer import Tailer
 from lakequeue.clock import boot_seconds
+from queue_rules.predicates.bounds import may_match
+from queue_rules.predicates.evaluation import matching
+from queue_rules.predicates.terms import Condition, Literal
 
 READ_ROWS = 20_000
 READ_BYTES = 8 << 20

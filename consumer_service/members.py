@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import structlog
 
-from consumer_service.member_states import Cause, Liveness, MemberState, advance, explain
 from lakequeue.clock import boot_seconds
 from lakequeue.errors import NotReady, UnknownMember
 from lakequeue.records import TopicId
 from lakequeue.wire import JoinRequest
+from queue_rules.groups.member_states import Cause, Liveness, MemberState, advance, explain
 from serving.front.parking import Wake
 
 if TYPE_CHECKING:

@@ -19,9 +19,7 @@ from consumer_service.queues.acks import QueueAcks
 from consumer_service.queues.dead_letters import DeadLetters
 from consumer_service.queues.delivery import QueueDelivery
 from consumer_service.queues.due_timer import DueTimer
-from consumer_service.queues.retry_policy import Policy, policy_of
 from consumer_service.queues.waiters import Waiters
-from consumer_service.queues.wishes import Gone
 from consumer_service.segments import Segments
 from consumer_service.streams.acks import Acks
 from consumer_service.streams.delivery import Delivery
@@ -38,6 +36,8 @@ from lakequeue.errors import LakequeueError
 from lakequeue.records import TopicId, TopicPartition
 from lakequeue.settings import Settings
 from lakequeue.wire import default_dead_letters
+from queue_rules.queues.retry_policy import Policy, policy_of
+from queue_rules.queues.wishes import Gone
 from queue_tables.groups.facts import Key
 from queue_tables.groups.state import read_group_state
 from queue_tables.root import QueueRoot

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from consumer_service.node import Node
-from consumer_service.pause_words import answer_of, check_pause
 from consumer_service.seek import config_in
 from coordination import leases, membership
-from coordination.pause_rules import PauseRules
 from coordination.pauses import change_pauses, who_heard
 from lakequeue.clock import boot_seconds
 from lakequeue.errors import NotReady, UnknownGroup
 from lakequeue.records import checked_name
 from lakequeue.wire import PauseAnswer, PauseRequest
+from queue_rules.groups.pause_rules import PauseRules
+from queue_rules.groups.pause_words import answer_of, check_pause
 from queue_tables.groups.state import read_group_state
 
 WAIT_SESSIONS = 2.0

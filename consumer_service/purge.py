@@ -18,7 +18,6 @@ from consumer_service.holding.held import Held
 from consumer_service.holding.journal import Entry, wait_committed
 from consumer_service.holding.takeover import fact_of
 from consumer_service.node import Node
-from consumer_service.queues.partition import QueuePartition
 from consumer_service.seek import Seeks
 from coordination import leases, membership
 from lakequeue.client import drive
@@ -29,6 +28,7 @@ from lakequeue.clock import boot_seconds, wall_micros
 from lakequeue.errors import GroupActive, InvalidRequest, LakequeueError, NotReady, UnknownGroup
 from lakequeue.records import Partition, checked_name
 from lakequeue.wire import PurgeAnswer, Purged, PurgeRequest
+from queue_rules.queues.partition import QueuePartition
 from queue_tables.groups.facts import Key, Kind
 from queue_tables.groups.record_states import RecordStates
 from queue_tables.groups.state import read_group_state

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 
 from consumer_service.node import Node
-from consumer_service.redrive_parts import redrive_part
+from lakequeue.client.redrive_parts import redrive_part
 from lakequeue.errors import NotReady, Overloaded
 from lakequeue.wire import RedriveAnswer, RedriveRequest
 

@@ -18,10 +18,7 @@ from consumer_service.holding.journal import wait_committed
 from consumer_service.holding.partition_states import Cause, PartitionState
 from consumer_service.holding.takeover import Takeover, fact_of
 from consumer_service.node import Node
-from consumer_service.predicates.of_group import predicate_of
-from consumer_service.seek_targets import Bounds, check_request, target_of
 from coordination import leases, membership
-from coordination.group_config import GroupConfig, check_config
 from coordination.leases import Owner
 from lakequeue.clock import wall_micros
 from lakequeue.errors import (
@@ -33,6 +30,9 @@ from lakequeue.errors import (
 )
 from lakequeue.records import Partition, TopicPartition, checked_name
 from lakequeue.wire import SeekAnswer, SeekMove, SeekRequest
+from queue_rules.groups.group_config import GroupConfig, check_config
+from queue_rules.groups.seek_targets import Bounds, check_request, target_of
+from queue_rules.predicates.of_group import predicate_of
 from queue_tables.groups.facts import Key, Kind, States
 from queue_tables.groups.state import read_group_state
 from queue_tables.schema.topic_rules import Topic

@@ -18,11 +18,11 @@ from consumer_service.groups import IDLE_WAIT_S, Groups
 from consumer_service.members import Member
 from consumer_service.node import Node
 from consumer_service.queues.batches import QueueDelivered
-from consumer_service.queues.retry_policy import DEFAULT_MAX_IN_FLIGHT
 from consumer_service.queues.sent_events import START, SentEvents
 from consumer_service.streams.delivery import Delivered
 from lakequeue.errors import LakequeueError, SentOn, UnknownMember, UnknownTopic
 from lakequeue.wire import parse_receipt
+from queue_rules.queues.retry_policy import DEFAULT_MAX_IN_FLIGHT
 from serving.front.parking import Pieces, Steps
 
 if TYPE_CHECKING:

@@ -11,18 +11,18 @@ import threading
 
 from consumer_service.holding.held import Held
 from consumer_service.node import Node
-from consumer_service.status_words import (
+from coordination import membership
+from lakequeue.clock import wall_micros
+from lakequeue.errors import CoordinationUnavailable
+from lakequeue.records import Partition, TopicPartition, checked_name
+from lakequeue.wire import RecordStatus
+from queue_rules.groups.status_words import (
     answer_of,
     check_offset,
     check_partition,
     not_consumed,
     stream_status,
 )
-from coordination import membership
-from lakequeue.clock import wall_micros
-from lakequeue.errors import CoordinationUnavailable
-from lakequeue.records import Partition, TopicPartition, checked_name
-from lakequeue.wire import RecordStatus
 from queue_tables.groups.facts import Key
 from queue_tables.groups.record_status import Status, status_in
 from queue_tables.groups.state import GroupStateReader

@@ -21,16 +21,16 @@ import orjson
 import structlog
 from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
 
-from coordination.assignor import Assignment, Target, assign
 from coordination.bells import BellListener
 from coordination.election import Election
 from coordination.epochs import next_epoch
 from coordination.groups_seen import GroupsSeen, Seen
 from coordination.membership import Member, group_path, groups
-from coordination.node_assignor import assign_nodes
 from coordination.session import Session
 from lakequeue.clock import boot_seconds
 from lakequeue.errors import LeadershipLost, StorageUnavailable
+from queue_rules.groups.assignor import Assignment, Target, assign
+from queue_rules.groups.node_assignor import assign_nodes
 
 log = structlog.get_logger(__name__)
 

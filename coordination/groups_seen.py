@@ -14,9 +14,9 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from coordination.assignor import Target
 from coordination.membership import group_path, groups
 from coordination.session import Session
+from queue_rules.groups.assignor import Target
 
 SLOW_POLL_S = 5.0
 """How often everything is read without being told of a change: a watch may have gone missing."""

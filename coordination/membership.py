@@ -20,10 +20,10 @@ from typing import Any
 import orjson
 from kazoo.exceptions import KazooException, NoNodeError
 
-from coordination.group_config import GroupConfig, check_config
 from coordination.session import Session
 from lakequeue.errors import CoordinationUnavailable, GroupActive, GroupMismatch, UnknownGroup
 from lakequeue.records import checked_name
+from queue_rules.groups.group_config import GroupConfig, check_config
 
 _PARTS = ("members", "leases", "lease-epochs")
 _TRIES = 20

@@ -20,9 +20,9 @@ from collections.abc import Collection
 from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
 
 from coordination.membership import group_path
-from coordination.pause_rules import NOTHING_PAUSED, PauseRules
 from coordination.session import Session
 from lakequeue.errors import CoordinationUnavailable, UnknownGroup
+from queue_rules.groups.pause_rules import NOTHING_PAUSED, PauseRules
 
 _TRIES = 20
 

@@ -11,7 +11,6 @@ import structlog
 from ingest.draining import TopicClosed, refuse_if_changed
 from ingest.expectations import Expectations, Ticket
 from ingest.inbox_table import to_table
-from ingest.rows import Request
 from lakequeue.clock import HybridClock, WallClock
 from lakequeue.errors import (
     LakequeueError,
@@ -21,6 +20,7 @@ from lakequeue.errors import (
 )
 from lakequeue.records import ShardName, Stamp, Version
 from lakequeue.steps import Step, reach
+from queue_rules.produce.rows import Request
 from queue_tables.root import QueueRoot
 from queue_tables.shards.shards import ShardWriter
 from queue_tables.topics import TopicStore

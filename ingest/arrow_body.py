@@ -12,9 +12,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from ingest import timing
-from ingest.rows import NO_PARTITION, NO_TIMESTAMP, Headers, Rows
-from ingest.validation import (
+from lakequeue import wire
+from lakequeue.errors import InvalidRequest, LakequeueError, MalformedBody
+from lakequeue.partitioner import PARTITIONERS
+from lakequeue.records import Format
+from queue_rules.produce import timing
+from queue_rules.produce.rows import NO_PARTITION, NO_TIMESTAMP, Headers, Rows
+from queue_rules.produce.validation import (
     Limits,
     at_record,
     check_message_id,
@@ -24,10 +28,6 @@ from ingest.validation import (
     too_large,
     too_many,
 )
-from lakequeue import wire
-from lakequeue.errors import InvalidRequest, LakequeueError, MalformedBody
-from lakequeue.partitioner import PARTITIONERS
-from lakequeue.records import Format
 
 _COLUMNS = (
     "value", "key", "partition", "message_id", "timestamp", "headers",

@@ -14,16 +14,6 @@ from pydantic import ValidationError
 
 from ingest import cloud_events
 from ingest.arrow_body import columns_of_arrow
-from ingest.exact_json import loads
-from ingest.json_body import (
-    checked_columns,
-    envelope_of,
-    invalid,
-    json_request_of,
-    request_from,
-)
-from ingest.rows import Request
-from ingest.validation import Limits, at_record, too_many
 from lakequeue import wire
 from lakequeue.errors import (
     InvalidRequest,
@@ -31,6 +21,16 @@ from lakequeue.errors import (
     MalformedBody,
     UnsupportedMediaType,
 )
+from queue_rules.produce.exact_json import loads
+from queue_rules.produce.json_body import (
+    checked_columns,
+    envelope_of,
+    invalid,
+    json_request_of,
+    request_from,
+)
+from queue_rules.produce.rows import Request
+from queue_rules.produce.validation import Limits, at_record, too_many
 
 MEDIA_TYPES: Final = {
     wire.JSON: "json",

@@ -16,10 +16,10 @@ from urllib.parse import unquote
 
 import orjson
 
-from ingest.exact_json import loads
-from ingest.validation import Limits, at_record, too_many
 from lakequeue import wire
 from lakequeue.errors import InvalidRequest, MalformedBody
+from queue_rules.produce.exact_json import loads
+from queue_rules.produce.validation import Limits, at_record, too_many
 
 ONE: Final = "application/cloudevents+json"
 BATCH: Final = "application/cloudevents-batch+json"

@@ -11,10 +11,10 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
-from ingest.rows import Request
 from lakequeue.clock import Micros
 from lakequeue.errors import InvalidRequest, OrderTimeout, TryAgain
 from lakequeue.records import ShardName, Stamp, TopicId
+from queue_rules.produce.rows import Request
 from queue_tables.log.marks import LogMarks
 from queue_tables.root import QueueRoot
 from queue_tables.schema.marks import inbox_mark, watermarks_in

@@ -12,19 +12,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from lakequeue.records import ShardName, Stamp
+from queue_rules.produce.outcomes import Outcome
 from serving.front.parking import Wake
-
-
-class Outcome(NamedTuple):
-    """What became of a row. Refused: `reason` is set, and there is no offset."""
-
-    partition: int
-    offset: int | None
-    duplicate: bool = False
-    reason: str | None = None
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from ingest.rows import Headers, Request
+from queue_rules.produce.rows import Headers, Request
 from queue_tables.delta.columns import HEADERS
 from queue_tables.schema.schemas import INBOX
 

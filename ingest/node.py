@@ -9,23 +9,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ingest.answers import answer_of
 from ingest.appender import Appender, Committed, Submission
-from ingest.arrival import check_whole, fill_in, limits_of, spread
 from ingest.draining import refuse_if_closed, settle
-from ingest.expectations import Expectations, Outcome, Ticket
+from ingest.expectations import Expectations, Ticket
 from ingest.order_tail import OrderTail
 from ingest.presence import Presence
 from ingest.request_ids import RequestIds
-from ingest.rows import NO_PARTITION, Request
-from ingest.validation import Limits
-from ingest.verdicts import check_consumed, refuse_if_judged_so
 from lakequeue import wire
 from lakequeue.clock import HybridClock, WallClock, wall_micros
 from lakequeue.errors import NotReady, OrderTimeout, UnknownTopic
 from lakequeue.partitioner import StickyRoundRobin
 from lakequeue.records import Stamp, Version, checked_name
 from lakequeue.settings import IngestSettings, Settings
+from queue_rules.produce.answers import answer_of
+from queue_rules.produce.arrival import check_whole, fill_in, limits_of, spread
+from queue_rules.produce.outcomes import Outcome
+from queue_rules.produce.rows import NO_PARTITION, Request
+from queue_rules.produce.validation import Limits
+from queue_rules.produce.verdicts import check_consumed, refuse_if_judged_so
 from queue_tables.log.marks import LogMarks
 from queue_tables.root import QueueRoot
 from queue_tables.schema.schemas import TOPICS

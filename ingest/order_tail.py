@@ -14,8 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import structlog
 
-from ingest.expectations import Expectations, Outcome
+from ingest.expectations import Expectations
 from lakequeue.errors import LakequeueError, TailLost
+from queue_rules.produce.outcomes import Outcome
 from queue_tables.delta.actions import Commit
 from queue_tables.delta.table import TableLog
 from queue_tables.delta.tail import Tail

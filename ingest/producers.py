@@ -15,11 +15,11 @@ from typing import Any
 from uuid import uuid4
 
 from ingest.node import IngestNode
-from ingest.rows import Request, no_record
-from ingest.verdicts import PRODUCER_FENCED, fenced
 from lakequeue.errors import InvalidRequest
 from lakequeue.records import checked_name
 from lakequeue.wire import MAX_WHOLE
+from queue_rules.produce.rows import Request, no_record
+from queue_rules.produce.verdicts import PRODUCER_FENCED, fenced
 from queue_tables.schema.marks import NO_TOPIC, producer_mark, sequence_mark
 from serving.front.parking import Steps
 

@@ -11,15 +11,15 @@ from urllib.parse import parse_qsl
 from ingest.bodies import BINARY_EVENT, media_type, query_of, request_of
 from ingest.cloud_events import attributes_of
 from ingest.decompression import decompress
-from ingest.json_body import parts_of
 from ingest.json_cost import becomes, refuse_beyond
 from ingest.metrics import Metrics
 from ingest.node import IngestNode
-from ingest.rows import Request as Part
-from ingest.validation import Limits
 from lakequeue import wire
 from lakequeue.errors import LakequeueError, UnsupportedMediaType
 from lakequeue.steps import Step, reach
+from queue_rules.produce.json_body import parts_of
+from queue_rules.produce.rows import Request as Part
+from queue_rules.produce.validation import Limits
 from queue_tables.schema.topic_rules import Topic
 from serving.front.budget import Lease
 from serving.front.messages import Answer, Request, json_of

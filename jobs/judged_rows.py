@@ -9,8 +9,8 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from jobs.requests import Judged
 from lakequeue.errors import CorruptTable
+from queue_rules.produce.requests import Judged
 
 
 def judged_text(

@@ -19,9 +19,9 @@ import pyarrow.compute as pc
 from jobs.batch import Batch, codes_of
 from jobs.id_index import Found, Ids
 from jobs.judged_rows import judged_of
-from jobs.requests import Judged, Marks, judge_consumed, judge_epochs, move_sequences
 from jobs.row_faults import Reason, RowFault
 from lakequeue.records import Offset, Partition, ShardName, Stamp, TopicId, TopicPartition
+from queue_rules.produce.requests import Judged, Marks, judge_consumed, judge_epochs, move_sequences
 
 Index = npt.NDArray[np.intp]
 Mask = npt.NDArray[np.bool_]

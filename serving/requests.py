@@ -7,7 +7,7 @@ from flask import request
 
 from lakequeue import wire
 from lakequeue.errors import MalformedBody, TooLarge, UnsupportedMediaType
-from serving.shapes import Shape, valid
+from lakequeue.wire.parsing import Shape, valid
 
 
 def json_body(shape: type[Shape], max_bytes: int, hint: str) -> Shape:

@@ -10,13 +10,13 @@ import pyarrow as pa
 import structlog
 
 from consumer_service.holding.partition_states import Cause, PartitionState, advance
-from consumer_service.queues.attempts import Move
-from consumer_service.queues.partition import QueuePartition
-from consumer_service.queues.refused_letters import RefusedLetters
-from consumer_service.streams.cursor import Cursor
 from coordination.leases import Lease
 from lakequeue.clock import boot_seconds
 from lakequeue.records import Epoch, TopicPartition
+from queue_rules.queues.attempts import Move
+from queue_rules.queues.partition import QueuePartition
+from queue_rules.queues.refused_letters import RefusedLetters
+from queue_rules.streams.cursor import Cursor
 from queue_tables.groups.facts import Key
 
 log = structlog.get_logger()

@@ -21,7 +21,6 @@ from consumer_service.holding.partition_states import Cause, PartitionState
 from consumer_service.holding.pauses import Pauses
 from consumer_service.holding.takeover import Start, Takeover
 from consumer_service.members import Member, Members
-from consumer_service.queues.attempts import returned_moves
 from consumer_service.queues.owed import say_owed
 from coordination import leases, membership
 from coordination.controller import GroupAssignment, read_assignment
@@ -31,6 +30,7 @@ from coordination.session import Session
 from lakequeue.clock import boot_seconds, wall_micros
 from lakequeue.errors import LakequeueError
 from lakequeue.records import Partition, TopicId
+from queue_rules.queues.attempts import returned_moves
 from queue_tables.groups.facts import Key
 
 log = structlog.get_logger()

@@ -13,9 +13,9 @@ import structlog
 from consumer_service.holding.held import Holdings
 from consumer_service.holding.journal import Journal
 from consumer_service.members import Members
-from coordination.pause_rules import PauseRules
 from coordination.pauses import read_pauses, say_heard
 from coordination.session import Session
+from queue_rules.groups.pause_rules import PauseRules
 
 log = structlog.get_logger()
 

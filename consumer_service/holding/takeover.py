@@ -15,14 +15,14 @@ import structlog
 from consumer_service.holding.held import Held
 from consumer_service.holding.journal import Journal, wait_committed
 from consumer_service.holding.partition_states import Cause, PartitionState
-from consumer_service.queues.partition import QueuePartition
-from consumer_service.queues.retry_policy import Policy
-from consumer_service.streams.cursor import Cursor
 from coordination.leases import retake
 from lakequeue.clock import wall_micros
 from lakequeue.errors import NotReady
 from lakequeue.records import Epoch, Offset, Partition, ShardName, TopicId
 from lakequeue.steps import Step, reach
+from queue_rules.queues.partition import QueuePartition
+from queue_rules.queues.retry_policy import Policy
+from queue_rules.streams.cursor import Cursor
 from queue_tables.groups.facts import QUEUE, Fact, GroupState, Key, Kind
 from queue_tables.groups.record_states import NOTHING, RecordStates, join_records
 from queue_tables.groups.state import GroupStateReader

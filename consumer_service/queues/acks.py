@@ -16,11 +16,8 @@ from random import Random
 from consumer_service.holding.held import Held, Holdings
 from consumer_service.holding.journal import Entry, Journal, wait_committed
 from consumer_service.holding.takeover import fact_of
-from consumer_service.queues.attempts import Attempt, Move
 from consumer_service.queues.due_timer import DueTimer
-from consumer_service.queues.record_facts import record_facts
 from consumer_service.queues.waiters import Waiters
-from consumer_service.queues.wishes import Gone, Wish, all_gone, refused_of, superseded, wishes_of
 from lakequeue.clock import wall_micros
 from lakequeue.errors import (
     CoordinationUnavailable,
@@ -35,6 +32,9 @@ from lakequeue.wire import (
     Settled,
     group_checksum,
 )
+from queue_rules.queues.attempts import Attempt, Move
+from queue_rules.queues.record_facts import record_facts
+from queue_rules.queues.wishes import Gone, Wish, all_gone, refused_of, superseded, wishes_of
 from queue_tables.groups.facts import Key, Kind
 
 NodeOf = Callable[[Key], str | None]

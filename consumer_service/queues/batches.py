@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from consumer_service.holding.held import Held
 from consumer_service.holding.journal import Entry
-from consumer_service.queues.attempts import Attempt, Move, Taken, move_of
-from consumer_service.queues.partition import QueuePartition
+from queue_rules.queues.attempts import Attempt, Move, Taken, move_of
+from queue_rules.queues.partition import QueuePartition
 from queue_tables.groups.facts import Kind
 
 

@@ -22,9 +22,6 @@ from consumer_service.encode import plain_records
 from consumer_service.holding.held import Held
 from consumer_service.holding.journal import Journal, wait_committed
 from consumer_service.holding.takeover import fact_of
-from consumer_service.queues.attempts import Attempt, Move
-from consumer_service.queues.dead_records import as_bytes, dead_letter_of
-from consumer_service.queues.record_facts import record_facts
 from consumer_service.tailer import Tailer
 from lakequeue import metrics
 from lakequeue.clock import boot_seconds, wall_micros
@@ -46,6 +43,9 @@ from lakequeue.wire import (
     from_problem,
     place_of,
 )
+from queue_rules.queues.attempts import Attempt, Move
+from queue_rules.queues.dead_records import as_bytes, dead_letter_of
+from queue_rules.queues.record_facts import record_facts
 from queue_tables.groups.facts import Kind
 from queue_tables.schema.odd_bytes import texts_of
 from queue_tables.schema.topic_rules import Topic

@@ -18,12 +18,8 @@ from consumer_service.holding.held import Held, Holdings
 from consumer_service.holding.journal import Journal, wait_committed
 from consumer_service.holding.takeover import fact_of
 from consumer_service.members import Member
-from consumer_service.queues.attempts import Attempt, Move
 from consumer_service.queues.batches import Batch, QueueDelivered, picked
 from consumer_service.queues.due_timer import DueTimer
-from consumer_service.queues.fair_share import fair_share
-from consumer_service.queues.record_facts import record_facts
-from consumer_service.queues.retry_policy import DEFAULT_MAX_IN_FLIGHT
 from consumer_service.queues.taking import skip_expired, take_again, take_new
 from consumer_service.queues.waiters import Waiters
 from consumer_service.tailer import Tailer
@@ -32,6 +28,10 @@ from lakequeue.clock import boot_seconds, wall_micros
 from lakequeue.errors import OffsetOutOfRange
 from lakequeue.steps import Step, reach
 from lakequeue.wire import UNDECODABLE
+from queue_rules.queues.attempts import Attempt, Move
+from queue_rules.queues.fair_share import fair_share
+from queue_rules.queues.record_facts import record_facts
+from queue_rules.queues.retry_policy import DEFAULT_MAX_IN_FLIGHT
 from queue_tables.groups.facts import Kind
 from serving.front.parking import Steps, Until, finish
 

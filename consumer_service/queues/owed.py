@@ -10,9 +10,9 @@ import structlog
 from consumer_service.holding.held import Held
 from consumer_service.holding.journal import Journal
 from consumer_service.holding.takeover import fact_of
-from consumer_service.queues.record_facts import record_facts
 from lakequeue.clock import wall_micros
 from lakequeue.errors import LakequeueError
+from queue_rules.queues.record_facts import record_facts
 from queue_tables.groups.facts import Kind
 
 log = structlog.get_logger()

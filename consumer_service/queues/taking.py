@@ -11,16 +11,16 @@ import pyarrow as pa
 from consumer_service.encode import new_records_of
 from consumer_service.holding.held import Held
 from consumer_service.matching import LOOK_S, look
-from consumer_service.predicates.of_group import predicate_in
-from consumer_service.predicates.terms import Condition
-from consumer_service.queues.attempts import MOST_MOVES
 from consumer_service.queues.batches import Batch, picked
-from consumer_service.queues.partition import QueuePartition
-from consumer_service.queues.passing import pass_over, settle_gone, take_among
 from consumer_service.segments import prefix_within
 from consumer_service.tailer import Tailer
 from lakequeue.clock import boot_seconds
 from lakequeue.errors import OffsetOutOfRange
+from queue_rules.predicates.of_group import predicate_in
+from queue_rules.predicates.terms import Condition
+from queue_rules.queues.attempts import MOST_MOVES
+from queue_rules.queues.partition import QueuePartition
+from queue_rules.queues.passing import pass_over, settle_gone, take_among
 from queue_tables.groups.facts import Kind
 
 READ_AHEAD_ROWS = 20_000

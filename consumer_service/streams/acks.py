@@ -17,14 +17,14 @@ from typing import Any
 from consumer_service.holding.held import Held, Holdings
 from consumer_service.holding.journal import Entry, Journal, wait_committed
 from consumer_service.holding.takeover import fact_of
-from consumer_service.streams.cursor import Cursor
-from consumer_service.streams.wanted import Wanted, judge, superseded
 from lakequeue.clock import boot_seconds, wall_micros
 from lakequeue.errors import (
     CoordinationUnavailable,
     Overloaded,
 )
 from lakequeue.wire import AckAnswer, Committed, RefusedAck
+from queue_rules.streams.cursor import Cursor
+from queue_rules.streams.wanted import Wanted, judge, superseded
 from queue_tables.groups.facts import Key, Kind
 
 PASS_EVERY_S = 1.0

@@ -14,8 +14,6 @@ from consumer_service.encode import records_of
 from consumer_service.holding.held import Held, Holdings
 from consumer_service.matching import look
 from consumer_service.members import Member
-from consumer_service.predicates.of_group import predicate_in
-from consumer_service.predicates.terms import Condition
 from consumer_service.queues.batches import QueueDelivered
 from consumer_service.segments import prefix_within
 from consumer_service.tailer import Tailer
@@ -23,6 +21,8 @@ from consumer_service.undecodable import OnUndecodable, ignore
 from lakequeue.clock import boot_seconds, wall_micros
 from lakequeue.errors import OffsetOutOfRange
 from lakequeue.wire import UNDECODABLE
+from queue_rules.predicates.of_group import predicate_in
+from queue_rules.predicates.terms import Condition
 from serving.front.parking import Steps, Until, finish
 
 READ_AHEAD_ROWS = 20_000

@@ -12,13 +12,10 @@ from collections.abc import Callable, Iterable
 
 import structlog
 
-from consumer_service.predicates.of_group import predicate_of
-from consumer_service.queues.retry_policy import check_retry
 from consumer_service.webhooks.runner import WebhookRunner
 from consumer_service.webhooks.target import addresses_of, target_of
 from coordination import membership
 from coordination.election import Election, leader
-from coordination.group_config import GroupConfig
 from coordination.session import Session
 from coordination.webhooks import Webhook, delete_webhook, put_webhook, webhook_of, webhooks
 from lakequeue.errors import CoordinationUnavailable, UnknownWebhook
@@ -29,6 +26,9 @@ from lakequeue.wire.webhooks import (
     new_secret,
     secret_bytes,
 )
+from queue_rules.groups.group_config import GroupConfig
+from queue_rules.predicates.of_group import predicate_of
+from queue_rules.queues.retry_policy import check_retry
 from queue_tables.topics import TopicStore
 
 log = structlog.get_logger(__name__)

@@ -11,21 +11,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from consumer_service.join_rules import check_options
-from consumer_service.member_states import Cause, explain
-from consumer_service.queues.partition import QueuePartition
-from consumer_service.queues.retry_policy import policy_of
-from consumer_service.start import latest_below
-from consumer_service.streams.cursor import Cursor
-from coordination.assignor import Assignment, Target, assign
-from coordination.group_config import GroupConfig, check_config
-from coordination.pause_rules import NOTHING_PAUSED, PauseRules
 from lakequeue.errors import GroupActive, UnknownGroup, UnknownMember
 from lakequeue.records import Partition, TopicId, checked_name
 from lakequeue.settings import ConsumerSettings
 from lakequeue.testing.log import Log
 from lakequeue.testing.topics import Topics
 from lakequeue.wire import MAX_IN_FLIGHT, Assigned, JoinAnswer, JoinRequest
+from queue_rules.groups.assignor import Assignment, Target, assign
+from queue_rules.groups.group_config import GroupConfig, check_config
+from queue_rules.groups.join_rules import check_options
+from queue_rules.groups.member_states import Cause, explain
+from queue_rules.groups.pause_rules import NOTHING_PAUSED, PauseRules
+from queue_rules.groups.start import latest_below
+from queue_rules.queues.partition import QueuePartition
+from queue_rules.queues.retry_policy import policy_of
+from queue_rules.streams.cursor import Cursor
 from queue_tables.groups.facts import Key
 from queue_tables.groups.record_states import NOTHING, RecordStates
 from queue_tables.schema.marks import consumed_mark

@@ -11,26 +11,26 @@ from typing import Any
 
 import numpy as np
 
-from consumer_service.queues.attempts import NewRecord
-from consumer_service.queues.key_order import key_hash
-from ingest.answers import answer_of
-from ingest.arrival import check_whole, fill_in, limits_of, spread
-from ingest.expectations import Outcome
-from ingest.rows import Request, no_record
-from ingest.validation import Limits
-from ingest.verdicts import (
-    CONSUMED_OVERLAP,
-    PRODUCER_FENCED,
-    check_consumed,
-    refuse_if_judged_so,
-)
-from jobs.requests import Judged, Marks, judge_consumed, judge_epochs, move_sequences
 from lakequeue.clock import HybridClock, WallClock
 from lakequeue.partitioner import StickyRoundRobin
 from lakequeue.records import Format, Offset, Partition, Record, checked_name
 from lakequeue.settings import IngestSettings
 from lakequeue.testing.topics import Topics
 from lakequeue.wire import ProduceQuery
+from queue_rules.produce.answers import answer_of
+from queue_rules.produce.arrival import check_whole, fill_in, limits_of, spread
+from queue_rules.produce.outcomes import Outcome
+from queue_rules.produce.requests import Judged, Marks, judge_consumed, judge_epochs, move_sequences
+from queue_rules.produce.rows import Request, no_record
+from queue_rules.produce.validation import Limits
+from queue_rules.produce.verdicts import (
+    CONSUMED_OVERLAP,
+    PRODUCER_FENCED,
+    check_consumed,
+    refuse_if_judged_so,
+)
+from queue_rules.queues.attempts import NewRecord
+from queue_rules.queues.key_order import key_hash
 from queue_tables.groups.record_states import NEVER
 from queue_tables.schema.marks import NO_TOPIC, offset_mark, producer_mark, sequence_mark
 from queue_tables.schema.topic_rules import Topic

@@ -5,17 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from consumer_service.predicates.of_group import predicate_of
-from consumer_service.seek_targets import Bounds, check_request, target_of
-from consumer_service.status_words import (
-    answer_of,
-    check_offset,
-    check_partition,
-    not_consumed,
-    stream_status,
-)
-from consumer_service.streams.cursor import Cursor
-from coordination.group_config import GroupConfig, check_config
 from lakequeue.clock import Micros
 from lakequeue.errors import InvalidRequest, OffsetOutOfRange, UnknownGroup
 from lakequeue.partitioner import partition_of
@@ -38,6 +27,17 @@ from lakequeue.wire import (
     SeekRequest,
     record_to_json,
 )
+from queue_rules.groups.group_config import GroupConfig, check_config
+from queue_rules.groups.seek_targets import Bounds, check_request, target_of
+from queue_rules.groups.status_words import (
+    answer_of,
+    check_offset,
+    check_partition,
+    not_consumed,
+    stream_status,
+)
+from queue_rules.predicates.of_group import predicate_of
+from queue_rules.streams.cursor import Cursor
 from queue_tables.groups.facts import Key
 from queue_tables.groups.offset_ranges import count_from
 from queue_tables.schema.topic_rules import Topic

@@ -10,17 +10,6 @@ from typing import Any
 
 import orjson
 
-from consumer_service.predicates.of_group import predicate_of
-from consumer_service.predicates.single import matches
-from consumer_service.predicates.terms import Condition
-from consumer_service.queues.attempts import Attempt, Taken, move_of
-from consumer_service.queues.dead_records import dead_letter_of
-from consumer_service.queues.fair_share import fair_share
-from consumer_service.queues.partition import QueuePartition
-from consumer_service.queues.passing import take_among
-from consumer_service.queues.retry_policy import DEFAULT_MAX_IN_FLIGHT
-from consumer_service.queues.wishes import Wish, all_gone, refused_of, superseded, wishes_of
-from ingest.json_body import json_request_of
 from lakequeue.clock import Micros
 from lakequeue.errors import Rejected
 from lakequeue.records import Partition, TopicId
@@ -39,6 +28,17 @@ from lakequeue.wire import (
     place_of,
     record_to_json,
 )
+from queue_rules.predicates.of_group import predicate_of
+from queue_rules.predicates.single import matches
+from queue_rules.predicates.terms import Condition
+from queue_rules.produce.json_body import json_request_of
+from queue_rules.queues.attempts import Attempt, Taken, move_of
+from queue_rules.queues.dead_records import dead_letter_of
+from queue_rules.queues.fair_share import fair_share
+from queue_rules.queues.partition import QueuePartition
+from queue_rules.queues.passing import take_among
+from queue_rules.queues.retry_policy import DEFAULT_MAX_IN_FLIGHT
+from queue_rules.queues.wishes import Wish, all_gone, refused_of, superseded, wishes_of
 from queue_tables.groups.facts import Key, Kind
 from queue_tables.schema.topic_rules import Topic
 

@@ -12,18 +12,9 @@ from typing import Any, Final
 import orjson
 from pydantic import BaseModel
 
-from consumer_service.join_rules import check_some_exist
-from consumer_service.member_states import Cause
-from consumer_service.pause_words import answer_of as pause_answer_of
-from consumer_service.pause_words import check_pause
-from consumer_service.predicates.of_group import predicate_of
-from consumer_service.queues.retry_policy import check_retry
-from consumer_service.redrive_parts import redrive_part
-from coordination.group_config import GroupConfig
-from ingest.json_body import json_request_of, parts_of
-from ingest.validation import Limits
 from lakequeue import wire
 from lakequeue.client.effects import Reply
+from lakequeue.client.redrive_parts import redrive_part
 from lakequeue.errors import InvalidRequest, LakequeueError, MalformedBody, UnknownMember
 from lakequeue.testing import positions, streams
 from lakequeue.testing.clock import Clock
@@ -31,7 +22,16 @@ from lakequeue.testing.groups import Group, Groups, Member
 from lakequeue.testing.log import Log
 from lakequeue.testing.queues import Queues, next_due
 from lakequeue.testing.topics import Topics, described
-from serving.shapes import valid
+from lakequeue.wire.parsing import valid
+from queue_rules.groups.group_config import GroupConfig
+from queue_rules.groups.join_rules import check_some_exist
+from queue_rules.groups.member_states import Cause
+from queue_rules.groups.pause_words import answer_of as pause_answer_of
+from queue_rules.groups.pause_words import check_pause
+from queue_rules.predicates.of_group import predicate_of
+from queue_rules.produce.json_body import json_request_of, parts_of
+from queue_rules.produce.validation import Limits
+from queue_rules.queues.retry_policy import check_retry
 
 _NAME: Final = "([^/?]+)"
 _RECORD: Final = f"/topics/{_NAME}/partitions/(-?\\d+)/records/(-?\\d+)"

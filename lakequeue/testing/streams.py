@@ -7,11 +7,6 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from consumer_service.predicates.of_group import predicate_of
-from consumer_service.predicates.single import matches
-from consumer_service.predicates.terms import Condition
-from consumer_service.streams.cursor import Cursor
-from consumer_service.streams.wanted import Wanted, judge, superseded, wanted_of
 from lakequeue.clock import Micros
 from lakequeue.testing.groups import Group, Held, Member
 from lakequeue.testing.log import Log, Stored
@@ -23,6 +18,11 @@ from lakequeue.wire import (
     receipt_of,
     record_to_json,
 )
+from queue_rules.predicates.of_group import predicate_of
+from queue_rules.predicates.single import matches
+from queue_rules.predicates.terms import Condition
+from queue_rules.streams.cursor import Cursor
+from queue_rules.streams.wanted import Wanted, judge, superseded, wanted_of
 from queue_tables.groups.facts import Key
 
 

@@ -38,6 +38,7 @@ SEEDS = [
     Seed("layers", "lakequeue.records", "queue_tables"),
     Seed("layers", "lakequeue.client", "coordination"),
     Seed("layers", "pyspark_lakequeue.seed_sibling", "jobs"),
+    Seed("layers", "queue_rules.seed_up", "coordination"),
     Seed("sdk", "lakequeue.records", "pyarrow"),
     Seed("testing", "queue_tables.schema.topic_rules", "obstore"),
     Seed("storage", "ingest.seed_storage", "deltalake"),
@@ -46,9 +47,16 @@ SEEDS = [
     Seed("spark", "coordination.seed_spark", "pyspark"),
     Seed("source", "pyspark_lakequeue.seed_source", "coordination"),
     Seed("names", "lakequeue.duck", "ingest"),
+    Seed("checker", "history_checker.seed_rule", "queue_rules"),
     Seed("checker", "history_checker.seed_service", "ingest"),
     Seed("tables", "queue_tables.delta.seed_up", "queue_tables.root"),
     Seed("tables", "queue_tables.log.seed_group", "queue_tables.groups.facts"),
+    Seed("agreements", "serving.seed_table", "queue_tables"),
+    Seed("rules", "queue_rules.queues.seed_io", "queue_tables.root"),
+    Seed("rules", "queue_rules.produce.seed_io", "httpx2"),
+    Seed("rule-rooms", "queue_rules.streams.seed_up", "queue_rules.groups.join_rules"),
+    Seed("services", "ingest.seed_client", "lakequeue.client.producer"),
+    Seed("serving-rooms", "serving.front.seed_up", "serving.answers"),
 ]
 
 

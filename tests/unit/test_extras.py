@@ -19,10 +19,10 @@ OURS = {
 }
 ROLES = {
     "services": (
-        ("ingest", "consumer_service", "serving", "coordination", "queue_tables"),
+        ("ingest", "consumer_service", "serving", "coordination", "queue_rules", "queue_tables"),
         "server",
     ),
-    "driver": (("jobs", "serving", "coordination", "queue_tables"), "server,spark"),
+    "driver": (("jobs", "serving", "coordination", "queue_rules", "queue_tables"), "server,spark"),
     "Spark source": (("pyspark_lakequeue", "queue_tables"), "spark"),
     "command line": (("lakequeue/cli",), "cli"),
     "client": (("lakequeue/client", "lakequeue/wire"), ""),

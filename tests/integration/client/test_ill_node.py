@@ -14,12 +14,12 @@ import pytest
 
 from consumer_service.blindness import PATIENCE_S
 from ingest.node import IngestNode
-from ingest.rows import Request, Rows
 from lakequeue import Consumer, Producer
 from lakequeue.client.admin import Admin
 from lakequeue.clock import wall_micros
 from lakequeue.settings import Settings
 from lakequeue.wire import ProduceQuery
+from queue_rules.produce.rows import Request, Rows
 from tests.support.data.order_truth import rows_in
 from tests.support.data.wall import Wall
 from tests.support.faults.patching import environ

@@ -8,10 +8,10 @@ import pytest
 
 from ingest.appender import Appender, Submission
 from ingest.expectations import Expectations
-from ingest.rows import Request, Rows
 from lakequeue.clock import HybridClock, wall_micros
 from lakequeue.errors import LakequeueError, StorageUnavailable
 from lakequeue.records import ShardName
+from queue_rules.produce.rows import Request, Rows
 from queue_tables.delta.actions import Txn
 from queue_tables.delta.store import LocalStore, Store
 from queue_tables.delta.table import TableLog

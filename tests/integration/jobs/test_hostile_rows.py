@@ -12,14 +12,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from consumer_service.predicates.evaluation import matching
-from consumer_service.predicates.parsing import parse
-from consumer_service.predicates.terms import Column, Compare, Op
 from jobs.erase import Match, erase
 from jobs.fork import cut_of
 from jobs.mirror_work import Mirror, promote
 from lakequeue.clock import Micros, hour_of, wall_micros
 from lakequeue.records import Offset, Partition
+from queue_rules.predicates.evaluation import matching
+from queue_rules.predicates.parsing import parse
+from queue_rules.predicates.terms import Column, Compare, Op
 from queue_tables.delta.actions import Txn
 from queue_tables.delta.table import TableLog
 from queue_tables.log.reader import LogReader

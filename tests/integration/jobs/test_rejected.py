@@ -11,11 +11,11 @@ import pytest
 from typer.testing import CliRunner
 
 from ingest.bodies import request_of
-from ingest.validation import Limits
 from jobs.ordering import _REASONS, DUPLICATE
 from jobs.stuck_shards import stuck_shards
 from lakequeue.cli.app import app
 from lakequeue.supervisor.order_health import look_at_order, put_aside
+from queue_rules.produce.validation import Limits
 from queue_tables.log.rejected import REASONS
 from queue_tables.root import QueueRoot
 from queue_tables.schema.schemas import INBOX

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from consumer_service.queues.attempts import Move
-from consumer_service.queues.record_facts import record_facts
 from lakequeue.records import Epoch, Partition, TopicId
+from queue_rules.queues.attempts import Move
+from queue_rules.queues.record_facts import record_facts
 from queue_tables.groups.facts import Fact, Key, Kind, States
 from queue_tables.groups.record_states import NOTHING, RecordStates
 

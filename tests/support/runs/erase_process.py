@@ -11,11 +11,11 @@ import json
 import sys
 from typing import Any
 
-from consumer_service.predicates.evaluation import matching
-from consumer_service.predicates.parsing import parse
 from jobs.erase import erase
 from lakequeue.clock import wall_micros
 from lakequeue.steps import arm
+from queue_rules.predicates.evaluation import matching
+from queue_rules.predicates.parsing import parse
 from queue_tables.root import QueueRoot
 
 

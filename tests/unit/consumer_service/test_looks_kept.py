@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from consumer_service.advising import APART_S, LONGER_S, Looks
-from lakequeue.advice import Look
 from lakequeue.wire import MAX_WAIT_MS
+from queue_rules.groups.advice import Look
 
 MOST_S = MAX_WAIT_MS / 1_000
 

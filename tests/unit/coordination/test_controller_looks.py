@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from coordination.assignor import Target
 from coordination.controller import Looked
 from coordination.groups_seen import to_read
+from queue_rules.groups.assignor import Target
 
 
 class Topics:

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.arrow_body import columns_of_arrow
-from ingest.rows import NO_PARTITION, NO_TIMESTAMP, Rows
-from ingest.validation import Limits
 from lakequeue.errors import InvalidRequest, LakequeueError, MalformedBody, TooLarge
 from lakequeue.records import Format
+from queue_rules.produce.rows import NO_PARTITION, NO_TIMESTAMP, Rows
+from queue_rules.produce.validation import Limits
 
 LIMITS = Limits(partitions=4, partitioner="crc32", max_record_bytes=100, max_records=10)
 

@@ -11,9 +11,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ingest.bodies import media_type, query_of, request_of
-from ingest.json_body import Parts, parts_of
-from ingest.rows import Request
-from ingest.validation import Limits
 from lakequeue import wire
 from lakequeue.errors import (
     InvalidName,
@@ -24,6 +21,9 @@ from lakequeue.errors import (
     UnknownTopic,
     UnsupportedMediaType,
 )
+from queue_rules.produce.json_body import Parts, parts_of
+from queue_rules.produce.rows import Request
+from queue_rules.produce.validation import Limits
 
 CONSUMED = {"group": "g", "topic": "in", "partition": 0, "from_offset": 3, "next_offset": 5}
 LIMITS = Limits(partitions=4, partitioner="crc32", max_record_bytes=10_000, max_records=10)

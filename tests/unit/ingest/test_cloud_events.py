@@ -9,10 +9,10 @@ import pytest
 
 from ingest.bodies import BINARY_EVENT, request_of
 from ingest.cloud_events import attributes_of
-from ingest.rows import Request
-from ingest.validation import Limits
 from lakequeue.errors import InvalidRequest, LakequeueError, MalformedBody, TooLarge
 from lakequeue.records import Format
+from queue_rules.produce.rows import Request
+from queue_rules.produce.validation import Limits
 
 LIMITS = Limits(partitions=4, partitioner="crc32", max_record_bytes=10_000, max_records=3)
 EVENT = {

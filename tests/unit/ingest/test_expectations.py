@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ingest.expectations import Expectations, Outcome, Ticket
+from ingest.expectations import Expectations, Ticket
 from lakequeue.records import ShardName, Stamp
+from queue_rules.produce.outcomes import Outcome
 
 SHARD = ShardName("n-1")
 S1, S2 = Stamp(10), Stamp(20)

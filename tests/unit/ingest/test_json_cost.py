@@ -8,9 +8,9 @@ import tracemalloc
 import orjson
 import pytest
 
-from ingest.exact_json import loads
 from ingest.json_cost import becomes, refuse_beyond
 from lakequeue.errors import InvalidRequest, TooLarge
+from queue_rules.produce.exact_json import loads
 
 SIZE = 1 << 20
 BODIES = {

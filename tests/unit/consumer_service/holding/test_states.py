@@ -6,10 +6,10 @@ import itertools
 
 import pytest
 
-from consumer_service import member_states
 from consumer_service.holding import partition_states
 from consumer_service.holding.partition_states import TRANSITIONS, Cause, PartitionState, describe
-from consumer_service.member_states import Liveness, MemberState
+from queue_rules.groups import member_states
+from queue_rules.groups.member_states import Liveness, MemberState
 
 
 def test_partition_transitions_are_those_of_the_table() -> None:

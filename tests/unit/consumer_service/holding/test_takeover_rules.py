@@ -10,8 +10,8 @@ from consumer_service.holding.takeover import (
     plan_fences,
     position_of,
 )
-from consumer_service.start import latest_below
 from lakequeue.records import Epoch, Offset, Partition, ShardName, TopicId, Version
+from queue_rules.groups.start import latest_below
 from queue_tables.delta.actions import Commit, CommitInfo
 from queue_tables.groups.facts import Fact, GroupState, Key, Kind, Word
 

@@ -10,15 +10,15 @@ import pytest
 
 from consumer_service.holding.held import Held
 from consumer_service.holding.partition_states import PartitionState
-from consumer_service.queues import refused_letters
-from consumer_service.queues.attempts import Attempt, Standing
 from consumer_service.queues.dead_letters import DeadLetters
-from consumer_service.queues.partition import QueuePartition
-from consumer_service.queues.retry_policy import Policy
 from lakequeue import metrics
 from lakequeue.errors import TooLarge
 from lakequeue.records import Partition, TopicId, checked_name
 from lakequeue.wire import default_dead_letters
+from queue_rules.queues import refused_letters
+from queue_rules.queues.attempts import Attempt, Standing
+from queue_rules.queues.partition import QueuePartition
+from queue_rules.queues.retry_policy import Policy
 from queue_tables.groups.facts import Key
 
 

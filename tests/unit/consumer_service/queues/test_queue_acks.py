@@ -12,15 +12,15 @@ from consumer_service.holding.held import Held, Holdings
 from consumer_service.holding.journal import Entry
 from consumer_service.holding.partition_states import PartitionState
 from consumer_service.queues.acks import QueueAcks
-from consumer_service.queues.attempts import NewRecord, returned_moves
 from consumer_service.queues.due_timer import DueTimer
-from consumer_service.queues.partition import QueuePartition
-from consumer_service.queues.retry_policy import Policy
 from consumer_service.queues.waiters import Waiters
 from lakequeue.clock import wall_micros
 from lakequeue.errors import AttemptSuperseded, Overloaded, UnknownTopic
 from lakequeue.records import Partition, TopicId
 from lakequeue.wire import AckRequest, Extend, QueueReceipt, group_checksum
+from queue_rules.queues.attempts import NewRecord, returned_moves
+from queue_rules.queues.partition import QueuePartition
+from queue_rules.queues.retry_policy import Policy
 from queue_tables.groups.facts import Fact, Key
 
 

@@ -15,18 +15,18 @@ from consumer_service import encode
 from consumer_service.holding.held import Held, Holdings
 from consumer_service.holding.journal import Entry
 from consumer_service.holding.partition_states import PartitionState
-from consumer_service.member_states import Liveness, MemberState
 from consumer_service.members import Member
-from consumer_service.queues.attempts import Taken
 from consumer_service.queues.batches import Batch, QueueDelivered
 from consumer_service.queues.delivery import QueueDelivery
 from consumer_service.queues.due_timer import DueTimer
-from consumer_service.queues.partition import QueuePartition
-from consumer_service.queues.retry_policy import Policy
 from consumer_service.queues.waiters import Waiters
 from lakequeue.errors import Overloaded, StorageUnavailable
 from lakequeue.records import Epoch, Format, Partition, TopicId
 from lakequeue.wire import JoinRequest
+from queue_rules.groups.member_states import Liveness, MemberState
+from queue_rules.queues.attempts import Taken
+from queue_rules.queues.partition import QueuePartition
+from queue_rules.queues.retry_policy import Policy
 from queue_tables.groups.facts import Fact, Key, Kind
 
 EXPIRED_AT = 1_000

@@ -9,13 +9,13 @@ import pytest
 
 from consumer_service.holding.held import Held, Holdings
 from consumer_service.holding.partition_states import PartitionState
-from consumer_service.member_states import Liveness, MemberState
 from consumer_service.members import Member
-from consumer_service.streams.cursor import Cursor
 from consumer_service.streams.delivery import Delivered, Delivery
 from lakequeue.errors import StorageUnavailable
 from lakequeue.records import Partition, TopicId
 from lakequeue.wire import JoinRequest
+from queue_rules.groups.member_states import Liveness, MemberState
+from queue_rules.streams.cursor import Cursor
 from queue_tables.groups.facts import Key
 
 

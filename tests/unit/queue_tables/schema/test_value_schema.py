@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ingest.json_body import json_request_of
-from ingest.validation import Limits
 from lakequeue.errors import InvalidRequest
 from lakequeue.records import Format
+from queue_rules.produce.json_body import json_request_of
+from queue_rules.produce.validation import Limits
 from queue_tables.schema.topic_rules import checked_config
 from queue_tables.schema.value_schema import ValueSchema, value_schema_of
 

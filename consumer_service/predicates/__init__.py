@@ -1,1 +1,0 @@
-"""Predicates of groups: which records of the history a group is about."""

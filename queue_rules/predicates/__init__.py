@@ -1,0 +1,1 @@
+"""Predicates: which records a group, a command or an erasure is about."""

@@ -1,0 +1,1 @@
+"""Queue groups: each record to one worker, settled one by one."""

@@ -1,0 +1,132 @@
+"""The words of queue partitions: attempts, moves, refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final, Literal, NamedTuple
+
+from queue_rules.queues.parked import Parked
+from queue_tables.groups.facts import Kind
+from queue_tables.groups.record_states import NEVER
+from queue_tables.groups.record_status import Status
+
+MOST_MOVES: Final = 10_000
+"""Changes of one partition that one poll commits: it goes on in a second look."""
+MAX_ATTEMPTS: Final = "max_attempts"
+EXPIRED: Final = "expired"
+UNDECODABLE: Final = "undecodable"
+"""Why a record dies."""
+
+
+class Standing(Enum):
+    """Where an attempt stands in memory."""
+
+    IN_FLIGHT = "in flight"
+    """With a consumer."""
+    RETURNED = "returned"
+    """To be delivered again at once; its receipt is good until the deadline or the next attempt."""
+    SETTLING = "settling"
+    """An ack, nack or extension of it is being committed."""
+    DYING = "dying"
+    """On its way to the dead-letter topic."""
+
+
+@dataclass(slots=True)
+class Attempt:
+    """The newest attempt at a record."""
+
+    offset: int
+    attempt: int
+    deadline: int
+    first_at: int
+    key_hash: int = 0
+    expires_at: int = NEVER
+    member: str = ""
+    standing: Standing = Standing.IN_FLIGHT
+    reason: str = ""
+    written: bool = False
+    """Dying: the fact that says so is durable."""
+
+
+class Move(NamedTuple):
+    """A change to be committed: a fact, but for the partition's own fields."""
+
+    kind: Kind
+    offset: int
+    attempt: int = 0
+    until: int = 0
+    first_at: int = 0
+    key_hash: int = 0
+    expires_at: int = NEVER
+    member: str = ""
+    reason: str = ""
+    dead_letter: str = ""
+    end: int = 0
+    """It is about all offsets before this; 0: about `offset` alone."""
+
+
+class Refusal(NamedTuple):
+    """Why a receipt is not good, with both numbers."""
+
+    why: Literal["superseded", "timed_out", "settled", "unknown", "busy"]
+    presented: int
+    current: int | None
+    """Newest attempt (superseded, settled; None: not known), or the deadline in µs (timed out)."""
+
+
+class NewRecord(NamedTuple):
+    """What must be known of a record that is looked at for the first time. Times in µs."""
+
+    offset: int
+    key_hash: int = 0
+    deliver_at: int = 0
+    expires_at: int = NEVER
+
+
+@dataclass(slots=True)
+class Taken:
+    """What a poll takes: records to deliver, and all that has to be committed before."""
+
+    deliver: list[Attempt] = field(default_factory=list)
+    moves: list[Move] = field(default_factory=list)
+
+
+def attempt_of(due: Parked) -> Attempt:
+    return Attempt(due.offset, due.attempt, 0, due.first_at, due.key_hash, due.expires_at)
+
+
+def move_of(kind: Kind, one: Attempt) -> Move:
+    return Move(
+        kind,
+        one.offset,
+        one.attempt,
+        one.deadline,
+        one.first_at,
+        one.key_hash,
+        one.expires_at,
+        one.member,
+        one.reason,
+    )
+
+
+def returned_moves(returned: Iterable[Attempt], now: int) -> list[Move]:
+    """Facts for a next owner: these can be delivered again from `now` on, not at their deadline."""
+    return [move_of(Kind.PARKED, one)._replace(until=now) for one in returned]
+
+
+def status_of_attempt(one: Attempt, now: int) -> Status:
+    """What a record is to the group while this is the newest attempt at it; `now` in µs."""
+    if one.standing is Standing.DYING:
+        return Status("dying", one.attempt, reason=one.reason)
+    if one.standing is Standing.RETURNED or one.deadline <= now:
+        return Status("pending", one.attempt)
+    return Status("in_flight", one.attempt, one.member, one.deadline)
+
+
+def status_of_parked(record: Parked, now: int) -> Status:
+    """The same, of a record that rests."""
+    if record.due <= now:
+        return Status("pending", record.attempt)
+    return Status("parked", record.attempt, until=record.due)

@@ -1,0 +1,399 @@
+"""One partition of a queue group: which record goes out next, and what a receipt is worth. Pure.
+
+No I/O and no clock: every call is told the time, in microseconds since 1970, because deadlines
+and due times stand in the tables and outlive nodes. A record's life:
+
+    unseen ─ take ─▶ in flight ─ ack ────────────────▶ settled
+      │                ▲   │ ├─ nack ──▶ parked ─┐        ▲
+      │ not due yet    │   │ └─ last nack ───────│─▶ dying┘
+      └──────▶ parked ─┴───│─────────────────────┘    ▲
+                       ▲   └─ deadline, consumer gone │
+                       └──────────── returned ────────┘  (no attempt left)
+
+What changes comes back as `Move`s, to be committed as facts: a delivery *before* its answer leaves,
+an ack before its 200. A receipt's change is made in two steps, `begin` and `finish` (or `cancel`),
+so that nothing rests on a fact that did not become durable.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+from random import Random
+
+from queue_rules.queues import bounds
+from queue_rules.queues.attempts import (
+    EXPIRED,
+    MAX_ATTEMPTS,
+    MOST_MOVES,
+    UNDECODABLE,
+    Attempt,
+    Move,
+    NewRecord,
+    Refusal,
+    Standing,
+    Taken,
+    attempt_of,
+    move_of,
+    status_of_attempt,
+    status_of_parked,
+)
+from queue_rules.queues.key_order import KeyOrder, Waiting
+from queue_rules.queues.outcomes import Outcomes
+from queue_rules.queues.parked import Parked, ParkedRecords
+from queue_rules.queues.retry_policy import Policy, backoff_ms
+from queue_tables.groups.facts import Kind
+from queue_tables.groups.offset_ranges import OffsetSet
+from queue_tables.groups.record_states import NOTHING, RecordStates, Stage
+from queue_tables.groups.record_status import Status
+
+
+class QueuePartition:
+    """The state. The caller holds the partition's lock."""
+
+    def __init__(self, policy: Policy, states: RecordStates = NOTHING) -> None:
+        self.policy = policy
+        self.scan = states.first_gap
+        """The next offset to look at."""
+        self.dying: dict[int, Attempt] = {}
+        """On their way to the dead-letter topic."""
+        self.seen = OffsetSet(states.seen)
+        """Offsets that were looked at."""
+        self._open: dict[int, Attempt] = {}
+        self._parked = ParkedRecords()
+        self._keys = KeyOrder()
+        self._deadlines: list[tuple[int, int, int]] = []
+        self._returned: list[int] = []
+        self._held: Counter[str] = Counter()
+        self._outcomes = Outcomes(states.ends)
+        self._load(states)
+
+    def _load(self, states: RecordStates) -> None:
+        self._parked.push_open(states.open)
+        for row in states.open[states.open["stage"] != Stage.PARKED].tolist():
+            offset, attempt, stage, until, first_at, key, expires_at, member, reason = row
+            one = Attempt(offset, attempt, until, first_at, key, expires_at, member, reason=reason)
+            self._open[offset] = one
+            if stage == Stage.DYING:
+                one.standing, one.written = Standing.DYING, True
+                self.dying[offset] = one
+            else:
+                self._hold(one)
+        for key in states.open["key_hash"].tolist() if self.policy.key_order else ():
+            self._keys.hold(key)
+
+    # -- what others ask --------------------------------------------------------------------------
+
+    @property
+    def parked(self) -> int:
+        """Records that rest until they are due."""
+        return len(self._parked)
+
+    @property
+    def open(self) -> int:
+        """Records in flight, returned, settling or dying."""
+        return len(self._open)
+
+    @property
+    def returned(self) -> int:
+        """Records that nobody has any more, about."""
+        return len(self._returned)
+
+    @property
+    def waiting(self) -> int:
+        """Records that wait for their key."""
+        return self._keys.waiting
+
+    def held_by(self, member: str) -> int:
+        """How many records are in flight at a member."""
+        return self._held[member]
+
+    def status(self, offset: int, now: int) -> Status:
+        """What the record of that offset is to the group."""
+        if (one := self._open.get(offset)) is not None:
+            return status_of_attempt(one, now)
+        if offset not in self.seen:
+            return Status("pending", 0)
+        parked = self._parked.find(offset)
+        return self._outcomes.status(offset) if parked is None else status_of_parked(parked, now)
+
+    @property
+    def held_back(self) -> str | None:
+        """Why new records are not looked at; None when they are."""
+        return bounds.held_back(len(self._open), self._keys.waiting, len(self.seen))
+
+    def next_due(self) -> int | None:
+        """When something will become deliverable by time alone; None: never."""
+        if self._returned or self._keys.has_freed:
+            return 0
+        times = [t for t in (self._parked.next_due, self._next_deadline()) if t is not None]
+        return min(times, default=None)
+
+    def _next_deadline(self) -> int | None:
+        while self._deadlines:
+            deadline, offset, attempt = self._deadlines[0]
+            one = self._open.get(offset)
+            if one is not None and self._is_out(one, attempt, deadline):
+                return deadline
+            heapq.heappop(self._deadlines)
+        return None
+
+    @staticmethod
+    def _is_out(one: Attempt, attempt: int, deadline: int) -> bool:
+        same = one.attempt == attempt and one.deadline == deadline
+        return same and one.standing is Standing.IN_FLIGHT
+
+    # -- taking -----------------------------------------------------------------------------------
+
+    def take_again(self, now: int, member: str, most: int) -> Taken:
+        """Up to `most` records that have been seen before: returned, due, or freed by their key."""
+        self._time_out(now)
+        taken = Taken()
+        while len(taken.deliver) < most and len(taken.moves) < MOST_MOVES:
+            if self._returned:
+                offset = heapq.heappop(self._returned)
+                one = self._open.get(offset)
+                if one is not None and one.standing is Standing.RETURNED:
+                    del self._open[offset]
+                    self._start(taken, now, member, one)
+            elif (
+                len(self._open) < bounds.MAX_OPEN and (due := self._parked.pop_due(now)) is not None
+            ):
+                self._start(taken, now, member, attempt_of(due))
+            elif (freed := self._keys.pop_freed()) is not None:
+                self._first(taken, now, member, freed)
+            else:
+                break
+        return taken
+
+    def take_new(self, now: int, member: str, most: int, records: Iterable[NewRecord]) -> Taken:
+        """Up to `most` of `records`, which are those from `scan` on, in order."""
+        taken = Taken()
+        for record in records:
+            if len(taken.deliver) >= most or self.held_back is not None:
+                break
+            offset, key, deliver_at, expires_at = record
+            self.scan = offset + 1
+            if offset in self.seen:
+                continue
+            waiting = Waiting(offset, key if self.policy.key_order else 0, deliver_at, expires_at)
+            if self._keys.admit(waiting):
+                self._first(taken, now, member, waiting)
+        return taken
+
+    def _first(self, taken: Taken, now: int, member: str, record: Waiting) -> None:
+        """A record whose turn has come for the first time."""
+        offset, key, deliver_at, expires_at = record
+        self.seen.add(offset, offset + 1)
+        if deliver_at > now and expires_at > now:
+            self._parked.push(Parked(deliver_at, offset, 0, 0, key, expires_at))
+            taken.moves.append(Move(Kind.PARKED, offset, 0, deliver_at, 0, key, expires_at))
+            return
+        self._start(taken, now, member, Attempt(offset, 0, 0, 0, key, expires_at))
+
+    def _start(self, taken: Taken, now: int, member: str, one: Attempt) -> None:
+        """The next attempt, unless the record is expired or has none left. It is not in `_open`."""
+        if one.expires_at <= now:
+            if self.policy.dead_letter_expired:
+                taken.moves.append(self._die(one, EXPIRED, now))
+            else:
+                taken.moves.append(Move(Kind.EXPIRED, one.offset, one.attempt))
+                self._settle(one, Kind.EXPIRED)
+            return
+        if one.attempt >= self.policy.max_attempts:
+            taken.moves.append(self._die(one, MAX_ATTEMPTS, now))
+            return
+        # A new object: whoever made the attempt before may still be waiting for its commit.
+        one = replace(
+            one,
+            attempt=one.attempt + 1,
+            first_at=one.first_at or now,
+            deadline=now + self.policy.visibility_ms * 1_000,
+            member=member,
+        )
+        self._open[one.offset] = one
+        self._hold(one)
+        taken.deliver.append(one)
+        taken.moves.append(move_of(Kind.DELIVERED, one))
+
+    def _time_out(self, now: int) -> None:
+        while (deadline := self._next_deadline()) is not None and deadline <= now:
+            self._return(self._open[heapq.heappop(self._deadlines)[1]])
+
+    def _return(self, one: Attempt) -> None:
+        self._leave_member(one)
+        one.standing = Standing.RETURNED
+        heapq.heappush(self._returned, one.offset)
+
+    def _hold(self, one: Attempt) -> None:
+        """It is with its member until its deadline."""
+        one.standing = Standing.IN_FLIGHT
+        self._held[one.member] += 1
+        heapq.heappush(self._deadlines, (one.deadline, one.offset, one.attempt))
+        if len(self._deadlines) > 1_000 + 4 * len(self._open):
+            # Most are of attempts that have ended.
+            self._deadlines = [
+                (d, o, a)
+                for d, o, a in self._deadlines
+                if o in self._open and self._is_out(self._open[o], a, d)
+            ]
+            heapq.heapify(self._deadlines)
+
+    def _leave_member(self, one: Attempt) -> None:
+        self._held[one.member] -= 1
+        if self._held[one.member] <= 0:
+            del self._held[one.member]
+
+    def is_newest(self, one: Attempt) -> bool:
+        """Whether it is in flight still: no other attempt has followed, nor an end."""
+        return self._open.get(one.offset) is one and one.standing is Standing.IN_FLIGHT
+
+    # -- giving back without a receipt ------------------------------------------------------------
+
+    def give_back(self, attempts: Iterable[tuple[int, int]]) -> None:
+        """(offset, attempt): nobody got these deliveries, so they go to another at once."""
+        for offset, attempt in attempts:
+            one = self._open.get(offset)
+            if one is not None and one.attempt == attempt and one.standing is Standing.IN_FLIGHT:
+                self._return(one)
+
+    def never_left(self, attempts: Iterable[Attempt]) -> None:
+        """Nobody can have seen these deliveries: they do not count, their numbers are free."""
+        for one in attempts:
+            if self.is_newest(one):
+                self._return(one)
+                one.attempt, one.deadline = one.attempt - 1, 0
+
+    def member_gone(self, member: str) -> list[Attempt]:
+        """A consumer is gone: what it holds goes to others at once."""
+        if not self._held[member]:
+            return []
+        gone = [
+            one
+            for one in self._open.values()
+            if one.member == member and one.standing is Standing.IN_FLIGHT
+        ]
+        for one in gone:
+            self._return(one)
+        return gone
+
+    # -- receipts ---------------------------------------------------------------------------------
+
+    def begin(self, offset: int, attempt: int, now: int) -> Attempt | Refusal:
+        """Take hold of an attempt to change it; `finish_…` or `cancel` must follow."""
+        one = self._open.get(offset)
+        if one is None:
+            return self._outcomes.refusal(offset, attempt, seen=offset in self.seen)
+        if attempt < one.attempt:
+            return Refusal("superseded", attempt, one.attempt)
+        if attempt > one.attempt:
+            return Refusal("unknown", attempt, one.attempt)
+        if one.standing is Standing.DYING:
+            return Refusal("settled", attempt, one.attempt)
+        if one.standing is Standing.SETTLING:
+            return Refusal("busy", attempt, one.attempt)
+        if one.deadline <= now:
+            return Refusal("timed_out", attempt, one.deadline)
+        if one.standing is Standing.IN_FLIGHT:
+            self._leave_member(one)
+        one.standing = Standing.SETTLING
+        return one
+
+    def was_acked(self, offset: int, attempt: int) -> bool:
+        """Whether this very attempt was acked, as far as is remembered: then it is a repeat."""
+        return self._outcomes.was_acked(offset, attempt)
+
+    def cancel(self, one: Attempt, now: int) -> None:
+        """The change did not become durable, or nobody knows: as before, or due at once."""
+        if self._open.get(one.offset) is not one:
+            return
+        self._hold(one)
+        if one.deadline <= now:
+            self._return(one)
+
+    @staticmethod
+    def ack(one: Attempt) -> Move:
+        """The fact of an ack; `finish_ack` once it is durable."""
+        return Move(Kind.ACKED, one.offset, one.attempt, member=one.member)
+
+    def finish_ack(self, one: Attempt) -> None:
+        """Settled for good."""
+        if self._open.pop(one.offset, None) is one:
+            self._settle(one, Kind.ACKED)
+
+    def nack(self, one: Attempt, now: int, delay_ms: int | None, random: Random) -> Move:
+        """The fact of a nack: parked, or dying when no attempt is left. Then `finish_nack`."""
+        if one.attempt >= self.policy.max_attempts:
+            return move_of(Kind.DYING, one)._replace(until=now, reason=MAX_ATTEMPTS)
+        rest_ms = backoff_ms(self.policy, one.attempt, random) if delay_ms is None else delay_ms
+        return move_of(Kind.PARKED, one)._replace(until=now + rest_ms * 1_000)
+
+    def finish_nack(self, one: Attempt, move: Move) -> None:
+        """The nack is durable."""
+        if self._open.pop(one.offset, None) is not one:
+            return
+        if move.kind is Kind.DYING:
+            self._die(one, move.reason, move.until)
+            return
+        self._outcomes.ended(one, Kind.PARKED)
+        self._parked.push(
+            Parked(move.until, one.offset, one.attempt, one.first_at, one.key_hash, one.expires_at)
+        )
+
+    @staticmethod
+    def extend(one: Attempt, now: int, visibility_ms: int) -> Move:
+        """The fact of an extension: the deadline moves to `visibility_ms` from now, never back."""
+        until = max(one.deadline, now + visibility_ms * 1_000)
+        return move_of(Kind.DELIVERED, one)._replace(until=until)
+
+    def finish_extend(self, one: Attempt, move: Move) -> None:
+        """The new deadline is durable."""
+        if self._open.get(one.offset) is one:
+            one.deadline = move.until
+            self._hold(one)
+
+    def condemn(self, one: Attempt, now: int) -> None:
+        """It cannot be read, so nobody gets it: to the dead letters, whatever attempts are left."""
+        if self.is_newest(one):
+            self._leave_member(one)
+            self._die(one, UNDECODABLE, now)
+
+    # -- the end ----------------------------------------------------------------------------------
+
+    def finish_dead(self, one: Attempt, dead_letter: str = "") -> None:
+        """It stands in the dead-letter topic (there), and the fact *dead* is durable."""
+        if self.dying.pop(one.offset, None) is one:
+            del self._open[one.offset]
+            self._settle(one, Kind.DEAD, dead_letter)
+
+    def _die(self, one: Attempt, reason: str, now: int) -> Move:
+        one.standing, one.reason, one.deadline = Standing.DYING, reason, now
+        self._open[one.offset] = one
+        self.dying[one.offset] = one
+        return move_of(Kind.DYING, one)
+
+    def _settle(self, one: Attempt, kind: Kind, dead_letter: str = "") -> None:
+        self._outcomes.ended(one, kind, dead_letter)
+        if one.key_hash:
+            self._keys.free(one.key_hash)
+
+    def skip_to(self, offset: int) -> Move | None:
+        """Records below `offset` do not exist any more (retention): they count as settled."""
+        open_below = [one for one in self._open.values() if one.offset < offset]
+        parked_below = self._parked.drop_below(offset)
+        if self.seen.first_gap >= offset and not open_below and not parked_below:
+            return None
+        self.seen.add(0, offset)
+        self.scan = max(self.scan, offset)
+        for one in open_below:
+            if one.standing is Standing.IN_FLIGHT:
+                self._leave_member(one)
+            del self._open[one.offset]
+            self.dying.pop(one.offset, None)
+            self._settle(one, Kind.EXPIRED)
+        for gone in parked_below:
+            self._settle(attempt_of(gone), Kind.EXPIRED)
+        self._keys.drop_below(offset)
+        return Move(Kind.COMMITTED, offset)

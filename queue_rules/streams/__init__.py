@@ -1,0 +1,1 @@
+"""Stream groups: records in offset order, and a position that is committed."""

@@ -1,0 +1,197 @@
+"""The in-flight set of a queue partition: what the model of `test_queue_machine` does not reach."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import pytest
+
+from queue_rules.queues import bounds, partition
+from queue_rules.queues.attempts import Attempt, NewRecord, Refusal, Standing, returned_moves
+from queue_rules.queues.partition import QueuePartition
+from queue_rules.queues.record_facts import runs_of
+from queue_rules.queues.retry_policy import Policy
+from queue_tables.groups.facts import Kind, fold
+from tests.support.data.queue_facts import MS, facts_of, states_of
+
+
+def news(count: int, first: int = 0) -> list[NewRecord]:
+    return [NewRecord(offset) for offset in range(first, first + count)]
+
+
+def test_past_the_bound_new_records_wait_and_the_reason_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(bounds, "MAX_OPEN", 10)
+    queue = QueuePartition(Policy())
+    taken = queue.take_new(1, "a", 100, news(30))
+    assert len(taken.deliver) == 10
+    assert queue.held_back is not None
+    assert "10 records are in flight" in queue.held_back
+    for one in taken.deliver[1::2]:
+        started = queue.begin(one.offset, 1, 2)
+        assert isinstance(started, Attempt)
+        queue.finish_ack(started)
+    resumed = queue.take_new(2, "a", 100, news(20, 10)).deliver
+    assert [o.offset for o in resumed] == [*range(10, 15)]
+
+
+def test_waiting_for_a_key_has_a_bound_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "MAX_WAITING", 9)
+    queue = QueuePartition(Policy(key_order=True))
+    taken = queue.take_new(1, "a", 100, [NewRecord(n, key_hash=7) for n in range(30)])
+    assert [one.offset for one in taken.deliver] == [0]
+    assert queue.waiting == 9
+    assert queue.held_back is not None
+    assert "9 wait for their key" in queue.held_back
+
+
+def test_a_hot_key_in_front_holds_up_no_other_and_takes_little_memory() -> None:
+    queue = QueuePartition(Policy(key_order=True))
+    hot = 500_000
+    tracemalloc.start()
+    taken = queue.take_new(1, "a", 10, (NewRecord(n, key_hash=7) for n in range(hot)))
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert [one.offset for one in taken.deliver] == [0]
+    assert queue.waiting == hot - 1
+    assert held < 16 * hot, "8 bytes each, and room to grow"
+    others = [NewRecord(hot + n, key_hash=8 + n) for n in range(5)]
+    assert [o.offset for o in queue.take_new(1, "a", 10, others).deliver] == [
+        hot + n for n in range(5)
+    ]
+    for offset in range(5_000):
+        started = queue.begin(offset, 1, 2)
+        assert isinstance(started, Attempt)
+        queue.finish_ack(started)
+        assert [o.offset for o in queue.take_again(2, "a", 10).deliver] == [offset + 1]
+    assert queue.waiting == hot - 5_001
+
+
+def test_what_waits_for_its_key_keeps_its_times() -> None:
+    queue = QueuePartition(Policy(key_order=True))
+    queue.take_new(
+        1, "a", 10, [NewRecord(0, 7), NewRecord(1, 7, expires_at=50), NewRecord(2, 7, 90)]
+    )
+    first = queue.begin(0, 1, 2)
+    assert isinstance(first, Attempt)
+    queue.finish_ack(first)
+    taken = queue.take_again(60, "a", 10)
+    assert [(move.kind, move.offset) for move in taken.moves] == [
+        (Kind.EXPIRED, 1),
+        (Kind.PARKED, 2),
+    ]
+
+
+def test_ranges_between_what_waits_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "MAX_RANGES", 5)
+    queue = QueuePartition(Policy(key_order=True))
+    mixed = [NewRecord(n, key_hash=7 if n % 2 else 100 + n) for n in range(40)]
+    assert len(queue.take_new(1, "a", 100, mixed).deliver) < 10
+    assert queue.held_back is not None
+    assert "5 ranges" in queue.held_back
+
+
+def test_a_repeated_ack_is_known_and_an_older_attempt_is_told_both_numbers() -> None:
+    queue = QueuePartition(Policy(visibility_ms=10))
+    queue.take_new(0, "a", 1, news(1))
+    queue.take_again(20 * MS, "b", 1)
+    assert queue.begin(0, 1, 20 * MS) == Refusal("superseded", 1, 2)
+    second = queue.begin(0, 2, 20 * MS)
+    assert isinstance(second, Attempt)
+    assert queue.begin(0, 2, 20 * MS) == Refusal("busy", 2, 2)
+    queue.finish_ack(second)
+    assert queue.was_acked(0, 2)
+    assert not queue.was_acked(0, 1)
+    assert queue.begin(0, 1, 20 * MS) == Refusal("superseded", 1, 2)
+
+
+def test_after_the_deadline_a_receipt_is_refused_with_the_deadline() -> None:
+    queue = QueuePartition(Policy(visibility_ms=10))
+    queue.take_new(0, "a", 1, news(1))
+    assert queue.begin(0, 1, 10 * MS) == Refusal("timed_out", 1, 10 * MS)
+
+
+def test_a_receipt_stays_good_after_a_take_over() -> None:
+    queue = QueuePartition(Policy(visibility_ms=10))
+    taken = queue.take_new(0, "a", 3, news(3))
+    heir = QueuePartition(Policy(visibility_ms=10), states_of(fold({}, facts_of(taken.moves))))
+    assert heir.take_again(5 * MS, "b", 5).deliver == []
+    one = heir.begin(1, 1, 5 * MS)
+    assert isinstance(one, Attempt)
+    heir.finish_ack(one)
+    assert [o.offset for o in heir.take_again(11 * MS, "b", 5).deliver] == [0, 2]
+
+
+def test_the_next_due_time_is_the_least_of_deadlines_and_rests() -> None:
+    queue = QueuePartition(Policy(visibility_ms=50))
+    assert queue.next_due() is None
+    queue.take_new(0, "a", 9, [NewRecord(0), NewRecord(1, deliver_at=30 * MS)])
+    assert queue.next_due() == 30 * MS
+    assert queue.take_again(30 * MS, "a", 1).deliver[0].offset == 1
+    assert queue.next_due() == 50 * MS
+    moves = returned_moves(queue.member_gone("a"), 31 * MS)
+    assert queue.next_due() == 0
+    assert {(m.kind, m.attempt, m.until) for m in moves} == {(Kind.PARKED, 1, 31 * MS)}
+    assert [m.offset for m in moves] == [0, 1]
+
+
+def test_standing_of_a_delivered_record_is_in_flight_at_its_member() -> None:
+    queue = QueuePartition(Policy())
+    one = queue.take_new(0, "a", 1, news(1)).deliver[0]
+    assert (one.standing, one.member, queue.held_by("a")) == (Standing.IN_FLIGHT, "a", 1)
+
+
+def test_neighbours_that_say_the_same_are_one_fact() -> None:
+    taken = QueuePartition(Policy()).take_new(0, "a", 10, [*news(4), *news(3, 5)])
+    assert [(move.offset, end) for move, end in runs_of(taken.moves)] == [(0, 4), (5, 8)]
+
+
+def test_an_attempt_keeps_its_number_while_its_commit_is_awaited() -> None:
+    queue = QueuePartition(Policy(visibility_ms=10))
+    slow = queue.take_new(0, "a", 1, news(1)).deliver[0]
+    following = queue.take_again(20 * MS, "b", 1).deliver[0]
+    assert (slow.attempt, following.attempt) == (1, 2)
+    assert not queue.is_newest(slow)
+    assert queue.is_newest(following)
+
+
+def test_deliveries_that_nobody_saw_do_not_bring_a_record_to_its_end() -> None:
+    queue = QueuePartition(Policy(max_attempts=2))
+    queue.never_left(queue.take_new(0, "a", 1, news(1)).deliver)
+    for now in range(1, 9):
+        taken = queue.take_again(now, "a", 1)
+        assert [(one.offset, one.attempt) for one in taken.deliver] == [(0, 1)]
+        assert queue.held_by("a") == 1
+        queue.never_left(taken.deliver)
+        queue.never_left(taken.deliver)
+    first = queue.take_again(10, "a", 1).deliver[0]
+    queue.give_back([(0, 1)])
+    second = queue.take_again(11, "b", 1).deliver[0]
+    assert (first.attempt, second.attempt) == (1, 2)
+    queue.never_left([first])
+    assert queue.is_newest(second)
+    queue.never_left([second])
+    refused = queue.begin(0, 1, 12)
+    assert isinstance(refused, Refusal), "the first attempt was over when the second began"
+    assert queue.take_again(13, "b", 1).deliver[0].attempt == 2
+
+
+def test_one_look_changes_no_more_than_one_commit_may_have(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(partition, "MOST_MOVES", 10)
+    queue = QueuePartition(Policy())
+    queue.take_new(1, "a", 1, [NewRecord(n, deliver_at=5, expires_at=7) for n in range(25)])
+    counts = [len(queue.take_again(9, "a", 1).moves) for _ in range(4)]
+    assert counts == [10, 10, 5, 0]
+
+
+def test_due_records_wait_at_the_bound_as_new_ones_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "MAX_OPEN", 10)
+    queue = QueuePartition(Policy(dead_letter_expired=True))
+    queue.take_new(1, "a", 1, [NewRecord(n, deliver_at=5, expires_at=7) for n in range(25)])
+    assert len(queue.take_again(9, "a", 1).moves) == 10
+    assert (len(queue.dying), queue.parked) == (10, 15)
+    queue.finish_dead(queue.dying[0])
+    assert len(queue.take_again(9, "a", 1).moves) == 1
