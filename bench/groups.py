@@ -25,11 +25,11 @@ from typing import Any
 
 import structlog
 
-from coordination import membership
-from coordination.controller import Controller, read_assignment
 from coordination.embedded import EmbeddedZooKeeper
-from coordination.membership import Member, group_path
-from coordination.session import Session
+from coordination.groups import membership
+from coordination.groups.controller import Controller, read_assignment
+from coordination.groups.membership import Member, group_path
+from coordination.zookeeper.session import Session
 
 TOPIC, PARTITIONS = "bench", 4
 PAUSE_S = 3.0

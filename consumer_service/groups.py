@@ -13,9 +13,9 @@ from consumer_service.holding.partition_states import PartitionState
 from consumer_service.members import Member
 from consumer_service.node import Node
 from consumer_service.streams.delivery import Delivered
-from coordination import leases, membership
-from coordination.controller import read_assignment
-from coordination.pauses import read_pauses
+from coordination.groups import leases, membership
+from coordination.groups.controller import read_assignment
+from coordination.groups.pauses import read_pauses
 from lakequeue.errors import SentOn, UnknownGroup
 from lakequeue.records import Partition, TopicPartition, checked_name
 from lakequeue.wire import (

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from consumer_service.holding.partition_states import Cause
 from consumer_service.node import Node
-from coordination.watched import session_samples
+from coordination.zookeeper.watched import session_samples
 from lakequeue import metrics
 from lakequeue.metrics import Sample
 from queue_tables.delta.storage_meter import METER, samples

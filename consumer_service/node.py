@@ -26,12 +26,13 @@ from consumer_service.streams.delivery import Delivery
 from consumer_service.tailer import Tailer
 from consumer_service.undecodable import Undecodable
 from consumer_service.webhooks.posts import Webhooks
-from coordination import leases, membership, registry
-from coordination.bells import Bell
-from coordination.controller import Controller
-from coordination.directory import Directory
-from coordination.registry import Registration, register
-from coordination.session import Session
+from coordination.groups import leases, membership
+from coordination.groups.controller import Controller
+from coordination.zookeeper import registry
+from coordination.zookeeper.bells import Bell
+from coordination.zookeeper.directory import Directory
+from coordination.zookeeper.registry import Registration, register
+from coordination.zookeeper.session import Session
 from lakequeue.errors import LakequeueError
 from lakequeue.records import TopicId, TopicPartition
 from lakequeue.settings import Settings

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from consumer_service.node import Node
 from consumer_service.seek import config_in
-from coordination import leases, membership
-from coordination.pauses import change_pauses, who_heard
+from coordination.groups import leases, membership
+from coordination.groups.pauses import change_pauses, who_heard
 from lakequeue.clock import boot_seconds
 from lakequeue.errors import NotReady, UnknownGroup
 from lakequeue.records import checked_name

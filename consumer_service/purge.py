@@ -19,7 +19,7 @@ from consumer_service.holding.journal import Entry, wait_committed
 from consumer_service.holding.takeover import fact_of
 from consumer_service.node import Node
 from consumer_service.seek import Seeks
-from coordination import leases, membership
+from coordination.groups import leases, membership
 from lakequeue.client import drive
 from lakequeue.client.calls import Policy, call
 from lakequeue.client.effects import Request

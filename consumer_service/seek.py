@@ -18,8 +18,8 @@ from consumer_service.holding.journal import wait_committed
 from consumer_service.holding.partition_states import Cause, PartitionState
 from consumer_service.holding.takeover import Takeover, fact_of
 from consumer_service.node import Node
-from coordination import leases, membership
-from coordination.leases import Owner
+from coordination.groups import leases, membership
+from coordination.groups.leases import Owner
 from lakequeue.clock import wall_micros
 from lakequeue.errors import (
     CoordinationUnavailable,

@@ -11,7 +11,7 @@ from consumer_service.app import create_app
 from consumer_service.memory import return_what_is_free
 from consumer_service.node import Node
 from consumer_service.ways import ways_of
-from coordination.session import Session
+from coordination.zookeeper.session import Session
 from lakequeue.errors import MissingDependency
 from lakequeue.settings import Settings
 from lakequeue.steps import arm

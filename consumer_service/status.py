@@ -11,7 +11,7 @@ import threading
 
 from consumer_service.holding.held import Held
 from consumer_service.node import Node
-from coordination import membership
+from coordination.groups import membership
 from lakequeue.clock import wall_micros
 from lakequeue.errors import CoordinationUnavailable
 from lakequeue.records import Partition, TopicPartition, checked_name

@@ -16,8 +16,8 @@ import structlog
 
 from consumer_service.encode import COLUMNS
 from consumer_service.segments import Segments, split_partitions
-from coordination.bells import BellListener
-from coordination.session import Session
+from coordination.zookeeper.bells import BellListener
+from coordination.zookeeper.session import Session
 from lakequeue.clock import boot_seconds
 from lakequeue.errors import LakequeueError
 from lakequeue.records import Offset, Partition, TopicId, TopicPartition

@@ -1,1 +1,1 @@
-"""ZooKeeper: leases, epochs, election, membership, bells. The only importer of kazoo."""
+"""What processes agree on through ZooKeeper. It knows no table and no HTTP."""

@@ -8,7 +8,7 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Iterator
 
-from coordination.watched import session_samples
+from coordination.zookeeper.watched import session_samples
 from ingest.appender import Committed
 from ingest.node import IngestNode
 from ingest.unordered import Unordered

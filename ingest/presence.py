@@ -11,10 +11,10 @@ from typing import Any
 
 import structlog
 
-from coordination.bells import Bell
-from coordination.directory import Directory
-from coordination.registry import Registration, register
-from coordination.session import Session
+from coordination.zookeeper.bells import Bell
+from coordination.zookeeper.directory import Directory
+from coordination.zookeeper.registry import Registration, register
+from coordination.zookeeper.session import Session
 from lakequeue.errors import LakequeueError
 from lakequeue.settings import CoordinationSettings
 from lakequeue.wire import NodeInfo, NodeList

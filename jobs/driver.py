@@ -18,9 +18,9 @@ from pyspark.sql import SparkSession
 if __package__ in {None, ""}:  # run as a file by spark-submit: find the packages beside it
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from coordination.bells import Bell
-from coordination.registry import register
-from coordination.session import Session
+from coordination.zookeeper.bells import Bell
+from coordination.zookeeper.registry import register
+from coordination.zookeeper.session import Session
 from jobs.leader import Leader, Work
 from jobs.maintenance import say_report
 from jobs.offsets_work import OffsetsWork

@@ -22,11 +22,11 @@ from typing import TypeVar
 import structlog
 from pyspark.sql import SparkSession
 
-from coordination.bells import BellListener
-from coordination.election import Election, leader
-from coordination.epochs import next_epoch
-from coordination.registry import nodes
-from coordination.session import Session
+from coordination.zookeeper.bells import BellListener
+from coordination.zookeeper.election import Election, leader
+from coordination.zookeeper.epochs import next_epoch
+from coordination.zookeeper.registry import nodes
+from coordination.zookeeper.session import Session
 from jobs.query import Part, ShardQuery
 from jobs.term_file import Term
 from lakequeue.errors import (

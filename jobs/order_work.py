@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import structlog
 from pyspark.sql import SparkSession
 
-from coordination.bells import Bell
+from coordination.zookeeper.bells import Bell
 from jobs.checkpoints import Checkpoints
 from jobs.executor_writer import write_on_executors
 from jobs.leader import Work

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import reduce
 
-from coordination.registry import nodes
-from coordination.session import Session
-from coordination.watched import session_samples
+from coordination.zookeeper.registry import nodes
+from coordination.zookeeper.session import Session
+from coordination.zookeeper.watched import session_samples
 from jobs.leader import Leader
 from jobs.query import ShardQuery
 from lakequeue import metrics

@@ -21,8 +21,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from coordination.election import leader
-from coordination.session import Session
+from coordination.zookeeper.election import leader
+from coordination.zookeeper.session import Session
 from history_checker import GroupTerms, Terms, Verdict, check
 from history_checker.history import load
 from history_checker.load import LoadConsumer, LoadProducer

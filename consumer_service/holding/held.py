@@ -10,7 +10,7 @@ import pyarrow as pa
 import structlog
 
 from consumer_service.holding.partition_states import Cause, PartitionState, advance
-from coordination.leases import Lease
+from coordination.groups.leases import Lease
 from lakequeue.clock import boot_seconds
 from lakequeue.records import Epoch, TopicPartition
 from queue_rules.queues.attempts import Move

@@ -22,11 +22,11 @@ from consumer_service.holding.pauses import Pauses
 from consumer_service.holding.takeover import Start, Takeover
 from consumer_service.members import Member, Members
 from consumer_service.queues.owed import say_owed
-from coordination import leases, membership
-from coordination.controller import GroupAssignment, read_assignment
-from coordination.leases import Owner
-from coordination.requests import UnexpectedAnswer
-from coordination.session import Session
+from coordination.groups import leases, membership
+from coordination.groups.controller import GroupAssignment, read_assignment
+from coordination.groups.leases import Owner
+from coordination.zookeeper.requests import UnexpectedAnswer
+from coordination.zookeeper.session import Session
 from lakequeue.clock import boot_seconds, wall_micros
 from lakequeue.errors import LakequeueError
 from lakequeue.records import Partition, TopicId

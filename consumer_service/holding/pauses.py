@@ -1,7 +1,7 @@
 """What is paused of what this node holds: heard from ZooKeeper, said to be heard, kept to.
 
 Runs in the keeper's thread, after leases are taken and before anything of theirs is delivered;
-`coordination.pauses` says why nobody misses a pause that way.
+`coordination.groups.pauses` says why nobody misses a pause that way.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import structlog
 from consumer_service.holding.held import Holdings
 from consumer_service.holding.journal import Journal
 from consumer_service.members import Members
-from coordination.pauses import read_pauses, say_heard
-from coordination.session import Session
+from coordination.groups.pauses import read_pauses, say_heard
+from coordination.zookeeper.session import Session
 from queue_rules.groups.pause_rules import PauseRules
 
 log = structlog.get_logger()

@@ -15,7 +15,7 @@ import structlog
 from consumer_service.holding.held import Held
 from consumer_service.holding.journal import Journal, wait_committed
 from consumer_service.holding.partition_states import Cause, PartitionState
-from coordination.leases import retake
+from coordination.groups.leases import retake
 from lakequeue.clock import wall_micros
 from lakequeue.errors import NotReady
 from lakequeue.records import Epoch, Offset, Partition, ShardName, TopicId

@@ -14,10 +14,10 @@ import structlog
 
 from consumer_service.webhooks.runner import WebhookRunner
 from consumer_service.webhooks.target import addresses_of, target_of
-from coordination import membership
-from coordination.election import Election, leader
-from coordination.session import Session
-from coordination.webhooks import Webhook, delete_webhook, put_webhook, webhook_of, webhooks
+from coordination.groups import membership
+from coordination.groups.webhooks import Webhook, delete_webhook, put_webhook, webhook_of, webhooks
+from coordination.zookeeper.election import Election, leader
+from coordination.zookeeper.session import Session
 from lakequeue.errors import CoordinationUnavailable, UnknownWebhook
 from lakequeue.records import checked_name
 from lakequeue.wire.webhooks import (

@@ -14,7 +14,7 @@ import structlog
 
 from consumer_service.webhooks.endpoint import Endpoint
 from consumer_service.webhooks.target import target_of
-from coordination.webhooks import Webhook
+from coordination.groups.webhooks import Webhook
 from lakequeue.client.consumer import Consumer
 from lakequeue.client.message import Message
 from lakequeue.errors import LakequeueError

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 
-from coordination.burial import bury
+from coordination.zookeeper.burial import bury
 from jobs.jars import cached_jars, jar_paths
 from lakequeue import programs
 from lakequeue.errors import InvalidRequest, LakequeueError, PortInUse

@@ -210,7 +210,7 @@ def _nearest(folder: Path) -> Path:
 
 
 def _zookeeper(settings: Settings) -> Iterator[Finding]:
-    from coordination.session import MAX_SKEW_S, Session
+    from coordination.zookeeper.session import MAX_SKEW_S, Session
 
     if settings.zookeeper is None:
         yield Finding("zookeeper", Level.OK, "embedded: `lakequeue up` starts its own server")

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from coordination.bells import Bell
-from coordination.session import Session
+from coordination.zookeeper.bells import Bell
+from coordination.zookeeper.session import Session
 from history_checker import GroupTerms, Terms, check
 from history_checker.history import load
 from history_checker.load import LoadConsumer, LoadProducer, wait_until

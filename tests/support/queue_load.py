@@ -23,7 +23,7 @@ from typing import Any
 import httpx2
 
 from coordination.embedded import EmbeddedZooKeeper
-from coordination.session import Session
+from coordination.zookeeper.session import Session
 from history_checker import GroupTerms, Terms, Verdict, check
 from history_checker.history import Event, Outcome, Recorder, load
 from history_checker.truth import final_read

@@ -57,6 +57,7 @@ SEEDS = [
     Seed("rule-rooms", "queue_rules.streams.seed_up", "queue_rules.groups.join_rules"),
     Seed("services", "ingest.seed_client", "lakequeue.client.producer"),
     Seed("serving-rooms", "serving.front.seed_up", "serving.answers"),
+    Seed("agreement-rooms", "coordination.zookeeper.seed_group", "coordination.groups.leases"),
 ]
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from coordination.bells import Bell
+from coordination.zookeeper.bells import Bell
 from lakequeue import Admin, AsyncProducer, Consumer, Producer
 from queue_tables.root import QueueRoot
 from tests.support.data.order_truth import judge, log_rows, rows_in

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from coordination.bells import Bell, BellListener
+from coordination.zookeeper.bells import Bell, BellListener
 from lakequeue import Admin, Consumer, Producer
 from lakequeue.client.growing import NotDrained
 from lakequeue.errors import InvalidRequest

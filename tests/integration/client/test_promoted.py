@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from coordination.bells import Bell
-from coordination.session import Session
+from coordination.zookeeper.bells import Bell
+from coordination.zookeeper.session import Session
 from lakequeue import Admin, Consumer, Producer
 from queue_tables.root import QueueRoot
 from tests.support.data.log_builder import LogBuilder

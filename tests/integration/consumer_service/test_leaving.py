@@ -9,7 +9,7 @@ import pytest
 from consumer_service.groups import Groups
 from consumer_service.members import Member
 from consumer_service.node import Node
-from coordination.controller import read_assignment
+from coordination.groups.controller import read_assignment
 from lakequeue.wire import JoinRequest
 from tests.support.services.consumer_node import Queue
 from tests.support.services.zookeeper import wait_for

@@ -12,7 +12,7 @@ import httpx2
 import pyarrow.parquet as pq
 import pytest
 
-from coordination import membership
+from coordination.groups import membership
 from lakequeue import Admin, Consumer
 from lakequeue.errors import GroupMismatch, InvalidRequest
 from lakequeue.records import Format

@@ -8,7 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from coordination import membership
+from coordination.groups import membership
 from tests.support.services.consumer_node import (
     Member,
     NodeProcess,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from coordination.bells import Bell, BellListener
 from coordination.embedded import EmbeddedZooKeeper
+from coordination.zookeeper.bells import Bell, BellListener
 from lakequeue.clock import boot_seconds
 from tests.support.services.zookeeper import DEADLINE_S, MakeSession, expire, wait_for
 

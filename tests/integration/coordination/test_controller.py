@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from coordination.bells import Bell
-from coordination.controller import Controller, GroupAssignment, read_assignment
-from coordination.election import State
 from coordination.embedded import EmbeddedZooKeeper
-from coordination.membership import Member, delete_group, groups, join, leave
-from coordination.session import Session
+from coordination.groups.controller import Controller, GroupAssignment, read_assignment
+from coordination.groups.membership import Member, delete_group, groups, join, leave
+from coordination.zookeeper.bells import Bell
+from coordination.zookeeper.election import State
+from coordination.zookeeper.session import Session
 from lakequeue.errors import StorageUnavailable
 from tests.support.services.zookeeper import DEADLINE_S, MakeSession, erase, expire, wait_for
 

@@ -6,9 +6,9 @@ import threading
 
 import pytest
 
-from coordination.directory import Directory
 from coordination.embedded import EmbeddedZooKeeper
-from coordination.registry import register
+from coordination.zookeeper.directory import Directory
+from coordination.zookeeper.registry import register
 from lakequeue.settings import CoordinationSettings
 from lakequeue.wire import NodeInfo
 from tests.support.services.zookeeper import MakeSession, wait_for
@@ -46,7 +46,7 @@ def test_who_asks_while_another_is_being_told_hears_the_same(
     register(session, "ingest", "one", {"url": "http://one"})
     directory = Directory(session)
     directory.nodes()
-    monkeypatch.setattr("coordination.directory.WAIT_S", 60.0)
+    monkeypatch.setattr("coordination.zookeeper.directory.WAIT_S", 60.0)
     asked, answer = threading.Event(), threading.Event()
     read = directory._read
 

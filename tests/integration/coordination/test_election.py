@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from coordination.burial import bury
-from coordination.election import Election, State, leader
 from coordination.embedded import EmbeddedZooKeeper
-from coordination.epochs import next_epoch
-from coordination.session import Session
+from coordination.zookeeper.burial import bury
+from coordination.zookeeper.election import Election, State, leader
+from coordination.zookeeper.epochs import next_epoch
+from coordination.zookeeper.session import Session
 from lakequeue.settings import CoordinationSettings
 from tests.support.services.zookeeper import DEADLINE_S, MakeSession, erase, expire, wait_for
 
@@ -24,8 +24,8 @@ pytestmark = pytest.mark.zookeeper
 LEADER = """
 import sys
 from pathlib import Path
-from coordination.election import Election
-from coordination.session import Session
+from coordination.zookeeper.election import Election
+from coordination.zookeeper.session import Session
 from lakequeue.logs import log_to_stderr
 from lakequeue.settings import CoordinationSettings
 log_to_stderr("info")  # standard output is for the answers

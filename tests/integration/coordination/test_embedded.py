@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from coordination.burial import started_at
 from coordination.embedded import EmbeddedZooKeeper, answers
+from coordination.zookeeper.burial import started_at
 from lakequeue.errors import CoordinationUnavailable
 from tests.support.services.zookeeper import MakeSession, wait_for
 

@@ -8,10 +8,10 @@ from typing import Any
 import orjson
 import pytest
 
-from coordination.groups_seen import SLOW_POLL_S, GroupsSeen
-from coordination.membership import Member, delete_group, group_path, join, leave
-from coordination.requests import Requests
-from coordination.session import Session
+from coordination.groups.groups_seen import SLOW_POLL_S, GroupsSeen
+from coordination.groups.membership import Member, delete_group, group_path, join, leave
+from coordination.zookeeper.requests import Requests
+from coordination.zookeeper.session import Session
 from lakequeue.errors import CoordinationUnavailable
 from tests.support.services.zookeeper import MakeSession, expire, wait_for
 

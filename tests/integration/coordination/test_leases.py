@@ -9,9 +9,17 @@ from typing import Any
 import pytest
 
 from coordination.embedded import EmbeddedZooKeeper
-from coordination.leases import Lease, Owner, acquire, acquire_when_free, held, release, retake
-from coordination.membership import ensure_group
-from coordination.session import Session
+from coordination.groups.leases import (
+    Lease,
+    Owner,
+    acquire,
+    acquire_when_free,
+    held,
+    release,
+    retake,
+)
+from coordination.groups.membership import ensure_group
+from coordination.zookeeper.session import Session
 from lakequeue.errors import CoordinationUnavailable
 from lakequeue.settings import CoordinationSettings
 from tests.support.services.zookeeper import DEADLINE_S, MakeSession, erase, expire, wait_for

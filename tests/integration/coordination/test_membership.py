@@ -7,8 +7,8 @@ import threading
 import pytest
 
 from coordination.embedded import EmbeddedZooKeeper
-from coordination.leases import Owner, acquire, release
-from coordination.membership import (
+from coordination.groups.leases import Owner, acquire, release
+from coordination.groups.membership import (
     Member,
     delete_group,
     ensure_group,

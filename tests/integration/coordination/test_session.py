@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from coordination.burial import bury
 from coordination.embedded import MIN_SESSION_MS, EmbeddedZooKeeper, free_port
-from coordination.registry import nodes, register
-from coordination.session import Session
+from coordination.zookeeper.burial import bury
+from coordination.zookeeper.registry import nodes, register
+from coordination.zookeeper.session import Session
 from lakequeue.clock import boot_seconds, wall_micros
 from lakequeue.errors import ClockSkew, CoordinationUnavailable
 from lakequeue.settings import CoordinationSettings
@@ -23,8 +23,8 @@ PROJECT = Path(__file__).parents[3]
 HOLDER = """
 import sys
 from pathlib import Path
-from coordination.registry import register
-from coordination.session import Session
+from coordination.zookeeper.registry import register
+from coordination.zookeeper.session import Session
 from lakequeue.logs import log_to_stderr
 from lakequeue.settings import CoordinationSettings
 log_to_stderr("info")  # standard output is for the answers
@@ -155,7 +155,7 @@ def test_a_clock_that_is_off_is_measured_and_named(
 ) -> None:
     assert abs(sessions("good").skew_s) < 1
     real = sessions("b")
-    patched = "coordination.session.wall_micros"
+    patched = "coordination.zookeeper.session.wall_micros"
     with monkeypatch.context() as patch:
         patch.setattr(patched, lambda: wall_micros() + 7_000_000)
         off = sessions("off")

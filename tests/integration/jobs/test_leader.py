@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 from pyspark.sql import SparkSession
 
-from coordination.session import Session
+from coordination.zookeeper.session import Session
 from jobs.leader import Leader
 from jobs.offsets_work import OffsetsWork
 from jobs.query import ShardQuery

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from coordination.embedded import answers, free_port
-from coordination.membership import ensure_group, group_config, groups
-from coordination.session import Session
+from coordination.groups.membership import ensure_group, group_config, groups
+from coordination.zookeeper.session import Session
 from lakequeue.supervisor.cluster import Cluster, ClusterOptions
 from queue_tables.root import QueueRoot
 from tests.support.services.zookeeper import wait_for

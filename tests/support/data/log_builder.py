@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from coordination.bells import Bell
+from coordination.zookeeper.bells import Bell
 from lakequeue.clock import WallClock, hour_of, wall_micros
 from lakequeue.records import Format
 from queue_tables.delta.actions import Txn

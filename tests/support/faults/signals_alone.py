@@ -28,8 +28,8 @@ def _never(*names: str) -> Patch:
 
 PATCHES: dict[str, Sequence[tuple[str, Patch]]] = {
     "signals_alone": [
-        ("coordination.election", _never("SLOW_POLL_S")),
-        ("coordination.groups_seen", _never("SLOW_POLL_S")),
+        ("coordination.zookeeper.election", _never("SLOW_POLL_S")),
+        ("coordination.groups.groups_seen", _never("SLOW_POLL_S")),
         ("consumer_service.holding.keeper", _never("LOOK_EVERY_S", "SLOW_READ_S")),
         ("consumer_service.streams.delivery", _never("LOOK_EVERY_S")),
     ]

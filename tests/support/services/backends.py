@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Unpack
 from uuid import uuid4
 
-from coordination.bells import Bell
 from coordination.embedded import EmbeddedZooKeeper
+from coordination.zookeeper.bells import Bell
 from lakequeue import Admin, AsyncConsumer, AsyncProducer, Consumer, Message, Producer, Queue
 from lakequeue.client.consumer_base import ConsumerOptions
 from lakequeue.client.producer_base import ProducerOptions

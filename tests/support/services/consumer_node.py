@@ -21,9 +21,9 @@ from typing import Any, Self
 import httpx2
 import pytest
 
-from coordination.bells import Bell
 from coordination.embedded import EmbeddedZooKeeper
-from coordination.session import Session
+from coordination.zookeeper.bells import Bell
+from coordination.zookeeper.session import Session
 from queue_tables.root import QueueRoot
 from queue_tables.schema.topic_rules import Topic
 from tests.support.data.log_builder import LogBuilder, fresh_root

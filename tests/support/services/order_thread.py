@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from coordination.bells import Bell
+from coordination.zookeeper.bells import Bell
 from queue_tables.root import QueueRoot
 from tests.support.runs.order_process import Orderer
 

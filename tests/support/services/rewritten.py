@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import httpx2
 
 from coordination.embedded import EmbeddedZooKeeper
-from coordination.session import Session
+from coordination.zookeeper.session import Session
 from lakequeue.records import Offset, Partition
 from queue_tables.log.reader import LogReader
 from queue_tables.root import QueueRoot

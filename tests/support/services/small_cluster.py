@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from coordination.bells import Bell
+from coordination.zookeeper.bells import Bell
 from lakequeue import Admin, Producer
 from queue_tables.log.marks import LogMarks
 from queue_tables.schema.marks import consumed_mark

@@ -18,7 +18,7 @@ from kazoo.client import KazooClient
 from kazoo.handlers.threading import KazooTimeoutError
 
 from coordination.embedded import EmbeddedZooKeeper
-from coordination.session import Session
+from coordination.zookeeper.session import Session
 from lakequeue.clock import boot_seconds
 from lakequeue.settings import CoordinationSettings
 

@@ -19,8 +19,8 @@ from collections.abc import Collection
 
 from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
 
-from coordination.membership import group_path
-from coordination.session import Session
+from coordination.groups.membership import group_path
+from coordination.zookeeper.session import Session
 from lakequeue.errors import CoordinationUnavailable, UnknownGroup
 from queue_rules.groups.pause_rules import NOTHING_PAUSED, PauseRules
 

@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 from kazoo.exceptions import NoNodeError
 
-from coordination.session import Session
+from coordination.zookeeper.session import Session
 from lakequeue.records import checked_name
 
 

@@ -20,7 +20,7 @@ from typing import Any
 import orjson
 from kazoo.exceptions import KazooException, NoNodeError
 
-from coordination.session import Session
+from coordination.zookeeper.session import Session
 from lakequeue.errors import CoordinationUnavailable, GroupActive, GroupMismatch, UnknownGroup
 from lakequeue.records import checked_name
 from queue_rules.groups.group_config import GroupConfig, check_config

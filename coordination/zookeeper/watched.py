@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from coordination.session import Session
+from coordination.zookeeper.session import Session
 from lakequeue import metrics
 from lakequeue.metrics import Sample
 

@@ -21,12 +21,12 @@ import orjson
 import structlog
 from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
 
-from coordination.bells import BellListener
-from coordination.election import Election
-from coordination.epochs import next_epoch
-from coordination.groups_seen import GroupsSeen, Seen
-from coordination.membership import Member, group_path, groups
-from coordination.session import Session
+from coordination.groups.groups_seen import GroupsSeen, Seen
+from coordination.groups.membership import Member, group_path, groups
+from coordination.zookeeper.bells import BellListener
+from coordination.zookeeper.election import Election
+from coordination.zookeeper.epochs import next_epoch
+from coordination.zookeeper.session import Session
 from lakequeue.clock import boot_seconds
 from lakequeue.errors import LeadershipLost, StorageUnavailable
 from queue_rules.groups.assignor import Assignment, Target, assign

@@ -14,7 +14,7 @@ from typing import Self
 
 from kazoo.exceptions import KazooException, NoNodeError
 
-from coordination.session import Session
+from coordination.zookeeper.session import Session
 from lakequeue.errors import CoordinationUnavailable
 
 NAMES = ("inbox", "log", "journal", "topics")

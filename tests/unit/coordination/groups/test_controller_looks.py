@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from coordination.controller import Looked
-from coordination.groups_seen import to_read
+from coordination.groups.controller import Looked
+from coordination.groups.groups_seen import to_read
 from queue_rules.groups.assignor import Target
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from coordination.session import Session, repeated
+from coordination.zookeeper.session import Session, repeated
 from lakequeue.errors import InvalidName, InvalidRequest
 from lakequeue.settings import CoordinationSettings
 

@@ -14,8 +14,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from coordination.membership import group_path, groups
-from coordination.session import Session
+from coordination.groups.membership import group_path, groups
+from coordination.zookeeper.session import Session
 from queue_rules.groups.assignor import Target
 
 SLOW_POLL_S = 5.0

@@ -12,7 +12,7 @@ from typing import Any
 
 from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError
 
-from coordination.requests import Requests
+from coordination.zookeeper.requests import Requests
 from lakequeue.errors import CoordinationUnavailable
 
 _TRIES = 10

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from kazoo.exceptions import BadVersionError
 
-from coordination.session import Session
+from coordination.zookeeper.session import Session
 from lakequeue.errors import CoordinationUnavailable
 from lakequeue.records import Epoch
 

@@ -25,7 +25,7 @@ from typing import Any, assert_never
 import orjson
 from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError
 
-from coordination.session import Session
+from coordination.zookeeper.session import Session
 from lakequeue.errors import CoordinationUnavailable
 
 SLOW_POLL_S = 5.0

@@ -7,7 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-from coordination.burial import bury, forget, is_dead, process_identity, remember, started_at
+from coordination.zookeeper.burial import (
+    bury,
+    forget,
+    is_dead,
+    process_identity,
+    remember,
+    started_at,
+)
 
 
 def test_a_living_process_is_not_dead() -> None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import threading
 
-from coordination import registry
-from coordination.session import Session
+from coordination.zookeeper import registry
+from coordination.zookeeper.session import Session
 from lakequeue.errors import CoordinationUnavailable
 from lakequeue.wire import NodeInfo, NodeList
 

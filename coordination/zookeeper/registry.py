@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from coordination.session import Session
+from coordination.zookeeper.session import Session
 from lakequeue.clock import boot_seconds
 from lakequeue.errors import NotReady
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordination.epochs import following
+from coordination.zookeeper.epochs import following
 
 
 @given(st.integers(0, 1 << 40), st.integers(0, 1 << 40))

@@ -23,9 +23,9 @@ from typing import Any
 import orjson
 from kazoo.exceptions import KazooException
 
-from coordination.epochs import following
-from coordination.membership import group_path
-from coordination.session import Session
+from coordination.groups.membership import group_path
+from coordination.zookeeper.epochs import following
+from coordination.zookeeper.session import Session
 from lakequeue.clock import boot_seconds
 from lakequeue.records import Epoch
 

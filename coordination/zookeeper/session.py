@@ -33,8 +33,8 @@ from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KazooState
 from kazoo.retry import KazooRetry
 
-from coordination.burial import CLIENT_LOG, bury, forget, remember
-from coordination.kept import KeptNodes
+from coordination.zookeeper.burial import CLIENT_LOG, bury, forget, remember
+from coordination.zookeeper.kept import KeptNodes
 from lakequeue.clock import boot_seconds, wall_micros
 from lakequeue.errors import (
     ClockSkew,

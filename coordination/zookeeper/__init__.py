@@ -1,0 +1,1 @@
+"""The session with ZooKeeper and what any process builds on it: leaders, nodes, notifications."""
