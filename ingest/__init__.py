@@ -1,1 +1,1 @@
-"""Thin, durable, ordered ingest over HTTP."""
+"""The ingest service: takes records by HTTP, and commits them to its shard of the inbox."""

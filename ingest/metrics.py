@@ -9,9 +9,9 @@ from collections import OrderedDict, deque
 from collections.abc import Iterator
 
 from coordination.zookeeper.watched import session_samples
-from ingest.appender import Committed
+from ingest.commit.appender import Committed
+from ingest.commit.unordered import Unordered
 from ingest.node import IngestNode
-from ingest.unordered import Unordered
 from lakequeue import metrics
 from lakequeue.metrics import Sample
 from queue_tables.delta.storage_meter import METER, samples

@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ingest.appender import Appender, Committed, Submission
-from ingest.draining import refuse_if_closed, settle
-from ingest.expectations import Expectations, Ticket
-from ingest.order_tail import OrderTail
+from ingest.commit.appender import Appender, Committed, Submission
+from ingest.commit.draining import refuse_if_closed, settle
+from ingest.commit.expectations import Expectations, Ticket
+from ingest.commit.order_tail import OrderTail
 from ingest.presence import Presence
 from ingest.request_ids import RequestIds
 from lakequeue import wire

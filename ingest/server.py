@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ingest.app import create_app
+from ingest.http.app import create_app
+from ingest.http.producing import Producing
+from ingest.http.ways import Ways
 from ingest.lean import let_arrow_go_without_pandas
 from ingest.metrics import Metrics
 from ingest.node import IngestNode
-from ingest.producing import Producing
-from ingest.ways import Ways
 from lakequeue.settings import Settings
 from lakequeue.steps import arm
 from serving.process import DRAIN_S, Listening, Served, serve

@@ -58,6 +58,7 @@ SEEDS = [
     Seed("services", "ingest.seed_client", "lakequeue.client.producer"),
     Seed("serving-rooms", "serving.front.seed_up", "serving.answers"),
     Seed("agreement-rooms", "coordination.zookeeper.seed_group", "coordination.groups.leases"),
+    Seed("ingest-rooms", "ingest.commit.seed_http", "ingest.http.bodies"),
 ]
 
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pytest
 import zstandard
 
-from ingest import cloud_events
+from ingest.http import cloud_events
 from lakequeue import wire
 from tests.support.services.ingest_service import IngestService, inbox_rows
 

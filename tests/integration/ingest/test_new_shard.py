@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ingest.appender import Appender, Submission
-from ingest.expectations import Expectations
+from ingest.commit.appender import Appender, Submission
+from ingest.commit.expectations import Expectations
 from lakequeue.clock import HybridClock, wall_micros
 from lakequeue.errors import LakequeueError, StorageUnavailable
 from lakequeue.records import ShardName

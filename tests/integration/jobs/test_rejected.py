@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
-from ingest.bodies import request_of
+from ingest.http.bodies import request_of
 from jobs.ordering import _REASONS, DUPLICATE
 from jobs.stuck_shards import stuck_shards
 from lakequeue.cli.app import app

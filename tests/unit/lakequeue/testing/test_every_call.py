@@ -29,7 +29,7 @@ def calls() -> list[tuple[str, str]]:
     """(method, path) of what both services declare."""
     found = set()
     for service in ("ingest", "consumer_service"):
-        text = (REPOSITORY / service / "app.py").read_text()
+        text = next((REPOSITORY / service).rglob("app.py")).read_text()
         found |= {(method.upper(), path) for method, path in _ROUTE.findall(text)}
     return sorted(found)
 

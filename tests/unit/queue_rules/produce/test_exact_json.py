@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
-from ingest.bodies import request_of
+from ingest.http.bodies import request_of
 from lakequeue.errors import InvalidRequest, MalformedBody
 from queue_rules.produce.arrival import fill_in
 from queue_rules.produce.exact_json import loads

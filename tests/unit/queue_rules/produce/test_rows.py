@@ -5,7 +5,7 @@ from __future__ import annotations
 import orjson
 import pyarrow as pa
 
-from ingest.inbox_table import SUBMITTED, to_table
+from ingest.commit.inbox_table import SUBMITTED, to_table
 from lakequeue.wire import Consumed
 from queue_rules.produce.rows import Request, Rows, no_record
 from queue_tables.schema.marks import NO_TOPIC

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from ingest.bodies import request_of
-from ingest.inbox_table import to_table
+from ingest.commit.inbox_table import to_table
+from ingest.http.bodies import request_of
 from lakequeue import wire
 from lakequeue.errors import InvalidRequest
 from queue_rules.produce.timing import Due, Timing, due_of

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from ingest.draining import TopicClosed, refuse_if_changed
-from ingest.expectations import Expectations, Ticket
-from ingest.inbox_table import to_table
+from ingest.commit.draining import TopicClosed, refuse_if_changed
+from ingest.commit.expectations import Expectations, Ticket
+from ingest.commit.inbox_table import to_table
 from lakequeue.clock import HybridClock, WallClock
 from lakequeue.errors import (
     LakequeueError,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ingest.expectations import Expectations, Ticket
+from ingest.commit.expectations import Expectations, Ticket
 from lakequeue.records import ShardName, Stamp
 from queue_rules.produce.outcomes import Outcome
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ingest.commit.unordered import MOST_KEPT, Unordered, Waiting, joined
 from ingest.metrics import Recent
-from ingest.unordered import MOST_KEPT, Unordered, Waiting, joined
 
 
 def test_what_lies_above_the_watermark_waits() -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import orjson
 import pytest
 
-from ingest.bodies import BINARY_EVENT, request_of
-from ingest.cloud_events import attributes_of
+from ingest.http.bodies import BINARY_EVENT, request_of
+from ingest.http.cloud_events import attributes_of
 from lakequeue.errors import InvalidRequest, LakequeueError, MalformedBody, TooLarge
 from lakequeue.records import Format
 from queue_rules.produce.rows import Request

@@ -8,7 +8,7 @@ import tracemalloc
 import orjson
 import pytest
 
-from ingest.json_cost import becomes, refuse_beyond
+from ingest.http.json_cost import becomes, refuse_beyond
 from lakequeue.errors import InvalidRequest, TooLarge
 from queue_rules.produce.exact_json import loads
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ingest.bodies import media_type, query_of, request_of
+from ingest.http.bodies import media_type, query_of, request_of
 from lakequeue import wire
 from lakequeue.errors import (
     InvalidName,

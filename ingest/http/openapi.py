@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from ingest import cloud_events
+from ingest.http import cloud_events
 from lakequeue import wire
 
 DESCRIPTION = (

@@ -12,8 +12,8 @@ from typing import Any, Final
 import orjson
 from pydantic import ValidationError
 
-from ingest import cloud_events
-from ingest.arrow_body import columns_of_arrow
+from ingest.http import cloud_events
+from ingest.http.arrow_body import columns_of_arrow
 from lakequeue import wire
 from lakequeue.errors import (
     InvalidRequest,

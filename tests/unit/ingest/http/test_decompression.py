@@ -10,7 +10,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.decompression import decompress
+from ingest.http.decompression import decompress
 from lakequeue.errors import LakequeueError, MalformedBody, TooLarge, UnsupportedMediaType
 
 LIMIT = 1 << 20

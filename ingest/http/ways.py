@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from ingest.http.producing import Asked, Parsed, Producing, asked_of
 from ingest.node import IngestNode
-from ingest.producing import Asked, Parsed, Producing, asked_of
 from lakequeue.settings import Settings
 from serving.front.budget import Lease
 from serving.front.call import Call

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.arrow_body import columns_of_arrow
+from ingest.http.arrow_body import columns_of_arrow
 from lakequeue.errors import InvalidRequest, LakequeueError, MalformedBody, TooLarge
 from lakequeue.records import Format
 from queue_rules.produce.rows import NO_PARTITION, NO_TIMESTAMP, Rows

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from functools import partial
 from urllib.parse import parse_qsl
 
-from ingest.bodies import BINARY_EVENT, media_type, query_of, request_of
-from ingest.cloud_events import attributes_of
-from ingest.decompression import decompress
-from ingest.json_cost import becomes, refuse_beyond
+from ingest.http.bodies import BINARY_EVENT, media_type, query_of, request_of
+from ingest.http.cloud_events import attributes_of
+from ingest.http.decompression import decompress
+from ingest.http.json_cost import becomes, refuse_beyond
 from ingest.metrics import Metrics
 from ingest.node import IngestNode
 from lakequeue import wire

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import structlog
 
-from ingest.expectations import Expectations
+from ingest.commit.expectations import Expectations
 from lakequeue.errors import LakequeueError, TailLost
 from queue_rules.produce.outcomes import Outcome
 from queue_tables.delta.actions import Commit

@@ -12,14 +12,14 @@ from flask_openapi3.openapi import OpenAPI
 from pydantic import BaseModel, Field
 from werkzeug.exceptions import HTTPException
 
-from ingest import openapi
-from ingest.bodies import query_of
-from ingest.cloud_events import attributes_of
-from ingest.decompression import decompress, too_large_body
+from ingest.http import openapi
+from ingest.http.bodies import query_of
+from ingest.http.cloud_events import attributes_of
+from ingest.http.decompression import decompress, too_large_body
+from ingest.http.producing import Asked, Producing
 from ingest.metrics import Metrics
 from ingest.node import IngestNode
 from ingest.producers import begin_epoch
-from ingest.producing import Asked, Producing
 from lakequeue import wire
 from lakequeue.errors import MalformedBody
 from queue_tables.schema.topic_rules import Topic

@@ -1,0 +1,1 @@
+"""Requests in, answers out: the calls of a node and the bodies they take. Knows no table."""
