@@ -1,1 +1,1 @@
-"""Stream groups over HTTP: members, fetch, acks, take-over."""
+"""The consumer service: hands out records to the members of groups, by HTTP."""

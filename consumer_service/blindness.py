@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 
 import httpx2
 
-from consumer_service.tailer import Tailer
+from consumer_service.reading.tailer import Tailer
 from lakequeue.clock import boot_seconds
 from lakequeue.errors import NotReady
 

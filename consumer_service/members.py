@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import structlog
 
@@ -22,15 +22,27 @@ from lakequeue.wire import JoinRequest
 from queue_rules.groups.member_states import Cause, Liveness, MemberState, advance, explain
 from serving.front.parking import Wake
 
-if TYPE_CHECKING:
-    from consumer_service.queues.batches import QueueDelivered
-    from consumer_service.queues.sent_events import SentEvents
-    from consumer_service.streams.delivery import Delivered
-
 log = structlog.get_logger()
 
 REMEMBERED = 1_000
 """How many gone members are remembered, so that a late call is told why."""
+
+
+class Answer(Protocol):
+    """The records of one answer, whatever the mode of their group."""
+
+    def take_back(self) -> None:
+        """Nobody got the answer: others get the records, at once."""
+
+
+class SentEvents(Protocol):
+    """What left in events, so that what did not arrive can be given back."""
+
+    def add(self, delivered: Any) -> None:
+        """These leave now."""
+
+    def begin(self, last: str | None) -> Answer:
+        """A stream begins, whose client got `last` last; what it did not get."""
 
 
 @dataclass(eq=False)
@@ -44,7 +56,7 @@ class Polls:
     lock: threading.Lock = field(default_factory=threading.Lock)
     begun: int = 0
     """Number of the newest poll; an older one that is still parked delivers nothing any more."""
-    answered: list[tuple[int, Delivered | QueueDelivered]] = field(default_factory=list)
+    answered: list[tuple[int, Answer]] = field(default_factory=list)
     """Answers with records that no later poll has confirmed, in order, with their numbers."""
     streams: int = 0
     """Number of the newest stream of events; an older one delivers nothing any more."""

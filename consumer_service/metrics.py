@@ -6,8 +6,8 @@ import contextlib
 import threading
 from collections.abc import Iterator
 
-from consumer_service.holding.partition_states import Cause
 from consumer_service.node import Node
+from consumer_service.ownership.partition_states import Cause
 from coordination.zookeeper.watched import session_samples
 from lakequeue import metrics
 from lakequeue.metrics import Sample

@@ -10,21 +10,21 @@ import orjson
 import structlog
 
 from consumer_service.blindness import Blindness
-from consumer_service.holding.held import Held, Holdings
-from consumer_service.holding.journal import Journal
-from consumer_service.holding.keeper import Keeper
-from consumer_service.holding.takeover import Takeover
 from consumer_service.members import Members
+from consumer_service.ownership.held import Held, Holdings
+from consumer_service.ownership.journal import Journal
+from consumer_service.ownership.keeper import Keeper
+from consumer_service.ownership.takeover import Takeover
 from consumer_service.queues.acks import QueueAcks
 from consumer_service.queues.dead_letters import DeadLetters
 from consumer_service.queues.delivery import QueueDelivery
 from consumer_service.queues.due_timer import DueTimer
 from consumer_service.queues.waiters import Waiters
-from consumer_service.segments import Segments
+from consumer_service.reading.segments import Segments
+from consumer_service.reading.tailer import Tailer
+from consumer_service.reading.undecodable import Undecodable
 from consumer_service.streams.acks import Acks
 from consumer_service.streams.delivery import Delivery
-from consumer_service.tailer import Tailer
-from consumer_service.undecodable import Undecodable
 from consumer_service.webhooks.posts import Webhooks
 from coordination.groups import leases, membership
 from coordination.groups.controller import Controller

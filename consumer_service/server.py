@@ -7,10 +7,10 @@ from pathlib import Path
 
 import structlog
 
-from consumer_service.app import create_app
+from consumer_service.http.app import create_app
+from consumer_service.http.ways import ways_of
 from consumer_service.memory import return_what_is_free
 from consumer_service.node import Node
-from consumer_service.ways import ways_of
 from coordination.zookeeper.session import Session
 from lakequeue.errors import MissingDependency
 from lakequeue.settings import Settings

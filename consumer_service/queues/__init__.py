@@ -1,1 +1,1 @@
-"""Queue groups: each record to one worker, settled one by one."""
+"""Queue groups: polls, receipts, dead letters. The rules are in queue_rules/queues."""

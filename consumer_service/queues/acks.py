@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from random import Random
 
-from consumer_service.holding.held import Held, Holdings
-from consumer_service.holding.journal import Entry, Journal, wait_committed
-from consumer_service.holding.takeover import fact_of
+from consumer_service.ownership.held import Held, Holdings
+from consumer_service.ownership.journal import Entry, Journal, wait_committed
+from consumer_service.ownership.takeover import fact_of
 from consumer_service.queues.due_timer import DueTimer
 from consumer_service.queues.waiters import Waiters
 from lakequeue.clock import wall_micros

@@ -18,11 +18,11 @@ import httpx2
 import orjson
 import structlog
 
-from consumer_service.encode import plain_records
-from consumer_service.holding.held import Held
-from consumer_service.holding.journal import Journal, wait_committed
-from consumer_service.holding.takeover import fact_of
-from consumer_service.tailer import Tailer
+from consumer_service.ownership.held import Held
+from consumer_service.ownership.journal import Journal, wait_committed
+from consumer_service.ownership.takeover import fact_of
+from consumer_service.reading.encode import plain_records
+from consumer_service.reading.tailer import Tailer
 from lakequeue import metrics
 from lakequeue.clock import boot_seconds, wall_micros
 from lakequeue.errors import (

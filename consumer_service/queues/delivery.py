@@ -13,17 +13,17 @@ from typing import Any
 
 import pyarrow as pa
 
-from consumer_service.encode import queue_records_of
-from consumer_service.holding.held import Held, Holdings
-from consumer_service.holding.journal import Journal, wait_committed
-from consumer_service.holding.takeover import fact_of
 from consumer_service.members import Member
-from consumer_service.queues.batches import Batch, QueueDelivered, picked
+from consumer_service.ownership.held import Held, Holdings
+from consumer_service.ownership.journal import Journal, wait_committed
+from consumer_service.ownership.takeover import fact_of
+from consumer_service.polls.batches import Batch, QueueDelivered, picked
 from consumer_service.queues.due_timer import DueTimer
 from consumer_service.queues.taking import skip_expired, take_again, take_new
 from consumer_service.queues.waiters import Waiters
-from consumer_service.tailer import Tailer
-from consumer_service.undecodable import OnUndecodable, ignore
+from consumer_service.reading.encode import queue_records_of
+from consumer_service.reading.tailer import Tailer
+from consumer_service.reading.undecodable import OnUndecodable, ignore
 from lakequeue.clock import boot_seconds, wall_micros
 from lakequeue.errors import OffsetOutOfRange
 from lakequeue.steps import Step, reach

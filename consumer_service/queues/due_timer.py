@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 import structlog
 
-from consumer_service.holding.held import Held
+from consumer_service.ownership.held import Held
 from consumer_service.queues.waiters import Waiters
 from lakequeue.clock import wall_micros
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from consumer_service.encode import new_records_of
-from consumer_service.holding.held import Held
-from consumer_service.matching import LOOK_S, look
-from consumer_service.queues.batches import Batch, picked
-from consumer_service.segments import prefix_within
-from consumer_service.tailer import Tailer
+from consumer_service.ownership.held import Held
+from consumer_service.polls.batches import Batch, picked
+from consumer_service.polls.matching import LOOK_S, look
+from consumer_service.reading.encode import new_records_of
+from consumer_service.reading.segments import prefix_within
+from consumer_service.reading.tailer import Tailer
 from lakequeue.clock import boot_seconds
 from lakequeue.errors import OffsetOutOfRange
 from queue_rules.predicates.of_group import predicate_in

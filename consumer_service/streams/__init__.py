@@ -1,1 +1,1 @@
-"""Stream groups: records in offset order, and a position that is committed."""
+"""Stream groups: polls and acknowledgements. The rules are in queue_rules/streams."""

@@ -14,9 +14,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from consumer_service.holding.held import Held, Holdings
-from consumer_service.holding.journal import Entry, Journal, wait_committed
-from consumer_service.holding.takeover import fact_of
+from consumer_service.ownership.held import Held, Holdings
+from consumer_service.ownership.journal import Entry, Journal, wait_committed
+from consumer_service.ownership.takeover import fact_of
 from lakequeue.clock import boot_seconds, wall_micros
 from lakequeue.errors import (
     CoordinationUnavailable,

@@ -10,14 +10,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from consumer_service.encode import records_of
-from consumer_service.holding.held import Held, Holdings
-from consumer_service.matching import look
 from consumer_service.members import Member
-from consumer_service.queues.batches import QueueDelivered
-from consumer_service.segments import prefix_within
-from consumer_service.tailer import Tailer
-from consumer_service.undecodable import OnUndecodable, ignore
+from consumer_service.ownership.held import Held, Holdings
+from consumer_service.polls.batches import QueueDelivered
+from consumer_service.polls.matching import look
+from consumer_service.reading.encode import records_of
+from consumer_service.reading.segments import prefix_within
+from consumer_service.reading.tailer import Tailer
+from consumer_service.reading.undecodable import OnUndecodable, ignore
 from lakequeue.clock import boot_seconds, wall_micros
 from lakequeue.errors import OffsetOutOfRange
 from lakequeue.wire import UNDECODABLE

@@ -59,6 +59,8 @@ SEEDS = [
     Seed("serving-rooms", "serving.front.seed_up", "serving.answers"),
     Seed("agreement-rooms", "coordination.zookeeper.seed_group", "coordination.groups.leases"),
     Seed("ingest-rooms", "ingest.commit.seed_http", "ingest.http.bodies"),
+    Seed("consumer-rooms", "consumer_service.ownership.seed_mode", "consumer_service.queues.acks"),
+    Seed("consumer-rooms", "consumer_service.reading.seed_member", "consumer_service.members"),
 ]
 
 

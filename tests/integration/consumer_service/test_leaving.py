@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from consumer_service.groups import Groups
+from consumer_service.calls.groups import Groups
 from consumer_service.members import Member
 from consumer_service.node import Node
 from coordination.groups.controller import read_assignment
@@ -50,7 +50,7 @@ def test_who_leaves_in_the_middle_of_a_look_has_his_records_returned(
             Groups(own_node).let_go(first)
         return read_assignment(*args)
 
-    monkeypatch.setattr("consumer_service.holding.keeper.read_assignment", leave_meanwhile)
+    monkeypatch.setattr("consumer_service.ownership.keeper.read_assignment", leave_meanwhile)
     own_node.keeper.look()
     assert first.gone.wait(30)
     second = join(own_node, topic.topic)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from consumer_service.groups import Groups
-from consumer_service.holding.partition_states import PartitionState
+from consumer_service.calls.groups import Groups
 from consumer_service.node import Node
+from consumer_service.ownership.partition_states import PartitionState
 from lakequeue.records import Partition, TopicPartition
 from lakequeue.wire import JoinRequest
 from tests.support.services.consumer_node import Member, NodeProcess, Queue

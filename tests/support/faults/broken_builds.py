@@ -108,7 +108,7 @@ def _no_sync(store: ModuleType) -> None:
 PATCHES: dict[str, Sequence[tuple[str, Patch]]] = {
     "ack_before_commit": [("ingest.commit.appender", _ack_before_commit)],
     "no_epoch_check": [
-        ("consumer_service.holding.journal", _no_epoch_check_in_journal),
+        ("consumer_service.ownership.journal", _no_epoch_check_in_journal),
         ("consumer_service.streams.acks", _no_trust_after_commit),
     ],
     "no_order_epoch_check": [("jobs.rejects", _no_epoch_check_in_log)],

@@ -30,7 +30,7 @@ PATCHES: dict[str, Sequence[tuple[str, Patch]]] = {
     "signals_alone": [
         ("coordination.zookeeper.election", _never("SLOW_POLL_S")),
         ("coordination.groups.groups_seen", _never("SLOW_POLL_S")),
-        ("consumer_service.holding.keeper", _never("LOOK_EVERY_S", "SLOW_READ_S")),
+        ("consumer_service.ownership.keeper", _never("LOOK_EVERY_S", "SLOW_READ_S")),
         ("consumer_service.streams.delivery", _never("LOOK_EVERY_S")),
     ]
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from consumer_service.advising import APART_S, LONGER_S, Looks
+from consumer_service.calls.advising import APART_S, LONGER_S, Looks
 from lakequeue.wire import MAX_WAIT_MS
 from queue_rules.groups.advice import Look
 

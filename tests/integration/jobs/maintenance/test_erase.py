@@ -12,8 +12,8 @@ import duckdb
 import pytest
 from deltalake import DeltaTable
 
-from consumer_service.segments import Segments
-from consumer_service.tailer import Tailer
+from consumer_service.reading.segments import Segments
+from consumer_service.reading.tailer import Tailer
 from lakequeue.clock import wall_micros
 from lakequeue.errors import InvalidRequest, UnknownTopic
 from lakequeue.records import Offset, Partition, TopicPartition

@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from consumer_service.holding.held import Held
-from consumer_service.holding.partition_states import PartitionState
+from consumer_service.ownership.held import Held
+from consumer_service.ownership.partition_states import PartitionState
 from consumer_service.queues.dead_letters import DeadLetters
 from lakequeue import metrics
 from lakequeue.errors import TooLarge

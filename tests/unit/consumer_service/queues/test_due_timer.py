@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable
 
-from consumer_service.holding.held import Held
+from consumer_service.ownership.held import Held
 from consumer_service.queues.due_timer import LONGEST_S, DueTimer
 from consumer_service.queues.waiters import Waiters
 from lakequeue.clock import boot_seconds, wall_micros

@@ -8,9 +8,9 @@ from typing import Any, cast
 
 import pytest
 
-from consumer_service.holding.held import Held, Holdings
-from consumer_service.holding.journal import Entry
-from consumer_service.holding.partition_states import PartitionState
+from consumer_service.ownership.held import Held, Holdings
+from consumer_service.ownership.journal import Entry
+from consumer_service.ownership.partition_states import PartitionState
 from consumer_service.queues.acks import QueueAcks
 from consumer_service.queues.due_timer import DueTimer
 from consumer_service.queues.waiters import Waiters

@@ -11,15 +11,15 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 
-from consumer_service import encode
-from consumer_service.holding.held import Held, Holdings
-from consumer_service.holding.journal import Entry
-from consumer_service.holding.partition_states import PartitionState
 from consumer_service.members import Member
-from consumer_service.queues.batches import Batch, QueueDelivered
+from consumer_service.ownership.held import Held, Holdings
+from consumer_service.ownership.journal import Entry
+from consumer_service.ownership.partition_states import PartitionState
+from consumer_service.polls.batches import Batch, QueueDelivered
 from consumer_service.queues.delivery import QueueDelivery
 from consumer_service.queues.due_timer import DueTimer
 from consumer_service.queues.waiters import Waiters
+from consumer_service.reading import encode
 from lakequeue.errors import Overloaded, StorageUnavailable
 from lakequeue.records import Epoch, Format, Partition, TopicId
 from lakequeue.wire import JoinRequest

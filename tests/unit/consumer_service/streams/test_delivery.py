@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from consumer_service.holding.held import Held, Holdings
-from consumer_service.holding.partition_states import PartitionState
 from consumer_service.members import Member
+from consumer_service.ownership.held import Held, Holdings
+from consumer_service.ownership.partition_states import PartitionState
 from consumer_service.streams.delivery import Delivered, Delivery
 from lakequeue.errors import StorageUnavailable
 from lakequeue.records import Partition, TopicId

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import structlog
 
-from consumer_service.holding.held import Held
-from consumer_service.holding.journal import Journal, wait_committed
-from consumer_service.holding.partition_states import Cause, PartitionState
+from consumer_service.ownership.held import Held
+from consumer_service.ownership.journal import Journal, wait_committed
+from consumer_service.ownership.partition_states import Cause, PartitionState
 from coordination.groups.leases import retake
 from lakequeue.clock import wall_micros
 from lakequeue.errors import NotReady

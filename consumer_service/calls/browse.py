@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from consumer_service.encode import plain_records
-from consumer_service.tailer import Tailer
+from consumer_service.reading.encode import plain_records
+from consumer_service.reading.tailer import Tailer
 from lakequeue.errors import InvalidRequest, OffsetOutOfRange, UnknownRecord
 from lakequeue.partitioner import partition_of
 from lakequeue.records import Partition, TopicPartition

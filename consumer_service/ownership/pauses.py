@@ -10,9 +10,9 @@ import threading
 
 import structlog
 
-from consumer_service.holding.held import Holdings
-from consumer_service.holding.journal import Journal
 from consumer_service.members import Members
+from consumer_service.ownership.held import Holdings
+from consumer_service.ownership.journal import Journal
 from coordination.groups.pauses import read_pauses, say_heard
 from coordination.zookeeper.session import Session
 from queue_rules.groups.pause_rules import PauseRules

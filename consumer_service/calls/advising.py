@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 
-from consumer_service.groups import Groups
+from consumer_service.calls.groups import Groups
 from consumer_service.node import Node
 from lakequeue.clock import boot_seconds
 from lakequeue.wire import MAX_WAIT_MS, AdviceAnswer

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Mapping
 import pyarrow as pa
 import structlog
 
-from consumer_service.encode import COLUMNS
-from consumer_service.segments import Segments, split_partitions
+from consumer_service.reading.encode import COLUMNS
+from consumer_service.reading.segments import Segments, split_partitions
 from coordination.zookeeper.bells import BellListener
 from coordination.zookeeper.session import Session
 from lakequeue.clock import boot_seconds

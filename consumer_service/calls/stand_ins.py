@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from consumer_service.groups import Groups
+from consumer_service.calls.groups import Groups
 from consumer_service.members import Member
 from consumer_service.node import Node
 from lakequeue.clock import boot_seconds

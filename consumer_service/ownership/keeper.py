@@ -15,13 +15,13 @@ from typing import NamedTuple
 
 import structlog
 
-from consumer_service.holding.held import Held, Holdings
-from consumer_service.holding.journal import Journal
-from consumer_service.holding.partition_states import Cause, PartitionState
-from consumer_service.holding.pauses import Pauses
-from consumer_service.holding.takeover import Start, Takeover
 from consumer_service.members import Member, Members
-from consumer_service.queues.owed import say_owed
+from consumer_service.ownership.held import Held, Holdings
+from consumer_service.ownership.journal import Journal
+from consumer_service.ownership.owed import say_owed
+from consumer_service.ownership.partition_states import Cause, PartitionState
+from consumer_service.ownership.pauses import Pauses
+from consumer_service.ownership.takeover import Start, Takeover
 from coordination.groups import leases, membership
 from coordination.groups.controller import GroupAssignment, read_assignment
 from coordination.groups.leases import Owner

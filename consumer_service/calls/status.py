@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import threading
 
-from consumer_service.holding.held import Held
 from consumer_service.node import Node
+from consumer_service.ownership.held import Held
 from coordination.groups import membership
 from lakequeue.clock import wall_micros
 from lakequeue.errors import CoordinationUnavailable

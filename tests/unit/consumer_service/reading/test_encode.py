@@ -8,8 +8,8 @@ import orjson
 import pyarrow as pa
 import pytest
 
-from consumer_service import encode
-from consumer_service.encode import COLUMNS, plain_records, records_of
+from consumer_service.reading import encode
+from consumer_service.reading.encode import COLUMNS, plain_records, records_of
 from lakequeue.client.record import Record
 from lakequeue.errors import InvalidRequest
 from lakequeue.records import Format

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from consumer_service.groups import IDLE_WAIT_S, Groups
+from consumer_service.calls.groups import IDLE_WAIT_S, Groups
 from consumer_service.members import Member
 from consumer_service.node import Node
-from consumer_service.queues.batches import QueueDelivered
-from consumer_service.queues.sent_events import START, SentEvents
+from consumer_service.polls.batches import QueueDelivered
+from consumer_service.polls.sent_events import START, SentEvents
 from consumer_service.streams.delivery import Delivered
 from lakequeue.errors import LakequeueError, SentOn, UnknownMember, UnknownTopic
 from lakequeue.wire import parse_receipt

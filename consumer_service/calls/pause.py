@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from consumer_service.calls.seek import config_in
 from consumer_service.node import Node
-from consumer_service.seek import config_in
 from coordination.groups import leases, membership
 from coordination.groups.pauses import change_pauses, who_heard
 from lakequeue.clock import boot_seconds

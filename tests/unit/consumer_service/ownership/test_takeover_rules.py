@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from consumer_service.holding.journal import Entry, fences_in, judge
-from consumer_service.holding.takeover import (
+from consumer_service.ownership.journal import Entry, fences_in, judge
+from consumer_service.ownership.takeover import (
     Consumed,
     consumed_of,
     outnumbered,

@@ -8,10 +8,10 @@ from typing import Any
 
 import orjson
 
-from consumer_service.holding.held import Held
-from consumer_service.holding.partition_states import PartitionState
+from consumer_service.calls.descriptions import open_counts, shown
 from consumer_service.members import Member
 from consumer_service.node import Node
+from consumer_service.ownership.partition_states import PartitionState
 from consumer_service.streams.delivery import Delivered
 from coordination.groups import leases, membership
 from coordination.groups.controller import read_assignment
@@ -43,7 +43,7 @@ from queue_rules.groups.start import latest_below
 from queue_rules.predicates.of_group import predicate_of
 from queue_rules.queues.retry_policy import check_retry, policy_of
 from queue_rules.streams.wanted import wanted_of
-from queue_tables.groups.backlog import lag_of, open_by_stage
+from queue_tables.groups.backlog import lag_of
 from queue_tables.groups.facts import GroupState, Key
 from queue_tables.groups.state import read_group_state
 
@@ -333,7 +333,7 @@ class Groups:
         return GroupDescription(
             group=group,
             mode="queue" if config is not None and config.mode == "queue" else "stream",
-            options=_shown(config),
+            options=shown(config),
             generation=max((state.generation for state in states.values()), default=None),
             paused=pauses.paused(),
             partitions=rows,
@@ -366,7 +366,7 @@ class Groups:
         expires = None
         if lease is not None and held is not None and held.trusted():
             expires = held.trusted_for_ms()
-        counts = _counts(state, held) if state is not None and state.mode == "queue" else {}
+        counts = open_counts(state, held) if state is not None and state.mode == "queue" else {}
         return PartitionRow(
             topic=topic,
             topic_id=key.topic_id,
@@ -381,21 +381,3 @@ class Groups:
             lease_expires_ms=expires,
             **counts,
         )
-
-
-def _shown(config: GroupConfig | None) -> dict[str, Any] | None:
-    if config is None or not (config.options or config.mode == "queue"):
-        return None
-    return dict(config.options)
-
-
-def _counts(state: GroupState, held: Held | None) -> dict[str, Any]:
-    """What a queue group's partition has open, as the tables say."""
-    counts: dict[str, Any] = dict(open_by_stage(state))
-    if held is not None and held.queue is not None:
-        with held.lock:
-            counts["held_back"] = held.queue.held_back
-            refused = held.refused_letters.oldest
-        if refused is not None:
-            counts |= {"dying_because": refused.why, "dying_since": refused.since}
-    return counts

@@ -9,8 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from consumer_service.holding.held import Held
-from consumer_service.holding.journal import Entry
+from consumer_service.ownership.held import Held
+from consumer_service.ownership.journal import Entry
 from queue_rules.queues.attempts import Attempt, Move, Taken, move_of
 from queue_rules.queues.partition import QueuePartition
 from queue_tables.groups.facts import Kind

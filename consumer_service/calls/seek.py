@@ -13,11 +13,11 @@ from contextlib import contextmanager
 
 import orjson
 
-from consumer_service.holding.held import Held
-from consumer_service.holding.journal import wait_committed
-from consumer_service.holding.partition_states import Cause, PartitionState
-from consumer_service.holding.takeover import Takeover, fact_of
 from consumer_service.node import Node
+from consumer_service.ownership.held import Held
+from consumer_service.ownership.journal import wait_committed
+from consumer_service.ownership.partition_states import Cause, PartitionState
+from consumer_service.ownership.takeover import Takeover, fact_of
 from coordination.groups import leases, membership
 from coordination.groups.leases import Owner
 from lakequeue.clock import wall_micros

@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
-from consumer_service.holding import partition_states
-from consumer_service.holding.partition_states import TRANSITIONS, Cause, PartitionState, describe
+from consumer_service.ownership import partition_states
+from consumer_service.ownership.partition_states import TRANSITIONS, Cause, PartitionState, describe
 from queue_rules.groups import member_states
 from queue_rules.groups.member_states import Liveness, MemberState
 

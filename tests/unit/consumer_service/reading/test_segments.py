@@ -5,9 +5,9 @@ from __future__ import annotations
 import orjson
 import pyarrow as pa
 
-from consumer_service.encode import COLUMNS, records_of
-from consumer_service.segments import Segments, prefix_within, split_partitions
-from consumer_service.tailer import ends_in
+from consumer_service.reading.encode import COLUMNS, records_of
+from consumer_service.reading.segments import Segments, prefix_within, split_partitions
+from consumer_service.reading.tailer import ends_in
 from lakequeue.records import Format, Offset, Partition, Record, TopicId, TopicPartition
 from lakequeue.wire import receipt_of, record_to_json
 from queue_tables.schema.schemas import LOG

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from consumer_service.holding.held import Held
-from consumer_service.tailer import Tailer
+from consumer_service.ownership.held import Held
+from consumer_service.reading.tailer import Tailer
 from lakequeue.clock import boot_seconds
 from queue_rules.predicates.bounds import may_match
 from queue_rules.predicates.evaluation import matching

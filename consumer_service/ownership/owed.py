@@ -7,9 +7,9 @@ from functools import partial
 
 import structlog
 
-from consumer_service.holding.held import Held
-from consumer_service.holding.journal import Journal
-from consumer_service.holding.takeover import fact_of
+from consumer_service.ownership.held import Held
+from consumer_service.ownership.journal import Journal
+from consumer_service.ownership.takeover import fact_of
 from lakequeue.clock import wall_micros
 from lakequeue.errors import LakequeueError
 from queue_rules.queues.record_facts import record_facts

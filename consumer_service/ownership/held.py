@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import structlog
 
-from consumer_service.holding.partition_states import Cause, PartitionState, advance
+from consumer_service.ownership.partition_states import Cause, PartitionState, advance
 from coordination.groups.leases import Lease
 from lakequeue.clock import boot_seconds
 from lakequeue.records import Epoch, TopicPartition

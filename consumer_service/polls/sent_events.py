@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from consumer_service.holding.held import Held
-from consumer_service.queues.batches import QueueDelivered
+from consumer_service.ownership.held import Held
+from consumer_service.polls.batches import QueueDelivered
 
 START = "start"
 """Id of the beginning of a stream: whoever sends it has got no record."""

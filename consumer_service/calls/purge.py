@@ -14,11 +14,11 @@ from functools import partial
 
 import orjson
 
-from consumer_service.holding.held import Held
-from consumer_service.holding.journal import Entry, wait_committed
-from consumer_service.holding.takeover import fact_of
+from consumer_service.calls.seek import Seeks
 from consumer_service.node import Node
-from consumer_service.seek import Seeks
+from consumer_service.ownership.held import Held
+from consumer_service.ownership.journal import Entry, wait_committed
+from consumer_service.ownership.takeover import fact_of
 from coordination.groups import leases, membership
 from lakequeue.client import drive
 from lakequeue.client.calls import Policy, call

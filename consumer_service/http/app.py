@@ -9,23 +9,24 @@ from typing import TypeVar
 from flask import Response, request
 from flask_openapi3.models.info import Info
 from flask_openapi3.openapi import OpenAPI
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
-from consumer_service import openapi
-from consumer_service.advising import Advising
-from consumer_service.browse import Browse
-from consumer_service.groups import IDLE_WAIT_S, Groups
+from consumer_service.calls.advising import Advising
+from consumer_service.calls.browse import Browse
+from consumer_service.calls.groups import IDLE_WAIT_S, Groups
+from consumer_service.calls.pause import Pausing
+from consumer_service.calls.purge import Purges
+from consumer_service.calls.redrives import Redrives
+from consumer_service.calls.seek import Seeks
+from consumer_service.calls.stand_ins import StandIns
+from consumer_service.calls.status import Statuses
+from consumer_service.http import openapi
+from consumer_service.http.paths import GroupPath, MemberPath, RecordPath, StatusPath, TopicPath
+from consumer_service.http.sse import event_stream
 from consumer_service.members import Member
 from consumer_service.metrics import Metrics
 from consumer_service.node import Node
-from consumer_service.pause import Pausing
-from consumer_service.purge import Purges
-from consumer_service.queues.batches import QueueDelivered
-from consumer_service.redrives import Redrives
-from consumer_service.seek import Seeks
-from consumer_service.sse import event_stream
-from consumer_service.stand_ins import StandIns
-from consumer_service.status import Statuses
+from consumer_service.polls.batches import QueueDelivered
 from consumer_service.streams.delivery import Delivered
 from consumer_service.webhooks.posts import Webhooks
 from lakequeue import wire
@@ -43,35 +44,6 @@ from serving.requests import json_body, query_parameters
 
 MAX_BODY_BYTES = 4 << 20
 Shape = TypeVar("Shape", bound=BaseModel)
-
-
-class TopicPath(BaseModel):
-    """The topic that a call is about."""
-
-    topic: str = Field(description="1 to 249 characters of A-Z a-z 0-9 . _ -")
-
-
-class RecordPath(TopicPath):
-    """One record."""
-
-    partition: int
-    offset: int
-
-
-class GroupPath(BaseModel):
-    """The group that a call is about."""
-
-    group: str = Field(description="1 to 249 characters of A-Z a-z 0-9 . _ -")
-
-
-class StatusPath(GroupPath, RecordPath):
-    """One record, as a group sees it."""
-
-
-class MemberPath(GroupPath):
-    """A member of a group."""
-
-    member: str
 
 
 def create_app(node: Node) -> OpenAPI:

@@ -1,0 +1,1 @@
+"""The calls of a node, each as a function of values. No Flask."""

@@ -1,1 +1,0 @@
-"""What a node holds: leases on partitions of groups, their journal, how they change hands."""

@@ -1,0 +1,1 @@
+"""Requests in, answers out. What a call does is in calls/."""

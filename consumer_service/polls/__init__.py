@@ -1,0 +1,1 @@
+"""What polls of both modes share: which records match, and what left to a member."""
