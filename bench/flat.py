@@ -23,11 +23,11 @@ from typing import Any
 import pyarrow as pa
 
 from bench.inbox import inbox_rows
-from jobs.checkpoints import Checkpoints
-from jobs.log_compaction import Bounds, compact_log
-from jobs.log_retention import retain_log
-from jobs.shard_retention import ROW_MARGIN_US, retain_shards
-from jobs.table_upkeep import upkeep_tables
+from jobs.maintenance.log_compaction import Bounds, compact_log
+from jobs.maintenance.log_retention import retain_log
+from jobs.maintenance.shard_retention import ROW_MARGIN_US, retain_shards
+from jobs.maintenance.table_upkeep import upkeep_tables
+from jobs.streaming.checkpoints import Checkpoints
 from lakequeue.clock import HybridClock, wall_micros
 from lakequeue.logs import log_to_stderr
 from lakequeue.settings import OrderSettings

@@ -1,1 +1,1 @@
-"""The Spark jobs; their rules are pure functions beside them."""
+"""What is run beside the services, one module a job. What a job consists of is in the rooms."""

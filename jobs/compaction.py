@@ -10,11 +10,11 @@ from pathlib import Path
 if __package__ in {None, ""}:  # run as a file by spark-submit: find the packages beside it
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from jobs.log_compaction import Bounds, compact_log
-from jobs.maintenance import Report, main_of, parser_of, run_parts
-from jobs.orphans import vacuum_inbox
-from jobs.small_files import compact_metrics, compact_rejects
-from jobs.table_upkeep import upkeep_tables
+from jobs.command_line.maintenance import Report, main_of, parser_of, run_parts
+from jobs.maintenance.log_compaction import Bounds, compact_log
+from jobs.maintenance.orphans import vacuum_inbox
+from jobs.maintenance.small_files import compact_metrics, compact_rejects
+from jobs.maintenance.table_upkeep import upkeep_tables
 from lakequeue.clock import Micros
 from queue_tables.root import QueueRoot
 from queue_tables.schema.schemas import GROUP_HISTORY, LOG, METRICS, REJECTS

@@ -17,7 +17,7 @@ from pathlib import Path
 if __package__ in {None, ""}:  # run as a file by spark-submit: find the packages beside it
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from jobs.maintenance import Report, parser_of, run_job, run_parts
+from jobs.command_line.maintenance import Report, parser_of, run_job, run_parts
 from lakequeue.arguments import WrongUsage, header_of, past_of
 from lakequeue.client.admin import Admin
 from lakequeue.client.redrive import Wanted, dead_letter_topics, look_through, redrive

@@ -21,17 +21,17 @@ if __package__ in {None, ""}:  # run as a file by spark-submit: find the package
 from coordination.zookeeper.bells import Bell
 from coordination.zookeeper.registry import register
 from coordination.zookeeper.session import Session
-from jobs.leader import Leader, Work
-from jobs.maintenance import say_report
-from jobs.offsets_work import OffsetsWork
-from jobs.options import Exit, JobOptions, StateFile, parse
-from jobs.order_work import OrderWork
-from jobs.query import ShardQuery
-from jobs.session import start_session
-from jobs.source import SourceOptions
-from jobs.waiting import waiting
-from jobs.watching import Watching
-from jobs.work_folder import WorkFolder
+from jobs.command_line.maintenance import say_report
+from jobs.command_line.options import Exit, JobOptions, StateFile, parse
+from jobs.folding.offsets_work import OffsetsWork
+from jobs.ordering.order_work import OrderWork
+from jobs.streaming.leader import Leader, Work
+from jobs.streaming.query import ShardQuery
+from jobs.streaming.session import start_session
+from jobs.streaming.source import SourceOptions
+from jobs.streaming.waiting import waiting
+from jobs.streaming.watching import Watching
+from jobs.streaming.work_folder import WorkFolder
 from lakequeue.clock import wall_micros
 from lakequeue.errors import Broken, CoordinationUnavailable, Fenced, LakequeueError
 from lakequeue.settings import Settings

@@ -19,10 +19,10 @@ import orjson
 if __package__ in {None, ""}:  # run as a file by spark-submit: find the packages beside it
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from jobs.fork_cuts import SKEW_MS, cut_at, cut_with
-from jobs.history import said
-from jobs.maintenance import Report, parser_of, run_job
-from jobs.mirror_work import Cut, Mirror, promote, take_cut
+from jobs.command_line.maintenance import Report, parser_of, run_job
+from jobs.copies.fork_cuts import SKEW_MS, cut_at, cut_with
+from jobs.copies.mirror_work import Cut, Mirror, promote, take_cut
+from jobs.measuring.history import said
 from lakequeue.arguments import WrongUsage, micros_of
 from lakequeue.clock import Micros
 from lakequeue.errors import InvalidRequest

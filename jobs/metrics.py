@@ -20,10 +20,16 @@ import pyarrow as pa
 if __package__ in {None, ""}:  # run as a file by spark-submit: find the packages beside it
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from jobs.history import keep_moment
-from jobs.maintenance import Report, main_of, parser_of
-from jobs.metrics_reading import MEASURED, hour_number, measure_bytes, read_ends, read_moves
-from jobs.metrics_rules import (
+from jobs.command_line.maintenance import Report, main_of, parser_of
+from jobs.measuring.history import keep_moment
+from jobs.measuring.metrics_reading import (
+    MEASURED,
+    hour_number,
+    measure_bytes,
+    read_ends,
+    read_moves,
+)
+from jobs.measuring.metrics_rules import (
     FACTS_KEPT_US,
     HOUR_US,
     NO_MOVES,

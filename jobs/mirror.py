@@ -17,8 +17,8 @@ from pathlib import Path
 if __package__ in {None, ""}:  # run as a file by spark-submit: find the packages beside it
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from jobs.maintenance import Report, parser_of, run_job
-from jobs.mirror_work import Mirror, keep_up, plan_of, promote, take_cut
+from jobs.command_line.maintenance import Report, parser_of, run_job
+from jobs.copies.mirror_work import Mirror, keep_up, plan_of, promote, take_cut
 from lakequeue.arguments import WrongUsage
 from lakequeue.clock import Micros
 from lakequeue.errors import RootUnusable

@@ -10,10 +10,10 @@ from pathlib import Path
 if __package__ in {None, ""}:  # run as a file by spark-submit: find the packages beside it
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from jobs.history import retain_history
-from jobs.log_retention import retain_log, retain_metrics, retain_rejects
-from jobs.maintenance import Report, main_of, parser_of, run_parts
-from jobs.shard_retention import retain_shards
+from jobs.command_line.maintenance import Report, main_of, parser_of, run_parts
+from jobs.maintenance.log_retention import retain_log, retain_metrics, retain_rejects
+from jobs.maintenance.shard_retention import retain_shards
+from jobs.measuring.history import retain_history
 from lakequeue.clock import Micros
 from queue_tables.root import QueueRoot
 

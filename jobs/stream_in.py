@@ -31,12 +31,12 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
-from jobs.feed_options import StreamOptions, parse
-from jobs.feeds import Feed, documents_of, reader_options, record_columns
+from jobs.command_line.options import Exit
+from jobs.feeds.options import StreamOptions, parse
+from jobs.feeds.refused_count import RefusedCount
+from jobs.feeds.sources import Feed, documents_of, reader_options, record_columns
 from jobs.jars import jar_paths
-from jobs.options import Exit
-from jobs.refused_count import RefusedCount
-from jobs.session import start_session
+from jobs.streaming.session import start_session
 from lakequeue.errors import Broken, LakequeueError
 from queue_tables.root import QueueRoot
 from queue_tables.topics import TopicStore

@@ -21,7 +21,7 @@ class Said(NamedTuple):
 
 def look_at_order(root_uri: str) -> Iterator[Said]:
     """Read the tables of a queue, and say what they tell. Raises storage errors."""
-    from jobs.stuck_shards import stuck_shards
+    from jobs.measuring.stuck_shards import stuck_shards
     from queue_tables.log.rejected import PUT_ASIDE, Wanted, counts
     from queue_tables.root import QueueRoot
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from coordination.embedded import EmbeddedZooKeeper
-from jobs.options import Exit
+from jobs.command_line.options import Exit
 from lakequeue.clock import wall_micros
 from lakequeue.records import Epoch, Offset, Partition, Stamp, TopicId
 from queue_tables.groups.fact_rows import to_arrow

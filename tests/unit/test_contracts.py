@@ -61,6 +61,8 @@ SEEDS = [
     Seed("ingest-rooms", "ingest.commit.seed_http", "ingest.http.bodies"),
     Seed("consumer-rooms", "consumer_service.ownership.seed_mode", "consumer_service.queues.acks"),
     Seed("consumer-rooms", "consumer_service.reading.seed_member", "consumer_service.members"),
+    Seed("job-rooms", "jobs.rows.seed_up", "jobs.streaming.source"),
+    Seed("job-rooms", "jobs.maintenance.seed_job", "jobs.retention"),
 ]
 
 

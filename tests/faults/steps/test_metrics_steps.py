@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from jobs.history import said as instant
+from jobs.measuring.history import said as instant
 from lakequeue.records import Epoch, Offset, Partition, Stamp
 from lakequeue.steps import Step
 from queue_tables.groups.fact_rows import to_arrow

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.mirror_work import Mirror, promote, take_cut
+from jobs.copies.mirror_work import Mirror, promote, take_cut
 from lakequeue.errors import CommitConflict, InvalidRequest
 from lakequeue.steps import Step
 from queue_tables.delta.table import TableLog

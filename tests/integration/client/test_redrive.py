@@ -12,7 +12,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from jobs.options import Exit
+from jobs.command_line.options import Exit
 from lakequeue import Admin, Producer, Wanted
 from lakequeue.errors import InvalidRequest, UnknownTopic
 from lakequeue.steps import Step

@@ -10,7 +10,7 @@ import pytest
 from deltalake import DeltaTable
 
 from jobs import compaction, fork, metrics, mirror, retention
-from jobs.options import Exit
+from jobs.command_line.options import Exit
 from lakequeue.records import Offset, Partition
 from queue_tables.delta.actions import Metadata
 from queue_tables.delta.columns import Table

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import jobs.id_hash
+import jobs.rows.id_hash
 import queue_tables.log.writer
 from lakequeue.steps import Step
 from queue_tables.root import QueueRoot
@@ -28,14 +28,14 @@ def topic(root: QueueRoot, name: str = "orders") -> str:
 
 def fail_on_ids(monkeypatch: pytest.MonkeyPatch, marker: str = "poison") -> None:
     """Reading fails, in whatever process, for ids that hold the marker."""
-    right = jobs.id_hash.hash_ids
+    right = jobs.rows.id_hash.hash_ids
 
     def hash_ids(ids: pa.Array) -> Any:
         if any(marker in (i or "") for i in ids.to_pylist()):
             raise ZeroDivisionError(f"no hash of {marker}")
         return right(ids)
 
-    monkeypatch.setattr("jobs.narrow.hash_ids", hash_ids)
+    monkeypatch.setattr("jobs.rows.narrow.hash_ids", hash_ids)
 
 
 def fail_on_values(monkeypatch: pytest.MonkeyPatch, marker: bytes = b"poison") -> None:
@@ -143,7 +143,7 @@ def test_a_verdict_stands_over_the_death_of_its_leader(
 
     with monkeypatch.context() as dying:
         fail_on_values(dying)
-        dying.setattr("jobs.order_batch.reach", die)
+        dying.setattr("jobs.ordering.order_batch.reach", die)
         with pytest.raises(SystemExit):
             orderer.drain()
     assert not log_rows(root)

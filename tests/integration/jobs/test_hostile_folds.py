@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from jobs.batch_files import BatchFile
-from jobs.narrow import fact_rows
-from jobs.offsets_work import OffsetsWork
+from jobs.folding.offsets_work import OffsetsWork
+from jobs.rows.batch_file import BatchFile
+from jobs.rows.narrow import fact_rows
 from lakequeue.records import Epoch, Partition, Stamp, TopicId, Version
 from queue_tables.delta.tail import Tail
 from queue_tables.groups.facts import Key

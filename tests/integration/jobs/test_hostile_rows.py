@@ -12,9 +12,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from jobs.copies.mirror_work import Mirror, promote
 from jobs.erase import Match, erase
 from jobs.fork import cut_of
-from jobs.mirror_work import Mirror, promote
 from lakequeue.clock import Micros, hour_of, wall_micros
 from lakequeue.records import Offset, Partition
 from queue_rules.predicates.evaluation import matching

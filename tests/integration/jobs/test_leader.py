@@ -11,10 +11,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from coordination.zookeeper.session import Session
-from jobs.leader import Leader
-from jobs.offsets_work import OffsetsWork
-from jobs.query import ShardQuery
-from jobs.source import SourceOptions
+from jobs.folding.offsets_work import OffsetsWork
+from jobs.streaming.leader import Leader
+from jobs.streaming.query import ShardQuery
+from jobs.streaming.source import SourceOptions
 from queue_tables.delta.actions import CommitInfo, Protocol, commit_path, encode
 from queue_tables.delta.table import TableLog
 from queue_tables.root import QueueRoot
@@ -55,7 +55,7 @@ def test_a_standby_leads_as_soon_as_it_is_elected(
     root: QueueRoot, tmp_path: Path, sessions: MakeSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A dead leader rings no bell: a standby that listens for one alone leads at its next look.
-    monkeypatch.setattr("jobs.leader.SLOW_POLL_S", 3_600.0)
+    monkeypatch.setattr("jobs.streaming.leader.SLOW_POLL_S", 3_600.0)
     with ExitStack() as stack:
         with candidate(root, tmp_path, sessions("one")) as first:
             wait_for(lambda: first.leading, "the first leads")
@@ -67,7 +67,7 @@ def test_a_standby_leads_as_soon_as_it_is_elected(
 def test_a_damaged_table_is_waited_for_and_the_process_goes_on(
     root: QueueRoot, tmp_path: Path, sessions: MakeSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jobs.leader._DAMAGED_S", 0.05)
+    monkeypatch.setattr("jobs.streaming.leader._DAMAGED_S", 0.05)
     version = TableLog(root.store, GROUP_OFFSETS.name).open().version + 1
     needs = encode([CommitInfo(engine="other"), Protocol(3, 7, ("anew",), ("anew",))])
     root.store.put_new(commit_path(GROUP_OFFSETS.name, version), needs)

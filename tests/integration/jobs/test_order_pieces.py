@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from jobs.batch_files import BatchFiles
+from jobs.streaming.batch_files import BatchFiles
 from lakequeue.clock import hour_of
 from lakequeue.errors import StorageUnavailable
 from lakequeue.records import Stamp

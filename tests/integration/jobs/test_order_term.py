@@ -83,7 +83,7 @@ def test_a_batch_half_done_is_judged_alike_by_a_leader_that_remembers_less(
     planned = old.plan()
     assert planned is not None
     with monkeypatch.context() as dying:
-        dying.setattr("jobs.order_batch.reach", crash)
+        dying.setattr("jobs.ordering.order_batch.reach", crash)
         with pytest.raises(RuntimeError):
             old.term.process(planned)
     assert len(reject_rows(root)) == 1
@@ -156,7 +156,7 @@ def test_a_copy_older_than_what_is_in_memory_is_still_found(root: QueueRoot) -> 
 
 
 def test_a_standby_that_follows_knows_the_ids_when_it_leads(root: QueueRoot) -> None:
-    from jobs.order_state import OrderState
+    from jobs.ordering.order_state import OrderState
 
     topic_id = topic(root)
     inbox = Inbox(root, "n")

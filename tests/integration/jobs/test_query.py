@@ -10,13 +10,13 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.batch import SENT
-from jobs.batch_files import BatchFile
-from jobs.narrow import narrow_rows
-from jobs.order_work import OrderWork
-from jobs.query import Part, ShardQuery
-from jobs.source import SourceOptions
-from jobs.term_file import Term
+from jobs.ordering.order_work import OrderWork
+from jobs.rows.batch import SENT
+from jobs.rows.batch_file import BatchFile
+from jobs.rows.narrow import narrow_rows
+from jobs.streaming.query import Part, ShardQuery
+from jobs.streaming.source import SourceOptions
+from jobs.streaming.term_file import Term
 from lakequeue.records import Epoch
 from lakequeue.settings import OrderSettings
 from queue_tables.delta.snapshot import load_snapshot

@@ -11,8 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from ingest.http.bodies import request_of
-from jobs.ordering import _REASONS, DUPLICATE
-from jobs.stuck_shards import stuck_shards
+from jobs.measuring.stuck_shards import stuck_shards
+from jobs.ordering.numbering import _REASONS, DUPLICATE
 from lakequeue.cli.app import app
 from lakequeue.supervisor.order_health import look_at_order, put_aside
 from queue_rules.produce.validation import Limits

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jobs.sealing import QUIET_S, Sealer, abandoned
+from jobs.streaming.sealing import QUIET_S, Sealer, abandoned
 from lakequeue.records import ShardName, Stamp
 from queue_tables.root import QueueRoot
 from queue_tables.shards.shards import ShardWriter, is_sealed

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from jobs import driver, offsets, order
-from jobs.options import Exit
+from jobs.command_line.options import Exit
 from lakequeue.records import Stamp
 from queue_tables.delta.table import TableLog
 from queue_tables.groups.state import GroupOffsetsWriter, read_group_state

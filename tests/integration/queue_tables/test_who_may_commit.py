@@ -11,8 +11,8 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError
 
-from jobs.order_state import ORDER_TXN, order_number
-from jobs.rejects import commit_fenced
+from jobs.ordering.order_state import ORDER_TXN, order_number
+from jobs.ordering.rejects import commit_fenced
 from lakequeue.errors import CommitConflict, CorruptTable, LeadershipLost, ShardSealed
 from lakequeue.records import Epoch, Stamp, Version
 from queue_tables.delta.actions import Txn, commit_path

@@ -16,7 +16,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
-from jobs.feed_options import parse
+from jobs.feeds.options import parse
 from jobs.stream_in import said_of, stream_in
 from queue_tables.root import QueueRoot
 from queue_tables.schema.topic_rules import Topic

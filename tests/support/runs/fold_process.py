@@ -12,10 +12,10 @@ from typing import cast
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from jobs.batch_files import BatchFiles
-from jobs.lookout import Lookout
-from jobs.narrow import FACT_ROWS, fact_rows
-from jobs.offsets_work import OffsetsWork
+from jobs.folding.offsets_work import OffsetsWork
+from jobs.rows.narrow import FACT_ROWS, fact_rows
+from jobs.streaming.batch_files import BatchFiles
+from jobs.streaming.lookout import Lookout
 from lakequeue.errors import LeadershipLost
 from lakequeue.records import Epoch
 from lakequeue.steps import arm

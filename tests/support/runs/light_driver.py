@@ -16,14 +16,14 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 import jobs.driver
-from jobs.batch import SENT
-from jobs.batch_files import BatchFiles
-from jobs.lookout import Lookout
-from jobs.narrow import FACT_ROWS, fact_rows, narrow_rows
-from jobs.query import ProcessBatch
-from jobs.source import SourceOptions
-from jobs.source_note import Told
-from jobs.term_file import Term
+from jobs.rows.batch import SENT
+from jobs.rows.narrow import FACT_ROWS, fact_rows, narrow_rows
+from jobs.streaming.batch_files import BatchFiles
+from jobs.streaming.lookout import Lookout
+from jobs.streaming.query import ProcessBatch
+from jobs.streaming.source import SourceOptions
+from jobs.streaming.source_note import Told
+from jobs.streaming.term_file import Term
 from lakequeue.clock import boot_seconds
 from queue_tables.delta.store import open_store
 from queue_tables.log.writer import SourceFiles

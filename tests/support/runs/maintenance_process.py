@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs import compaction, metrics, retention
-from jobs.maintenance import Run
+from jobs.command_line.maintenance import Run
 from lakequeue.steps import arm
 from queue_tables.root import QueueRoot
 

@@ -10,8 +10,8 @@ import argparse
 import sys
 from typing import Any
 
+from jobs.copies.mirror_work import Mirror, MirrorReport, keep_up
 from jobs.mirror import mirror, options
-from jobs.mirror_work import Mirror, MirrorReport, keep_up
 from lakequeue.clock import wall_micros
 from lakequeue.errors import ReplicaPromoted
 from lakequeue.settings import Settings

@@ -19,13 +19,13 @@ from functools import partial
 
 import pyarrow as pa
 
-from jobs.batch import SENT
-from jobs.batch_files import BatchFiles, pieces_of
-from jobs.lookout import Lookout
-from jobs.narrow import narrow_rows
-from jobs.order_batch import OrderTerm
-from jobs.order_state import OrderState
-from jobs.term_file import Term
+from jobs.ordering.order_batch import OrderTerm
+from jobs.ordering.order_state import OrderState
+from jobs.rows.batch import SENT
+from jobs.rows.narrow import narrow_rows
+from jobs.streaming.batch_files import BatchFiles, pieces_of
+from jobs.streaming.lookout import Lookout
+from jobs.streaming.term_file import Term
 from lakequeue.clock import WallClock, wall_micros
 from lakequeue.errors import LeadershipLost
 from lakequeue.records import Epoch

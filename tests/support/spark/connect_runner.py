@@ -23,7 +23,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import lakequeue.spark
-from jobs.feed_options import parse
+from jobs.feeds.options import parse
 from jobs.stream_in import stream_in
 from lakequeue.java import find_java
 from lakequeue.spark.views import main as views_main

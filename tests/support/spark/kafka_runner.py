@@ -17,7 +17,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from jobs.feed_options import parse
+from jobs.feeds.options import parse
 from jobs.jars import jar_paths
 from jobs.stream_in import stream_in
 from lakequeue.java import find_java

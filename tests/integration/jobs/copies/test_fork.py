@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from jobs import fork as fork_job
+from jobs.command_line.options import Exit
+from jobs.copies.fork_cuts import check_not_ahead, cut_at
+from jobs.copies.mirror_work import Mirror, promote
 from jobs.fork import main
-from jobs.fork_cuts import check_not_ahead, cut_at
-from jobs.history import keep_moment, said
-from jobs.mirror_work import Mirror, promote
-from jobs.options import Exit
+from jobs.measuring.history import keep_moment, said
 from lakequeue.clock import wall_micros
 from lakequeue.errors import InvalidRequest
 from lakequeue.records import Epoch, Offset, Partition, Stamp

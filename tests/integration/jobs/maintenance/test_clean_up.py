@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
-from jobs.order_state import ORDER_TXN, order_number
-from jobs.rejects import commit_fenced
+from jobs.ordering.order_state import ORDER_TXN, order_number
+from jobs.ordering.rejects import commit_fenced
 from lakequeue.clock import hour_of, wall_micros
 from lakequeue.errors import LeadershipLost
 from lakequeue.records import Epoch, Offset, Partition, Stamp, TopicId
@@ -198,7 +198,7 @@ def position(offset: int) -> Fact:
 def test_shards_and_topics_are_checkpointed_by_the_job_and_their_owners_go_on(
     root: QueueRoot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jobs.table_upkeep.CHECKPOINT_EVERY", 5)
+    monkeypatch.setattr("jobs.maintenance.table_upkeep.CHECKPOINT_EVERY", 5)
     inbox = ShardWriter.create(root, "inbox", "n")
     journal = ShardWriter.create(root, "journal", "c")
     for n in range(6):

@@ -13,7 +13,7 @@ import duckdb
 import pytest
 from deltalake import DeltaTable
 
-from jobs.log_compaction import Bounds, compact_log
+from jobs.maintenance.log_compaction import Bounds, compact_log
 from lakequeue.clock import wall_micros
 from lakequeue.errors import CommitConflict
 from lakequeue.records import Partition

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from jobs.maintenance_runs import JOBS, LONGEST_S, MaintenanceRuns, jobs_of
+from jobs.ordering.maintenance_runs import JOBS, LONGEST_S, MaintenanceRuns, jobs_of
 from lakequeue.clock import wall_micros
 from lakequeue.settings import OrderSettings
 from queue_tables.delta.snapshot import load_snapshot

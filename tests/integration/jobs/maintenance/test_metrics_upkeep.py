@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from jobs.history import DENSE_US
+from jobs.measuring.history import DENSE_US
 from lakequeue.clock import wall_micros
 from queue_tables.delta.actions import Add, Txn
 from queue_tables.delta.maintenance import append_once

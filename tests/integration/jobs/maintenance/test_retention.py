@@ -12,8 +12,8 @@ import duckdb
 import pytest
 from deltalake import DeltaTable
 
-from jobs.order_state import ORDER_TXN, order_number
-from jobs.rejects import commit_fenced
+from jobs.ordering.order_state import ORDER_TXN, order_number
+from jobs.ordering.rejects import commit_fenced
 from lakequeue.clock import hour_of
 from lakequeue.errors import OffsetOutOfRange
 from lakequeue.records import Epoch, Offset, Partition, TopicId

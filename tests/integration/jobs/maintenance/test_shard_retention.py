@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jobs import shard_retention
+from jobs.maintenance import shard_retention
 from lakequeue.clock import wall_micros
 from lakequeue.errors import ShardSealed
 from lakequeue.records import ShardName, Stamp

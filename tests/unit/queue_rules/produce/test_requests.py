@@ -9,9 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from jobs.batch import Batch
-from jobs.judged_rows import judged_of, judged_text
-from jobs.ordering import (
+from jobs.ordering.numbering import (
     CONSUMED_OVERLAP,
     NO_RECORD,
     PARTITION_GONE,
@@ -20,6 +18,8 @@ from jobs.ordering import (
     TOPIC_GONE,
     order,
 )
+from jobs.rows.batch import Batch
+from jobs.rows.judged_rows import judged_of, judged_text
 from lakequeue.errors import CorruptTable
 from lakequeue.records import Offset, TopicPartition
 from queue_tables.schema.marks import (
@@ -29,7 +29,7 @@ from queue_tables.schema.marks import (
     producer_mark,
     sequence_mark,
 )
-from tests.unit.jobs.test_ordering import TOPICS, Row, fresh_index, narrow, row
+from tests.unit.jobs.ordering.test_numbering import TOPICS, Row, fresh_index, narrow, row
 
 _REFUSALS = {TOPIC_GONE, PARTITION_GONE, REQUEST_REFUSED, PRODUCER_FENCED, CONSUMED_OVERLAP}
 Span = tuple[int, int]

@@ -1,0 +1,1 @@
+"""What the command lines of the jobs share: options, exit codes, reports."""

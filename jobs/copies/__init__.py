@@ -1,0 +1,1 @@
+"""Copies of a queue: replicas and forks. No Spark."""

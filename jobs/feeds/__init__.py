@@ -1,0 +1,1 @@
+"""What is streamed into a topic from elsewhere."""

@@ -1,0 +1,1 @@
+"""What keeps tables small: rules of what may go, and the commits that let it go. No Spark."""

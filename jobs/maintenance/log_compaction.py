@@ -1,0 +1,202 @@
+"""Rewrites closed hours of `log`. The rules: `jobs.maintenance.compaction_rules`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+import structlog
+
+from jobs.maintenance.compaction_rules import (
+    HourFile,
+    Output,
+    cuts,
+    held_at_once,
+    outputs_of,
+    plan_groups,
+    worth_it,
+)
+from jobs.maintenance.shard_rules import CLOSED_AFTER_US, hour_end
+from lakequeue.clock import Micros, hour_of
+from lakequeue.errors import CommitConflict, CorruptTable
+from lakequeue.steps import Step, reach
+from queue_tables.delta.actions import Add
+from queue_tables.delta.maintenance import rewrite_files
+from queue_tables.delta.table import TableLog
+from queue_tables.files.parquet import oldest_micros, read_data_file
+from queue_tables.log.contested import REPAIR
+from queue_tables.log.reader import LogReader
+from queue_tables.log.writer import write_log_file
+from queue_tables.root import QueueRoot
+from queue_tables.schema.schemas import LOG
+
+log = structlog.get_logger("compaction")
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How large files become, and how much is read (bytes, as compressed but for one)."""
+
+    target_bytes: int = 64 << 20
+    step_bytes: int = 128 << 20
+    """Of one commit."""
+    run_bytes: int = 2 << 30
+    held_bytes: int = 256 << 20
+    """Of one commit, decoded: held in memory, four times over."""
+
+
+@dataclass(slots=True)
+class CompactionReport:
+    """What was rewritten, or would be."""
+
+    commits: int = 0
+    files_before: int = 0
+    files_after: int = 0
+    bytes_read: int = 0
+    stale: int = 0
+    """Groups that another run of maintenance was faster with."""
+    unfinished: bool = False
+    """There is more to do than one run does."""
+
+    def document(self) -> dict[str, Any]:
+        """For the report of the job."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+
+def compact_log(root: QueueRoot, now: Micros, bounds: Bounds, *, dry_run: bool) -> CompactionReport:
+    """Rewrite closed hours until there is nothing to gain, or the bound of a run is reached."""
+    report = CompactionReport()
+    while True:
+        reader = LogReader(root, ("offset",))
+        table = TableLog(root.store, LOG.name).open()
+        worked = False
+        for group in _groups(reader, now, bounds):
+            size = sum(file.size for file in group)
+            if report.bytes_read and report.bytes_read + size > bounds.run_bytes:
+                report.unfinished = True
+                return report
+            outputs = outputs_of([reader.parts(file.path) for file in group])
+            if not worth_it(group, outputs):
+                continue
+            reach(Step.COMPACTION_PLANNED)
+            report.bytes_read += size
+            report.files_before += len(group)
+            if dry_run:
+                report.files_after += len(outputs)
+                continue
+            worked = _rewrite(root, table, group, outputs, bounds, report) or worked
+        if not worked:
+            return report
+
+
+def _groups(reader: LogReader, now: Micros, bounds: Bounds) -> Iterator[list[HourFile]]:
+    closed_before = hour_of(now - CLOSED_AFTER_US)
+    files = [_hour_file(add) for add in reader.files()]
+    closed = [file for file in files if file.hour < closed_before]
+    for group in plan_groups(closed, bounds.target_bytes, bounds.step_bytes):
+        decoded = [reader.decoded_bytes(file.path) for file in group]
+        yield from held_at_once(group, decoded, bounds.held_bytes)
+
+
+def _hour_file(add: Add) -> HourFile:
+    stats = orjson.loads(add.stats or "{}")
+    low, high = stats.get("minValues") or {}, stats.get("maxValues") or {}
+    # A bound that cannot be said is left out. They only say what to put beside what: the rows are
+    # read, and their offsets judged, before anything is written.
+    hour = add.partition_values["hour"] or ""
+    oldest = oldest_micros(add.stats, "ordered_at")
+    return HourFile(
+        add.path,
+        hour,
+        add.size,
+        low.get("topic_id", ""),
+        high.get("topic_id", "~"),
+        hour_end(hour) if oldest is None else oldest,
+        low.get("offset", 0),
+    )
+
+
+def _rewrite(
+    root: QueueRoot,
+    table: TableLog,
+    group: Sequence[HourFile],
+    outputs: Sequence[Output],
+    bounds: Bounds,
+    report: CompactionReport,
+) -> bool:
+    """One commit; False if another run of maintenance was faster."""
+    made: list[Add] = []
+    try:
+        removes = [table.files[file.path] for file in group if file.path in table.files]
+        if len(removes) < len(group):
+            raise CommitConflict("planned files have left the log", stored="no", commits=())
+        made += _written(root, group, removes, outputs, bounds.target_bytes)
+        reach(Step.COMPACTION_DATA_WRITTEN)
+        info = {"compaction": True, "files": [len(removes), len(made)]}
+        version = rewrite_files(table, removes, made, info, data_change=False)
+    except (CommitConflict, FileNotFoundError) as other:
+        for add in made:
+            root.store.delete(f"{LOG.name}/{add.path}")
+        log.info("stale", why=str(other))
+        report.stale += 1
+        return False
+    reach(Step.COMPACTION_COMMITTED)
+    report.commits += 1
+    report.files_after += len(made)
+    log.info("compacted", hour=group[0].hour, files=len(group), into=len(made), version=version)
+    return True
+
+
+def _written(
+    root: QueueRoot,
+    group: Sequence[HourFile],
+    removes: Sequence[Add],
+    outputs: Sequence[Output],
+    target_bytes: int,
+) -> list[Add]:
+    """The new files, durable; no commit names them."""
+    sources = [
+        read_data_file(root.store, LOG.name, add.path, vector=add.deletion_vector)
+        for add in removes
+    ]
+    made: list[Add] = []
+    count = 0
+    for output in outputs:
+        mine = [
+            sources[i].filter(pc.equal(sources[i]["topic_id"], output.topic_id))
+            for i in output.inputs
+        ]
+        rows = _sorted(pa.concat_tables(mine))
+        if not _once(rows):
+            raise CorruptTable(
+                f"log files of {group[0].hour}: topic {output.topic_id} has offsets twice",
+                hint=REPAIR,
+            )
+        size = sum(
+            group[i].size * part.num_rows // max(1, sources[i].num_rows)
+            for i, part in zip(output.inputs, mine, strict=True)
+        )
+        for start, end in cuts(rows.num_rows, size, target_bytes):
+            made.append(write_log_file(root.store, rows.slice(start, end - start), group[0].hour))
+        count += rows.num_rows
+    if count != sum(source.num_rows for source in sources):
+        raise CorruptTable(f"log files of {group[0].hour} hold rows of no partition")
+    return made
+
+
+def _sorted(rows: pa.Table) -> pa.Table:
+    by = [("partition", "ascending"), ("offset", "ascending")]
+    order = pc.sort_indices(rows.select(["partition", "offset"]), by)
+    return rows.combine_chunks().take(order)
+
+
+def _once(rows: pa.Table) -> bool:
+    """Whether the offsets of each partition rise; a gap is what another engine has deleted."""
+    partitions, offsets = rows["partition"].to_numpy(), rows["offset"].to_numpy()
+    same = partitions[1:] == partitions[:-1]
+    return bool(np.all(offsets[1:][same] > offsets[:-1][same]))

@@ -1,0 +1,262 @@
+"""Expired files leave `log`, and old hours `rejects`. The rules:
+`jobs.maintenance.retention_rules`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import orjson
+
+from jobs.maintenance.retention_rules import Limits, LogFile, Plan, needs, plan_retention
+from jobs.maintenance.shard_rules import CLOSED_AFTER_US, hour_end
+from jobs.ordering.rejects import unfinished_in
+from lakequeue.clock import Micros, hour_of
+from lakequeue.errors import CommitConflict, TailLost
+from lakequeue.records import Offset, Partition, Stamp, TopicId
+from lakequeue.steps import Step, reach
+from queue_tables.delta.actions import Add
+from queue_tables.delta.maintenance import rewrite_files
+from queue_tables.delta.table import TableLog
+from queue_tables.delta.tail import Tail, find_version
+from queue_tables.files.parquet import newest_micros
+from queue_tables.groups.state import read_group_state
+from queue_tables.log.index import PartitionKey
+from queue_tables.log.marks import LogMarks
+from queue_tables.log.reader import LogReader
+from queue_tables.root import QueueRoot
+from queue_tables.schema.marks import watermarks_in
+from queue_tables.schema.schemas import LOG, METRICS, REJECTS
+from queue_tables.schema.topic_rules import Topic
+from queue_tables.shards.shards import shard_path
+from queue_tables.topics import TopicStore
+
+LATE_US = 3_600 * 1_000_000
+"""A node may be this slow between stamping a group and committing it."""
+GONE_KEPT_US = 3_600 * 1_000_000
+"""Records of a topic that was deleted go when they are this old."""
+_ATTEMPTS = 5
+_LAST_HOUR = "9999-12-31T22"
+_LAST_ID = "~"
+"""Above every topic id, which is hexadecimal."""
+_SIGHT = 256
+
+
+class _Box(NamedTuple):
+    """What the statistics of a file say."""
+
+    low: str
+    """Lowest and highest topic id in it."""
+    high: str
+    ordered_at: Micros
+    """Of its newest record, rounded up to milliseconds."""
+    stamp: Stamp
+    """The highest."""
+
+
+def retain_log(
+    root: QueueRoot, now: Micros, *, dry_run: bool, forgotten_before: Micros | None = None
+) -> dict[str, Any]:
+    """Remove the expired files of `log` in one commit; the report. Plans anew if it was stale.
+
+    `forgotten_before`: groups that nothing was heard of since then hold nothing.
+    """
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            return _retain_log(root, now, dry_run, forgotten_before)
+        except (CommitConflict, FileNotFoundError):
+            continue  # another run of maintenance was faster
+    return _retain_log(root, now, dry_run, forgotten_before)
+
+
+def _retain_log(
+    root: QueueRoot, now: Micros, dry_run: bool, forgotten_before: Micros | None
+) -> dict[str, Any]:
+    table = TableLog(root.store, LOG.name).open()
+    reader = LogReader(root, ("offset",))
+    # Read after `log`: every topic that has records there is known, or is gone.
+    topics = {topic.topic_id: topic for topic in TopicStore(root).list()}
+    plan = _plan(root, reader, topics, now, forgotten_before)
+    reach(Step.RETENTION_PLANNED)
+    report = _report(plan, topics) | {"version": int(table.version)}
+    if plan.drop and not dry_run:
+        table.refresh()
+        drop = [table.files[file.path] for file in plan.drop if file.path in table.files]
+        if len(drop) < len(plan.drop):
+            raise CommitConflict("planned files have left the log", stored="no", commits=())
+        report["version"] = int(
+            rewrite_files(table, drop, (), {"retention": True}, data_change=True)
+        )
+        reach(Step.RETENTION_LOG_COMMITTED)
+    return report
+
+
+def _plan(
+    root: QueueRoot,
+    reader: LogReader,
+    topics: Mapping[TopicId, Topic],
+    now: Micros,
+    forgotten_before: Micros | None,
+) -> Plan:
+    closed_before = hour_of(now - CLOSED_AFTER_US)
+    limits = _limits(root, topics, now, forgotten_before) | {
+        topic_id: Limits(before=now - GONE_KEPT_US)
+        for topic_id in reader.topic_ids() - topics.keys()
+    }
+    files: list[LogFile] = []
+    newer: Counter[TopicId] = Counter()
+    for add in reader.files() if limits else ():
+        box, closed = _box_of(add), (add.partition_values["hour"] or "") < closed_before
+        if not _may_go(box, limits, closed=closed):
+            continue
+        file = LogFile(add.path, add.size, box.ordered_at, box.stamp, reader.parts(add.path))
+        if closed:
+            files.append(file)
+        else:
+            newer.update({t: file.bytes_of(t) for t in file.topic_ids})
+    keys = {key for file in files for key in file.parts}
+    return plan_retention(files, limits, _firsts(reader, keys), newer)
+
+
+def _limits(
+    root: QueueRoot,
+    topics: Mapping[TopicId, Topic],
+    now: Micros,
+    forgotten_before: Micros | None,
+) -> dict[TopicId, Limits]:
+    """Of the topics that have any."""
+    limited = [t for t in topics.values() if t.retention_ms or t.retention_bytes]
+    if not limited:
+        return {}
+    oldest = min(oldest_unordered(root), now - LATE_US)
+    needed = needs(
+        read_group_state(root).states.values(),
+        {t.topic_id: t.partitions for t in limited},
+        forgotten_before,
+    )
+    return {
+        t.topic_id: Limits(
+            before=None if t.retention_ms is None else now - t.retention_ms * 1_000,
+            most_bytes=t.retention_bytes,
+            stamp_below=Stamp(oldest - t.dedup_window_ms * 1_000),
+            needed={} if t.expire_unconsumed else needed.get(t.topic_id, {}),
+        )
+        for t in limited
+    }
+
+
+def oldest_unordered(root: QueueRoot) -> int:
+    """The lowest stamp that waits to be ordered: ids are looked up from a window below it.
+
+    Far in the future if nothing waits.
+    """
+    marks = watermarks_in(LogMarks(root).read())
+    oldest = 1 << 62
+    for shard in root.shards("inbox"):
+        path, mark = shard_path("inbox", shard), marks.get(shard, Stamp(0))
+        try:
+            tail = Tail(root.store, path, find_version(root.store, path, mark))
+            while commits := tail.poll(_SIGHT):
+                stamps = [int(c.info["stamp"]) for c in commits if "stamp" in c.info]
+                if waiting := [stamp for stamp in stamps if stamp > mark]:
+                    oldest = min(oldest, *waiting)
+                    break
+        except (FileNotFoundError, TailLost):
+            if root.is_table(path):
+                raise CommitConflict(f"{path} moved on", stored="no", commits=()) from None
+    return oldest
+
+
+def _may_go(box: _Box, limits: Mapping[TopicId, Limits], *, closed: bool) -> bool:
+    """Whether a file has to be looked into, by its statistics alone. Pure."""
+    mine = [limit for topic_id, limit in limits.items() if box.low <= topic_id <= box.high]
+    if any(limit.most_bytes is not None for limit in mine):
+        return True
+    return closed and any(m.before is not None and box.ordered_at < m.before for m in mine)
+
+
+def _box_of(add: Add) -> _Box:
+    stats = orjson.loads(add.stats or "{}")
+    low, high = stats.get("minValues") or {}, stats.get("maxValues") or {}
+    newest = newest_micros(add.stats, "ordered_at")
+    if newest is None:
+        # A bound that cannot be said is left out: then the hour of the file is one.
+        newest = hour_end(add.partition_values["hour"] or _LAST_HOUR)
+    return _Box(
+        low.get("topic_id", ""),
+        high.get("topic_id", _LAST_ID),
+        newest,
+        Stamp(high.get("stamp", newest)),
+    )
+
+
+def _firsts(reader: LogReader, keys: Iterable[PartitionKey]) -> dict[PartitionKey, Offset]:
+    return {
+        key: reader.first_offset(TopicId(key.topic_id), Partition(key.partition)) for key in keys
+    }
+
+
+def _report(plan: Plan, topics: Mapping[TopicId, Topic]) -> dict[str, Any]:
+    rows: Counter[TopicId] = Counter()
+    firsts: dict[TopicId, dict[str, int]] = {}
+    for file in plan.drop:
+        for key, (first, last) in file.parts.items():
+            topic_id = TopicId(key.topic_id)
+            rows[topic_id] += last - first + 1
+            ends = firsts.setdefault(topic_id, {})
+            ends[str(key.partition)] = max(ends.get(str(key.partition), 0), last + 1)
+    return {
+        "files_removed": len(plan.drop),
+        "bytes_removed": sum(file.size for file in plan.drop),
+        "topics": {
+            topics[t].topic if t in topics else f"deleted {t}": {
+                "topic_id": t,
+                "rows_removed": rows[t],
+                "first_offsets": firsts.get(t, {}),
+                "files_kept": dict(plan.kept.get(t, {})),
+                "kept_for_groups": sorted(plan.held_by.get(t, ())),
+            }
+            for t in sorted(rows.keys() | plan.kept.keys())
+        },
+    }
+
+
+def retain_rejects(root: QueueRoot, now: Micros, keep_us: int, *, dry_run: bool) -> dict[str, Any]:
+    """Remove the hours of `rejects` that are older than `keep_us`; the report.
+
+    None while a batch has its rejects here and is not in `log` yet: its leader reads them.
+    """
+    table = TableLog(root.store, REJECTS.name).open()
+    waits = unfinished_in(table.txns, watermarks_in(LogMarks(root).read()))
+    old = [
+        add
+        for add in table.files.values()
+        if not waits and hour_end(add.partition_values["hour"] or "") <= now - keep_us
+    ]
+    report = let_go(table, old, dry_run=dry_run)
+    if old and not dry_run:
+        reach(Step.RETENTION_REJECTS_COMMITTED)
+    return report
+
+
+def retain_metrics(root: QueueRoot, now: Micros, keep_us: int, *, dry_run: bool) -> dict[str, Any]:
+    """Remove the files of `metrics` of which every hour ended `keep_us` ago or more; the report."""
+    table = TableLog(root.store, METRICS.name).open()
+    old = [
+        add
+        for add in table.files.values()
+        if hour_end(orjson.loads(add.stats or "{}")["maxValues"]["hour"]) <= now - keep_us
+    ]
+    return let_go(table, old, dry_run=dry_run)
+
+
+def let_go(table: TableLog, old: Sequence[Add], *, dry_run: bool) -> dict[str, Any]:
+    """Take these files out of a table, all or none; the report."""
+    if old and not dry_run:
+        try:
+            rewrite_files(table, old, (), {"retention": True}, data_change=True)
+        except CommitConflict:
+            old = ()  # another run of maintenance was faster: next time
+    return {"files_removed": len(old), "bytes_removed": sum(add.size for add in old)}

@@ -1,0 +1,112 @@
+"""Joins the small files of tables in which nobody looks for offsets.
+
+Of `rejects` those of a closed hour, of `metrics` those of a day that is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import orjson
+import pyarrow as pa
+import structlog
+
+from jobs.maintenance.compaction_rules import HourFile, plan_groups
+from jobs.maintenance.log_compaction import Bounds, CompactionReport
+from jobs.maintenance.shard_rules import CLOSED_AFTER_US
+from lakequeue.clock import Micros, hour_of
+from lakequeue.errors import CommitConflict
+from lakequeue.steps import Step, reach
+from queue_tables.delta.actions import Add
+from queue_tables.delta.columns import Table
+from queue_tables.delta.maintenance import rewrite_files
+from queue_tables.delta.table import TableLog
+from queue_tables.files.parquet import read_data_file, write_data_file
+from queue_tables.root import QueueRoot
+from queue_tables.schema.schemas import METRICS, REJECTS
+
+log = structlog.get_logger("compaction")
+
+_DAY = len("2013-01-31")
+
+
+def compact_rejects(
+    root: QueueRoot, now: Micros, bounds: Bounds, *, dry_run: bool
+) -> CompactionReport:
+    """Rewrite closed hours, up to the bound of a run. Rows keep their order."""
+    closed_before = hour_of(now - CLOSED_AFTER_US)
+    return _compact(root, REJECTS, _hour_of, closed_before, bounds, dry_run=dry_run)
+
+
+def compact_metrics(
+    root: QueueRoot, now: Micros, bounds: Bounds, *, dry_run: bool
+) -> CompactionReport:
+    """The same with days of `metrics`: retention lets whole days go."""
+    closed_before = hour_of(now - CLOSED_AFTER_US)[:_DAY]
+    return _compact(root, METRICS, day_of, closed_before, bounds, dry_run=dry_run)
+
+
+def day_of(add: Add) -> str:
+    """The newest day in a file of `metrics`. Pure."""
+    hour: str = orjson.loads(add.stats or "{}")["maxValues"]["hour"]
+    return hour[:_DAY]
+
+
+def _hour_of(add: Add) -> str:
+    return add.partition_values["hour"] or ""
+
+
+def _compact(
+    root: QueueRoot,
+    declared: Table,
+    range_of: Callable[[Add], str],
+    closed_before: str,
+    bounds: Bounds,
+    *,
+    dry_run: bool,
+) -> CompactionReport:
+    report = CompactionReport()
+    table = TableLog(root.store, declared.name).open()
+    files = [_file(add, range_of) for add in table.files.values()]
+    closed = [file for file in files if file.hour < closed_before]
+    for group in plan_groups(closed, bounds.target_bytes, bounds.step_bytes):
+        size = sum(file.size for file in group)
+        if report.bytes_read and report.bytes_read + size > bounds.run_bytes:
+            report.unfinished = True
+            break
+        report.bytes_read += size
+        report.files_before += len(group)
+        report.files_after += 1
+        if not dry_run:
+            _join(table, declared, group, report)
+    return report
+
+
+def _file(add: Add, range_of: Callable[[Add], str]) -> HourFile:
+    return HourFile(add.path, range_of(add), add.size, "", "", add.modification_time, 0)
+
+
+def _join(
+    table: TableLog, declared: Table, group: list[HourFile], report: CompactionReport
+) -> None:
+    made: list[Add] = []
+    try:
+        removes = [table.files[file.path] for file in group if file.path in table.files]
+        if len(removes) < len(group):
+            raise CommitConflict(f"planned files have left {table.path}", stored="no", commits=())
+        joined = pa.concat_tables(
+            read_data_file(table.store, table.path, add.path) for add in removes
+        )
+        partition = dict.fromkeys(declared.partition_by, group[0].hour)
+        made.append(write_data_file(table.store, table.path, joined, partition, declared))
+        reach(Step.COMPACTION_DATA_WRITTEN)
+        info = {"compaction": True, "files": [len(removes), 1]}
+        rewrite_files(table, removes, made, info, data_change=False)
+    except (CommitConflict, FileNotFoundError) as other:
+        for add in made:
+            table.store.delete(f"{table.path}/{add.path}")
+        log.info("stale", why=str(other))
+        report.stale += 1
+        return
+    reach(Step.COMPACTION_COMMITTED)
+    report.commits += 1

@@ -1,0 +1,1 @@
+"""What is measured of past hours, and how far back a queue can be taken. No Spark."""

@@ -1,0 +1,161 @@
+"""Inbox files that cannot be read: what is put aside of them, and which shard has to wait.
+
+A file that is there and no Parquet file is put aside as the bytes that it is, and its shard goes
+on. A file that is not there leaves nothing to put aside: its shard waits at the commit that names
+it, and all other shards go on. It may be brought back from a backup. Or one gives its records up by
+putting an empty file in its place, which is put aside like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+import orjson
+import pyarrow as pa
+
+from jobs.ordering.rejects import Key
+from jobs.rows.batch import NARROW
+from jobs.rows.row_faults import Reason, RowFault
+from lakequeue.errors import CorruptTable, StorageUnavailable
+from lakequeue.records import ShardName, Stamp
+from queue_tables.delta.snapshot import load_snapshot
+from queue_tables.delta.store import Store
+from queue_tables.files.parquet import read_data_file
+from queue_tables.root import QueueRoot
+
+MOST_BYTES = 256 << 20
+"""A larger file is not put aside: its shard waits for a person."""
+
+
+class Held(NamedTuple):
+    """A shard that waits."""
+
+    stamp: Stamp
+    """Of the commit that it waits at: nothing from there on is ordered."""
+    after: Stamp
+    """Of the commit before."""
+    path: str
+    """The file, relative to the root."""
+    why: str
+
+    @property
+    def remedy(self) -> str:
+        """What lets it go on."""
+        return (
+            f"restore {self.path} from a backup; or, to give its records up, put an empty file "
+            "there: it is put aside in rejects"
+        )
+
+
+def split_off_missing(
+    rows: pa.Table, store: Store, waiting: Mapping[ShardName, Held]
+) -> tuple[pa.Table, dict[ShardName, Held]]:
+    """Rows (`NARROW`) that can be ordered now, and the shards that have to wait from now on.
+
+    `waiting`: those that wait already; nothing of them is ordered.
+    """
+    rows = _before(rows, waiting)
+    held: dict[ShardName, Held] = {}
+    for at, fault in _file_faults(rows):
+        path = rows["file"][at].as_py()
+        if fault.reason is Reason.UNREADABLE:
+            if _can_be_read(store, path):
+                raise StorageUnavailable(
+                    f"{path} could not be read, and can be now", retry_after_s=1.0
+                )
+            if _size(store, path) <= MOST_BYTES:
+                continue
+        shard, stamp = ShardName(rows["shard"][at].as_py()), Stamp(rows["stamp"][at].as_py())
+        if shard not in held or stamp < held[shard].stamp:
+            held[shard] = Held(stamp, fault.after, path, fault.detail)
+    return _before(rows, held), held
+
+
+def _before(rows: pa.Table, held: Mapping[ShardName, Held]) -> pa.Table:
+    """The rows that are not of a shard that waits, or come before what it waits at."""
+    if not held:
+        return rows
+    stamps = rows["stamp"].to_numpy()
+    keep = np.ones(len(stamps), bool)
+    shards = np.asarray(rows["shard"].to_pylist(), object)
+    for shard, last in held.items():
+        keep &= (shards != shard) | (stamps <= last.after)
+    return rows.filter(pa.array(keep))
+
+
+def is_there(store: Store, held: Held) -> bool:
+    """Whether the file can be read now, or put aside."""
+    try:
+        return store.size(held.path) <= MOST_BYTES
+    except FileNotFoundError:
+        return False
+
+
+def settled_files(rows: pa.Table, root: QueueRoot) -> pa.Table:
+    """A row for each record that an unreadable file should have, in place of its one."""
+    more: list[pa.Table] = []
+    for at, fault in _file_faults(rows):
+        path = rows["file"][at].as_py()
+        count = _records_of(root, path)
+        if count > 1:
+            one = rows.slice(at, 1).to_pylist()[0]
+            said = RowFault(fault.reason, f"{fault.detail} (the bytes stand at row 0)").text()
+            more.append(
+                pa.Table.from_pylist(
+                    [{**one, "row": row, "fault": said} for row in range(1, count)], schema=NARROW
+                )
+            )
+    return pa.concat_tables([rows, *more]).unify_dictionaries().combine_chunks() if more else rows
+
+
+def with_verdicts(rows: pa.Table, recorded: Mapping[Key, str | None]) -> pa.Table:
+    """The faults that a leader who died has recorded of these rows are theirs."""
+    known = {key: fault for key, fault in recorded.items() if fault is not None}
+    if not known:
+        return rows
+    keys = zip(*(rows[name].to_pylist() for name in ("shard", "stamp", "row")), strict=True)
+    faults = [
+        known.get(key) or fault for key, fault in zip(keys, rows["fault"].to_pylist(), strict=True)
+    ]
+    at = NARROW.get_field_index("fault")
+    return rows.set_column(at, NARROW.field(at), pa.array(faults, pa.string()))
+
+
+def _file_faults(rows: pa.Table) -> list[tuple[int, RowFault]]:
+    faults = rows["fault"]
+    if faults.null_count == len(faults):
+        return []
+    read = [(int(at), RowFault.of(faults[int(at)].as_py())) for at in _valid(faults)]
+    return [(at, fault) for at, fault in read if fault.is_of_a_file]
+
+
+def _valid(column: pa.ChunkedArray) -> list[int]:
+    return np.flatnonzero(np.asarray(column.is_valid())).tolist()
+
+
+def _size(store: Store, path: str) -> int:
+    try:
+        return store.size(path)
+    except FileNotFoundError:
+        return MOST_BYTES + 1
+
+
+def _records_of(root: QueueRoot, path: str) -> int:
+    """How many records the shard's commit says the file has; 1 if that is not known either."""
+    kind, shard, name = path.split("/", 2)
+    try:
+        add = load_snapshot(root.store, f"{kind}/{shard}").files[name]
+    except (KeyError, FileNotFoundError, CorruptTable):
+        return 1
+    return int(orjson.loads(add.stats or "{}").get("numRecords", 1))
+
+
+def _can_be_read(store: Store, path: str) -> bool:
+    kind, shard, name = path.split("/", 2)
+    try:
+        read_data_file(store, f"{kind}/{shard}", name)
+    except (CorruptTable, FileNotFoundError):
+        return False
+    return True

@@ -1,0 +1,341 @@
+"""One batch of the order job, from narrow rows to one commit of rows and watermarks.
+
+The steps, their durable effects and who repairs what: `docs/protocols/order.md`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import structlog
+
+from jobs.ordering.file_faults import (
+    Held,
+    is_there,
+    settled_files,
+    split_off_missing,
+    with_verdicts,
+)
+from jobs.ordering.id_index import Staged
+from jobs.ordering.numbering import Ordered, TopicRule, order
+from jobs.ordering.order_piece import CONTROL_TOPICS, NoneKnown, Piece, control_rows, prepared
+from jobs.ordering.order_state import ORDER_TXN, OrderState, order_number
+from jobs.ordering.order_whole import Done, Whole
+from jobs.ordering.rejects import RejectsTable, commit_fenced
+from jobs.rows.batch import Batch, above, unfold
+from lakequeue.clock import WallClock, hour_of, wall_micros
+from lakequeue.errors import LeadershipLost
+from lakequeue.records import (
+    Epoch,
+    Offset,
+    Partition,
+    ShardName,
+    Stamp,
+    TopicId,
+    TopicPartition,
+    Version,
+)
+from lakequeue.steps import Step, reach
+from queue_tables.delta.actions import Action, Add, Txn
+from queue_tables.log.writer import PLAN, SourceFiles, render_log_files, write_log_files
+from queue_tables.schema.marks import inbox_mark, offset_mark
+
+log = structlog.get_logger("order")
+
+_FILE_BYTES = 4 << 20
+"""A batch becomes several files, written at once, if each of them has this many record bytes."""
+
+WriteFiles = Callable[[str, pa.Table], list[Add]]
+"""(root URI, plan) -> the files, durable."""
+
+
+ReadPart = Callable[[], tuple[pa.Table, SourceFiles | None]]
+"""-> rows (`SENT`), and the inbox files that were read with them"""
+ChooseWriter = Callable[[pa.Table], WriteFiles | None]
+"""(narrow rows) -> what writes their log files; None: this process"""
+
+
+class OrderTerm:
+    """One leader's term. Used by one thread at a time."""
+
+    def __init__(
+        self, state: OrderState, epoch: Epoch, wall: WallClock = wall_micros, files: int = 2
+    ) -> None:
+        """`files`: as many as a large batch is written to at most."""
+        self.epoch = epoch
+        self._state = state
+        self._files = files
+        self._rejects = RejectsTable(state.root)
+        self._wall = wall
+        self._counter = 0
+        self._plan: dict[ShardName, Stamp] | None = None
+        self._holds: dict[ShardName, Held] = {}
+        self._pool = ThreadPoolExecutor(files, thread_name_prefix="log-writer")
+
+    def begin(self) -> dict[ShardName, Stamp] | None:
+        """Put the epoch into `log` and `rejects`, with no rows, before anything else.
+
+        From the return on no older leader can commit. Returns the cut that the first batch must
+        have, if an older leader has left a batch half done. Raises `LeadershipLost` when this
+        epoch or a higher one stands there already.
+        """
+        state = self._state
+        state.catch_up()
+        info = {"epoch": self.epoch, "counter": 0, "rows": 0}
+        number = order_number(self.epoch, 0)
+        met = commit_fenced(state.log, [Txn(ORDER_TXN, number)], info, self.epoch, begins=True)
+        state.learn(met)
+        reach(Step.ORDER_EPOCH_COMMITTED)
+        self._rejects.refresh()
+        self._rejects.begin(self.epoch)
+        self._plan = self._rejects.unfinished(state.watermarks())
+        return self._plan
+
+    def process(
+        self, sent: pa.Table, sources: SourceFiles | None = None, write: WriteFiles | None = None
+    ) -> Done | None:
+        """Order the rows (`SENT`) of a cut; None if all of them were ordered before.
+
+        `sources` has inbox files that were read already; `write` writes the log files elsewhere.
+        Raises `LeadershipLost` when a newer leader has committed: then nothing was.
+        """
+        return self.process_parts([lambda: (sent, sources)], lambda _rows: write)
+
+    def process_parts(self, parts: Sequence[ReadPart], write: ChooseWriter) -> Done | None:
+        """The same for a cut whose rows are read in `parts`, in cut order: one is held at a time.
+
+        What is written of a part nobody sees: when the last one is written, rejects of all are
+        committed, then one commit brings everything. Whatever rows can fail at comes before both.
+        """
+        state = self._state
+        whole = Whole(Staged(state.index), self._wall())
+        held_before = set(self._holds)
+        for number, read in enumerate(parts, start=1):
+            piece = self._piece(whole, read, write, last=number == len(parts))
+            if piece is not None:
+                whole.take(piece)
+            if number < len(parts):
+                del piece
+                # Else the pool keeps what it had, and the next piece may fit none of it.
+                pa.default_memory_pool().release_unused()
+            if len(parts) > 1 and self._holds.keys() - held_before:
+                return None  # it is one commit: it comes as a whole, or waits as a whole
+        if not whole.rows:
+            return None
+        reach(Step.ORDER_DATA_WRITTEN)
+        began = time.perf_counter()
+        self._commit_rejects(whole)
+        self._commit(whole)
+        reach(Step.ORDER_COMMITTED)
+        whole.ids.settle()
+        return whole.done(state.log.version, time.perf_counter() - began)
+
+    @property
+    def plan(self) -> dict[ShardName, Stamp] | None:
+        """The cut that the next batch must have, if an older leader left one half done."""
+        return self._plan
+
+    @property
+    def rejects_version(self) -> Version:
+        """The newest version of `rejects` that this term has seen."""
+        return self._rejects.version
+
+    @property
+    def held(self) -> Mapping[ShardName, Held]:
+        """Shards that wait at a commit of which a file is not there."""
+        return self._holds
+
+    def look_again(self) -> bool:
+        """Let the shards go on whose files are there again; whether there are any."""
+        store, before = self._state.root.store, self._holds
+        self._holds = {s: held for s, held in before.items() if not is_there(store, held)}
+        return len(self._holds) < len(before)
+
+    # -- the parts --------------------------------------------------------------------------------
+
+    def _next_offsets(self, batch: Batch) -> dict[TopicPartition, Offset]:
+        seen = np.unique(batch.topic.astype(np.int64) << 32 | batch.partition)
+        partitions = [
+            TopicPartition(batch.topics[int(key) >> 32], Partition(int(key) & 0xFFFFFFFF))
+            for key in seen
+        ]
+        return self._state.next_offsets(partitions)
+
+    def _piece(
+        self, whole: Whole, read: ReadPart, write: ChooseWriter, *, last: bool
+    ) -> Piece | None:
+        """Read a part, judge its rows and write them; None if all of them were ordered before."""
+        state = self._state
+        watermarks = state.watermarks()
+        sent, sources = read()
+        rows = self._without_held(above(unfold(sent), watermarks))
+        if not rows.num_rows:
+            return None
+        if not whole.rows:
+            reach(Step.ORDER_CUT)
+            self._counter += 1
+            if self._plan is not None:
+                whole.recorded = self._rejects.recorded(self._plan, watermarks)
+        rows = with_verdicts(settled_files(rows, state.root), whole.recorded)
+        if last:
+            reach(Step.ORDER_NUMBERED)
+        return prepared(
+            rows,
+            lambda some, alone: self._attempt(
+                whole, some, None if alone else sources, None if alone else write
+            ),
+            lambda some: self._try(whole, some, sources),
+            self._try_control,
+            state.root.store,
+        )
+
+    def _without_held(self, rows: pa.Table) -> pa.Table:
+        """The rows before those of a file that is not there: its shard waits from its commit on."""
+        rows, found = split_off_missing(rows, self._state.root.store, self._holds)
+        for shard, held in found.items():
+            log.error("shard_waits", shard=shard, file=held.path, why=held.why)
+        self._holds |= found
+        return rows
+
+    def _without(self, plan: Mapping[ShardName, Stamp]) -> dict[ShardName, Stamp]:
+        return {shard: end for shard, end in plan.items() if shard not in self._holds}
+
+    def _numbered(self, whole: Whole, rows: pa.Table) -> tuple[Batch, Ordered]:
+        state = self._state
+        batch = Batch.of(rows)
+        whole.topics |= state.rules([t for t in batch.topics if t not in whole.topics])
+        offsets = {**self._next_offsets(batch), **whole.next_offsets}
+        marks = {**state.log.txns, **whole.marks} if whole.marks else state.log.txns
+        return batch, order(batch, whole.ids, offsets, whole.topics, marks)
+
+    def _attempt(
+        self, whole: Whole, rows: pa.Table, sources: SourceFiles | None, write: ChooseWriter | None
+    ) -> Piece:
+        """Number rows and write them, and those that are refused; nothing is committed."""
+        began = time.perf_counter()
+        batch, ordered = self._numbered(whole, rows)
+        numbered = time.perf_counter()
+        rejects = self._rejects.write(batch, ordered, whole.topics, whole.now, whole.recorded)
+        adds = self._write(
+            whole, batch, ordered, sources, write(batch.table) if write is not None else None
+        )
+        written = time.perf_counter()
+        return Piece(batch, ordered, adds, rejects, numbered - began, written - numbered)
+
+    def _try(self, whole: Whole, rows: pa.Table, sources: SourceFiles | None) -> None:
+        """All of that, and nothing is stored."""
+        batch, ordered = self._numbered(whole, rows)
+        sources = sources or SourceFiles(self._state.root.store)
+        self._rejects.rows(batch, ordered, whole.topics, whole.now, {})
+        render_log_files(log_plan(batch, ordered, whole.topics, whole.now, 1), sources)
+
+    def _try_control(self) -> None:
+        """The same with a sound row of our own: where it fails, rows are not to blame."""
+        now = self._wall()
+        rows, sources = control_rows(now, self._state.root.store)
+        batch = Batch.of(rows)
+        ordered = order(batch, NoneKnown(), {}, CONTROL_TOPICS)
+        render_log_files(log_plan(batch, ordered, CONTROL_TOPICS, now, 1), sources)
+
+    def _commit_rejects(self, whole: Whole) -> None:
+        plan, self._plan = self._plan, None
+        if plan is not None and whole.watermarks != self._without(plan):
+            raise LeadershipLost(
+                f"the first batch ends at {whole.watermarks}, and {plan} was planned",
+                hint="start the job again",
+            )
+        if whole.duplicates or whole.refused:
+            if whole.rejects:
+                number = order_number(self.epoch, self._counter)
+                self._rejects.commit(whole.rejects, whole.watermarks, number)
+            reach(Step.ORDER_REJECTS_COMMITTED)
+
+    def _write(
+        self,
+        whole: Whole,
+        batch: Batch,
+        ordered: Ordered,
+        sources: SourceFiles | None,
+        write: WriteFiles | None,
+    ) -> list[Add]:
+        if not len(ordered.survivors):
+            return []
+        size = int(batch.table["bytes"].to_numpy().sum())
+        files = max(1, min(size // _FILE_BYTES, self._files))
+        plan = log_plan(batch, ordered, whole.topics, whole.now, files)
+        uri = self._state.root.uri
+        if write is not None:
+            return write(uri, plan)
+        if files == 1:
+            return write_log_files(uri, plan, sources=sources)
+        labels = plan["out_file"].to_numpy(zero_copy_only=False)
+        begins = [0, *(np.flatnonzero(labels[1:] != labels[:-1]) + 1).tolist(), len(labels)]
+        parts = [plan.slice(begin, end - begin) for begin, end in pairwise(begins)]
+        written = self._pool.map(lambda part: write_log_files(uri, part, sources=sources), parts)
+        return [add for adds in written for add in adds]
+
+    def _commit(self, whole: Whole) -> None:
+        """Rows and the watermarks they move, at once."""
+        actions: list[Action] = [
+            *whole.adds,
+            Txn(ORDER_TXN, order_number(self.epoch, self._counter)),
+            *(
+                Txn(offset_mark(p.topic_id, p.partition), int(offset))
+                for p, offset in whole.next_offsets.items()
+            ),
+            *(Txn(inbox_mark(shard), int(stamp)) for shard, stamp in whole.watermarks.items()),
+            *(Txn(name, value) for name, value in whole.marks.items()),
+        ]
+        info = {"epoch": self.epoch, "counter": self._counter, "rows": whole.ordered}
+        commit_fenced(self._state.log, actions, info, self.epoch)
+
+
+def log_plan(
+    batch: Batch, ordered: Ordered, topics: Mapping[TopicId, TopicRule], now: int, files: int
+) -> pa.Table:
+    """What to copy where: one row a survivor, sorted by (out_file, topic, partition, offset).
+
+    Files are cut at borders of partitions, so that each holds whole stretches.
+    """
+    rows = ordered.survivors
+    names = np.array([topics[t].name if t in topics else "" for t in batch.topics], object)
+    rank = np.argsort(np.argsort(names, kind="stable"), kind="stable")
+    topic, partition = batch.topic[rows], batch.partition[rows]
+    by_place = np.lexsort((ordered.offsets, partition, rank[topic]))
+    rows, offsets = rows[by_place], ordered.offsets[by_place]
+    topic, partition = batch.topic[rows], batch.partition[rows]
+    place = topic.astype(np.int64) << 32 | partition
+    borders = np.flatnonzero(place[1:] != place[:-1]) + 1
+    out_file = np.searchsorted(_cuts(borders, len(rows), files), np.arange(len(rows)), "right")
+    narrow = batch.table.select(["file", "row", "topic_id", "shard"]).take(pa.array(rows))
+    count = len(rows)
+    columns = {
+        "file": narrow["file"].cast(pa.string()),
+        "row": narrow["row"],
+        "topic": pa.DictionaryArray.from_arrays(pa.array(topic), pa.array(names, pa.string())).cast(
+            pa.string()
+        ),
+        "topic_id": narrow["topic_id"].cast(pa.string()),
+        "partition": pa.array(partition),
+        "offset": pa.array(offsets),
+        "ordered_at": pa.repeat(pa.scalar(now, pa.timestamp("us", tz="UTC")), count),
+        "shard": narrow["shard"].cast(pa.string()),
+        "hour": pa.repeat(pa.scalar(hour_of(now)), count),
+        # As wide as they get: the plan is sorted by these labels.
+        "out_file": pa.array([f"{n:05d}" for n in range(files)]).take(pa.array(out_file)),
+    }
+    return pa.table(columns, schema=PLAN)
+
+
+def _cuts(borders: npt.NDArray[np.int64], rows: int, files: int) -> npt.NDArray[np.int64]:
+    """Where files end: of `borders` those nearest to equal shares; fewer if there are few."""
+    if not len(borders):
+        return borders
+    shares = np.arange(1, files) * rows // files
+    return np.unique(borders[np.abs(borders[:, None] - shares).argmin(axis=0)])

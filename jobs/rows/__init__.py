@@ -1,0 +1,1 @@
+"""Rows as Spark carries them: this runs in Spark's Python workers."""

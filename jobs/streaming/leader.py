@@ -1,0 +1,265 @@
+"""A job's life: standby, then one term as leader, then the end of the process.
+
+The election is for liveness. Safety is the epoch in the job's own table: a leader that is not the
+newest is refused there, whatever ZooKeeper says, and then this process ends with `Exit.FENCED`,
+to be started again as a standby. While ZooKeeper is away a leader goes on.
+
+| state | may | ends by |
+|---|---|---|
+| standby | keep its memory warm by following the table | the election is won |
+| leading | order | a newer epoch in the table; the process stops |
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import structlog
+from pyspark.sql import SparkSession
+
+from coordination.zookeeper.bells import BellListener
+from coordination.zookeeper.election import Election, leader
+from coordination.zookeeper.epochs import next_epoch
+from coordination.zookeeper.registry import nodes
+from coordination.zookeeper.session import Session
+from jobs.streaming.query import Part, ShardQuery
+from jobs.streaming.term_file import Term
+from lakequeue.errors import (
+    CoordinationUnavailable,
+    CorruptTable,
+    LakequeueError,
+    LeadershipLost,
+    SchemaDrift,
+)
+from lakequeue.records import Epoch
+from serving.meters import Meters
+
+log = structlog.get_logger("leader")
+
+SLOW_POLL_S = 1.0
+UPKEEP_S = 5.0
+_LOOK_S = 0.2
+_DAMAGED_S = 5.0
+"""Between two looks at a table that is damaged: somebody may have repaired it."""
+Say = Callable[..., None]
+T = TypeVar("T")
+
+
+class Work(ABC):
+    """What a job does; the order job and the offsets job each are one."""
+
+    name: str
+    """Of the election and the epoch."""
+    hears: str
+    """The bell that wakes its source."""
+    follows: str
+    """The bell that wakes its standby."""
+    reads_from: str
+    """The role of the nodes whose shards it reads."""
+    done: Counter[str]
+    """What this process has done, for its report."""
+
+    @abstractmethod
+    def warm(self) -> None:
+        """Standby: load what a leader needs to know."""
+
+    @abstractmethod
+    def follow(self) -> None:
+        """Standby: take in what the leader has committed since."""
+
+    @abstractmethod
+    def recorded_epoch(self) -> Epoch:
+        """The newest epoch that the tables record."""
+
+    @abstractmethod
+    def begin(self, epoch: Epoch) -> None:
+        """Commit the epoch. Raises `LeadershipLost` if a higher one is there."""
+
+    @abstractmethod
+    def term(self) -> Term:
+        """The term that has begun, with the watermarks of now."""
+
+    @abstractmethod
+    def process(self, spark: SparkSession, parts: Sequence[Part]) -> bool | None:
+        """One batch, in parts that are read when they are called for; see `ProcessBatch`."""
+
+    def warnings(self) -> list[str]:
+        """What waits for a person, while the job goes on."""
+        return []
+
+    @abstractmethod
+    def watch(self, meters: Meters) -> None:
+        """Before it starts: let what it does be counted."""
+
+    @abstractmethod
+    def upkeep(self, live_nodes: set[str] | None) -> bool | None:
+        """Leading, every few seconds, beside the batches; whether the term says something new.
+
+        `live_nodes`: those whose shards are read; None while ZooKeeper does not tell.
+        """
+
+
+class Leader:
+    """Runs one `Work` with its query, its election and its bells."""
+
+    def __init__(
+        self,
+        work: Work,
+        session: Session,
+        query: ShardQuery,
+        say: Say,
+        *,
+        patient: bool = False,
+    ) -> None:
+        """`patient`: a damaged table is waited for, so that other jobs of the process go on."""
+        self._patient = patient
+        self.damage: LakequeueError | None = None
+        """What keeps the job from its tables now; None: nothing."""
+        self._work = work
+        self._session = session
+        self._query = query
+        self._say = say
+        # A dead leader rings no bell: whoever has won must not wait for one.
+        news = threading.Event()
+        self._election = Election(session, work.name, event=news)
+        self._stopping = threading.Event()
+        self._source_bell = BellListener(session, work.hears)
+        self._standby_bell = BellListener(session, work.follows, news)
+        self.error: BaseException | None = None
+        self.failed = threading.Event()
+        self.leading = False
+        self.terms = 0
+        """Terms that this process has begun."""
+        self._standing_by = False
+        self._threads = [
+            threading.Thread(target=self._live, name=f"{work.name}-leader", daemon=True),
+            threading.Thread(target=self._hear, name=f"{work.name}-bell", daemon=True),
+        ]
+
+    def start(self) -> None:
+        """Become a standby and a candidate, as soon as everything is warm."""
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def name(self) -> str:
+        """Of the job."""
+        return self._work.name
+
+    def warnings(self) -> list[str]:
+        """What waits for a person, while this job goes on."""
+        return self._work.warnings() if self.leading else []
+
+    def troubles(self) -> list[str]:
+        """Why this job neither leads nor could take over; [] if it does or could."""
+        if self.error is not None:
+            return [f"{self.name}: {self.error}"]
+        if self._query.ended.is_set() or self._stopping.is_set():
+            return [f"{self.name}: has ended"]
+        if self.damage is not None:
+            return [f"{self.name}: {self.damage}"]
+        if not (self.leading or self._standing_by):
+            return [f"{self.name}: warming up"]
+        return []
+
+    def stop(self) -> None:
+        """Finish the running batch, begin no other, resign."""
+        self._stopping.set()
+        self._query.hold()
+        self._election.stop()
+
+    def _hear(self) -> None:
+        while not self._stopping.is_set():
+            if self._source_bell.wait(SLOW_POLL_S * 30):
+                self._query.wake()
+
+    def _live(self) -> None:
+        try:
+            self._mended(self._work.warm)
+            while not self._query.rehearsed.wait(_LOOK_S):
+                if self._stopping.is_set() or self._query.ended.is_set():
+                    return
+            # Only now: who waits for this state may count on a batch being quick.
+            self._standing_by = True
+            self._say(**{self._work.name: {"state": "standby"}})
+            self._election.start()
+            while not self._election.wait_leading(0.0):
+                self._standby_bell.wait(SLOW_POLL_S)
+                if self._stopping.is_set():
+                    return
+                self._mended(self._work.follow)
+            self._lead()
+        except BaseException as error:  # noqa: BLE001 -- the process ends by it, and says so
+            self.error = error
+            self.failed.set()
+
+    def _lead(self) -> None:
+        epoch = self._mended(self._begin)
+        if epoch is None:
+            return
+        self._query.lead(self._work.term)
+        self.leading, self.terms = True, self.terms + 1
+        state = {"state": "leading", "epoch": epoch}
+        self._say(**{self._work.name: state})
+        log.info("leading", job=self._work.name, epoch=epoch)
+        with contextlib.suppress(CoordinationUnavailable):
+            # Told for people; nothing depends on it.
+            self._election.announce({"epoch": epoch})
+        while not self._stopping.wait(UPKEEP_S):
+            self._check_superseded(epoch)
+            try:
+                if self._work.upkeep(self._live_nodes()):
+                    self._query.tell()
+            except (SchemaDrift, CorruptTable) as damage:
+                # Of one table: ordering and folding do not wait for checkpoints.
+                log.warning("upkeep.failed", job=self._work.name, why=str(damage))
+            log.debug("trigger", job=self._work.name, **self._query.progress())
+
+    def _begin(self) -> Epoch:
+        epoch = next_epoch(self._session, self._work.name, above=self._work.recorded_epoch())
+        self._work.begin(epoch)
+        return epoch
+
+    def _mended(self, attempt: Callable[[], T]) -> T | None:
+        """What the attempt returns; tried again while a table is damaged. None: stopping."""
+        while True:
+            try:
+                result = attempt()
+            except (SchemaDrift, CorruptTable) as damage:
+                if not self._patient:
+                    raise
+                if self.damage is None:
+                    log.warning("table.damaged", job=self._work.name, why=str(damage))
+                self.damage = damage
+                if self._stopping.wait(_DAMAGED_S):
+                    return None
+            else:
+                self.damage = None
+                return result
+
+    def _live_nodes(self) -> set[str] | None:
+        if not self._session.trusted():
+            return None
+        try:
+            return set(nodes(self._session, self._work.reads_from))
+        except CoordinationUnavailable:
+            return None
+
+    def _check_superseded(self, epoch: Epoch) -> None:
+        """An idle leader would not meet the newer epoch in its table: ask who leads."""
+        if self._election.leading.is_set() or not self._session.connected.is_set():
+            return
+        try:
+            other = leader(self._session, self._work.name)
+        except LakequeueError:
+            return
+        if other is not None and int(other.get("epoch") or 0) > epoch:
+            raise LeadershipLost(
+                f"{self._work.name}: epoch {epoch}, and {other['epoch']} leads now",
+                hint="this process starts again as a standby",
+            )

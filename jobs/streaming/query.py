@@ -1,0 +1,194 @@
+"""A streaming query over shards that works only while its job leads.
+
+Its checkpoint is a new folder in each process, on local disk: what was done stands in the tables,
+so an old, lost or foreign checkpoint cannot matter. It is stopped between batches only: a batch
+that runs is finished first, and none begins after `hold`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+import structlog
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from jobs.rows.batch import SENT
+from jobs.rows.narrow import FACT_ROWS, fact_rows, narrow_rows
+from jobs.streaming.batch_files import BatchFiles, BatchNote
+from jobs.streaming.source import SOURCES, SourceOptions
+from jobs.streaming.source_note import SourceNotes, Told
+from jobs.streaming.term_file import Term, TermFile
+from queue_tables.delta.store import open_store
+from queue_tables.log.writer import SourceFiles
+
+log = structlog.get_logger("query")
+
+_START_ATTEMPTS = 10
+Part = Callable[[], tuple[pa.Table, SourceFiles]]
+"""Reads a part of a batch: its rows, and what else was read of its files."""
+ProcessBatch = Callable[[SparkSession, Sequence[Part]], bool | None]
+"""Called with the parts of a batch, nearly always one, in cut order. True: the term says something
+new (of shards that wait), which the source has to know before it cuts the next batch."""
+
+
+class ShardQuery:
+    """One query, and the file by which its source knows that it may work."""
+
+    def __init__(self, spark: SparkSession, options: SourceOptions, process: ProcessBatch) -> None:
+        self._spark = spark
+        self._options = options
+        self._process = process
+        self._store = open_store(options.root)
+        self._file = TermFile(options.folder, options.kind)
+        self._note = BatchNote(options.folder, options.kind, 0)
+        self._source_notes = SourceNotes(options.folder, options.kind)
+        self._query: StreamingQuery | None = None
+        self._checkpoint = options.folder
+        self._available_now = False
+        self._present: Callable[[], Term] | None = None
+        self._batch = threading.Lock()
+        self.error: BaseException | None = None
+        """What `process` raised, if it did: the query has ended by it."""
+        self.ended = threading.Event()
+        self.rehearsed = threading.Event()
+        """The batch without rows is through: everything that a batch needs has started."""
+
+    def start(self, checkpoint: Path, *, available_now: bool = False) -> None:
+        """Start the query; it idles until `lead`. With `available_now` it starts at `lead`."""
+        self._file.create()
+        self._checkpoint, self._available_now = checkpoint, available_now
+        if available_now:
+            self.rehearsed.set()  # there is none
+        else:
+            self._run()
+
+    def lead(self, present: Callable[[], Term]) -> None:
+        """Let the source work for the term that `present` tells, as it is then and later."""
+        self._present = present
+        self._file.write(present())
+        self._file.wake()
+        if self._available_now:
+            self._run()
+
+    def tell(self) -> None:
+        """Let the source know what the term says now."""
+        if self._present is not None:
+            self._file.write(self._present())
+            self._file.wake()
+
+    def wake(self) -> None:
+        """There may be something new."""
+        self._file.wake()
+
+    def hold(self) -> None:
+        """Wait for the batch that runs, and let none begin: the process is about to end."""
+        self._file.write(None)
+        self._batch.acquire()
+
+    def _run(self) -> None:
+        name = f"await-{self._options.kind}"
+        threading.Thread(target=self._keep_running, name=name, daemon=True).start()
+
+    def _keep_running(self) -> None:
+        try:
+            for attempt in range(_START_ATTEMPTS):
+                query = self._query = self._start_query(attempt)
+                try:
+                    query.awaitTermination()
+                except StreamingQueryException as error:
+                    # Spark failed, not `process`, so nothing was done and the query is just
+                    # started again. Seen: its Python processes get 10 s to start, which a busy
+                    # machine may not manage.
+                    if self.error or attempt + 1 == _START_ATTEMPTS:
+                        raise
+                    if self._present is not None:
+                        # The new source goes on from the watermarks of now.
+                        self._file.write(self._present())
+                    first_line = str(error).partition("\n")[0][:300]
+                    log.warning(
+                        "query_start_again",
+                        kind=self._options.kind,
+                        attempt=attempt,
+                        error=first_line,
+                    )
+                    continue
+                return
+        except Exception as error:  # noqa: BLE001 -- kept, and reported by whoever waits
+            if self.error is None:
+                self.error = error
+        finally:
+            self.ended.set()
+
+    def progress(self) -> dict[str, int]:
+        """Milliseconds of each phase of the newest trigger that had data, as Spark reports them."""
+        newest = self._query.lastProgress if self._query is not None else None
+        return dict(newest["durationMs"]) if newest else {}
+
+    def told(self) -> Told:
+        """What the source told last; its requests to storage are those of all starts."""
+        return self._source_notes.read()
+
+    def _start_query(self, attempt: int) -> StreamingQuery:
+        source = SOURCES[self._options.kind]
+        self._note = BatchNote(self._options.folder, self._options.kind, attempt)
+        self._source_notes.begin(attempt)
+        self._spark.dataSource.register(source)  # with an environment of its own, see ShardSource
+        frame = (
+            self._spark.readStream.format(source.name())
+            .options(**replace(self._options, attempt=attempt).to_options())
+            .load()
+        )
+        writer = (
+            frame.writeStream.foreachBatch(self._on_batch)
+            .queryName(f"lakequeue-{self._options.kind}-{attempt}")
+            .option("checkpointLocation", f"{self._checkpoint}-{attempt}")
+        )
+        if self._available_now:
+            return writer.trigger(availableNow=True).start()
+        return writer.trigger(processingTime="0 seconds").start()
+
+    def _parts(self, frame: DataFrame, number: int) -> list[Part]:
+        """The parts of a batch: of a small one, and of a write in pieces, each is read here, when
+        it is called for; any other is read by Spark's tasks, now."""
+        noted = self._note.read(number)
+        if noted is None:
+            rows = frame.toArrow()
+            return [lambda: (rows, SourceFiles(self._store))] if rows.num_rows else []
+        if len(noted) == 1:
+            # A failure to read is Spark's to meet, before the batch counts as begun.
+            read = self._read(noted[0], whole=True)
+            return [lambda: read] if read[0].num_rows else []
+        whole = self._options.max_batch_bytes <= self._options.driver_batch_bytes
+        return [partial(self._read, piece, whole=whole) for piece in noted]
+
+    def _read(self, noted: BatchFiles, *, whole: bool) -> tuple[pa.Table, SourceFiles]:
+        """The rows of these files; with `whole` keys and values of the inbox, too."""
+        sources = SourceFiles(self._store)
+        if self._options.kind == "journal":
+            facts = fact_rows(self._store, noted.files, noted.fences)
+            return pa.Table.from_batches(facts, FACT_ROWS), sources
+        if not whole:
+            return pa.Table.from_batches(narrow_rows(self._store, noted.files), SENT), sources
+        sources.load([f"inbox/{file.shard}/{file.path}" for file in noted.files])
+        return pa.Table.from_batches(narrow_rows(sources, noted.files), SENT), sources
+
+    def _on_batch(self, frame: DataFrame, number: int) -> None:
+        parts = self._parts(frame, number)
+        self.rehearsed.set()
+        if not parts:
+            return  # the rehearsal
+        with self._batch:
+            try:
+                if self._process(frame.sparkSession, parts):
+                    self.tell()
+            except BaseException as error:
+                # Spark wraps it in text; the process has to know which error it was.
+                self.error = error
+                raise

@@ -1,0 +1,83 @@
+"""Files, bytes and log objects of the tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from jobs.streaming.source_note import SourceNote, SourceNotes
+from jobs.streaming.table_sizes import TableSizes, counted
+from lakequeue import metrics
+from lakequeue.metrics import Sample
+from queue_tables.delta.storage_meter import METER
+from queue_tables.delta.store import LocalStore
+
+
+def test_what_lies_in_the_log_folder_is_a_log_object() -> None:
+    sizes = {
+        "inbox/a-1/_delta_log/00000000000000000000.json": 5,
+        "inbox/a-1/hour=2026-11-28-10/part-1.parquet": 100,
+        "inbox/b-2/_delta_log/00000000000000000000.json": 6,
+    }
+    assert list(counted({"inbox": sizes})) == [
+        Sample(metrics.TABLE_FILES, 1, ("inbox",)),
+        Sample(metrics.TABLE_BYTES, 100, ("inbox",)),
+        Sample(metrics.TABLE_LOG_OBJECTS, 2, ("inbox",)),
+        Sample(metrics.SHARDS, 2, ("inbox",)),
+    ]
+
+
+def test_a_look_lists_the_root_when_it_is_due(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    store.put("log/hour=1/part.parquet", b"12345")
+    now = [0.0]
+    sizes = TableSizes(store, 60.0, clock=lambda: now[0])
+    assert sizes.samples() == []
+    sizes.look()
+    first = sizes._looking
+    assert first is not None
+    first.join(60)
+    assert Sample(metrics.TABLE_BYTES, 5, ("log",)) in sizes.samples()
+    now[0] = 59.0
+    sizes.look()
+    assert sizes._looking is first, "not due yet"
+    now[0] = 60.0
+    sizes.look()
+    assert sizes._looking is not first
+
+
+def test_an_interval_of_zero_never_looks(tmp_path: Path) -> None:
+    sizes = TableSizes(LocalStore(tmp_path), 0.0)
+    sizes.look()
+    assert sizes._looking is None
+
+
+def test_a_source_tells_its_driver_now_and_then(tmp_path: Path) -> None:
+    now = [100.0]
+    note = SourceNote(tmp_path, "inbox", 0, clock=lambda: now[0])
+    assert note.read().pending == 0
+    note.write(5)
+    note.write(6)
+    assert note.read().pending == 5
+    now[0] += 1.0
+    note.write(7)
+    assert note.read().pending == 7
+
+
+def test_what_a_source_has_asked_for_goes_on_when_the_query_is_started_again(
+    tmp_path: Path,
+) -> None:
+    notes = SourceNotes(tmp_path, "inbox")
+    notes.begin(0)
+    store = LocalStore(tmp_path)
+    store.put("x", b"1")
+    SourceNote(tmp_path, "inbox", 0).write(5)
+    before = notes.read()
+    assert before.pending == 5
+    assert before.usage.requests["put"] >= 1
+    notes.begin(1)
+    assert notes.read().usage == before.usage, "its process has not told anything yet"
+    store.put("y", b"1")
+    SourceNote(tmp_path, "inbox", 1).write(2)
+    after = notes.read()
+    assert after.pending == 2
+    assert after.usage == before.usage.plus(METER.snapshot()), "a counter never falls"
