@@ -11,27 +11,16 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
 
+from pyspark_lakequeue.columns import SCHEMA
+
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-    from pyspark_lakequeue.batch_reader import BatchReader
-    from pyspark_lakequeue.stream_reader import StreamReader
-    from pyspark_lakequeue.writer import BatchWriter, StreamWriter
+    from pyspark_lakequeue.sink.writer import BatchWriter, StreamWriter
+    from pyspark_lakequeue.source.batch_reader import BatchReader
+    from pyspark_lakequeue.source.stream_reader import StreamReader
 
 __all__ = ["DefaultSource"]
-
-SCHEMA = {
-    "key": "BINARY",
-    "value": "BINARY",
-    "topic": "STRING",
-    "partition": "INT",
-    "offset": "BIGINT",
-    # Not TIMESTAMP, of which a session can make one without a zone.
-    "timestamp": "TIMESTAMP_LTZ",
-    "timestampType": "INT",
-    "headers": "ARRAY<STRUCT<key: STRING, value: BINARY>>",
-}
-"""That of `format("kafka")`, column for column. `headers` only if they are asked for."""
 
 
 class DefaultSource(DataSource):
@@ -44,34 +33,34 @@ class DefaultSource(DataSource):
 
     def schema(self) -> str:
         """The columns, as the Kafka source has them. Raises `InvalidRequest` for wrong options."""
-        from pyspark_lakequeue.options import wanted_columns
+        from pyspark_lakequeue.source.options import wanted_columns
 
         return ", ".join(f"`{name}` {SCHEMA[name]}" for name in wanted_columns(self.options))
 
     def reader(self, schema: StructType) -> BatchReader:
         """For `spark.read`."""
-        from pyspark_lakequeue.batch_reader import BatchReader
-        from pyspark_lakequeue.options import read_options
+        from pyspark_lakequeue.source.batch_reader import BatchReader
+        from pyspark_lakequeue.source.options import read_options
 
         return BatchReader(read_options(self.options, streaming=False), schema)
 
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 -- Spark's name
         """For `spark.readStream`."""
-        from pyspark_lakequeue.options import read_options
-        from pyspark_lakequeue.stream_reader import StreamReader
+        from pyspark_lakequeue.source.options import read_options
+        from pyspark_lakequeue.source.stream_reader import StreamReader
 
         return StreamReader(read_options(self.options, streaming=True), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         """For `df.write`."""
-        from pyspark_lakequeue.sink_options import sink_options
-        from pyspark_lakequeue.writer import BatchWriter
+        from pyspark_lakequeue.sink.options import sink_options
+        from pyspark_lakequeue.sink.writer import BatchWriter
 
         return BatchWriter(sink_options(self.options), schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802 -- Spark's name
         """For `df.writeStream`."""
-        from pyspark_lakequeue.sink_options import sink_options
-        from pyspark_lakequeue.writer import StreamWriter
+        from pyspark_lakequeue.sink.options import sink_options
+        from pyspark_lakequeue.sink.writer import StreamWriter
 
         return StreamWriter(sink_options(self.options), schema, overwrite)

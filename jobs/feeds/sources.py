@@ -97,7 +97,7 @@ def _judged(feed: Feed) -> dict[str, str]:
         # The message names the file: Spark shows it as the reason why the query ended.
         stop = "raise_error(concat('no JSON in ', _file, ': ', left(value, 200)))"
         return {"value": f"if({good}, value, {stop})"}
-    # The sink takes these two columns for what they say: see `pyspark_lakequeue.bad_rows`.
+    # The sink takes these two columns for what they say: see `pyspark_lakequeue.sink.bad_rows`.
     return {
         "_refused": f"if({good}, null, 'no JSON')",
         "_refused_headers": (

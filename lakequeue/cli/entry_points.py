@@ -69,7 +69,7 @@ def stream_in() -> None:
 
 def create_views() -> None:
     """Create the SQL views of a queue."""
-    _run("lakequeue.spark.views")
+    _run("pyspark_lakequeue.session.views")
 
 
 def erase() -> None:

@@ -63,6 +63,7 @@ SEEDS = [
     Seed("consumer-rooms", "consumer_service.reading.seed_member", "consumer_service.members"),
     Seed("job-rooms", "jobs.rows.seed_up", "jobs.streaming.source"),
     Seed("job-rooms", "jobs.maintenance.seed_job", "jobs.retention"),
+    Seed("spark-rooms", "pyspark_lakequeue.source.seed_session", "pyspark_lakequeue.session.views"),
 ]
 
 

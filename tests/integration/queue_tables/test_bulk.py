@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pyspark_lakequeue.waiting import wait_ordered
+from pyspark_lakequeue.sink.waiting import wait_ordered
 from queue_tables.root import QueueRoot
 from queue_tables.shards.bulk import commit_bulk, discard_uncommitted, seal_run
 from queue_tables.shards.shards import shard_path

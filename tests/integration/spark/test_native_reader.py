@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
 import lakequeue.spark
 from lakequeue.records import Format
-from lakequeue.spark import native_reader
+from pyspark_lakequeue.session import native_reader
 from queue_tables.root import QueueRoot
 from queue_tables.topics import TopicStore
 from tests.support.data.log_builder import LogBuilder

@@ -12,9 +12,9 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from pyspark.sql.types import StructType
 
 from lakequeue.errors import InvalidRequest, OffsetOutOfRange, RootUnusable, UnknownTopic
-from pyspark_lakequeue.batch_reader import BatchReader
-from pyspark_lakequeue.options import read_options
-from pyspark_lakequeue.stream_reader import StreamReader
+from pyspark_lakequeue.source.batch_reader import BatchReader
+from pyspark_lakequeue.source.options import read_options
+from pyspark_lakequeue.source.stream_reader import StreamReader
 from queue_tables.delta.maintenance import rewrite_files
 from queue_tables.delta.table import TableLog
 from queue_tables.groups.state import read_group_state

@@ -26,7 +26,7 @@ import lakequeue.spark
 from jobs.feeds.options import parse
 from jobs.stream_in import stream_in
 from lakequeue.java import find_java
-from lakequeue.spark.views import main as views_main
+from pyspark_lakequeue.session.views import main as views_main
 from queue_tables.root import QueueRoot
 from tests.support.services.zookeeper import wait_for
 from tests.support.spark.kafka_runner import all_ordered

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import StructType
 
-from pyspark_lakequeue.batch_reader import BatchReader
-from pyspark_lakequeue.options import read_options
-from pyspark_lakequeue.stream_reader import StreamReader
+from pyspark_lakequeue.source.batch_reader import BatchReader
+from pyspark_lakequeue.source.options import read_options
+from pyspark_lakequeue.source.stream_reader import StreamReader
 from queue_tables.delta.store import LocalStore
 from queue_tables.root import QueueRoot
 

@@ -6,7 +6,7 @@ import pytest
 
 from lakequeue.errors import InvalidRequest
 from lakequeue.restores import UNTOLD
-from lakequeue.spark.result_marks import (
+from pyspark_lakequeue.session.result_marks import (
     Commit,
     Found,
     Mark,

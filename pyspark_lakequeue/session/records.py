@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pyspark_lakequeue import SCHEMA
+from pyspark_lakequeue.columns import SCHEMA
 from queue_tables.root import QueueRoot
 from queue_tables.schema.schemas import LOG
 from queue_tables.topics import TopicStore

@@ -20,13 +20,13 @@ from pyspark.sql.session import SparkSession as ClassicSession
 from pyspark.sql.utils import to_str
 
 from lakequeue.errors import LakequeueError
-from lakequeue.spark.log_scan import Bounds, scan_condition
-from lakequeue.spark.records import scan
-from pyspark_lakequeue.batch_reader import BatchPlan, plan_batch
-from pyspark_lakequeue.options import ReadOptions, read_options
-from pyspark_lakequeue.planning import TASK_BYTES
-from pyspark_lakequeue.positions import LATEST
-from pyspark_lakequeue.vectors import Place
+from pyspark_lakequeue.session.log_scan import Bounds, scan_condition
+from pyspark_lakequeue.session.records import scan
+from pyspark_lakequeue.source.batch_reader import BatchPlan, plan_batch
+from pyspark_lakequeue.source.options import ReadOptions, read_options
+from pyspark_lakequeue.source.planning import TASK_BYTES
+from pyspark_lakequeue.source.positions import LATEST
+from pyspark_lakequeue.source.vectors import Place
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

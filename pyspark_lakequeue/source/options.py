@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 from lakequeue.errors import InvalidRequest
 from lakequeue.records import checked_name
-from pyspark_lakequeue import SCHEMA
-from pyspark_lakequeue.positions import (
+from pyspark_lakequeue.columns import SCHEMA
+from pyspark_lakequeue.source.positions import (
     EARLIEST,
     LATEST,
     AsOf,

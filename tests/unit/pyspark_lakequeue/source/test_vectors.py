@@ -7,7 +7,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyspark_lakequeue.vectors import Place, Vector, admit, count, ranges
+from pyspark_lakequeue.source.vectors import Place, Vector, admit, count, ranges
 
 A0, A1, B0 = Place("a", 0), Place("a", 1), Place("b", 0)
 PLACES = st.builds(Place, st.sampled_from("abc"), st.integers(0, 12))

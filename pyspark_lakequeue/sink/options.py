@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from lakequeue.errors import InvalidRequest
 from lakequeue.records import checked_name
 from lakequeue.wire.limits import MAX_SPAN_MS
-from pyspark_lakequeue.options import ROOT_OPTIONS, Options, root_of, wrong
+from pyspark_lakequeue.source.options import ROOT_OPTIONS, Options, root_of, wrong
 
 _WRITE = (
     *ROOT_OPTIONS,

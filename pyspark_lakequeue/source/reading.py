@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from pyspark.sql.datasource import InputPartition
 
 from lakequeue.errors import CorruptTable
-from pyspark_lakequeue.planning import Piece
+from pyspark_lakequeue.source.planning import Piece
 from queue_tables.delta.columns import HEADERS
 from queue_tables.delta.store import Store, open_store
 from queue_tables.files.deletion_vectors import deleted_rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from pyspark_lakequeue.vectors import Place
+from pyspark_lakequeue.source.vectors import Place
 
 MOST_BOUNDED = 100
 """Partitions with bounds of their own: a longer condition costs more than it saves."""

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, cast
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from pyspark_lakequeue.options import ReadOptions
-from pyspark_lakequeue.planning import Piece, plan_tasks
-from pyspark_lakequeue.queue_view import QueueView, report_loss
-from pyspark_lakequeue.vectors import Offsets, Place
+from pyspark_lakequeue.source.options import ReadOptions
+from pyspark_lakequeue.source.planning import Piece, plan_tasks
+from pyspark_lakequeue.source.queue_view import QueueView, report_loss
+from pyspark_lakequeue.source.vectors import Offsets, Place
 from queue_tables.schema.topic_rules import Topic
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class BatchReader(DataSourceReader):
 
         Raises `InvalidRequest`, `OffsetOutOfRange`, …
         """
-        from pyspark_lakequeue.reading import LogTask
+        from pyspark_lakequeue.source.reading import LogTask
 
         options = self._options
         pieces = plan_batch(options).pieces(options.fail_on_data_loss)
@@ -41,7 +41,7 @@ class BatchReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The records of one task."""
-        from pyspark_lakequeue.reading import LogTask, read_task
+        from pyspark_lakequeue.source.reading import LogTask, read_task
 
         task = cast(LogTask, partition)
         yield from read_task(self._options.root, task, self._options.columns)

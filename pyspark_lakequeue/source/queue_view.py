@@ -14,9 +14,9 @@ import orjson
 from lakequeue.clock import Micros
 from lakequeue.errors import InvalidRequest, OffsetOutOfRange
 from lakequeue.records import Offset, Partition
-from pyspark_lakequeue.options import ReadOptions, Subscription
-from pyspark_lakequeue.planning import Cut, Piece
-from pyspark_lakequeue.positions import (
+from pyspark_lakequeue.source.options import ReadOptions, Subscription
+from pyspark_lakequeue.source.planning import Cut, Piece
+from pyspark_lakequeue.source.positions import (
     EARLIEST_OFFSET,
     LATEST_OFFSET,
     AsOf,
@@ -27,7 +27,7 @@ from pyspark_lakequeue.positions import (
     PerPartition,
     Position,
 )
-from pyspark_lakequeue.vectors import Offsets, Place, names
+from pyspark_lakequeue.source.vectors import Offsets, Place, names
 from queue_tables.log.gaps import gaps
 from queue_tables.log.index import Span
 from queue_tables.log.reader import LogReader

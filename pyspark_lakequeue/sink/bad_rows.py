@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from lakequeue.errors import InvalidRequest, Rejected
 from lakequeue.wire import MAX_RECORD_BYTES
-from pyspark_lakequeue.inbox_rows import Shaper
+from pyspark_lakequeue.sink.inbox_rows import Shaper
 from queue_tables.delta.columns import HEADERS
 
 REFUSED_HEADER = "lakequeue-refused"

@@ -8,7 +8,14 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyspark_lakequeue.planning import MOST_TASK_BYTES, SPREAD, TASK_BYTES, Cut, Piece, plan_tasks
+from pyspark_lakequeue.source.planning import (
+    MOST_TASK_BYTES,
+    SPREAD,
+    TASK_BYTES,
+    Cut,
+    Piece,
+    plan_tasks,
+)
 
 
 def pieces_of(groups: list[list[int]], size: int = 1000) -> list[Piece]:

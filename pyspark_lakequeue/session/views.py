@@ -1,6 +1,6 @@
 """SQL views over a queue, for Spark and Databricks. Plain SQL: also over Spark Connect.
 
-As a job: `python -m lakequeue.spark.views --root … --schema main.sales`.
+As a job: `python -m pyspark_lakequeue.session.views --root … --schema main.sales`.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _all_of(journals: Sequence[str]) -> str:
 def main(argv: Sequence[str] | None = None) -> int:
     """Create the views in the session that runs, or in one that is started; 0, 1 or 2 (usage)."""
     parser = argparse.ArgumentParser(
-        prog="lakequeue.spark.views",
+        prog="pyspark_lakequeue.session.views",
         description="Create the SQL views of a queue, or create them again: who_acked_what covers "
         "the nodes that there are then.",
         epilog="exit codes: 0 done, 1 failed, 2 usage",

@@ -21,17 +21,26 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from lakequeue.clock import boot_seconds
-from pyspark_lakequeue.batch_reader import wanted_ranges
-from pyspark_lakequeue.options import ReadOptions
-from pyspark_lakequeue.planning import plan_tasks
-from pyspark_lakequeue.positions import EARLIEST
-from pyspark_lakequeue.queue_view import QueueView, places_of, report_loss
-from pyspark_lakequeue.vectors import Json, Offsets, Place, Vector, admit, count, names, ranges
+from pyspark_lakequeue.source.batch_reader import wanted_ranges
+from pyspark_lakequeue.source.options import ReadOptions
+from pyspark_lakequeue.source.planning import plan_tasks
+from pyspark_lakequeue.source.positions import EARLIEST
+from pyspark_lakequeue.source.queue_view import QueueView, places_of, report_loss
+from pyspark_lakequeue.source.vectors import (
+    Json,
+    Offsets,
+    Place,
+    Vector,
+    admit,
+    count,
+    names,
+    ranges,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from pyspark_lakequeue.group_mirror import GroupMirror
+    from pyspark_lakequeue.source.group_mirror import GroupMirror
     from queue_tables.schema.topic_rules import Topic
 
 
@@ -98,7 +107,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._options.group is None or done.initial:
             return
         if self._mirror is None:
-            from pyspark_lakequeue.group_mirror import GroupMirror
+            from pyspark_lakequeue.source.group_mirror import GroupMirror
 
             self._mirror = GroupMirror(self._options.root, self._options.group)
         self._mirror.move_to(done)
@@ -177,7 +186,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: Json, end: Json) -> Sequence[InputPartition]:
         """The tasks that read what is between."""
-        from pyspark_lakequeue.reading import LogTask
+        from pyspark_lakequeue.source.reading import LogTask
 
         options, queue = self._options, self._view()
         begin, upto = Vector.of(start), Vector.of(end)
@@ -226,7 +235,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The records of one task."""
-        from pyspark_lakequeue.reading import LogTask, read_task
+        from pyspark_lakequeue.source.reading import LogTask, read_task
 
         task = cast(LogTask, partition)
         yield from read_task(self._options.root, task, self._options.columns)

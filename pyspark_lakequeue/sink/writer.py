@@ -24,8 +24,8 @@ from lakequeue.clock import hour_of, wall_micros
 from lakequeue.errors import Broken, InvalidRequest, NotReady
 from lakequeue.records import Stamp
 from lakequeue.steps import Step, reach
-from pyspark_lakequeue.sink_options import SinkOptions, check_columns
-from pyspark_lakequeue.waiting import wait_ordered
+from pyspark_lakequeue.sink.options import SinkOptions, check_columns
+from pyspark_lakequeue.sink.waiting import wait_ordered
 from queue_tables.root import QueueRoot
 from queue_tables.shards.bulk import (
     ONCE,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from pyspark_lakequeue.inbox_rows import Target
+    from pyspark_lakequeue.sink.inbox_rows import Target
 
 _log = logging.getLogger("lakequeue.spark")
 FILE_BYTES = 32 << 20
@@ -89,8 +89,8 @@ class _Writer:
         """In a task: write its rows as files of the inbox."""
         import pyarrow as pa
 
-        from pyspark_lakequeue.bad_rows import Sorted
-        from pyspark_lakequeue.inbox_rows import Shaper
+        from pyspark_lakequeue.sink.bad_rows import Sorted
+        from pyspark_lakequeue.sink.inbox_rows import Shaper
 
         task = _context().partitionId()
         if task >= _TASKS:
@@ -198,7 +198,7 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
 
 def _targets(options: SinkOptions) -> dict[str, Target]:
     """The topics as they are now. Raises `UnknownTopic` if the option names none of them."""
-    from pyspark_lakequeue.inbox_rows import Target
+    from pyspark_lakequeue.sink.inbox_rows import Target
 
     store = TopicStore(QueueRoot.existing(options.root))
     topics = store.list() if options.topic is None else [store.get(options.topic)]

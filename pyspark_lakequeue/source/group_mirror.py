@@ -11,7 +11,7 @@ import uuid
 from lakequeue.clock import HybridClock, wall_micros
 from lakequeue.errors import ShardSealed
 from lakequeue.records import Epoch, Offset, Partition, TopicId
-from pyspark_lakequeue.vectors import Offsets, Place, Vector
+from pyspark_lakequeue.source.vectors import Offsets, Place, Vector
 from queue_tables.groups.fact_rows import to_arrow
 from queue_tables.groups.facts import Fact, GroupState, Key, Kind
 from queue_tables.groups.state import read_group_state

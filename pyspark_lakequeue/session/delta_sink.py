@@ -19,7 +19,8 @@ from pyspark.sql import functions as sf
 from lakequeue.errors import ConsumedElsewhere, InvalidRequest, ResultBehind, UnknownTopic
 from lakequeue.records import checked_name
 from lakequeue.restores import restored_to
-from lakequeue.spark.result_marks import (
+from lakequeue.steps import Step, reach
+from pyspark_lakequeue.session.result_marks import (
     Commit,
     Found,
     Mark,
@@ -30,7 +31,6 @@ from lakequeue.spark.result_marks import (
     needle,
     quoted,
 )
-from lakequeue.steps import Step, reach
 from queue_tables.root import QueueRoot
 from queue_tables.topics import TopicStore
 

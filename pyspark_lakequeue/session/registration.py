@@ -33,7 +33,7 @@ def register(spark: SparkSession, name: str = "lakequeue", *, native: bool = Tru
             raise
     # A client of Spark Connect need not reach the root, nor have what a session with a JVM has.
     if native and isinstance(spark, ClassicSession):
-        from lakequeue.spark.native_reader import read_natively
+        from pyspark_lakequeue.session.native_reader import read_natively
 
         read_natively(spark, name)
     return name

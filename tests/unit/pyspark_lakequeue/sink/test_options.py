@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lakequeue.errors import InvalidRequest
-from pyspark_lakequeue.sink_options import SinkOptions, check_columns, sink_options
+from pyspark_lakequeue.sink.options import SinkOptions, check_columns, sink_options
 
 STRING = {"value": "string"}
 TO = SinkOptions("/q", "orders", None)

@@ -7,8 +7,8 @@ import sqlite3
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakequeue.spark.log_scan import MOST_BOUNDED, Bounds, scan_condition
-from pyspark_lakequeue.vectors import Place
+from pyspark_lakequeue.session.log_scan import MOST_BOUNDED, Bounds, scan_condition
+from pyspark_lakequeue.source.vectors import Place
 
 IDS = {"orders": "id-orders", "flights": "id-flights"}
 PARTITIONS, OFFSETS = range(4), range(6)

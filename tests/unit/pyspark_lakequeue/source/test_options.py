@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lakequeue.errors import InvalidRequest, LakequeueError
-from pyspark_lakequeue.options import COLUMNS, Subscription, read_options
-from pyspark_lakequeue.positions import EARLIEST, LATEST, AsOf, AtOffsets, AtTime, AtTimes
+from pyspark_lakequeue.source.options import COLUMNS, Subscription, read_options
+from pyspark_lakequeue.source.positions import EARLIEST, LATEST, AsOf, AtOffsets, AtTime, AtTimes
 
 MS = 1_700_000_000_000
 BASE = {"root": "/q", "subscribe": "orders"}

@@ -12,8 +12,8 @@ import pytest
 from lakequeue.errors import InvalidRequest
 from lakequeue.records import Format
 from lakequeue.wire import MAX_RECORD_BYTES
-from pyspark_lakequeue.bad_rows import Sorted
-from pyspark_lakequeue.inbox_rows import Shaper, Target
+from pyspark_lakequeue.sink.bad_rows import Sorted
+from pyspark_lakequeue.sink.inbox_rows import Shaper, Target
 
 ORDERS = Target("id-orders", 4, "crc32", None, 100, '{"required": ["id"]}')
 BAD = Target("id-bad", 1, "crc32", None, None)

@@ -1,0 +1,1 @@
+"""What a session is given: registration, views, large scans, exactly-once results."""

@@ -1,0 +1,1 @@
+"""The source: options, positions, which task reads what, and the reading."""
