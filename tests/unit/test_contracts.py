@@ -39,6 +39,7 @@ SEEDS = [
     Seed("layers", "lakequeue.client", "coordination"),
     Seed("layers", "pyspark_lakequeue.seed_sibling", "jobs"),
     Seed("layers", "queue_rules.seed_up", "coordination"),
+    Seed("layers", "memory_queue.seed_sibling", "ingest"),
     Seed("sdk", "lakequeue.records", "pyarrow"),
     Seed("testing", "queue_tables.schema.topic_rules", "obstore"),
     Seed("storage", "ingest.seed_storage", "deltalake"),
@@ -64,6 +65,7 @@ SEEDS = [
     Seed("job-rooms", "jobs.rows.seed_up", "jobs.streaming.source"),
     Seed("job-rooms", "jobs.maintenance.seed_job", "jobs.retention"),
     Seed("spark-rooms", "pyspark_lakequeue.source.seed_session", "pyspark_lakequeue.session.views"),
+    Seed("memory-rooms", "memory_queue.log", "memory_queue.service"),
 ]
 
 

@@ -25,6 +25,7 @@ ROLES = {
     "driver": (("jobs", "serving", "coordination", "queue_rules", "queue_tables"), "server,spark"),
     "Spark source": (("pyspark_lakequeue", "queue_tables"), "spark"),
     "command line": (("lakequeue/cli",), "cli"),
+    "memory queue": (("memory_queue",), "testing"),
     "client": (("lakequeue/client", "lakequeue/wire"), ""),
 }
 """Role → its packages, and the extras of its image or installation."""

@@ -210,5 +210,7 @@ def test_what_notebooks_import(shell: Shell) -> None:
     }
     assert "import lakequeue.spark" in lines
     own = "import jobs, ingest, tests\nprint(jobs.WHOSE, ingest.WHOSE, tests.WHOSE)"
-    shown = shell.run("python", "-c", "\n".join([*sorted(lines), "import lakequeue.duck", own]))
+    shown = shell.run(
+        "python", "-c", "\n".join([*sorted(lines), "import lakequeue.duck, lakequeue.testing", own])
+    )
     assert shown == "the user's the user's the user's\n"

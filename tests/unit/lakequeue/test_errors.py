@@ -32,7 +32,7 @@ def test_unknown_codes_are_judged_by_their_status(
 ROOT = Path(__file__).parents[3]
 PACKAGES = (
     *("lakequeue", "serving", "ingest", "consumer_service"),
-    *("jobs", "coordination", "queue_tables", "queue_rules"),
+    *("jobs", "coordination", "queue_tables", "queue_rules", "memory_queue"),
 )
 
 

@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, rule
 
-from tests.unit.lakequeue.testing.wire_calls import Calls
+from tests.unit.memory_queue.wire_calls import Calls
 
 PARTITIONS = 3
 

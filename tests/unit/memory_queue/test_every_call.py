@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from lakequeue.testing.service import Call, Service
+from memory_queue.service import Call, Service
 
-REPOSITORY = Path(__file__).parents[4]
+REPOSITORY = Path(__file__).parents[3]
 _ROUTE = re.compile(r'@app\.(get|put|post|patch|delete)\(\s*"([^"]+)"')
 NOT_IN_MEMORY = {
     ("GET", "/v1/groups/<group>/members/<member>/events"),

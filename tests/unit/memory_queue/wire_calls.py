@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from lakequeue.client.effects import Reply
-from lakequeue.testing.service import Call, Service
+from memory_queue.service import Call, Service
 
 
 class Calls:

@@ -16,13 +16,13 @@ from lakequeue import wire
 from lakequeue.client.effects import Reply
 from lakequeue.client.redrive_parts import redrive_part
 from lakequeue.errors import InvalidRequest, LakequeueError, MalformedBody, UnknownMember
-from lakequeue.testing import positions, streams
-from lakequeue.testing.clock import Clock
-from lakequeue.testing.groups import Group, Groups, Member
-from lakequeue.testing.log import Log
-from lakequeue.testing.queues import Queues, next_due
-from lakequeue.testing.topics import Topics, described
 from lakequeue.wire.parsing import valid
+from memory_queue import positions, streams
+from memory_queue.clock import Clock
+from memory_queue.groups import Group, Groups, Member
+from memory_queue.log import Log
+from memory_queue.queues import Queues, next_due
+from memory_queue.topics import Topics, described
 from queue_rules.groups.group_config import GroupConfig
 from queue_rules.groups.join_rules import check_some_exist
 from queue_rules.groups.member_states import Cause

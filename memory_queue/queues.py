@@ -13,9 +13,6 @@ import orjson
 from lakequeue.clock import Micros
 from lakequeue.errors import Rejected
 from lakequeue.records import Partition, TopicId
-from lakequeue.testing.groups import Group, Held, Member
-from lakequeue.testing.log import Log
-from lakequeue.testing.topics import Topics
 from lakequeue.wire import (
     MAX_DEDUP_WINDOW_MS,
     AckRequest,
@@ -28,6 +25,9 @@ from lakequeue.wire import (
     place_of,
     record_to_json,
 )
+from memory_queue.groups import Group, Held, Member
+from memory_queue.log import Log
+from memory_queue.topics import Topics
 from queue_rules.predicates.of_group import predicate_of
 from queue_rules.predicates.single import matches
 from queue_rules.predicates.terms import Condition

@@ -9,9 +9,6 @@ from lakequeue.clock import Micros
 from lakequeue.errors import InvalidRequest, OffsetOutOfRange, UnknownGroup
 from lakequeue.partitioner import partition_of
 from lakequeue.records import Partition, checked_name
-from lakequeue.testing.groups import NODE, Group, Groups, Held, options_of, refuse_if_active
-from lakequeue.testing.log import Log, Stored
-from lakequeue.testing.topics import Topics
 from lakequeue.wire import (
     BrowseAnswer,
     BrowseQuery,
@@ -27,6 +24,9 @@ from lakequeue.wire import (
     SeekRequest,
     record_to_json,
 )
+from memory_queue.groups import NODE, Group, Groups, Held, options_of, refuse_if_active
+from memory_queue.log import Log, Stored
+from memory_queue.topics import Topics
 from queue_rules.groups.group_config import GroupConfig, check_config
 from queue_rules.groups.seek_targets import Bounds, check_request, target_of
 from queue_rules.groups.status_words import (

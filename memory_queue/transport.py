@@ -11,8 +11,8 @@ from dataclasses import replace
 import httpx2
 
 from lakequeue.client.effects import Reply
-from lakequeue.testing.service import Aside, Call, Later, Service
 from lakequeue.wire import HOST_HEADER
+from memory_queue.service import Aside, Call, Later, Service
 
 
 class MemoryTransport(httpx2.BaseTransport, httpx2.AsyncBaseTransport):

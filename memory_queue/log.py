@@ -15,8 +15,8 @@ from lakequeue.clock import HybridClock, WallClock
 from lakequeue.partitioner import StickyRoundRobin
 from lakequeue.records import Format, Offset, Partition, Record, checked_name
 from lakequeue.settings import IngestSettings
-from lakequeue.testing.topics import Topics
 from lakequeue.wire import ProduceQuery
+from memory_queue.topics import Topics
 from queue_rules.produce.answers import answer_of
 from queue_rules.produce.arrival import check_whole, fill_in, limits_of, spread
 from queue_rules.produce.outcomes import Outcome

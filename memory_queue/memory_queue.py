@@ -20,11 +20,11 @@ from lakequeue.client.producer_base import ProducerOptions
 from lakequeue.client.queue import Queue
 from lakequeue.client.record import Record
 from lakequeue.errors import UnknownMember
-from lakequeue.testing.clock import Clock
-from lakequeue.testing.positions import plain
-from lakequeue.testing.service import Service
-from lakequeue.testing.transport import MemoryTransport
 from lakequeue.wire import TopicDescription, loads_exactly
+from memory_queue.clock import Clock
+from memory_queue.positions import plain
+from memory_queue.service import Service
+from memory_queue.transport import MemoryTransport
 
 Client = TypeVar("Client", Producer, Consumer, Admin, Queue)
 

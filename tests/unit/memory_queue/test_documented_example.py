@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-PAGE = (Path(__file__).parents[4] / "docs" / "testing.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "testing.md").read_text()
 _EXAMPLE = re.compile(r"<!-- example -->\n```python\n(.*?)```\n\n```text\n(.*?)```", re.DOTALL)
 
 

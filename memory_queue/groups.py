@@ -14,9 +14,9 @@ from typing import Any
 from lakequeue.errors import GroupActive, UnknownGroup, UnknownMember
 from lakequeue.records import Partition, TopicId, checked_name
 from lakequeue.settings import ConsumerSettings
-from lakequeue.testing.log import Log
-from lakequeue.testing.topics import Topics
 from lakequeue.wire import MAX_IN_FLIGHT, Assigned, JoinAnswer, JoinRequest
+from memory_queue.log import Log
+from memory_queue.topics import Topics
 from queue_rules.groups.assignor import Assignment, Target, assign
 from queue_rules.groups.group_config import GroupConfig, check_config
 from queue_rules.groups.join_rules import check_options

@@ -11,8 +11,8 @@ from lakequeue import Admin, Consumer, Lost, Message, Producer
 from lakequeue.client.effects import Reply
 from lakequeue.errors import InvalidRequest, UnknownMember, Unreachable
 from lakequeue.testing import MemoryQueue
-from lakequeue.testing.service import Aside, Call, Later, Service
 from lakequeue.wire import DEFAULT_CONSUMER_URL, DEFAULT_INGEST_URL
+from memory_queue.service import Aside, Call, Later, Service
 
 
 def take(consumer: Consumer, count: int) -> list[Message]:

@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
-from tests.unit.lakequeue.testing.wire_calls import Calls
+from tests.unit.memory_queue.wire_calls import Calls
 
 VISIBILITY_MS = 10_000
 MAX_ATTEMPTS = 3

@@ -7,7 +7,7 @@ have too); neither Spark, Delta, Arrow, ZooKeeper nor Flask is loaded.
 
 from __future__ import annotations
 
-from lakequeue.testing.clock import Clock
-from lakequeue.testing.memory_queue import MemoryQueue
+from memory_queue.clock import Clock
+from memory_queue.memory_queue import MemoryQueue
 
 __all__ = ["Clock", "MemoryQueue"]

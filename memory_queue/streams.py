@@ -8,8 +8,6 @@ from itertools import islice
 from typing import Any
 
 from lakequeue.clock import Micros
-from lakequeue.testing.groups import Group, Held, Member
-from lakequeue.testing.log import Log, Stored
 from lakequeue.wire import (
     AckAnswer,
     AckRequest,
@@ -18,6 +16,8 @@ from lakequeue.wire import (
     receipt_of,
     record_to_json,
 )
+from memory_queue.groups import Group, Held, Member
+from memory_queue.log import Log, Stored
 from queue_rules.predicates.of_group import predicate_of
 from queue_rules.predicates.single import matches
 from queue_rules.predicates.terms import Condition
