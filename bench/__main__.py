@@ -21,7 +21,7 @@ from typing import Any
 
 from bench import drain, latency, machine, queue_groups
 from lakequeue.client.admin import Admin
-from lakequeue.supervisor.cluster import Cluster, ClusterOptions
+from lakequeue_cli.supervisor.cluster import Cluster, ClusterOptions
 
 HERE = Path(__file__).parent
 README = HERE.parent / "README.md"

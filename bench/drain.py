@@ -14,7 +14,7 @@ from typing import TypedDict
 from bench.ordering import PARTITIONS, fill, order_all
 from lakequeue import Consumer
 from lakequeue.clock import HybridClock
-from lakequeue.supervisor.cluster import Cluster, ClusterOptions
+from lakequeue_cli.supervisor.cluster import Cluster, ClusterOptions
 from queue_tables.root import QueueRoot
 
 VALUE_BYTES = 1_000

@@ -23,7 +23,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from lakequeue import Consumer, Producer
 from lakequeue.client.admin import Admin
-from lakequeue.supervisor.cluster import Cluster, ClusterOptions
+from lakequeue_cli.supervisor.cluster import Cluster, ClusterOptions
 from tools.local_s3 import BUCKET, local_s3
 
 MONTH_S = 30 * 24 * 3600

@@ -72,7 +72,7 @@ assert table.count() == before == 60
 
 # COMMAND ----------
 
-erase = ("lakequeue.cli.app", "erase", "letters", "--where", "key = 'alice'", "--yes")
+erase = ("lakequeue_cli.app", "erase", "letters", "--where", "key = 'alice'", "--yes")
 found = run(*erase, "--dry-run")
 print("would be erased:", found["records"], "records")
 report = run(*erase, "--delete-now")

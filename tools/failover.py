@@ -30,7 +30,7 @@ from history_checker.truth import truth
 from lakequeue.client.admin import Admin
 from lakequeue.clock import boot_seconds
 from lakequeue.errors import LakequeueError
-from lakequeue.supervisor.cluster import Cluster, ClusterOptions
+from lakequeue_cli.supervisor.cluster import Cluster, ClusterOptions
 from queue_tables.root import QueueRoot
 from tools.failover_view import Pauses, Strike, View
 

@@ -17,7 +17,7 @@ import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from lakequeue.supervisor.preflight import free_port
+from lakequeue_cli.supervisor.preflight import free_port
 
 BUCKET = "bucket"
 _START_S = 60.0

@@ -23,9 +23,9 @@ from examples.flights.recording import LineCount
 from examples.flights.screen import Counts, Screen
 from lakequeue.client.admin import Admin
 from lakequeue.errors import LakequeueError, UnknownGroup
-from lakequeue.supervisor.cluster import Cluster, ClusterOptions
-from lakequeue.supervisor.preflight import default_work_dir, local_root
 from lakequeue.wire import GroupDescription
+from lakequeue_cli.supervisor.cluster import Cluster, ClusterOptions
+from lakequeue_cli.supervisor.preflight import default_work_dir, local_root
 
 PRODUCERS = 3
 STALLED_AFTER_S = 120.0

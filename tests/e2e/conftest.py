@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakequeue.client.admin import Admin
-from lakequeue.supervisor.cluster import Cluster, ClusterOptions
+from lakequeue_cli.supervisor.cluster import Cluster, ClusterOptions
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from history_checker.history import load
 from history_checker.load import LoadConsumer, LoadProducer, wait_until
 from history_checker.truth import truth
 from lakequeue.client.admin import Admin
-from lakequeue.supervisor.cluster import Cluster, ClusterOptions
+from lakequeue_cli.supervisor.cluster import Cluster, ClusterOptions
 from tests.support.services.ensemble import Ensemble
 
 pytestmark = [pytest.mark.spark, pytest.mark.zookeeper, pytest.mark.slow, pytest.mark.timeout(400)]

@@ -14,7 +14,7 @@ import pytest
 
 from history_checker.load import wait_until
 from lakequeue.client.admin import Admin
-from lakequeue.supervisor.cluster import Cluster
+from lakequeue_cli.supervisor.cluster import Cluster
 from queue_tables.root import QueueRoot
 from tests.support.data.order_truth import judge, log_rows
 

@@ -17,7 +17,7 @@ import pytest
 from deltalake import DeltaTable
 
 from history_checker.load import wait_until
-from lakequeue.supervisor.cluster import Cluster
+from lakequeue_cli.supervisor.cluster import Cluster
 
 pytestmark = [pytest.mark.spark, pytest.mark.zookeeper, pytest.mark.slow, pytest.mark.timeout(400)]
 PROJECT = Path(__file__).parents[2]

@@ -16,7 +16,7 @@ from history_checker.history import load
 from history_checker.load import LoadConsumer, LoadProducer, wait_until
 from history_checker.truth import truth
 from lakequeue.client.admin import Admin
-from lakequeue.supervisor.cluster import Cluster
+from lakequeue_cli.supervisor.cluster import Cluster
 
 RATE = 150
 PARTITIONS = 4

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from lakequeue.supervisor.cluster import Cluster
+from lakequeue_cli.supervisor.cluster import Cluster
 from tests.support.spark.notebook import NOTEBOOKS, at, run
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]

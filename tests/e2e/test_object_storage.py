@@ -10,7 +10,7 @@ import pytest
 
 from lakequeue import Consumer, Producer
 from lakequeue.client.admin import Admin
-from lakequeue.supervisor.cluster import Cluster, ClusterOptions
+from lakequeue_cli.supervisor.cluster import Cluster, ClusterOptions
 from tests.support.services.s3 import BUCKET, S3Server
 
 pytestmark = [

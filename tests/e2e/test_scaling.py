@@ -22,8 +22,8 @@ from history_checker.history import load
 from history_checker.load import LoadConsumer, LoadProducer, wait_until
 from history_checker.truth import truth
 from lakequeue.client.admin import Admin
-from lakequeue.supervisor.cluster import Cluster, ClusterOptions
 from lakequeue.wire import GroupDescription
+from lakequeue_cli.supervisor.cluster import Cluster, ClusterOptions
 from queue_tables.root import QueueRoot
 from tests.support.services.order_thread import ordering
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from lakequeue.supervisor.preflight import free_port
+from lakequeue_cli.supervisor.preflight import free_port
 
 pytestmark = [
     pytest.mark.spark,
@@ -30,7 +30,7 @@ Up = subprocess.Popen[str]
 def up(root: Path, ingest_port: int, consumer_port: int) -> Iterator[Up]:
     """The command, which is killed at the end if it is still there."""
     command = [
-        *(sys.executable, "-m", "lakequeue.cli.app", "up", "--root", str(root)),
+        *(sys.executable, "-m", "lakequeue_cli.app", "up", "--root", str(root)),
         *("--ingest-port", str(ingest_port), "--consumer-port", str(consumer_port)),
     ]
     with (root.parent / "up.err").open("a") as err:

@@ -34,7 +34,7 @@ SEEDS = [
     Seed("layers", "ingest.seed_sibling", "consumer_service"),
     Seed("layers", "coordination.seed_sibling", "serving"),
     Seed("layers", "queue_tables.seed_up", "jobs"),
-    Seed("layers", "jobs.seed_up", "lakequeue.supervisor"),
+    Seed("layers", "jobs.seed_up", "lakequeue_cli"),
     Seed("layers", "lakequeue.records", "queue_tables"),
     Seed("layers", "lakequeue.client", "coordination"),
     Seed("layers", "pyspark_lakequeue.seed_sibling", "jobs"),
@@ -66,6 +66,7 @@ SEEDS = [
     Seed("job-rooms", "jobs.maintenance.seed_job", "jobs.retention"),
     Seed("spark-rooms", "pyspark_lakequeue.source.seed_session", "pyspark_lakequeue.session.views"),
     Seed("memory-rooms", "memory_queue.log", "memory_queue.service"),
+    Seed("command-rooms", "lakequeue_cli.supervisor.seed_command", "lakequeue_cli.commands.up"),
 ]
 
 
@@ -118,8 +119,6 @@ def test_the_core_is_listed_whole() -> None:
         if not path.stem.startswith("__") and (path.suffix == ".py" or path.is_dir())
     }
     above = {
-        "lakequeue.cli",
-        "lakequeue.supervisor",
         "lakequeue.spark",
         "lakequeue.duck",
         "lakequeue.testing",

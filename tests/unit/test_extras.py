@@ -24,7 +24,7 @@ ROLES = {
     ),
     "driver": (("jobs", "serving", "coordination", "queue_rules", "queue_tables"), "server,spark"),
     "Spark source": (("pyspark_lakequeue", "queue_tables"), "spark"),
-    "command line": (("lakequeue/cli",), "cli"),
+    "command line": (("lakequeue_cli",), "cli"),
     "memory queue": (("memory_queue",), "testing"),
     "client": (("lakequeue/client", "lakequeue/wire"), ""),
 }

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from lakequeue import Admin
-from lakequeue.cli.app import main
+from lakequeue_cli.app import main
 from tests.integration.client.conftest import IngestProcess
 from tests.support.services.consumer_node import Member, NodeProcess, Queue
 
@@ -53,7 +53,7 @@ def lakequeue(*args: str, stdin: str = "") -> Done:
 def test_the_command_runs_as_a_process() -> None:
     done = subprocess.run(
         [
-            *(sys.executable, "-m", "lakequeue.cli.app", "topic", "list"),
+            *(sys.executable, "-m", "lakequeue_cli.app", "topic", "list"),
             *("--url", "http://127.0.0.1:1", "--timeout", "0.2"),
         ],
         capture_output=True,

@@ -28,7 +28,7 @@ def test_a_group_that_nobody_consumes_with_is_told_of(queue: Queue, node: NodePr
         assert "150 records wait and nobody consumes" in advice.detail
         (trend,) = [t for t in told.trends if t.group == group]
         assert (trend.course, trend.lag, trend.members) == ("stuck", 150, 0)
-    command = [sys.executable, "-m", "lakequeue.cli.app", "doctor", "--load", "--over", "0.5"]
+    command = [sys.executable, "-m", "lakequeue_cli.app", "doctor", "--load", "--over", "0.5"]
     said = subprocess.run(
         [*command, "--consumer-url", node.url],
         cwd=Path(__file__).parents[3],

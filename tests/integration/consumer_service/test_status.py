@@ -14,10 +14,10 @@ from typer.testing import CliRunner
 import lakequeue.duck
 from coordination.embedded import EmbeddedZooKeeper
 from lakequeue import Admin
-from lakequeue.cli.app import app
 from lakequeue.clock import wall_micros
 from lakequeue.errors import UnknownGroup, UnknownRecord, UnknownTopic
 from lakequeue.wire import DeadLetterHeader, RecordStatus
+from lakequeue_cli.app import app
 from queue_tables.topics import TopicStore
 from tests.support.runs.fold_process import Folder
 from tests.support.services.consumer_node import (

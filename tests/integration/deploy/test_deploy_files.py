@@ -90,7 +90,7 @@ def test_the_images_have_every_package_of_the_wheel() -> None:
 def test_an_image_starts_what_the_tests_start_with_options_that_exist(role: str) -> None:
     entry, arguments = (instruction(name, stage(role)) for name in ("ENTRYPOINT", "CMD"))
     if role == "cli":
-        entry = [sys.executable, "-m", "lakequeue.cli.app"]
+        entry = [sys.executable, "-m", "lakequeue_cli.app"]
     else:
         assert entry[:2] == ["python", "-m"]
         entry = [sys.executable, *entry[1:]]
@@ -237,7 +237,7 @@ def _accepted(command: list[str]) -> None:
     words = [word for word in command if not word.startswith("-")]
     verbs = words[:2] if words[0] == "topic" else words[:1]
     told = subprocess.run(
-        [sys.executable, "-m", "lakequeue.cli.app", *verbs, "--help"],
+        [sys.executable, "-m", "lakequeue_cli.app", *verbs, "--help"],
         capture_output=True,
         text=True,
         check=True,

@@ -14,7 +14,7 @@ import pytest
 
 from coordination.embedded import EmbeddedZooKeeper
 from lakequeue.records import Offset, Partition
-from lakequeue.supervisor.preflight import free_port
+from lakequeue_cli.supervisor.preflight import free_port
 from queue_tables.log.reader import LogReader
 from queue_tables.root import QueueRoot
 from queue_tables.topics import TopicStore

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 from ingest.http.bodies import request_of
 from jobs.measuring.stuck_shards import stuck_shards
 from jobs.ordering.numbering import _REASONS, DUPLICATE
-from lakequeue.cli.app import app
-from lakequeue.supervisor.order_health import look_at_order, put_aside
+from lakequeue_cli.app import app
+from lakequeue_cli.supervisor.order_health import look_at_order, put_aside
 from queue_rules.produce.validation import Limits
 from queue_tables.log.rejected import REASONS
 from queue_tables.root import QueueRoot

@@ -11,13 +11,13 @@ import pytest
 from coordination.embedded import answers, free_port
 from coordination.groups.membership import ensure_group, group_config, groups
 from coordination.zookeeper.session import Session
-from lakequeue.supervisor.cluster import Cluster, ClusterOptions
+from lakequeue_cli.supervisor.cluster import Cluster, ClusterOptions
 from queue_tables.root import QueueRoot
 from tests.support.services.zookeeper import wait_for
 
 pytestmark = pytest.mark.zookeeper
 PROJECT = Path(__file__).parents[3]
-RUN = (sys.executable, "-m", "lakequeue.cli.app", "run")
+RUN = (sys.executable, "-m", "lakequeue_cli.app", "run")
 
 
 def test_what_zookeeper_keeps_stays_when_one_server_becomes_three_and_one_again(

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from lakequeue.supervisor.preflight import RootLock, make_work_dir
+from lakequeue_cli.supervisor.preflight import RootLock, make_work_dir
 
 pytestmark = pytest.mark.timeout(120)
 
 
 def up(folder: Path, *options: str) -> tuple[int, str]:
     """Run it in `folder`; its exit code and all that it said."""
-    command = [sys.executable, "-m", "lakequeue.cli.app", "up", *options]
+    command = [sys.executable, "-m", "lakequeue_cli.app", "up", *options]
     done = subprocess.run(
         command, cwd=folder, capture_output=True, text=True, timeout=100, check=False
     )

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.timeout(180)
 def run(server: S3Server, tmp_path: Path, *command: str) -> subprocess.CompletedProcess[str]:
     """The command line with the environment that leads to the server."""
     return subprocess.run(
-        [sys.executable, "-m", "lakequeue.cli.app", *command],
+        [sys.executable, "-m", "lakequeue_cli.app", *command],
         env={**os.environ, **server.environ, "LAKEQUEUE_WORK_DIR": str(tmp_path)},
         cwd=tmp_path,
         capture_output=True,

@@ -15,11 +15,11 @@ import pytest
 
 from lakequeue.clock import boot_seconds
 from lakequeue.errors import StartFailed
-from lakequeue.supervisor.backoff import Backoff
-from lakequeue.supervisor.child import Child
-from lakequeue.supervisor.child_states import State
-from lakequeue.supervisor.plan import ChildSpec, Drain, DriverReady
-from lakequeue.supervisor.watch import Watch
+from lakequeue_cli.supervisor.backoff import Backoff
+from lakequeue_cli.supervisor.child import Child
+from lakequeue_cli.supervisor.child_states import State
+from lakequeue_cli.supervisor.plan import ChildSpec, Drain, DriverReady
+from lakequeue_cli.supervisor.watch import Watch
 
 SERVICE = """
 import json, os, pathlib, signal, subprocess, sys
@@ -198,7 +198,7 @@ def test_children_end_with_a_supervisor_that_is_killed(tmp_path: Path) -> None:
         "import pathlib, sys\n"
         f"sys.path.insert(0, {str(Path(__file__).parents[3])!r})\n"
         "from tests.integration.supervisor.test_watch import Family, WAIT_S\n"
-        "from lakequeue.supervisor.plan import Drain\n"
+        "from lakequeue_cli.supervisor.plan import Drain\n"
         "family = Family(pathlib.Path(sys.argv[1]))\n"
         "family.add('a', Drain.DRIVER, 'deaf')\n"
         "family.start().wait_ready(WAIT_S)\n"

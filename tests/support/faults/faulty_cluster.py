@@ -22,8 +22,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from lakequeue.errors import LakequeueError
-from lakequeue.supervisor.cluster import Cluster, ClusterOptions
-from lakequeue.supervisor.plan import ChildSpec, Layout
+from lakequeue_cli.supervisor.cluster import Cluster, ClusterOptions
+from lakequeue_cli.supervisor.plan import ChildSpec, Layout
 from queue_tables.root import QueueRoot
 from tests.support.faults.patching import environ
 from tests.support.faults.power import NOTES, PowerCut

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from lakequeue.settings import Settings
-from lakequeue.supervisor.health import Level, examine_tables
+from lakequeue_cli.supervisor.health import Level, examine_tables
 from queue_tables.upkeep.health import look, table_paths
 from queue_tables.upkeep.repair import repair_table
 from tests.support.faults.foreign import unguarded

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import sys
 
-from lakequeue.cli.app import main
 from lakequeue.steps import arm
+from lakequeue_cli.app import main
 
 if __name__ == "__main__":
     arm(sys.argv[2])

@@ -12,7 +12,7 @@ from typing import Any
 import httpx2
 import yaml
 
-from lakequeue.supervisor.preflight import free_port
+from lakequeue_cli.supervisor.preflight import free_port
 from tests.support.services.zookeeper import wait_for
 
 DEPLOY = Path(__file__).parents[3] / "deploy" / "prometheus"

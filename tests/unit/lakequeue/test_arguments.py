@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from lakequeue.arguments import WrongUsage, bytes_of, micros_of, past_of
-from lakequeue.cli.app import app
+from lakequeue_cli.app import app
 
 NOW = 10_000_000_000
 

@@ -236,7 +236,7 @@ def test_compaction_in_between_is_planned_around(
 
 def test_the_command_reports_in_json(root: QueueRoot, topic: Topic) -> None:
     def command(*args: str) -> subprocess.CompletedProcess[str]:
-        line = [sys.executable, "-m", "lakequeue.cli.app", "erase", *args, "--root", root.uri]
+        line = [sys.executable, "-m", "lakequeue_cli.app", "erase", *args, "--root", root.uri]
         return subprocess.run(line, capture_output=True, text=True, check=False)
 
     where = ("--where", "key = 'alice'")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakequeue.supervisor.backoff import Backoff
+from lakequeue_cli.supervisor.backoff import Backoff
 
 
 def test_waits_double_up_to_the_longest() -> None:

@@ -8,9 +8,6 @@ from typing import Annotated, Any, Literal, TypedDict
 import typer
 
 from lakequeue.arguments import WrongUsage, duration_ms_of
-from lakequeue.cli.consume import as_document, text_of
-from lakequeue.cli.options import AsJson, ConsumerUrl, TimeoutS, Url, admin, position_of
-from lakequeue.cli.output import print_json, print_table
 from lakequeue.client.record import Record
 from lakequeue.errors import InvalidRequest
 from lakequeue.wire import (
@@ -19,6 +16,9 @@ from lakequeue.wire import (
     OnExpired,
     TopicDescription,
 )
+from lakequeue_cli.commands.consume import as_document, text_of
+from lakequeue_cli.options import AsJson, ConsumerUrl, TimeoutS, Url, admin, position_of
+from lakequeue_cli.output import print_json, print_table
 
 app = typer.Typer(help="Create, list, describe, alter and delete topics.", no_args_is_help=True)
 

@@ -7,10 +7,10 @@ from typing import Annotated
 import typer
 
 from lakequeue.arguments import header_of, micros_of
-from lakequeue.cli.options import AsJson, ConsumerUrl, Url, consumer_url, ingest_url
-from lakequeue.cli.output import note, print_json
 from lakequeue.client.redrive import Redriven, Wanted
 from lakequeue.client.redrive import redrive as run
+from lakequeue_cli.options import AsJson, ConsumerUrl, Url, consumer_url, ingest_url
+from lakequeue_cli.output import note, print_json
 
 app = typer.Typer(help="Send dead records back.", no_args_is_help=True)
 

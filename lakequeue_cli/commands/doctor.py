@@ -13,9 +13,9 @@ from typing import Annotated, Any
 
 import typer
 
-from lakequeue.cli.options import ConsumerUrl, admin
 from lakequeue.settings import Settings
 from lakequeue.wire import AdviceAnswer
+from lakequeue_cli.options import ConsumerUrl, admin
 
 _COLOURS = {"OK": "\033[32m", "WARN": "\033[33m", "FAIL": "\033[31m"}
 
@@ -51,7 +51,7 @@ def doctor(
             _show_load(asked.advice(over_s), as_json=as_json)
         return
     # Loaded here: the look at the packages must be able to say that one is missing.
-    from lakequeue.supervisor.health import Level, examine
+    from lakequeue_cli.supervisor.health import Level, examine
 
     given: dict[str, Any] = {"root": root, "zookeeper": zookeeper}
     settings = Settings(**{name: value for name, value in given.items() if value is not None})

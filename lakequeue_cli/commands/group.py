@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from lakequeue.cli.options import AsJson, ConsumerUrl, TimeoutS, admin, position_of
-from lakequeue.cli.output import note, print_json, print_table
 from lakequeue.wire import GroupDescription, PauseAnswer, RecordStatus, parse_place, place_of
+from lakequeue_cli.options import AsJson, ConsumerUrl, TimeoutS, admin, position_of
+from lakequeue_cli.output import note, print_json, print_table
 
 app = typer.Typer(
     help="List, describe, pause, move and delete consumer groups.", no_args_is_help=True

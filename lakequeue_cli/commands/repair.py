@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lakequeue.cli.options import AsJson
-from lakequeue.cli.output import print_json
 from lakequeue.errors import CorruptTable, UnknownTable
 from lakequeue.settings import Settings
+from lakequeue_cli.options import AsJson
+from lakequeue_cli.output import print_json
 
 if TYPE_CHECKING:
     from queue_tables.upkeep.repair import Repair

@@ -25,9 +25,9 @@ from jobs.jars import cached_jars, jar_paths
 from lakequeue import programs
 from lakequeue.errors import InvalidRequest, LakequeueError, PortInUse
 from lakequeue.java import find_java
-from lakequeue.supervisor.child import Child
-from lakequeue.supervisor.plan import Layout, Role, ZooKeeperPorts
-from lakequeue.supervisor.preflight import (
+from lakequeue_cli.supervisor.child import Child
+from lakequeue_cli.supervisor.plan import Layout, Role, ZooKeeperPorts
+from lakequeue_cli.supervisor.preflight import (
     RootLock,
     await_free_port,
     check_answers,
@@ -37,7 +37,7 @@ from lakequeue.supervisor.preflight import (
     make_work_dir,
     take_over_coordination,
 )
-from lakequeue.supervisor.watch import Watch
+from lakequeue_cli.supervisor.watch import Watch
 from queue_tables.root import QueueRoot
 
 READY_S = 300.0

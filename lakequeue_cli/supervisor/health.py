@@ -19,8 +19,8 @@ from pathlib import Path
 from lakequeue.errors import LakequeueError, RootUnusable
 from lakequeue.java import cache_dir, find_java
 from lakequeue.settings import Settings
-from lakequeue.supervisor.preflight import local_root, port_is_free
-from lakequeue.supervisor.probes import http_status
+from lakequeue_cli.supervisor.preflight import local_root, port_is_free
+from lakequeue_cli.supervisor.probes import http_status
 
 _MIN_FREE_BYTES = 1 << 30
 _CONNECT_S = 5.0
@@ -176,7 +176,7 @@ def _remote_storage(root: str) -> Iterator[Finding]:
 
 
 def _order(root: str) -> Iterator[Finding]:
-    from lakequeue.supervisor.order_health import look_at_order
+    from lakequeue_cli.supervisor.order_health import look_at_order
 
     folder = local_root(root)
     if folder is not None and not (folder / "_lakequeue").is_dir():

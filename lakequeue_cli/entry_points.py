@@ -75,7 +75,7 @@ def create_views() -> None:
 def erase() -> None:
     """`lakequeue erase` with the task's parameters."""
     sys.argv[1:1] = ["erase"]
-    _run("lakequeue.cli.app")
+    _run("lakequeue_cli.app")
 
 
 def _run(module: str) -> None:

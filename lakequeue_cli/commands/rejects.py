@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakequeue.arguments import WrongUsage, past_of
-from lakequeue.cli.options import AsJson
-from lakequeue.cli.output import note, print_json, print_table
 from lakequeue.clock import wall_micros
 from lakequeue.settings import Settings
 from lakequeue.wire import moment_of
+from lakequeue_cli.options import AsJson
+from lakequeue_cli.output import note, print_json, print_table
 
 if TYPE_CHECKING:
     from queue_tables.log.rejected import Wanted

@@ -13,7 +13,14 @@ from typing import Annotated, Any, Literal, TypedDict
 import typer
 
 from lakequeue.arguments import WrongUsage, duration_ms_of
-from lakequeue.cli.options import (
+from lakequeue.client.admin import Admin
+from lakequeue.client.consumer import Consumer
+from lakequeue.client.holding import Lost, Place
+from lakequeue.client.message import Message
+from lakequeue.client.record import Record
+from lakequeue.errors import InvalidRequest, LakequeueError
+from lakequeue.wire import dumps_exactly
+from lakequeue_cli.options import (
     AsJson,
     ConsumerUrl,
     Position,
@@ -22,14 +29,7 @@ from lakequeue.cli.options import (
     consumer_url,
     position_of,
 )
-from lakequeue.cli.output import note
-from lakequeue.client.admin import Admin
-from lakequeue.client.consumer import Consumer
-from lakequeue.client.holding import Lost, Place
-from lakequeue.client.message import Message
-from lakequeue.client.record import Record
-from lakequeue.errors import InvalidRequest, LakequeueError
-from lakequeue.wire import dumps_exactly
+from lakequeue_cli.output import note
 
 TERMINAL_FORMAT = "%t/%p@%o %k: %s\\n"
 PLAIN_FORMAT = "%s\\n"

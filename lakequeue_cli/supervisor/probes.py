@@ -9,7 +9,7 @@ import urllib.parse
 from pathlib import Path
 from typing import assert_never
 
-from lakequeue.supervisor.plan import DriverReady, HttpReady, Probe, ZooKeeperReady
+from lakequeue_cli.supervisor.plan import DriverReady, HttpReady, Probe, ZooKeeperReady
 
 _TIMEOUT_S = 1.0
 SERVING = ("standby", "leading")

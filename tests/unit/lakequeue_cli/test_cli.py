@@ -9,13 +9,6 @@ import pytest
 from typer.testing import CliRunner
 
 from lakequeue.arguments import duration_ms_of, micros_of
-from lakequeue.cli.app import app, exit_code
-from lakequeue.cli.config import source_of
-from lakequeue.cli.consume import End, as_document, render
-from lakequeue.cli.group import STATUS_COLUMNS, rows_of, status_row_of
-from lakequeue.cli.options import Position, position_of
-from lakequeue.cli.output import plain_table
-from lakequeue.cli.produce import As, at_line, line_of
 from lakequeue.client.message import Message
 from lakequeue.errors import (
     Broken,
@@ -27,6 +20,13 @@ from lakequeue.errors import (
 )
 from lakequeue.records import Format
 from lakequeue.wire import DeadLetterPlace, GroupDescription, RecordStatus, to_bytes
+from lakequeue_cli.app import app, exit_code
+from lakequeue_cli.commands.config import source_of
+from lakequeue_cli.commands.consume import End, as_document, render
+from lakequeue_cli.commands.group import STATUS_COLUMNS, rows_of, status_row_of
+from lakequeue_cli.commands.produce import As, at_line, line_of
+from lakequeue_cli.options import Position, position_of
+from lakequeue_cli.output import plain_table
 
 
 def message(**changes: Any) -> Message:

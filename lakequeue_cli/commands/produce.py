@@ -13,11 +13,11 @@ import orjson
 import typer
 
 from lakequeue.arguments import duration_ms_of, header_of, micros_of
-from lakequeue.cli.options import AsJson, Url, ingest_url
-from lakequeue.cli.output import note
 from lakequeue.client.outbox import Delivered
 from lakequeue.client.producer import Producer
 from lakequeue.errors import InvalidRequest, LakequeueError
+from lakequeue_cli.options import AsJson, Url, ingest_url
+from lakequeue_cli.output import note
 
 
 class As(StrEnum):

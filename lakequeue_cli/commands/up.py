@@ -30,7 +30,7 @@ from lakequeue.errors import (
 from lakequeue.settings import Settings
 
 if TYPE_CHECKING:
-    from lakequeue.supervisor.cluster import Cluster
+    from lakequeue_cli.supervisor.cluster import Cluster
 
 EXIT_CODES: dict[type[LakequeueError], int] = {
     PortInUse: 3,
@@ -88,7 +88,7 @@ def up(
     jars missing, 7 not ready, 1 anything else.
     """
     # Loaded here: a machine with the SDK and CLI alone has no storage or Spark packages.
-    from lakequeue.supervisor.cluster import Cluster, ClusterOptions
+    from lakequeue_cli.supervisor.cluster import Cluster, ClusterOptions
 
     given: dict[str, Any] = {
         "root": root,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lakequeue.supervisor.plan import (
+from lakequeue_cli.supervisor.plan import (
     Drain,
     DriverReady,
     HttpReady,

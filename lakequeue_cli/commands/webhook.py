@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from lakequeue.cli.options import AsJson, ConsumerUrl, TimeoutS, admin
-from lakequeue.cli.output import print_json, print_table
 from lakequeue.wire import WebhookDescription
+from lakequeue_cli.options import AsJson, ConsumerUrl, TimeoutS, admin
+from lakequeue_cli.output import print_json, print_table
 
 app = typer.Typer(help="Post the records of a queue group to a URL.", no_args_is_help=True)
 

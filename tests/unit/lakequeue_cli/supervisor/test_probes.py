@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from lakequeue.supervisor.probes import driver_state
+from lakequeue_cli.supervisor.probes import driver_state
 
 
 def test_the_state_of_the_order_job_counts() -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from lakequeue.settings import Settings
-from lakequeue.supervisor.health import Finding, Level, examine
-from lakequeue.supervisor.preflight import free_port
+from lakequeue_cli.supervisor.health import Finding, Level, examine
+from lakequeue_cli.supervisor.preflight import free_port
 from queue_tables.root import QueueRoot
 
 

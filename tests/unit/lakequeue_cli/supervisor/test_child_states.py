@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lakequeue.errors import LakequeueError
-from lakequeue.supervisor.child_states import ALIVE, TRANSITIONS, Cause, State, advance
+from lakequeue_cli.supervisor.child_states import ALIVE, TRANSITIONS, Cause, State, advance
 
 
 @pytest.mark.parametrize("state", sorted(ALIVE))

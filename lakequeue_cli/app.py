@@ -12,7 +12,10 @@ import sys
 import typer
 
 from lakequeue.arguments import WrongUsage
-from lakequeue.cli import (
+from lakequeue.errors import Fenced, InvalidSetting, LakequeueError, Rejected, TryAgain
+from lakequeue.logs import log_to_stderr
+from lakequeue.programs import packages_first
+from lakequeue_cli.commands import (
     config,
     consume,
     dlq,
@@ -28,9 +31,6 @@ from lakequeue.cli import (
     up,
     webhook,
 )
-from lakequeue.errors import Fenced, InvalidSetting, LakequeueError, Rejected, TryAgain
-from lakequeue.logs import log_to_stderr
-from lakequeue.programs import packages_first
 
 EXIT_CODES: tuple[tuple[type[LakequeueError], int], ...] = (
     (InvalidSetting, 2),

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 import typer
 
 from lakequeue.arguments import WrongUsage, bytes_of
-from lakequeue.cli.options import AsJson
-from lakequeue.cli.output import print_json
 from lakequeue.clock import wall_micros
 from lakequeue.settings import Settings
+from lakequeue_cli.options import AsJson
+from lakequeue_cli.output import print_json
 
 
 def erase(

@@ -13,9 +13,9 @@ from pathlib import Path
 from lakequeue import parent
 from lakequeue.clock import boot_seconds
 from lakequeue.errors import LakequeueError
-from lakequeue.supervisor.backoff import Backoff
-from lakequeue.supervisor.child_states import ALIVE, Cause, State, advance
-from lakequeue.supervisor.plan import ChildSpec
+from lakequeue_cli.supervisor.backoff import Backoff
+from lakequeue_cli.supervisor.child_states import ALIVE, Cause, State, advance
+from lakequeue_cli.supervisor.plan import ChildSpec
 
 _LOG_TAIL_BYTES = 4_000
 

@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterable
 
 from lakequeue.clock import boot_seconds
 from lakequeue.errors import StartFailed
-from lakequeue.supervisor.child import Child
-from lakequeue.supervisor.child_states import ALIVE, Cause, State
-from lakequeue.supervisor.plan import DriverReady
-from lakequeue.supervisor.probes import driver_state, read_state, ready
+from lakequeue_cli.supervisor.child import Child
+from lakequeue_cli.supervisor.child_states import ALIVE, Cause, State
+from lakequeue_cli.supervisor.plan import DriverReady
+from lakequeue_cli.supervisor.probes import driver_state, read_state, ready
 
 _LOOK_S = 0.1
 _HOPELESS_STARTS = 3

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lakequeue.errors import AlreadyRunning, PortInUse, RootUnusable
-from lakequeue.supervisor.preflight import (
+from lakequeue_cli.supervisor.preflight import (
     RootLock,
     await_free_port,
     default_work_dir,

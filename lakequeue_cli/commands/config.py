@@ -9,9 +9,9 @@ import typer
 from pydantic import BaseModel
 from pydantic_settings import EnvSettingsSource, TomlConfigSettingsSource
 
-from lakequeue.cli.options import AsJson
-from lakequeue.cli.output import print_json, print_table
 from lakequeue.settings import Settings, settings_file
+from lakequeue_cli.options import AsJson
+from lakequeue_cli.output import print_json, print_table
 
 app = typer.Typer(help="Show the settings.", no_args_is_help=True)
 

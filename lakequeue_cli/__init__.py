@@ -1,0 +1,1 @@
+"""The command `lakequeue`. It may use every package; none may use it."""

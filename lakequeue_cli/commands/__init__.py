@@ -1,0 +1,1 @@
+"""One module a command: reads arguments, asks the client or a job, prints."""
