@@ -29,7 +29,7 @@ from jobs.maintenance.shard_retention import ROW_MARGIN_US, retain_shards
 from jobs.maintenance.table_upkeep import upkeep_tables
 from jobs.streaming.checkpoints import Checkpoints
 from lakequeue.clock import HybridClock, wall_micros
-from lakequeue.logs import log_to_stderr
+from lakequeue.processes.logs import log_to_stderr
 from lakequeue.settings import OrderSettings
 from queue_tables.delta.snapshot import load_snapshot
 from queue_tables.root import QueueRoot

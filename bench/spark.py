@@ -34,7 +34,7 @@ import lakequeue.spark
 from bench import machine
 from bench.inbox import inbox_rows
 from lakequeue.clock import HybridClock
-from lakequeue.java import find_java
+from lakequeue.processes.java import find_java
 from lakequeue.settings import OrderSettings
 from queue_tables.root import QueueRoot
 from queue_tables.shards.shards import ShardWriter

@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from bench import latency
 from lakequeue.client.admin import Admin
-from lakequeue.java import find_java
+from lakequeue.processes.java import find_java
 from lakequeue_cli.supervisor.cluster import Cluster, ClusterOptions
 from tests.support.spark.spark_session import start_spark
 

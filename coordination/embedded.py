@@ -24,7 +24,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lakequeue import programs
 from lakequeue.clock import boot_seconds
 from lakequeue.errors import (
     CoordinationUnavailable,
@@ -32,8 +31,9 @@ from lakequeue.errors import (
     LakequeueError,
     MissingDependency,
 )
-from lakequeue.java import java_command
-from lakequeue.parent import die_with_parent
+from lakequeue.processes import programs
+from lakequeue.processes.java import java_command
+from lakequeue.processes.parent import die_with_parent
 from lakequeue.settings import Settings
 
 HOST = "127.0.0.1"

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lakequeue.errors import LakequeueError, MissingDependency
-from lakequeue.java import cache_dir, java_command
+from lakequeue.processes.java import cache_dir, java_command
 
 _FETCH_TIMEOUT_S = 540.0
 

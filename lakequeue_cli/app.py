@@ -13,8 +13,8 @@ import typer
 
 from lakequeue.arguments import WrongUsage
 from lakequeue.errors import Fenced, InvalidSetting, LakequeueError, Rejected, TryAgain
-from lakequeue.logs import log_to_stderr
-from lakequeue.programs import packages_first
+from lakequeue.processes.logs import log_to_stderr
+from lakequeue.processes.programs import packages_first
 from lakequeue_cli.commands import (
     config,
     consume,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-from lakequeue.programs import packages_first
+from lakequeue.processes.programs import packages_first
 
 
 class JobFailed(RuntimeError):

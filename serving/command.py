@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from lakequeue.errors import LakequeueError
-from lakequeue.logs import log_to_stderr
+from lakequeue.processes.logs import log_to_stderr
 from lakequeue.records import checked_name
 from lakequeue.settings import Settings
 from lakequeue.steps import arm

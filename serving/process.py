@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lakequeue.errors import LakequeueError, RootUnusable
-from lakequeue.parent import die_with_parent
+from lakequeue.processes.parent import die_with_parent
 from lakequeue.settings import FrontSettings
 from serving.front.budget import Budget
 from serving.front.front import Front, Way

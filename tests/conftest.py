@@ -26,7 +26,7 @@ settings.load_profile("any-machine")
 @pytest.fixture(scope="session")
 def java_home() -> str:
     """A Java that fits, in this process's environment from now on."""
-    from lakequeue.java import find_java
+    from lakequeue.processes.java import find_java
 
     home = str(find_java().home)
     os.environ["JAVA_HOME"] = home

@@ -12,7 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from lakequeue.java import cache_dir
+from lakequeue.processes.java import cache_dir
 
 _FETCH_S = 240
 

@@ -18,7 +18,7 @@ from jobs.command_line.options import Exit
 from lakequeue.arguments import WrongUsage
 from lakequeue.clock import Micros, wall_micros
 from lakequeue.errors import Broken, LakequeueError, RootUnusable
-from lakequeue.logs import log_to_stderr
+from lakequeue.processes.logs import log_to_stderr
 from lakequeue.settings import Settings
 from lakequeue.steps import arm
 from queue_tables.root import QueueRoot

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from lakequeue.errors import RootUnusable
-from lakequeue.logs import log_to_stderr
-from lakequeue.parent import die_with_parent
+from lakequeue.processes.logs import log_to_stderr
+from lakequeue.processes.parent import die_with_parent
 from lakequeue.records import checked_name
 from lakequeue.settings import Settings
 from lakequeue.steps import arm

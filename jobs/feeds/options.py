@@ -10,7 +10,7 @@ from pathlib import Path
 from jobs.command_line.options import Exit
 from jobs.feeds.sources import Feed, assignments
 from lakequeue.errors import InvalidRequest, Rejected
-from lakequeue.logs import log_to_stderr
+from lakequeue.processes.logs import log_to_stderr
 from lakequeue.records import checked_name
 from lakequeue.settings import Settings
 

@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 
 import structlog
 
-from lakequeue import parent, programs
 from lakequeue.clock import boot_seconds
+from lakequeue.processes import parent, programs
 from lakequeue.settings import OrderSettings
 
 log = structlog.get_logger("upkeep")

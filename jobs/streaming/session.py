@@ -11,9 +11,9 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from jobs.jars import jar_paths
-from lakequeue import programs
 from lakequeue.errors import LakequeueError
-from lakequeue.java import find_java
+from lakequeue.processes import programs
+from lakequeue.processes.java import find_java
 
 _LOG4J = """\
 rootLogger.level = warn
@@ -51,7 +51,8 @@ def running_session(app: str) -> SparkSession | None:
         return None
     builder = SparkSession.builder.appName(app)
     if SparkSession.getActiveSession() is None and "PYSPARK_GATEWAY_PORT" in os.environ:
-        # On one machine, workers start where the submitter stands; see `lakequeue/programs.py`.
+        # On one machine, workers start where the submitter stands; see
+        # `lakequeue/processes/programs.py`.
         for name in ("PYTHONPATH", "PYTHONSAFEPATH"):
             builder = builder.config(f"spark.executorEnv.{name}", programs.environment()[name])
     return builder.getOrCreate()

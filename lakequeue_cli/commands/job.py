@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from lakequeue.errors import MissingDependency
-from lakequeue.programs import become
+from lakequeue.processes.programs import become
 
 app = typer.Typer(help="Run a job: ordering, folding, maintenance.", no_args_is_help=True)
 

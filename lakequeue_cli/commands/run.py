@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from lakequeue.errors import MissingDependency
-from lakequeue.programs import become
+from lakequeue.processes.programs import become
 from lakequeue.settings import CONFIG_VARIABLE, settings_file
 
 

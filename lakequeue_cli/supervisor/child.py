@@ -10,9 +10,9 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from lakequeue import parent
 from lakequeue.clock import boot_seconds
 from lakequeue.errors import LakequeueError
+from lakequeue.processes import parent
 from lakequeue_cli.supervisor.backoff import Backoff
 from lakequeue_cli.supervisor.child_states import ALIVE, Cause, State, advance
 from lakequeue_cli.supervisor.plan import ChildSpec

@@ -22,9 +22,9 @@ from types import TracebackType
 
 from coordination.zookeeper.burial import bury
 from jobs.jars import cached_jars, jar_paths
-from lakequeue import programs
 from lakequeue.errors import InvalidRequest, LakequeueError, PortInUse
-from lakequeue.java import find_java
+from lakequeue.processes import programs
+from lakequeue.processes.java import find_java
 from lakequeue_cli.supervisor.child import Child
 from lakequeue_cli.supervisor.plan import Layout, Role, ZooKeeperPorts
 from lakequeue_cli.supervisor.preflight import (

@@ -17,7 +17,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from lakequeue.errors import LakequeueError, RootUnusable
-from lakequeue.java import cache_dir, find_java
+from lakequeue.processes.java import cache_dir, find_java
 from lakequeue.settings import Settings
 from lakequeue_cli.supervisor.preflight import local_root, port_is_free
 from lakequeue_cli.supervisor.probes import http_status

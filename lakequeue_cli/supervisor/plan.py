@@ -18,7 +18,7 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from lakequeue.programs import command
+from lakequeue.processes.programs import command
 
 
 class Drain(IntEnum):

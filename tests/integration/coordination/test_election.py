@@ -26,7 +26,7 @@ import sys
 from pathlib import Path
 from coordination.zookeeper.election import Election
 from coordination.zookeeper.session import Session
-from lakequeue.logs import log_to_stderr
+from lakequeue.processes.logs import log_to_stderr
 from lakequeue.settings import CoordinationSettings
 log_to_stderr("info")  # standard output is for the answers
 hosts, queue_id, remember_in = sys.argv[1:]

@@ -25,7 +25,7 @@ import sys
 from pathlib import Path
 from coordination.zookeeper.registry import register
 from coordination.zookeeper.session import Session
-from lakequeue.logs import log_to_stderr
+from lakequeue.processes.logs import log_to_stderr
 from lakequeue.settings import CoordinationSettings
 log_to_stderr("info")  # standard output is for the answers
 hosts, queue_id, node, timeout_s, remember_in = sys.argv[1:]

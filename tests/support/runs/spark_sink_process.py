@@ -16,7 +16,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from lakequeue.java import find_java
+from lakequeue.processes.java import find_java
 from lakequeue.spark import DeltaSink
 from lakequeue.steps import arm
 from tests.support.spark.spark_session import start_spark

@@ -25,7 +25,7 @@ from pyspark.sql import SparkSession
 import lakequeue.spark
 from jobs.feeds.options import parse
 from jobs.stream_in import stream_in
-from lakequeue.java import find_java
+from lakequeue.processes.java import find_java
 from pyspark_lakequeue.session.views import main as views_main
 from queue_tables.root import QueueRoot
 from tests.support.services.zookeeper import wait_for

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from lakequeue.java import cache_dir, find_java
+from lakequeue.processes.java import cache_dir, find_java
 
 KAFKA, SPARK = "4.0.0", "4.2.0"
 _IVY = f"""<ivy-module version="2.0">

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from jobs.feeds.options import parse
 from jobs.jars import jar_paths
 from jobs.stream_in import stream_in
-from lakequeue.java import find_java
+from lakequeue.processes.java import find_java
 from queue_tables.delta.snapshot import load_snapshot
 from queue_tables.root import QueueRoot
 from tests.support.services.zookeeper import wait_for

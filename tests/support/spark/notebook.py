@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 
-from lakequeue.java import find_java
+from lakequeue.processes.java import find_java
 from lakequeue_cli.supervisor.cluster import Cluster, ClusterOptions
 from tests.support.spark.spark_session import start_spark
 

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-PACKAGES = str(Path(__file__).resolve().parents[1])
+PACKAGES = str(Path(__file__).resolve().parents[2])
 """The folder that our packages are installed in."""
 
 

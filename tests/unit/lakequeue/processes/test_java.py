@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lakequeue.errors import MissingDependency
-from lakequeue.java import Candidate, candidates, choose, parse_major, probe, wrap
+from lakequeue.processes.java import Candidate, candidates, choose, parse_major, probe, wrap
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-CHILD = (
-    "import sys; from lakequeue.parent import die_with_parent; die_with_parent({}); print('alive')"
-)
+CHILD = """
+from lakequeue.processes.parent import die_with_parent
+die_with_parent({})
+print("alive")
+"""
 
 
 def run(expected: int) -> subprocess.CompletedProcess[str]:
@@ -17,7 +19,7 @@ def run(expected: int) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        cwd=Path(__file__).parents[2],
+        cwd=Path(__file__).parents[4],
     )
 
 
