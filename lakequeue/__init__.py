@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lakequeue.client.admin import Admin
-    from lakequeue.client.consumer import AsyncConsumer, Consumer
-    from lakequeue.client.holding import Lost
+    from lakequeue.client.consuming.consumer import AsyncConsumer, Consumer
+    from lakequeue.client.consuming.holding import Lost
     from lakequeue.client.message import Message
-    from lakequeue.client.outbox import Delivered
-    from lakequeue.client.producer import AsyncProducer, Producer
+    from lakequeue.client.producing.outbox import Delivered
+    from lakequeue.client.producing.producer import AsyncProducer, Producer
     from lakequeue.client.queue import Queue
     from lakequeue.client.record import Record
     from lakequeue.client.redrive import Redriven, Wanted, redrive_async
@@ -25,14 +25,14 @@ __version__ = "0.1.0"
 
 _HOME = {
     "Admin": "lakequeue.client.admin",
-    "AsyncConsumer": "lakequeue.client.consumer",
-    "AsyncProducer": "lakequeue.client.producer",
-    "Consumer": "lakequeue.client.consumer",
-    "Delivered": "lakequeue.client.outbox",
+    "AsyncConsumer": "lakequeue.client.consuming.consumer",
+    "AsyncProducer": "lakequeue.client.producing.producer",
+    "Consumer": "lakequeue.client.consuming.consumer",
+    "Delivered": "lakequeue.client.producing.outbox",
     "LakequeueError": "lakequeue.errors",
-    "Lost": "lakequeue.client.holding",
+    "Lost": "lakequeue.client.consuming.holding",
     "Message": "lakequeue.client.message",
-    "Producer": "lakequeue.client.producer",
+    "Producer": "lakequeue.client.producing.producer",
     "Queue": "lakequeue.client.queue",
     "Record": "lakequeue.client.record",
     "Redriven": "lakequeue.client.redrive",

@@ -11,12 +11,12 @@ from weakref import WeakSet
 
 import orjson
 
-from lakequeue.client import drive
+from lakequeue.calling import drive
 from lakequeue.client.admin import Admin
-from lakequeue.client.consumer import AsyncConsumer, Consumer
-from lakequeue.client.consumer_base import ConsumerBase, ConsumerOptions
-from lakequeue.client.producer import AsyncProducer, Producer
-from lakequeue.client.producer_base import ProducerOptions
+from lakequeue.client.consuming.consumer import AsyncConsumer, Consumer
+from lakequeue.client.consuming.consumer_base import ConsumerBase, ConsumerOptions
+from lakequeue.client.producing.producer import AsyncProducer, Producer
+from lakequeue.client.producing.producer_base import ProducerOptions
 from lakequeue.client.queue import Queue
 from lakequeue.client.record import Record
 from lakequeue.errors import UnknownMember

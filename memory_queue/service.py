@@ -13,7 +13,7 @@ import orjson
 from pydantic import BaseModel
 
 from lakequeue import wire
-from lakequeue.client.effects import Reply
+from lakequeue.calling.effects import Reply
 from lakequeue.client.redrive_parts import redrive_part
 from lakequeue.errors import InvalidRequest, LakequeueError, MalformedBody, UnknownMember
 from lakequeue.wire.parsing import valid

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import httpx2
 
-from lakequeue.client.effects import Reply
+from lakequeue.calling.effects import Reply
 from lakequeue.wire import HOST_HEADER
 from memory_queue.service import Aside, Call, Later, Service
 

@@ -20,10 +20,10 @@ from consumer_service.ownership.held import Held
 from consumer_service.ownership.journal import Entry, wait_committed
 from consumer_service.ownership.takeover import fact_of
 from coordination.groups import leases, membership
-from lakequeue.client import drive
-from lakequeue.client.calls import Policy, call
-from lakequeue.client.effects import Request
-from lakequeue.client.nodes import Nodes
+from lakequeue.calling import drive
+from lakequeue.calling.calls import Policy, call
+from lakequeue.calling.effects import Request
+from lakequeue.calling.nodes import Nodes
 from lakequeue.clock import boot_seconds, wall_micros
 from lakequeue.errors import GroupActive, InvalidRequest, LakequeueError, NotReady, UnknownGroup
 from lakequeue.records import Partition, checked_name

@@ -11,7 +11,7 @@ import orjson
 from consumer_service.webhooks.target import Target, Verdict, addresses_of, judge
 from consumer_service.webhooks.watched import Line
 from lakequeue.client.message import Message
-from lakequeue.wire.webhooks import sign
+from lakequeue.wire.calls.webhooks import sign
 
 _MAX_ANSWER_BYTES = 64 << 10
 """More is not read: what counts is the status, and that the answer came to its end."""

@@ -20,7 +20,7 @@ from coordination.zookeeper.election import Election, leader
 from coordination.zookeeper.session import Session
 from lakequeue.errors import CoordinationUnavailable, UnknownWebhook
 from lakequeue.records import checked_name
-from lakequeue.wire.webhooks import (
+from lakequeue.wire.calls.webhooks import (
     WebhookDescription,
     WebhookRequest,
     new_secret,

@@ -15,10 +15,10 @@ import structlog
 from consumer_service.webhooks.endpoint import Endpoint
 from consumer_service.webhooks.target import target_of
 from coordination.groups.webhooks import Webhook
-from lakequeue.client.consumer import Consumer
+from lakequeue.client.consuming.consumer import Consumer
 from lakequeue.client.message import Message
 from lakequeue.errors import LakequeueError
-from lakequeue.wire.webhooks import secret_bytes
+from lakequeue.wire.calls.webhooks import secret_bytes
 
 log = structlog.get_logger(__name__)
 

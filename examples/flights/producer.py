@@ -9,7 +9,7 @@ from pathlib import Path
 from examples.flights.departures import TOPIC, departures, producer_of
 from examples.flights.recording import Recording
 from lakequeue import Producer
-from lakequeue.client.outbox import Delivered
+from lakequeue.client.producing.outbox import Delivered
 
 BATCH = 500
 

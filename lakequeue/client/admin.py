@@ -14,11 +14,11 @@ from urllib.parse import urlencode
 import orjson
 from pydantic import BaseModel, ValidationError
 
-from lakequeue.client import drive
-from lakequeue.client.calls import Policy, call
-from lakequeue.client.effects import Reply, Request
+from lakequeue.calling import drive
+from lakequeue.calling.calls import Policy, call
+from lakequeue.calling.effects import Reply, Request
+from lakequeue.calling.nodes import Nodes
 from lakequeue.client.growing import grow
-from lakequeue.client.nodes import Nodes
 from lakequeue.client.record import Record
 from lakequeue.errors import Broken, InvalidRequest, TopicExists
 from lakequeue.records import checked_name
@@ -245,8 +245,8 @@ class Admin:
     ) -> WebhookDescription:
         """Have the group's records posted to `url`; the options are those of `WebhookRequest`.
 
-        The answer has the secret to check signatures by (`lakequeue.wire.webhooks.verify`): given
-        as `secret=`, else the one it had, else a new one.
+        The answer has the secret to check signatures by (`lakequeue.wire.calls.webhooks.verify`):
+        given as `secret=`, else the one it had, else a new one.
         """
         body = _checked(WebhookRequest, {"url": url, "topics": list(topics)} | options)
         said = body.model_dump(exclude_none=True)

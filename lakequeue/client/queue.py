@@ -13,14 +13,14 @@ from typing import Any, Literal, Self
 
 import orjson
 
-from lakequeue.client import drive
+from lakequeue.calling import drive
+from lakequeue.calling.calls import Policy, call
+from lakequeue.calling.effects import Request
+from lakequeue.calling.nodes import Nodes
 from lakequeue.client.admin import Admin
-from lakequeue.client.calls import Policy, call
-from lakequeue.client.effects import Request
 from lakequeue.client.message import Message, milliseconds_of
-from lakequeue.client.nodes import Nodes
-from lakequeue.client.outbox import HeadersIn
-from lakequeue.client.producer import Producer
+from lakequeue.client.producing.outbox import HeadersIn
+from lakequeue.client.producing.producer import Producer
 from lakequeue.errors import AttemptSuperseded, GroupActive, UnknownGroup, UnknownTopic
 from lakequeue.records import checked_name
 from lakequeue.wire import DEFAULT_CONSUMER_URL, DEFAULT_INGEST_URL, DEFAULT_PARTITIONS

@@ -1,11 +1,11 @@
 """Redrive: dead records go back to the topic they died in, each exactly once.
 
 It is a consumer of the dead-letter topic, in the group `redrive.<topic>`, that produces back with
-what it consumed (`lakequeue.client.transform`). So it may be killed and started again at any point,
-and two may run at once: each dead record is taken once, without any window. A dead record that is
-not wanted now (by its headers or time), or whose topic is gone, is put behind the others in the
-dead-letter topic, in the same request, if a wanted one stands behind it: it waits there for the
-next redrive. What stands behind the last wanted one stays where it is.
+what it consumed (`lakequeue.client.consuming.transform`). So it may be killed and started again at
+any point, and two may run at once: each dead record is taken once, without any window. A dead
+record that is not wanted now (by its headers or time), or whose topic is gone, is put behind the
+others in the dead-letter topic, in the same request, if a wanted one stands behind it: it waits
+there for the next redrive. What stands behind the last wanted one stays where it is.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from lakequeue.client.admin import Admin
-from lakequeue.client.consumer import AsyncConsumer, Consumer
+from lakequeue.client.consuming.consumer import AsyncConsumer, Consumer
+from lakequeue.client.consuming.transform import Round
 from lakequeue.client.dead_records import (
     Homes,
     Redriven,
@@ -33,8 +34,7 @@ from lakequeue.client.dead_records import (
     positions_of,
 )
 from lakequeue.client.message import Message
-from lakequeue.client.producer import AsyncProducer, Producer
-from lakequeue.client.transform import Round
+from lakequeue.client.producing.producer import AsyncProducer, Producer
 from lakequeue.errors import InvalidRequest, TooLarge
 from lakequeue.records import checked_name
 from lakequeue.times import check_time, moment_of

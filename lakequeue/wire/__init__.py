@@ -18,31 +18,9 @@ from lakequeue.times import (
     timestamp_from_json,
     to_micros,
 )
-from lakequeue.wire.advice import (
-    AddWhat,
-    Advice,
-    AdviceAnswer,
-    AdviceQuery,
-    Course,
-    Trend,
-)
-from lakequeue.wire.browse import BrowseAnswer, BrowseQuery
-from lakequeue.wire.encoding import (
-    UNDECODABLE,
-    format_in_fact,
-    from_bytes,
-    headers_from_json,
-    headers_to_json,
-    key_value_from_json,
-    key_value_to_json,
-    parse_receipt,
-    put_key_value,
-    receipt_of,
-    record_to_json,
-    to_bytes,
-)
-from lakequeue.wire.exact_json import dumps_exactly, loads_exactly
-from lakequeue.wire.groups import (
+from lakequeue.wire.calls.advice import AddWhat, Advice, AdviceAnswer, AdviceQuery, Course, Trend
+from lakequeue.wire.calls.browse import BrowseAnswer, BrowseQuery
+from lakequeue.wire.calls.groups import (
     AckAnswer,
     AckRequest,
     Assigned,
@@ -74,6 +52,71 @@ from lakequeue.wire.groups import (
     SettleAnswer,
     Settled,
 )
+from lakequeue.wire.calls.nodes import NodeInfo, NodeList
+from lakequeue.wire.calls.pauses import PauseAnswer, PauseRequest, PauseRule
+from lakequeue.wire.calls.produce import (
+    Consumed,
+    EpochAnswer,
+    ProduceAnswer,
+    ProducedRecord,
+    ProduceEnvelope,
+    ProduceQuery,
+    derived_message_id,
+)
+from lakequeue.wire.calls.queue_verbs import (
+    PurgeAnswer,
+    Purged,
+    PurgeRequest,
+    QueueGroupAnswer,
+    QueueGroupRequest,
+    ReceiveAnswer,
+    ReceiveRequest,
+)
+from lakequeue.wire.calls.receipts import (
+    DEAD_LETTER_HEADERS,
+    ERASED_HEADER,
+    DeadLetterHeader,
+    QueueReceipt,
+    dead_letter_id,
+    group_checksum,
+    parse_queue_receipt,
+    redrive_id,
+)
+from lakequeue.wire.calls.redrive import RedriveAnswer, RedriveRequest
+from lakequeue.wire.calls.status import (
+    DeadLetterPlace,
+    RecordStatus,
+    StatusName,
+    StatusQuery,
+    parse_place,
+    place_of,
+)
+from lakequeue.wire.calls.topics import (
+    OnExpired,
+    Partitioner,
+    SettledTopic,
+    TopicChanges,
+    TopicConfig,
+    TopicDescription,
+    TopicList,
+    default_dead_letters,
+)
+from lakequeue.wire.calls.webhooks import WebhookDescription, WebhookRequest
+from lakequeue.wire.encoding import (
+    UNDECODABLE,
+    format_in_fact,
+    from_bytes,
+    headers_from_json,
+    headers_to_json,
+    key_value_from_json,
+    key_value_to_json,
+    parse_receipt,
+    put_key_value,
+    receipt_of,
+    record_to_json,
+    to_bytes,
+)
+from lakequeue.wire.exact_json import dumps_exactly, loads_exactly
 from lakequeue.wire.limits import (
     ARROW_STREAM,
     DEFAULT_CONSUMER_URL,
@@ -104,61 +147,11 @@ from lakequeue.wire.limits import (
     RECORD_FIELDS,
     SSE,
 )
-from lakequeue.wire.nodes import NodeInfo, NodeList
-from lakequeue.wire.pauses import PauseAnswer, PauseRequest, PauseRule
 from lakequeue.wire.problems import from_problem
-from lakequeue.wire.produce import (
-    Consumed,
-    EpochAnswer,
-    ProduceAnswer,
-    ProducedRecord,
-    ProduceEnvelope,
-    ProduceQuery,
-    derived_message_id,
-)
-from lakequeue.wire.queue_verbs import (
-    PurgeAnswer,
-    Purged,
-    PurgeRequest,
-    QueueGroupAnswer,
-    QueueGroupRequest,
-    ReceiveAnswer,
-    ReceiveRequest,
-)
-from lakequeue.wire.receipts import (
-    DEAD_LETTER_HEADERS,
-    ERASED_HEADER,
-    DeadLetterHeader,
-    QueueReceipt,
-    dead_letter_id,
-    group_checksum,
-    parse_queue_receipt,
-    redrive_id,
-)
-from lakequeue.wire.redrive import RedriveAnswer, RedriveRequest
 from lakequeue.wire.shapes import (
     AnswerShape,
     RequestShape,
 )
-from lakequeue.wire.status import (
-    DeadLetterPlace,
-    RecordStatus,
-    StatusName,
-    StatusQuery,
-    parse_place,
-    place_of,
-)
-from lakequeue.wire.topics import (
-    OnExpired,
-    Partitioner,
-    SettledTopic,
-    TopicChanges,
-    TopicConfig,
-    TopicDescription,
-    TopicList,
-    default_dead_letters,
-)
-from lakequeue.wire.webhooks import WebhookDescription, WebhookRequest
 
 __all__ = [
     "AddWhat",

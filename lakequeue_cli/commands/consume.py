@@ -14,8 +14,8 @@ import typer
 
 from lakequeue.arguments import WrongUsage, duration_ms_of
 from lakequeue.client.admin import Admin
-from lakequeue.client.consumer import Consumer
-from lakequeue.client.holding import Lost, Place
+from lakequeue.client.consuming.consumer import Consumer
+from lakequeue.client.consuming.holding import Lost, Place
 from lakequeue.client.message import Message
 from lakequeue.client.record import Record
 from lakequeue.errors import InvalidRequest, LakequeueError

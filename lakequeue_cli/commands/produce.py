@@ -13,8 +13,8 @@ import orjson
 import typer
 
 from lakequeue.arguments import duration_ms_of, header_of, micros_of
-from lakequeue.client.outbox import Delivered
-from lakequeue.client.producer import Producer
+from lakequeue.client.producing.outbox import Delivered
+from lakequeue.client.producing.producer import Producer
 from lakequeue.errors import InvalidRequest, LakequeueError
 from lakequeue_cli.options import AsJson, Url, ingest_url
 from lakequeue_cli.output import note

@@ -18,7 +18,7 @@ from pyspark.sql import functions as sf
 
 from lakequeue.errors import ConsumedElsewhere, InvalidRequest, ResultBehind, UnknownTopic
 from lakequeue.records import checked_name
-from lakequeue.restores import restored_to
+from lakequeue.results.restores import restored_to
 from lakequeue.steps import Step, reach
 from pyspark_lakequeue.session.result_marks import (
     Commit,

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from lakequeue.errors import InvalidRequest
-from lakequeue.restores import UNTOLD, untold
+from lakequeue.results.restores import UNTOLD, untold
 
 Positions = Mapping[str, int]
 """Next offset by `<topic_id>/<partition>`."""

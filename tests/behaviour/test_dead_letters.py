@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lakequeue import Wanted
-from lakequeue.client import drive
+from lakequeue.calling import drive
 from lakequeue.errors import InvalidRequest
 from tests.support.services.backends import Backend, lag, take
 from tests.support.services.zookeeper import wait_for

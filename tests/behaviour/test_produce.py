@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lakequeue import AsyncProducer
-from lakequeue.client.outbox import Delivered, Outgoing
+from lakequeue.client.producing.outbox import Delivered, Outgoing
 from lakequeue.errors import (
     InvalidRequest,
     LakequeueError,

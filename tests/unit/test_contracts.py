@@ -56,7 +56,7 @@ SEEDS = [
     Seed("rules", "queue_rules.queues.seed_io", "queue_tables.root"),
     Seed("rules", "queue_rules.produce.seed_io", "httpx2"),
     Seed("rule-rooms", "queue_rules.streams.seed_up", "queue_rules.groups.join_rules"),
-    Seed("services", "ingest.seed_client", "lakequeue.client.producer"),
+    Seed("services", "ingest.seed_client", "lakequeue.client.producing.producer"),
     Seed("serving-rooms", "serving.front.seed_up", "serving.answers"),
     Seed("agreement-rooms", "coordination.zookeeper.seed_group", "coordination.groups.leases"),
     Seed("ingest-rooms", "ingest.commit.seed_http", "ingest.http.bodies"),
@@ -67,6 +67,13 @@ SEEDS = [
     Seed("spark-rooms", "pyspark_lakequeue.source.seed_session", "pyspark_lakequeue.session.views"),
     Seed("memory-rooms", "memory_queue.log", "memory_queue.service"),
     Seed("command-rooms", "lakequeue_cli.supervisor.seed_command", "lakequeue_cli.commands.up"),
+    Seed("sdk-rooms", "lakequeue.wire.seed_client", "lakequeue.calling.nodes"),
+    Seed("sdk-rooms", "lakequeue.calling.seed_client", "lakequeue.client.message"),
+    Seed(
+        "client-rooms",
+        "lakequeue.client.producing.seed_consumer",
+        "lakequeue.client.consuming.consumer",
+    ),
 ]
 
 

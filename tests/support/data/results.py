@@ -8,8 +8,8 @@ from pathlib import Path
 import deltalake
 import pyarrow as pa
 
-from lakequeue.delta_mark import marks, read_mark
-from lakequeue.restores import Restores
+from lakequeue.results.mark import marks, read_mark
+from lakequeue.results.restores import Restores
 
 
 class Result:

@@ -15,8 +15,8 @@ from uuid import uuid4
 from coordination.embedded import EmbeddedZooKeeper
 from coordination.zookeeper.bells import Bell
 from lakequeue import Admin, AsyncConsumer, AsyncProducer, Consumer, Message, Producer, Queue
-from lakequeue.client.consumer_base import ConsumerOptions
-from lakequeue.client.producer_base import ProducerOptions
+from lakequeue.client.consuming.consumer_base import ConsumerOptions
+from lakequeue.client.producing.producer_base import ProducerOptions
 from lakequeue.testing import MemoryQueue
 from tests.support.services.consumer_node import NodeProcess, open_queue
 from tests.support.services.ingest_service import IngestService

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lakequeue.errors import InvalidRequest
-from lakequeue.wire.webhooks import (
+from lakequeue.wire.calls.webhooks import (
     SIGNATURE,
     SignatureInvalid,
     new_secret,

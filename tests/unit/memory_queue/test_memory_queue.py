@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from lakequeue import Admin, Consumer, Lost, Message, Producer
-from lakequeue.client.effects import Reply
+from lakequeue.calling.effects import Reply
 from lakequeue.errors import InvalidRequest, UnknownMember, Unreachable
 from lakequeue.testing import MemoryQueue
 from lakequeue.wire import DEFAULT_CONSUMER_URL, DEFAULT_INGEST_URL

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from lakequeue.client.effects import Reply
+from lakequeue.calling.effects import Reply
 from memory_queue.service import Call, Service
 
 

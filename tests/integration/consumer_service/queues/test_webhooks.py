@@ -20,7 +20,7 @@ from coordination.embedded import EmbeddedZooKeeper
 from lakequeue.client.admin import Admin
 from lakequeue.client.message import Message
 from lakequeue.errors import GroupMismatch, InvalidRequest, UnknownTopic, UnknownWebhook
-from lakequeue.wire.webhooks import verify
+from lakequeue.wire.calls.webhooks import verify
 from tests.support.services.consumer_node import Member, NodeProcess, Queue, describe, open_queue
 from tests.support.services.endpoint import Endpoint, Post, status
 from tests.support.services.zookeeper import wait_for

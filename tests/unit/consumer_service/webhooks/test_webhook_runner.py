@@ -9,7 +9,7 @@ import pytest
 from consumer_service.webhooks import runner
 from consumer_service.webhooks.runner import WebhookRunner
 from coordination.groups.webhooks import Webhook
-from lakequeue.wire.webhooks import new_secret
+from lakequeue.wire.calls.webhooks import new_secret
 
 WEBHOOK = Webhook("g", "http://example.com/", ("orders",), new_secret(), 2, 1_000)
 

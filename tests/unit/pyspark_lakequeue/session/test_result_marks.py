@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lakequeue.errors import InvalidRequest
-from lakequeue.restores import UNTOLD
+from lakequeue.results.restores import UNTOLD
 from pyspark_lakequeue.session.result_marks import (
     Commit,
     Found,

@@ -1,0 +1,149 @@
+"""One call to a service: which node, which redirect, how often again, and what then.
+
+A call is repeated only when the error says that repeating helps (`TryAgain`, or no answer), after
+a pause with jitter that doubles, never shorter than the server's Retry-After. A node that is itself
+in trouble is left, and the next one is asked at once, until all have been. What is repeated is the
+same bytes, so an idempotent request stays single.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from urllib.parse import urljoin, urlsplit
+
+import orjson
+import tenacity
+
+from lakequeue.calling.effects import Http, Now, Reply, Request, Script, Unanswered, Wait
+from lakequeue.calling.nodes import Choice
+from lakequeue.errors import (
+    LakequeueError,
+    NotReady,
+    StorageUnavailable,
+    Stored,
+    TryAgain,
+    Unreachable,
+)
+from lakequeue.wire import PROBLEM, from_problem
+
+MAX_REDIRECTS = 5
+_ANOTHER_MAY = (Unreachable, NotReady, StorageUnavailable)
+"""Another node may well do it: this one is gone, going, or cut off from the storage."""
+_BACKOFF = tenacity.wait_random_exponential(multiplier=0.05, max=5.0, min=0.02)
+
+
+@dataclass(slots=True)
+class Policy:
+    """How long a call keeps trying. `sticky` calls stay with the current node."""
+
+    deadline_s: float | None = None
+    """Seconds from the start of the call; None: until `give_up()`."""
+    give_up: Callable[[], bool] = field(default=lambda: False)
+    sticky: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A successful reply, and the node it came from."""
+
+    reply: Reply
+    node: str
+    attempts: int
+
+
+def pause_before(attempt: int) -> float:
+    """Seconds before retry number `attempt` (from 1): full jitter, doubling, at most 5."""
+    state = tenacity.RetryCallState(_RETRYING, None, (), {})
+    state.attempt_number = attempt
+    return _BACKOFF(state)
+
+
+def _pause_after(error: LakequeueError, attempt: int, *, untried: bool) -> float:
+    """Seconds; none if a node comes next that was not asked yet: Retry-After is about the other."""
+    return 0.0 if untried else max(pause_before(attempt), error.retry_after_s or 0.0)
+
+
+_RETRYING = tenacity.Retrying()
+
+
+def call(nodes: Choice, request: Request, now: Now, policy: Policy) -> Script[Answer]:
+    """Send `request` until it is answered for good.
+
+    Raises the error of the service; `Unreachable` when no node answers in time. `stored` of the
+    error covers every attempt: "no" only if none of them can have been stored.
+    """
+    start, attempt, maybe_stored = now(), 0, False
+    while True:
+        attempt += 1
+        node = nodes.current
+        error: LakequeueError
+        asked = node
+        try:
+            reply, node = yield from _follow(node, request)
+        except Unanswered as e:
+            error = Unreachable(
+                f"{node} does not answer: {e}",
+                hint="check the URL, or start the services with `lakequeue up`",
+                stored="unknown" if e.sent else "no",
+                url=node,
+            )
+        else:
+            if reply.status < 300:
+                nodes.served(asked)
+                return Answer(reply, node, attempt)
+            error = problem_of(reply, node)
+        maybe_stored |= _may_be_stored(error)
+        if maybe_stored and error.stored != "yes":
+            error.stored = "unknown"
+        if not isinstance(error, TryAgain):
+            raise error
+        moves = isinstance(error, _ANOTHER_MAY) and not policy.sticky
+        if moves:
+            nodes.leave(node)
+        pause = _pause_after(error, attempt, untried=moves and attempt < len(nodes))
+        out_of_time = policy.deadline_s is not None and now() - start + pause > policy.deadline_s
+        if out_of_time or policy.give_up():
+            raise error
+        if pause:
+            yield Wait(policy.give_up, pause)
+
+
+def _follow(node: str, request: Request) -> Script[tuple[Reply, str]]:
+    """Send to `node`, following redirects with the same method and body."""
+    url = node + request.path
+    for _ in range(MAX_REDIRECTS + 1):
+        reply: Reply = yield Http(url, request)
+        location = reply.headers.get("location")
+        if reply.status not in {307, 308} or not location or _is_ours(reply):
+            return reply, node
+        url = urljoin(url, location)
+        parts = urlsplit(url)
+        node = f"{parts.scheme}://{parts.netloc}"
+    raise Unanswered(f"more than {MAX_REDIRECTS} redirects", sent=False)
+
+
+def _is_ours(reply: Reply) -> bool:
+    """A redirect that is no address of the same thing, but tells to join elsewhere."""
+    return reply.headers.get("content-type", "").startswith(PROBLEM)
+
+
+def problem_of(reply: Reply, node: str) -> LakequeueError:
+    """The error that a reply of status 300 and above stands for."""
+    try:
+        body = orjson.loads(reply.body)
+    except orjson.JSONDecodeError:
+        body = None
+    if not isinstance(body, dict):
+        # Not ours: a proxy, or a server that fell over before it could say more.
+        body = {"detail": f"{node} answered HTTP {reply.status}"}
+    error = from_problem(body, reply.status)
+    if error.retry_after_s is None:
+        seconds = reply.headers.get("retry-after", "")
+        error.retry_after_s = float(seconds) if seconds.replace(".", "", 1).isdigit() else None
+    return error
+
+
+def _may_be_stored(error: LakequeueError) -> bool:
+    stored: Stored | None = error.stored
+    return stored in {"unknown", "yes"} or (stored is None and error.http_status >= 500)

@@ -1,0 +1,1 @@
+"""Consumers: how they stay in a group, and what they hold of it."""

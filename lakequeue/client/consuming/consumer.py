@@ -1,0 +1,335 @@
+"""`Consumer` and `AsyncConsumer`: the shells around `Consuming`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Sequence
+from importlib import import_module
+from types import ModuleType, TracebackType
+from typing import TYPE_CHECKING, Literal, Self, Unpack
+
+from lakequeue.calling import drive, drive_async
+from lakequeue.client.consuming.consumer_base import ConsumerBase, ConsumerOptions
+from lakequeue.client.consuming.holding import Stretch
+from lakequeue.client.consuming.transform import AsyncTransform, Transform
+from lakequeue.client.message import Message
+from lakequeue.client.producing.producer import AsyncProducer, Producer
+from lakequeue.errors import (
+    LakequeueError,
+    MissingDependency,
+)
+
+if TYPE_CHECKING:
+    from lakequeue.client.consuming.transaction import AsyncTransaction, ResultTable, Transaction
+
+_log = logging.getLogger("lakequeue.consumer")
+_CLOSE_TIMEOUT_S = 10.0
+
+
+def _delta() -> ModuleType:
+    """Loaded when it is asked for: most consumers need neither deltalake nor Arrow."""
+    try:
+        return import_module("lakequeue.client.consuming.transaction")
+    except ImportError as error:
+        raise MissingDependency(
+            f"transactions need deltalake: {error}", hint="pip install 'lakequeue[delta]'"
+        ) from error
+
+
+class Consumer(ConsumerBase):
+    """Receives records of one or more topics as a member of `group`; a context manager.
+
+    Joins when it is first used. Iterating waits for ever; `poll` waits for a given time.
+    Options are those of `ConsumerOptions`. To be iterated by one thread; `ack`, `commit` and
+    `stop` may be called by any.
+    """
+
+    def __init__(
+        self, topics: str | Sequence[str], group: str, **options: Unpack[ConsumerOptions]
+    ) -> None:
+        self._bell: drive.Bell | None = None
+        super().__init__(topics, group, options)
+        self._bell = drive.Bell(self._core.lock)
+        self._http = drive.open_http(self._headers, self._core.nodes.urls)
+        self._fetcher: threading.Thread | None = None
+        self._keeper: threading.Thread | None = None
+        self._closed = False
+
+    def _ring(self) -> None:
+        if self._bell is not None:
+            self._bell.ring()
+
+    def _start(self) -> drive.Bell:
+        assert self._bell is not None  # noqa: S101 - set in __init__
+        if self._fetcher is None:
+            self._fetcher = self._thread("fetch")
+            self._keeper = self._thread("keep")
+        return self._bell
+
+    def _thread(self, name: Literal["fetch", "keep"]) -> threading.Thread:
+        script = self._core.fetch() if name == "fetch" else self._core.keep()
+        thread = threading.Thread(
+            target=drive.run,
+            args=(script, self._http, self._bell),
+            name=f"lakequeue-{name}-{self.group}",
+            daemon=True,
+        )
+        thread.start()
+        return thread
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Message:
+        self._core.iterates = self._core.is_worker
+        bell = self._start()
+        while True:
+            message = self._core.next()
+            if message is not None:
+                return message
+            if self._core.closing:
+                raise StopIteration
+            bell.wait_until(lambda: self._core.has_news, None)
+
+    def poll(self, timeout_s: float = 1.0, max_records: int = 500) -> list[Message]:
+        """Up to `max_records` records; empty when none came within `timeout_s`, or at the end."""
+        self._start().wait_until(lambda: self._core.has_news, timeout_s)
+        return self._ready(max_records)
+
+    def take(self, timeout_s: float = 1.0, max_records: int = 500) -> Stretch | None:
+        """The next records of one partition; None when none came within `timeout_s`.
+
+        Raises `InvalidRequest` for a group with a predicate: what it passes over leaves gaps, and a
+        stretch that counts with its result must have none.
+        """
+        self._core.go_gapless()
+        self._start().wait_until(lambda: self._core.has_news, timeout_s)
+        return self._taken(max_records)
+
+    def transform(
+        self,
+        producer: Producer,
+        to: str | None = None,
+        *,
+        timeout_s: float = 1.0,
+        max_records: int = 500,
+    ) -> Transform:
+        """One round of consume, transform, produce, exactly once; a context manager.
+
+        Takes the next records of one partition, waiting for `timeout_s`; what is sent through it
+        (to the topic `to`, or to any) counts together with having consumed them, or not at all.
+        """
+        return Transform(self, producer, to, self.take(timeout_s, max_records))
+
+    def transaction(
+        self,
+        table: ResultTable,
+        *,
+        timeout_s: float = 1.0,
+        max_records: int = 500,
+        skip_gap: bool = False,
+    ) -> Transaction:
+        """One round of exactly-once effects in a Delta table; a context manager.
+
+        `table` is a `deltalake.DeltaTable`, or where it is. Takes the next records of one partition
+        that are not in its result yet; see `lakequeue.client.consuming.transaction`.
+        """
+        made: Transaction = _delta().Transaction(self, table, timeout_s, max_records, skip_gap)
+        return made
+
+    def rejoin(self, reason: str) -> None:
+        """Give everything back and join again: unacknowledged records are delivered again."""
+        if self._fetcher is None or self._bell is None or self._closed:
+            return
+        with self._core.lock:
+            self._core.holding.lose_all(reason)
+        drive.run(self._core.leave(), self._http, self._bell)
+        self._ring()
+
+    def commit(self, timeout_s: float = 30.0) -> None:
+        """Wait until every acknowledgement made so far is durable.
+
+        Raises `EpochSuperseded`, with both epochs, when one of them was refused because the
+        partition has a newer owner; `CoordinationUnavailable` when it is not known in time.
+        """
+        bell = self._start()
+        with self._core.lock:
+            number = self._core.holding.queued
+            self._core.committing += 1
+        try:
+            self._ring()
+            settled = bell.wait_until(lambda: self._core.settled(number), timeout_s)
+        finally:
+            with self._core.lock:
+                self._core.committing -= 1
+        self._raise_refusal(settled)
+
+    def close(self) -> None:
+        """Send what is acknowledged, leave the group, stop.
+
+        Acknowledgements that come too late are logged, not raised: their records are delivered
+        again. Call `commit` before to know.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        self._core.stop()
+        try:
+            if self._fetcher is not None and self._core.error is None:
+                self.commit(_CLOSE_TIMEOUT_S)
+        except LakequeueError as error:
+            _log.warning("not everything that was acknowledged is stored: %s", error)
+        finally:
+            self._core.end()
+            if self._bell is not None:
+                drive.run(self._core.leave(), self._http, self._bell)
+            # A poll that is still parked is abandoned: its thread ends with its answer.
+            for thread in (self._keeper, self._fetcher):
+                if thread is not None and thread is not threading.current_thread():
+                    thread.join(timeout=0.5)
+            self._http.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class AsyncConsumer(ConsumerBase):
+    """The same from asyncio, within one event loop: `async for message in consumer`."""
+
+    def __init__(
+        self, topics: str | Sequence[str], group: str, **options: Unpack[ConsumerOptions]
+    ) -> None:
+        self._bell = drive_async.AsyncBell()
+        super().__init__(topics, group, options)
+        self._http = drive_async.open_http(self._headers, self._core.nodes.urls)
+        self._tasks: list[asyncio.Task[None]] = []
+        self._closed = False
+
+    def _ring(self) -> None:
+        self._bell.ring()
+
+    def _start(self) -> drive_async.AsyncBell:
+        if not self._tasks:
+            self._tasks = [
+                asyncio.create_task(drive_async.run(script, self._http, self._bell))
+                for script in (self._core.fetch(), self._core.keep())
+            ]
+        return self._bell
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Message:
+        self._core.iterates = self._core.is_worker
+        bell = self._start()
+        while True:
+            message = self._core.next()
+            if message is not None:
+                return message
+            if self._core.closing:
+                raise StopAsyncIteration
+            await bell.wait_until(lambda: self._core.has_news, None)
+
+    async def poll(self, timeout_s: float = 1.0, max_records: int = 500) -> list[Message]:
+        """Up to `max_records` records; empty when none came within `timeout_s`, or at the end."""
+        await self._start().wait_until(lambda: self._core.has_news, timeout_s)
+        return self._ready(max_records)
+
+    async def take(self, timeout_s: float = 1.0, max_records: int = 500) -> Stretch | None:
+        """As `Consumer.take`."""
+        self._core.go_gapless()
+        await self._start().wait_until(lambda: self._core.has_news, timeout_s)
+        return self._taken(max_records)
+
+    def transform(
+        self,
+        producer: AsyncProducer,
+        to: str | None = None,
+        *,
+        timeout_s: float = 1.0,
+        max_records: int = 500,
+    ) -> AsyncTransform:
+        """As `Consumer.transform`: `async with consumer.transform(producer, "out") as tx`."""
+        return AsyncTransform(self, producer, to, timeout_s, max_records)
+
+    def transaction(
+        self,
+        table: ResultTable,
+        *,
+        timeout_s: float = 1.0,
+        max_records: int = 500,
+        skip_gap: bool = False,
+    ) -> AsyncTransaction:
+        """As `Consumer.transaction`: `async with consumer.transaction(table) as tx`.
+
+        The commit of what is appended runs in a thread; an operation of your own on `tx.table`
+        blocks, so run it by `asyncio.to_thread`.
+        """
+        made: AsyncTransaction = _delta().AsyncTransaction(
+            self, table, timeout_s, max_records, skip_gap
+        )
+        return made
+
+    async def rejoin(self, reason: str) -> None:
+        """As `Consumer.rejoin`."""
+        if not self._tasks or self._closed:
+            return
+        self._core.holding.lose_all(reason)
+        await drive_async.run(self._core.leave(), self._http, self._bell)
+        self._ring()
+
+    async def commit(self, timeout_s: float = 30.0) -> None:
+        """As `Consumer.commit`."""
+        bell = self._start()
+        number = self._core.holding.queued
+        self._core.committing += 1
+        try:
+            self._ring()
+            settled = await bell.wait_until(lambda: self._core.settled(number), timeout_s)
+        finally:
+            self._core.committing -= 1
+        self._raise_refusal(settled)
+
+    async def close(self) -> None:
+        """Send what is acknowledged, leave the group, stop.
+
+        Acknowledgements that come too late are logged, not raised: their records are delivered
+        again. Call `commit` before to know.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        self._core.stop()
+        try:
+            if self._tasks and self._core.error is None:
+                await self.commit(_CLOSE_TIMEOUT_S)
+        except LakequeueError as error:
+            _log.warning("not everything that was acknowledged is stored: %s", error)
+        finally:
+            self._core.end()
+            await drive_async.run(self._core.leave(), self._http, self._bell)
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            await self._http.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        await self.close()

@@ -1,0 +1,415 @@
+"""How a consumer stays in its group: the core that both consumers share.
+
+Two scripts run side by side: `fetch` joins and polls one answer ahead, `keep` sends
+acknowledgements and heartbeats. A member stays with its node while that answers; when it does not,
+or says that it does not know us, everything held is lost and we join again, through the next node.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import uuid
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+from urllib.parse import urlsplit
+
+import orjson
+
+from lakequeue.calling.calls import Answer, Policy, call, pause_before
+from lakequeue.calling.effects import Now, Request, Script, Wait
+from lakequeue.calling.finding import find
+from lakequeue.calling.nodes import Nodes
+from lakequeue.client.consuming.holding import Holding, Lost
+from lakequeue.client.consuming.membership import ConsumeOptions, Member
+from lakequeue.client.message import Message
+from lakequeue.client.producing.produced import read_answer
+from lakequeue.errors import (
+    Broken,
+    EpochSuperseded,
+    Fenced,
+    LakequeueError,
+    NotReady,
+    SentOn,
+    TryAgain,
+    UnknownMember,
+    Unreachable,
+)
+from lakequeue.wire import Assigned, HeartbeatAnswer, JoinAnswer, JoinRequest
+
+_log = logging.getLogger("lakequeue.consumer")
+OnLost = Callable[[list[Lost]], None]
+OnStatus = Callable[[str], None]
+_ELSEWHERE_AFTER_S = 1.0  # how long a node may not answer while there are others to go to
+
+
+class Consuming:
+    """State and scripts of a consumer. `lock` protects all of it; `ring` says that it changed."""
+
+    def __init__(
+        self,
+        nodes: Nodes,
+        group: str,
+        join: JoinRequest,
+        options: ConsumeOptions,
+        now: Now,
+        ring: Callable[[], None],
+        on_lost: OnLost | None,
+        on_status: OnStatus | None,
+    ) -> None:
+        self.holding = Holding(group)
+        self.member: Member | None = None
+        self.predicate = join.predicate
+        """Of the group, once it is joined: members may leave it out."""
+        self.closing = False
+        self.leaving = False
+        self.committing = 0
+        """Callers that wait in `commit`: acknowledgements go out at once."""
+        self.error: LakequeueError | None = None
+        """Why consuming has ended by itself."""
+        self.handed_out = 0
+        """Records that the application has got, one by one."""
+        self.expelled = False
+        """Dropped by the service, and not asked for a record since: it may be that we hang."""
+        self.iterates = False
+        """A worker that takes one record at a time: what is fetched ahead is kept from others."""
+        self.lock = threading.RLock()
+        # Each consumer by a name of its own: a group spreads over the nodes.
+        self.nodes = nodes.route(f"{group}/{uuid.uuid4().hex}")
+        self._group_path = f"/v1/groups/{group}"
+        self._join_request = join
+        self._options = options
+        self._now = now
+        self._ring = ring
+        self._on_lost = on_lost
+        self._on_status = on_status
+        self._last_acks = float("-inf")
+
+    # -- the application's side -----------------------------------------------------------------
+
+    is_worker = False
+    """Of a queue group."""
+
+    def go_gapless(self) -> None:
+        """The position goes with results: the node is told so when this consumer joins."""
+        if not self._join_request.gapless:
+            self._join_request = self._join_request.model_copy(update={"gapless": True})
+
+    @property
+    def has_news(self) -> bool:
+        """`next` will not be in vain: a record, an error, the end, or we are to join again."""
+        return self.holding.ready > 0 or self.error is not None or self.closing or self.expelled
+
+    def next(self) -> Message | None:
+        """The next record; None: there is none now, or (see `closing`) never again."""
+        with self.lock:
+            if self.closing:
+                return None
+            message = self.holding.next()
+            if message is None and self.error is not None:
+                raise self.error
+            if message is not None:
+                self.handed_out += 1
+                if self.handed_out == self._options.stop_after:
+                    self.stop()
+            room = self.iterates or self.holding.ready == self._options.max_poll_records - 1
+            returned, self.expelled = self.expelled, False
+        if room or returned:
+            self._ring()
+        return message
+
+    def ack(self, message: Message, commit_through: bool) -> None:
+        """Queue an acknowledgement."""
+        with self.lock:
+            first = self.holding.ack(message, commit_through)
+        if first:
+            self._ring()
+
+    def settled(self, number: int) -> bool:
+        """The acknowledgements up to `number` are decided, or nobody is left to send them."""
+        return self.holding.settled >= number or self.error is not None
+
+    def stop(self) -> None:
+        """Hand out nothing more. Acknowledgements still go out."""
+        self.closing = True
+        self._ring()
+
+    def end(self) -> None:
+        """Both scripts are to end."""
+        self.leaving = True
+        self.stop()
+
+    # -- fetch ----------------------------------------------------------------------------------
+
+    def fetch(self) -> Script[None]:
+        """Join, and keep one poll ahead of the application."""
+        try:
+            yield from self._join(Policy(self._options.connect_timeout_s, lambda: self.closing))
+            while not self.closing and self.error is None:
+                member = self.member
+                if self.expelled:
+                    yield Wait(lambda: not self.expelled or self.closing, None)
+                    continue
+                if member is None:
+                    yield from self._join(Policy(None, lambda: self.closing))
+                    continue
+                if not self._has_room():
+                    yield Wait(lambda: self._has_room() or self.closing, None)
+                    continue
+                try:
+                    yield from self._poll(member)
+                except (TryAgain, Fenced) as error:
+                    self._forget(member, error)
+            if self.leaving:  # `close` has left before this join was answered
+                yield from self.leave()
+        except LakequeueError as error:
+            if not self.closing:
+                self.error = error
+        except Exception as error:  # noqa: BLE001 - a thread that ends in silence hangs the application
+            self._broken(error)
+        finally:
+            self._ring()
+
+    def _broken(self, error: Exception) -> None:
+        # The application would wait for ever, and its partitions with it.
+        _log.exception("consuming ends")
+        self.error = self.error or Broken(f"unexpected {type(error).__name__}: {error}")
+
+    def _has_room(self) -> bool:
+        return self.holding.ready < self._most_ahead and self._wants() > 0
+
+    @property
+    def _most_ahead(self) -> int:
+        """Records that may be ready, and that one poll may bring."""
+        return self._options.max_poll_records
+
+    def _wants(self) -> int:
+        """How many records a poll may bring."""
+        most, in_all = self._most_ahead, self._options.stop_after
+        # What is handed out meanwhile is ready now: the sum stays.
+        return most if in_all is None else min(most, in_all - self.handed_out - self.holding.ready)
+
+    def _join(self, policy: Policy) -> Script[None]:
+        yield from find(self.nodes.nodes, "consumer", self._now)
+        body = self._join_request.model_dump(by_alias=True, exclude_none=True)
+        request = Request("POST", f"{self._group_path}/members", body=orjson.dumps(body))
+        answer = yield from call(self.nodes, request, self._now, policy)
+        joined = read_answer(JoinAnswer, answer.reply)
+        member = Member(
+            joined.member_id, Nodes(answer.node), joined.session_timeout_ms / 1000, self._now()
+        )
+        with self.lock:
+            self.member = member
+            self.predicate = joined.predicate
+            self._joined(joined.visibility_timeout_ms)
+            self.holding.joined(joined.assignment_version, joined.assignment)
+        self._status(f"joined {self._group_path} at {answer.node} as {member.member_id}")
+        self._ring()
+
+    def _poll(self, member: Member) -> Script[None]:
+        options = self._options
+        request = Request(
+            "GET",
+            f"{self._path(member)}/records",
+            {
+                "max": self._wants(),
+                "wait_ms": options.wait_ms,
+                # If an answer is lost on the way, what it held is delivered again.
+                "after": member.last_poll,
+            },
+            read_timeout_s=options.wait_ms / 1000 + 15.0,
+        )
+        answer = yield from self._ask(member, request)
+        # Not through pydantic: there are thousands of records in it.
+        body: dict[str, Any] = answer.reply.json()
+        member.last_poll = max(member.last_poll, body.get("poll", 0))
+        told = body.get("assignment")
+        assignment = None if told is None else [Assigned.model_validate(a) for a in told]
+        with self.lock:
+            if self.member is not member:
+                return
+            member.told += 1
+            version = body.get("assignment_version", 0)
+            lost = self.holding.assigned(version, assignment, in_turn=True)
+            self._received(body["records"])
+        self._tell_lost(lost)
+        self._ring()
+
+    def _received(self, records: list[dict[str, Any]]) -> None:
+        self.holding.received(records, self.ack)
+
+    def _joined(self, visibility_timeout_ms: int | None) -> None:
+        """A group with receipts tells how long one is good."""
+
+    # -- keep -----------------------------------------------------------------------------------
+
+    def keep(self) -> Script[None]:
+        """Send acknowledgements and heartbeats, until `end`."""
+        try:
+            yield from self._keep()
+        except Exception as error:  # noqa: BLE001 - as above
+            self._broken(error)
+            self._ring()
+
+    def _keep(self) -> Script[None]:
+        while True:
+            member = self.member
+            if member is not None and self._acks_due():
+                yield from self._send_acks(member)
+            elif self.leaving:
+                return
+            elif member is not None and self._heartbeat_in(member) <= 0:
+                yield from self._heartbeat(member)
+            else:
+                with_acks = self.holding.has_acks
+                yield Wait(
+                    partial(self._keep_has_work, member, with_acks), self._next_work_in(member)
+                )
+
+    def _acks_due(self) -> bool:
+        hurried = self.committing > 0 or self.closing
+        waited = self._now() - self._last_acks >= self._options.ack_interval_s
+        return self.holding.has_acks and (hurried or waited)
+
+    def _heartbeat_in(self, member: Member) -> float:
+        return member.last_contact + member.session_timeout_s / 3 - self._now()
+
+    def _next_work_in(self, member: Member | None) -> float | None:
+        if member is None:
+            return None
+        next_acks = self._last_acks + self._options.ack_interval_s - self._now()
+        until = self._heartbeat_in(member)
+        return max(0.001, min(until, next_acks) if self.holding.has_acks else until)
+
+    def _keep_has_work(self, member: Member | None, with_acks: bool) -> bool:
+        """Whether the wait is over; `with_acks`: its timeout counts acknowledgements already."""
+        if self.leaving or self.member is not member:
+            return True
+        if member is None:
+            return False
+        return self._acks_due() if with_acks else self.holding.has_acks
+
+    def _send_acks(self, member: Member) -> Script[None]:
+        with self.lock:
+            acks, number = self.holding.take_acks()
+        self._last_acks = self._now()
+        # Order was checked when they were made, so the highest of each partition says it all.
+        body = {"acks": [m.receipt for m in acks], "commit_through": True}
+        request = Request("POST", f"{self._path(member)}/acks", body=orjson.dumps(body))
+        lost: list[Lost] = []
+        try:
+            yield from self._ask(member, request)
+        except EpochSuperseded as error:
+            refused = error.extra.get("refused")
+            if refused is None:
+                refused = [{"topic": m.topic, "partition": m.partition} for m in acks]
+            with self.lock:
+                for item in refused:
+                    place = (item["topic"], item["partition"])
+                    lost += self.holding.refused(place, item.get("current_epoch"))
+        except (TryAgain, Fenced) as error:
+            self._forget(member, error)
+        except LakequeueError as error:
+            with self.lock:
+                self.holding.refusal = self.holding.refusal or error
+        with self.lock:
+            self.holding.acks_settled(number)
+        self._tell_lost(lost)
+        self._ring()
+
+    def _heartbeat(self, member: Member) -> Script[None]:
+        request = Request("POST", f"{self._path(member)}/heartbeat", read_timeout_s=5.0)
+        lost: list[Lost] = []
+        told = member.told
+        try:
+            answer = yield from call(member.nodes, request, self._now, Policy(0.0, sticky=True))
+            member.last_contact = self._now()
+            beat = read_answer(HeartbeatAnswer, answer.reply)
+            with self.lock:
+                # A poll that was answered meanwhile may know better, and its records must stay: the
+                # service counts them as delivered.
+                if self.member is member and member.told == told:
+                    lost = self.holding.assigned(beat.assignment_version, beat.assignment)
+        except UnknownMember as error:
+            self._forget(member, error)
+        except LakequeueError as error:
+            # The poll meets the same trouble and decides; here it is only tried again.
+            _log.debug("heartbeat failed: %s", error)
+            yield Wait(lambda: self.leaving, member.session_timeout_s / 10)
+        self._tell_lost(lost)
+
+    def leave(self) -> Script[None]:
+        """Tell the service that we are gone, if it can be told at once."""
+        member, self.member = self.member, None
+        if member is None:
+            return
+        request = Request("DELETE", self._path(member), read_timeout_s=5.0)
+        try:
+            yield from call(member.nodes, request, self._now, Policy(0.0, sticky=True))
+        except LakequeueError as error:
+            _log.debug("leaving failed, the session timeout ends it as well: %s", error)
+
+    # -- shared ---------------------------------------------------------------------------------
+
+    def _ask(self, member: Member, request: Request) -> Script[Answer]:
+        """Ask the member's node, patiently while the membership may live."""
+        failing_since: float | None = None
+        attempt = 0
+        while True:
+            asked = self._now()
+            try:
+                answer = yield from call(member.nodes, request, self._now, Policy(0.0, sticky=True))
+                member.last_contact = self._now()
+                return answer
+            except TryAgain as error:
+                attempt += 1
+                elsewhere = len(self.nodes) > 1 and isinstance(error, Unreachable | NotReady)
+                if failing_since is None:
+                    # A hung node has had the whole read timeout already.
+                    failing_since = asked if elsewhere else self._now()
+                patience = _ELSEWHERE_AFTER_S if elsewhere else member.session_timeout_s
+                pause = max(pause_before(attempt), error.retry_after_s or 0.0)
+                if self.leaving or self._now() + pause - failing_since > patience:
+                    raise
+                if attempt == 1:
+                    self._status(f"{error.detail}; trying again")
+                yield Wait(lambda: self.leaving or self.member is not member, pause)
+                if self.member is not member:
+                    raise
+
+    def _forget(self, member: Member, error: LakequeueError) -> None:
+        with self.lock:
+            if self.member is not member:
+                return
+            self.member = None
+            self.expelled = isinstance(error, UnknownMember)
+            lost = self.holding.lose_all(error.detail)
+            if isinstance(error, Unreachable | NotReady):
+                self.nodes.leave(member.nodes.current)
+            elif isinstance(error, SentOn):
+                parts = urlsplit(str(error.extra.get("location", "")))
+                self.nodes.prefer(f"{parts.scheme}://{parts.netloc}")
+        self._status(f"{error.detail}; joining again")
+        self._tell_lost(lost)
+        self._ring()
+
+    def _path(self, member: Member) -> str:
+        return f"{self._group_path}/members/{member.member_id}"
+
+    def _tell_lost(self, lost: list[Lost]) -> None:
+        if not lost or self._on_lost is None:
+            return
+        try:
+            self._on_lost(lost)
+        except Exception:  # noqa: BLE001 - a fault of the user's callback must not end consuming
+            _log.exception("on_lost failed")
+
+    def _status(self, line: str) -> None:
+        _log.info(line)
+        if self._on_status is None:
+            return
+        try:
+            self._on_status(line)
+        except Exception:  # noqa: BLE001 - as above
+            _log.exception("on_status failed")

@@ -1,0 +1,89 @@
+"""Records of one request: all of them become visible in one version of the log, or none."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import datetime
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from lakequeue.client.producing.outbox import Delivered, HeadersIn, Outgoing, timing_of
+
+if TYPE_CHECKING:
+    from lakequeue.client.producing.producer import AsyncProducer, Producer
+
+
+class Collected:
+    """Records to be sent in one request. Those without a `message_id` get one of this batch, the
+    same for every retry of it."""
+
+    def __init__(self, producer: Producer | AsyncProducer) -> None:
+        self._prepare = producer.prepare
+        self._name = uuid.uuid4().hex
+        self.records: list[Outgoing] = []
+        self.delivered: list[Delivered] = []
+        """Where they went, in the order of sending, once the block has ended."""
+
+    def send(
+        self,
+        topic: str,
+        value: Any,
+        key: Any = None,
+        *,
+        headers: HeadersIn = None,
+        partition: int | None = None,
+        timestamp: datetime | int | None = None,
+        message_id: str | None = None,
+        delay_s: float | None = None,
+        deliver_at: datetime | int | None = None,
+        ttl_s: float | None = None,
+    ) -> None:
+        """Add a record, as `Producer.send` takes it."""
+        timing = timing_of(delay_s, deliver_at, ttl_s)
+        message_id = message_id or f"{self._name}:{len(self.records)}"
+        self.records.append(
+            self._prepare(topic, value, key, headers, partition, timestamp, message_id, timing)
+        )
+
+
+class Atomic(Collected):
+    """Collects records in a `with` block; its end sends them and waits until they are ordered.
+
+    If the block raises, nothing is sent. Within a partition nothing comes between them.
+    """
+
+    def __init__(self, producer: Producer) -> None:
+        super().__init__(producer)
+        self._producer = producer
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        if error is None and self.records:
+            self.delivered = self._producer.produce_whole(self.records)
+
+
+class AsyncAtomic(Collected):
+    """The same in an `async with` block; `send` does not wait."""
+
+    def __init__(self, producer: AsyncProducer) -> None:
+        super().__init__(producer)
+        self._producer = producer
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        if error is None and self.records:
+            self.delivered = await self._producer.produce_whole(self.records)

@@ -1,0 +1,47 @@
+"""What a service answers to a produce request, as a producer understands it. Pure."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from lakequeue.calling.effects import Reply
+from lakequeue.client.producing.outbox import Delivered, Outgoing
+from lakequeue.errors import Broken, NotOrdered
+from lakequeue.wire import ProduceAnswer, ProducedRecord
+
+M = TypeVar("M", bound=BaseModel)
+
+
+def delivered_of(topic: str, record: Outgoing, got: ProducedRecord, stamp: int) -> Delivered:
+    """Where `record` went."""
+    return Delivered(topic, got.partition, record.message_id, stamp, got.offset, got.duplicate)
+
+
+def not_ordered(topic: str, got: ProducedRecord) -> NotOrdered:
+    """The error of a record that was acknowledged by the node and refused by the order job."""
+    return NotOrdered(
+        f"{topic}/{got.partition}: not ordered, {got.reason}",
+        hint="its topic was deleted; or the others of its atomic request were refused",
+        stored="no",
+        reason=got.reason,
+    )
+
+
+def read_produced(reply: Reply, count: int) -> ProduceAnswer:
+    """The answer to a produce request of `count` records."""
+    answer = read_answer(ProduceAnswer, reply)
+    if len(answer.records) != count:
+        raise Broken(
+            f"{count} records were sent, {len(answer.records)} are answered", stored="unknown"
+        )
+    return answer
+
+
+def read_answer(model: type[M], reply: Reply) -> M:
+    """The answer; raises `Broken` if it is none."""
+    try:
+        return model.model_validate_json(reply.body)
+    except ValidationError as e:
+        raise Broken(f"the answer cannot be read: {e}", stored="unknown") from e

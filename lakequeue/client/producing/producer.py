@@ -1,0 +1,287 @@
+"""`Producer` and `AsyncProducer`: the shells around `Delivering`."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Future
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Self, Unpack
+
+from lakequeue.calling import drive, drive_async
+from lakequeue.client.producing.atomic import AsyncAtomic, Atomic
+from lakequeue.client.producing.outbox import Delivered, HeadersIn, Outgoing, timing_of
+from lakequeue.client.producing.producer_base import ProducerBase, ProducerOptions
+from lakequeue.errors import LakequeueError
+from lakequeue.wire import DEFAULT_INGEST_URL, Consumed
+
+
+class Producer(ProducerBase):
+    """Sends records to one or more ingest nodes; blocking, thread-safe, a context manager.
+
+    Options are those of `ProducerOptions`.
+    """
+
+    def __init__(
+        self, urls: str | Sequence[str] = DEFAULT_INGEST_URL, **options: Unpack[ProducerOptions]
+    ) -> None:
+        self._bell: drive.Bell | None = None
+        super().__init__(urls, options)
+        self._bell = drive.Bell(self._core.lock)
+        self._http = drive.open_http({}, self._core.nodes.urls)
+        self._threads: list[threading.Thread] = []
+        self._beginning = threading.Lock()
+
+    def _ring(self) -> None:
+        if self._bell is not None:
+            self._bell.ring()
+
+    def init(self) -> int:
+        """Begin an epoch of a fenceable producer, and return it; the first `send` does so, too.
+
+        From the return on nothing of an older instance is ordered any more.
+        """
+        with self._beginning:
+            if self._core.epoch is None:
+                assert self._bell is not None  # noqa: S101 - set in __init__
+                drive.run(self._core.begin(), self._http, self._bell)
+        return self._core.epoch or 0
+
+    def send(
+        self,
+        topic: str,
+        value: Any,
+        key: Any = None,
+        *,
+        headers: HeadersIn = None,
+        partition: int | None = None,
+        timestamp: datetime | int | None = None,
+        message_id: str | None = None,
+        delay_s: float | None = None,
+        deliver_at: datetime | int | None = None,
+        ttl_s: float | None = None,
+    ) -> Future[Delivered]:
+        """Queue one record; `.result(timeout)` of what is returned is its `Delivered`.
+
+        Key and value: text, bytes, or anything JSON can hold; they come back out alike.
+        Times are datetimes with a zone, or microseconds since 1970 UTC. `delay_s` and `deliver_at`:
+        queue groups get it then, not before; `ttl_s`: not delivered when that is over. Waits while
+        the buffer is full.
+        """
+        timing = timing_of(delay_s, deliver_at, ttl_s)
+        record = self._core.prepare(
+            topic, value, key, headers, partition, timestamp, message_id, timing
+        )
+        if self._core.fence and self._core.epoch is None:
+            self.init()
+        handle: Future[Delivered] = Future()
+        record.handle = handle
+        ledger, size = self._core.ledger, len(record.encoded)
+        # The lock is held over both, so that another thread cannot take the room.
+        with self._core.lock:
+            if not ledger.has_room(size) and not self._wait(
+                lambda: ledger.has_room(size), self._max_block_s
+            ):
+                raise ledger.no_room()
+            fresh = self._core.queue(record)
+            if fresh is not None:
+                script = self._core.deliver(fresh)
+                thread = threading.Thread(
+                    target=drive.run,
+                    args=(script, self._http, self._bell),
+                    name=f"lakequeue-producer-{topic}",
+                    daemon=True,
+                )
+                self._threads.append(thread)
+                thread.start()
+        return handle
+
+    def produce_whole(
+        self, records: Sequence[Outgoing], consumed: Consumed | None = None
+    ) -> list[Delivered]:
+        """Send prepared records in one request, all or none, and wait until they are ordered.
+
+        `atomic` and `Consumer.transform` are the comfortable ways. Raises `ConsumedElsewhere`,
+        `ProducerFenced`, `NotOrdered`; after another error it is not known whether they count.
+        """
+        if self._core.fence and self._core.epoch is None:
+            self.init()
+        assert self._bell is not None  # noqa: S101 - set in __init__
+        return drive.run(self._core.produce_whole(records, consumed), self._http, self._bell)
+
+    def atomic(self) -> Atomic:
+        """Records that become visible together, over topics and partitions; a context manager."""
+        return Atomic(self)
+
+    def _wait(self, until: Any, timeout_s: float | None) -> bool:
+        assert self._bell is not None  # noqa: S101 - set in __init__
+        return self._bell.wait_until(until, timeout_s)
+
+    def flush(self, timeout_s: float | None = None) -> None:
+        """Wait until every record sent so far is acknowledged or given up.
+
+        Raises the error of the first record given up since the last flush.
+        """
+        self._core.flush(True)
+        try:
+            done = self._wait(lambda: not len(self._core.ledger), timeout_s)
+        finally:
+            self._core.flush(False)
+        error = self._core.take_first_error()
+        if error is not None:
+            raise error
+        if not done:
+            raise self._not_flushed()
+
+    def close(self, timeout_s: float | None = None) -> None:
+        """Flush, then stop. What is not acknowledged in time is given up."""
+        if self._core.closed:
+            return
+        try:
+            self.flush(timeout_s)
+        finally:
+            self._core.close()
+            if len(self._core.ledger):
+                self._core.abort()
+            for thread in self._threads:
+                if thread is not threading.current_thread():
+                    thread.join(timeout=1.0)
+            self._http.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        if error is None:
+            self.close()
+            return
+        # The block has failed already: its error is the one to see, not ours.
+        with contextlib.suppress(LakequeueError):
+            self.close(timeout_s=1.0)
+
+
+class AsyncProducer(ProducerBase):
+    """The same from asyncio, within one event loop."""
+
+    def __init__(
+        self, urls: str | Sequence[str] = DEFAULT_INGEST_URL, **options: Unpack[ProducerOptions]
+    ) -> None:
+        self._bell = drive_async.AsyncBell()
+        super().__init__(urls, options)
+        self._http = drive_async.open_http({}, self._core.nodes.urls)
+        self._tasks: list[asyncio.Task[None]] = []
+        self._beginning = asyncio.Lock()
+
+    def _ring(self) -> None:
+        self._bell.ring()
+
+    async def init(self) -> int:
+        """As `Producer.init`."""
+        async with self._beginning:
+            if self._core.epoch is None:
+                await drive_async.run(self._core.begin(), self._http, self._bell)
+        return self._core.epoch or 0
+
+    async def send(
+        self,
+        topic: str,
+        value: Any,
+        key: Any = None,
+        *,
+        headers: HeadersIn = None,
+        partition: int | None = None,
+        timestamp: datetime | int | None = None,
+        message_id: str | None = None,
+        delay_s: float | None = None,
+        deliver_at: datetime | int | None = None,
+        ttl_s: float | None = None,
+    ) -> asyncio.Future[Delivered]:
+        """Queue one record, waiting only while the buffer is full; await what is returned for its
+        `Delivered`: `await (await p.send(…))`, or later."""
+        timing = timing_of(delay_s, deliver_at, ttl_s)
+        record = self._core.prepare(
+            topic, value, key, headers, partition, timestamp, message_id, timing
+        )
+        if self._core.fence and self._core.epoch is None:
+            await self.init()
+        handle: asyncio.Future[Delivered] = asyncio.get_running_loop().create_future()
+        # Whoever does not await it learns of an error from on_error, flush or unacked.
+        handle.add_done_callback(lambda f: f.cancelled() or f.exception())
+        record.handle = handle
+        ledger, size = self._core.ledger, len(record.encoded)
+        if not await self._bell.wait_until(lambda: ledger.has_room(size), self._max_block_s):
+            raise ledger.no_room()
+        fresh = self._core.queue(record)
+        if fresh is not None:
+            script = self._core.deliver(fresh)
+            task = asyncio.create_task(drive_async.run(script, self._http, self._bell))
+            self._tasks.append(task)
+        return handle
+
+    async def produce_whole(
+        self, records: Sequence[Outgoing], consumed: Consumed | None = None
+    ) -> list[Delivered]:
+        """As `Producer.produce_whole`."""
+        if self._core.fence and self._core.epoch is None:
+            await self.init()
+        script = self._core.produce_whole(records, consumed)
+        return await drive_async.run(script, self._http, self._bell)
+
+    def atomic(self) -> AsyncAtomic:
+        """As `Producer.atomic`: `async with producer.atomic() as batch: batch.send(…)`."""
+        return AsyncAtomic(self)
+
+    async def flush(self, timeout_s: float | None = None) -> None:
+        """Wait until every record sent so far is acknowledged or given up.
+
+        Raises the error of the first record given up since the last flush.
+        """
+        self._core.flush(True)
+        try:
+            done = await self._bell.wait_until(lambda: not len(self._core.ledger), timeout_s)
+        finally:
+            self._core.flush(False)
+        error = self._core.take_first_error()
+        if error is not None:
+            raise error
+        if not done:
+            raise self._not_flushed()
+
+    async def close(self, timeout_s: float | None = None) -> None:
+        """Flush, then stop. What is not acknowledged in time is given up."""
+        if self._core.closed:
+            return
+        try:
+            await self.flush(timeout_s)
+        finally:
+            self._core.close()
+            if len(self._core.ledger):
+                self._core.abort()
+            if self._tasks:
+                await asyncio.wait(self._tasks, timeout=1.0)
+            for task in self._tasks:
+                task.cancel()
+            await self._http.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        if error is None:
+            await self.close()
+            return
+        with contextlib.suppress(LakequeueError):
+            await self.close(timeout_s=1.0)

@@ -1,0 +1,1 @@
+"""The shapes of each call, as both sides read and write them."""

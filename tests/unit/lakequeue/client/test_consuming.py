@@ -1,0 +1,151 @@
+"""The scripts of a consumer, run by hand."""
+
+from __future__ import annotations
+
+import contextlib
+
+import orjson
+import pytest
+
+from lakequeue.calling.effects import Http, Reply, Wait
+from lakequeue.calling.nodes import Nodes
+from lakequeue.client.consuming.core import Consuming
+from lakequeue.client.consuming.membership import ConsumeOptions, Member
+from lakequeue.client.consuming.queue_core import QueueConsuming
+from lakequeue.errors import Broken
+from lakequeue.wire import Assigned, JoinRequest
+
+
+def consuming() -> Consuming:
+    return Consuming(
+        Nodes("http://a"),
+        "billing",
+        JoinRequest(topics=["orders"]),
+        ConsumeOptions(),
+        lambda: 100.0,
+        lambda: None,
+        None,
+        None,
+    )
+
+
+def joined(core: Consuming) -> None:
+    core.member = Member("m", Nodes("http://a"), 6.0, 100.0)
+    core.holding.joined(1, [Assigned(topic="orders", partition=0, epoch=1)])
+    raw = {"topic": "orders", "partition": 0, "offset": 0, "receipt": "r"}
+    core.holding.received([raw], core.ack)
+
+
+def test_the_keeper_sleeps_while_there_is_no_membership() -> None:
+    core = consuming()
+    effect = next(core.keep())
+    assert isinstance(effect, Wait)
+    assert (effect.until(), effect.timeout_s) == (False, None)
+    joined(core)
+    assert effect.until(), "and wakes when there is one"
+
+
+def test_the_keeper_sleeps_until_the_next_heartbeat_and_wakes_for_acknowledgements() -> None:
+    core = consuming()
+    joined(core)
+    script = core.keep()
+    effect = next(script)
+    assert isinstance(effect, Wait)
+    assert (effect.until(), effect.timeout_s) == (False, 2.0)
+    message = core.next()
+    assert message is not None
+    message.ack()
+    assert effect.until()
+    sent = script.send(True)
+    assert isinstance(sent, Http)
+    assert sent.url == "http://a/v1/groups/billing/members/m/acks"
+    assert sent.request.body == b'{"acks":["r"],"commit_through":true}'
+
+
+def test_the_keeper_ends_when_everything_is_sent() -> None:
+    core = consuming()
+    core.end()
+    assert list(core.keep()) == []
+
+
+def test_a_heartbeat_that_a_poll_has_overtaken_drops_no_records() -> None:
+    core = consuming()
+    core.member = Member("m", Nodes("http://a"), 6.0, 0.0)
+    core.holding.joined(1, [Assigned(topic="orders", partition=0)])
+    beat = core.keep()
+    assert isinstance(next(beat), Http)
+    polled = core._poll(core.member)
+    assert isinstance(next(polled), Http)
+    raw = {"topic": "orders", "partition": 0, "offset": 0, "receipt": "r"}
+    owned = {"topic": "orders", "partition": 0, "epoch": 3}
+    body = {"records": [raw], "poll": 1, "assignment": [owned], "assignment_version": 1}
+    with contextlib.suppress(StopIteration):
+        polled.send(Reply(200, {}, orjson.dumps(body)))
+    stale = {"assignment": [owned | {"epoch": None}], "assignment_version": 1}
+    beat.send(Reply(200, {}, orjson.dumps(stale)))
+    assert core.holding.ready == 1, "the service counts it as delivered"
+
+
+def test_what_a_parked_poll_brings_after_a_stop_is_given_back() -> None:
+    core = QueueConsuming(
+        Nodes("http://a"),
+        "mailer",
+        JoinRequest(topics=["orders"], mode="queue"),
+        ConsumeOptions(),
+        lambda: 100.0,
+        lambda: None,
+        None,
+        None,
+        60.0,
+    )
+    parked = core.fetch()
+    assert isinstance(next(parked), Http), "the join"
+    joined = {"member_id": "m", "session_timeout_ms": 6000, "assignment": []}
+    assert isinstance(parked.send(Reply(201, {}, orjson.dumps(joined))), Http), "the poll"
+    keep = core.keep()
+    asleep = next(keep)
+    assert isinstance(asleep, Wait)
+    core.stop()
+    assert not asleep.until(), "nothing is held"
+    raw = {"topic": "orders", "partition": 0, "offset": 0, "receipt": "r", "attempt": 1}
+    body = {"records": [raw], "poll": 1, "assignment": [], "assignment_version": 1}
+    with pytest.raises(StopIteration):
+        parked.send(Reply(200, {}, orjson.dumps(body)))
+    assert asleep.until()
+    sent = keep.send(True)
+    assert isinstance(sent, Http)
+    said = orjson.loads(sent.request.body or b"")
+    assert said["nacks"] == [{"receipt": "r", "delay_ms": 0}]
+    assert (core.holding.ready, core.holding.next_renewal_in()) == (0, None)
+
+
+def test_an_unreadable_answer_ends_consuming_loudly() -> None:
+    core = consuming()
+    fetch = core.fetch()
+    assert isinstance(next(fetch), Http)
+    joined = {"member_id": "m", "session_timeout_ms": 6000}
+    assert isinstance(fetch.send(Reply(201, {}, orjson.dumps(joined))), Http)
+    with contextlib.suppress(StopIteration):
+        fetch.send(Reply(200, {}, b"<html>"))
+    assert isinstance(core.error, Broken)
+
+
+def test_one_that_was_dropped_joins_again_only_when_the_application_asks() -> None:
+    core = consuming()
+    joined(core)
+    fetch = core.fetch()
+    assert isinstance(next(fetch), Http), "the first join"
+    answer = b'{"member_id": "m", "session_timeout_ms": 6000, "assignment": []}'
+    assert isinstance(fetch.send(Reply(201, {}, answer)), Http), "a poll"
+    gone = b'{"code": "unknown_member", "detail": "member m is not in the group"}'
+    parked = fetch.send(Reply(404, {}, gone))
+    assert isinstance(parked, Wait)
+    assert (parked.until(), parked.timeout_s) == (False, None)
+    waiting: list[bool] = [core.has_news]
+    assert core.next() is None
+    waiting.append(core.has_news)
+    assert waiting == [True, False], "an application that waits is woken, and asks"
+    assert parked.until()
+    again = fetch.send(True)
+    assert isinstance(again, Http)
+    assert again.request.path.endswith("/members")
