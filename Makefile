@@ -5,7 +5,7 @@ VENV := .venv/bin
 ROOT ?= lakequeue-data
 PYTEST ?= $(VENV)/python -m pytest
 
-.PHONY: help setup up demo failover test check fast lint types contracts docs docs-check unit services faults soak bench bench-spark flat notebooks lock clean jars wheel demo-s3
+.PHONY: help setup up demo failover test check fast lint types contracts sizes docs docs-check unit services faults soak bench bench-spark flat notebooks lock clean jars wheel demo-s3
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,7 +31,7 @@ demo-s3: setup ## the same on an S3 server of this machine (RECORDS=20000 for fe
 
 test: check services ## the whole test suite, from nothing, including the services
 
-check: setup lint types contracts docs-check unit ## lint, types, import contracts, documents, unit tests
+check: setup lint types contracts sizes docs-check unit ## lint, types, import contracts, sizes, documents, unit tests
 
 lint: setup ## ruff: rules and format
 	@$(VENV)/ruff check .
@@ -46,6 +46,9 @@ types: setup ## mypy, strict, everywhere
 
 contracts: setup ## who may import whom
 	@$(VENV)/lint-imports --no-cache
+
+sizes: setup ## lines of modules, modules of folders, subjects of commits
+	@$(VENV)/python -m tools.check_sizes
 
 docs: setup ## write the generated pages anew
 	@$(VENV)/python -m tools.generate_docs

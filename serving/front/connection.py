@@ -3,6 +3,8 @@
 Everything here runs in the event loop's thread and waits for nothing.
 """
 
+# longer than 400 lines: the life of one connection, as one state machine
+
 from __future__ import annotations
 
 import asyncio

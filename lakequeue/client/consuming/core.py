@@ -5,6 +5,8 @@ acknowledgements and heartbeats. A member stays with its node while that answers
 or says that it does not know us, everything held is lost and we join again, through the next node.
 """
 
+# longer than 400 lines: the life of a membership is one story, from join to close
+
 from __future__ import annotations
 
 import logging

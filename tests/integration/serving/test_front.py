@@ -1,5 +1,7 @@
 """The front alone, over a small application: what clients do wrong, and what it does then."""
 
+# longer than 400 lines: one front, and everything that a client may do to it
+
 from __future__ import annotations
 
 import threading

@@ -1,0 +1,79 @@
+"""Sizes that a reader feels: lines of a module, modules of a folder, the subject of a commit.
+
+    python -m tools.check_sizes
+
+A module that has to be longer says why, on a line of its own: `# longer than 400 lines: …`.
+A folder has no exemption: it is parted. Commits are looked at since this check is there.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path, PurePosixPath
+
+LINES = 400
+MODULES = 15
+SUBJECT = 72
+_REASON = re.compile(r"^# longer than 400 lines: \S.*", re.MULTILINE)
+_NOT_COUNTED = {"__init__.py", "__main__.py", "conftest.py"}
+_SINCE = "tools/check_sizes.py"
+
+
+def long_modules(modules: Mapping[str, str]) -> Iterator[str]:
+    """Those of more than `LINES` lines that do not say why."""
+    for path, text in sorted(modules.items()):
+        lines = text.count("\n")
+        if lines > LINES and not _REASON.search(text):
+            yield f"{path} has {lines} lines, of {LINES}: part it, or say why it cannot be"
+
+
+def full_folders(paths: Iterable[str]) -> Iterator[str]:
+    """Folders with more than `MODULES` modules side by side."""
+    there: dict[str, int] = defaultdict(int)
+    for path in map(PurePosixPath, paths):
+        there[str(path.parent)] += path.name not in _NOT_COUNTED
+    for folder, count in sorted(there.items()):
+        if count > MODULES:
+            yield f"{folder}/ has {count} modules, of {MODULES}: give some of them a room"
+
+
+def long_subjects(subjects: Iterable[str]) -> Iterator[str]:
+    """Subjects that a list of commits cuts off."""
+    for subject in subjects:
+        if len(subject) > SUBJECT:
+            yield f"a commit's subject has {len(subject)} characters, of {SUBJECT}: {subject}"
+
+
+def faults(project: Path) -> list[str]:
+    """Everything that is too large in a working copy."""
+    paths = [path for path in _git(project, "ls-files", "*.py") if (project / path).is_file()]
+    modules = {path: (project / path).read_text() for path in paths}
+    return [*long_modules(modules), *full_folders(paths), *long_subjects(_new_subjects(project))]
+
+
+def _new_subjects(project: Path) -> list[str]:
+    first = _git(project, "log", "--diff-filter=A", "--format=%H", "--", _SINCE)
+    return _git(project, "log", "--no-merges", "--format=%s", f"{first[-1]}..HEAD") if first else []
+
+
+def _git(project: Path, *arguments: str) -> list[str]:
+    done = subprocess.run(
+        ["git", *arguments], cwd=project, check=True, capture_output=True, text=True
+    )
+    return done.stdout.splitlines()
+
+
+def main(project: Path) -> int:
+    """Print what is too large; an exit code."""
+    found = faults(project)
+    for fault in found:
+        print(fault)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path.cwd()))
