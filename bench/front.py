@@ -16,7 +16,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,16 +26,15 @@ import psutil
 from bench.front_load import Speed, load
 from bench.front_probes import Seen, acks, health, sends, watch
 from bench.machine import describe
-from bench.ordering import fill, order_all
 from coordination.embedded import EmbeddedZooKeeper
-from lakequeue.clock import HybridClock
 from queue_tables.root import QueueRoot
 from queue_tables.topics import TopicStore
+from tests.support.log_builder import LogBuilder
 
 HERE = Path(__file__).parents[1]
 WATCH_S = 8.0
 AFTER_S = 10.0
-RECORDS = 20_000
+RECORDS, PARTITIONS = 20_000, 8
 INGEST = {"slow_heads": 2_000, "slow_bodies": 2_000, "silent": 5_000, "waits": 200}
 CONSUMER = {"slow_heads": 2_000, "silent": 5_000, "polls": 10_000, "readers": 1_000}
 
@@ -93,7 +91,7 @@ def measured(
         watch(calls, 2.0)
         rows["with"] = watch(calls, WATCH_S)
         more = process.memory_info().rss - rss
-    time.sleep(AFTER_S)
+    watch(calls, AFTER_S)
     rows["after"] = watch(calls, WATCH_S / 2)
     found = {
         "kind": kind,
@@ -136,8 +134,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         root = QueueRoot.open(str(folder / "queue"))
-        fill(root, HybridClock(), RECORDS, 1_000, "bench", None)
-        order_all(root)
+        log = LogBuilder(root)
+        topic = log.topic("bench", PARTITIONS)
+        for partition in range(PARTITIONS):
+            log.append(topic, [b"x" * 1_000] * (RECORDS // PARTITIONS), partition)
         TopicStore(root).create("empty", partitions=4)
         server = EmbeddedZooKeeper(folder / "zookeeper")
         server.start(60)

@@ -66,7 +66,7 @@ def polls(url: str, count: int) -> Iterator[bytes]:
 
 def readers(_url: str, count: int) -> Iterator[bytes]:
     """Ask for much, and never read it."""
-    path = "/v1/topics/bench/records?partition=0&offset=0&max=500"
+    path = "/v1/topics/bench/records?partition=0&offset=0&max=2000"
     yield from [f"GET {path} HTTP/1.1\r\nHost: a\r\n\r\n".encode() * 4] * count
 
 

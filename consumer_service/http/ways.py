@@ -20,11 +20,12 @@ def ways_of(settings: Settings, alive: Callable[[], dict[str, str]]) -> Sequence
     """Health first, then the calls of each kind; `alive` is the answer of `/healthz`."""
     most = settings.consumer.threads
     state = Kind("state", 4, 64)
-    poll = Kind("poll", max(2, most // 4), 4_096, settings.front.max_parked)
+    unread = settings.front.max_unread_bytes
+    poll = Kind("poll", max(2, most // 4), 4_096, settings.front.max_parked, unread)
     ack = Kind("ack", max(4, most // 2), 1_024)
     member = Kind("member", max(4, most // 8), 1_024)
-    browse = Kind("browse", 2, 32)
-    admin = Kind("admin", max(4, most // 8), 64)
+    browse = Kind("browse", 2, 32, unread_bytes=unread // 4)
+    admin = Kind("admin", max(4, most // 8), 64, unread_bytes=unread // 4)
 
     def healthz(call: Call) -> None:
         call.done(json_of(alive()))

@@ -37,7 +37,9 @@ class Ways:
         state = Kind("state", 4, 64)
         send = Kind("send", max(2, most // 8), _MOST_SENDS, _MOST_SENDS)
         ordered = Kind(_ORDERED, max(2, most // 8), 256, self._settings.front.max_waits)
-        admin = Kind("admin", max(4, most // 8), 64, 256)
+        admin = Kind(
+            "admin", max(4, most // 8), 64, 256, self._settings.front.max_unread_bytes // 4
+        )
         body = self._settings.ingest.max_request_bytes
         return [
             Way("GET", "/healthz/?", state, 0, self._healthz),

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from lakequeue.errors import LakequeueError, NotReady, Overloaded
+from lakequeue.errors import LakequeueError, NotReady
 from serving.front import wsgi
 from serving.front.budget import Lease
 from serving.front.messages import Answer, Request, problem_of
@@ -64,8 +64,9 @@ class Call:
         front.calls += 1
         try:
             route.share.check()
-            if front.unread > front.limits.unread_bytes and route.native is None:
-                raise _unread(front.unread, front.limits.unread_bytes)
+            if route.share.overfull:
+                front.let_stalled_go(route.share)
+                route.share.check_unread()
         except LakequeueError as error:
             route.share.busy += 1
             self.done(problem_of(error))
@@ -126,7 +127,7 @@ class Call:
         """The answer. A second one counts for nothing."""
         connection = self._end()
         if connection is not None:
-            connection.answer(answer, self.request)
+            connection.answer(answer, self.request, self.route.share)
         elif answer.lost is not None:
             answer.lost()
         self._front.rest()
@@ -209,7 +210,7 @@ class Call:
         if not self._streams and self._head is not None:
             self._streams = True
             connection.begin_pieces(self._head, self.request)
-        if connection.piece(piece, self.request):
+        if connection.piece(piece, self.request, self.route.share):
             self._go_on()
 
     def _park(self, until: Until) -> None:
@@ -272,12 +273,3 @@ class Call:
             self.lease.shrink_to(0)
         connection, self._connection = self._connection, None
         return connection
-
-
-def _unread(found: int, most: int) -> Overloaded:
-    return Overloaded(
-        f"{found} bytes of answers wait for clients to take them, at most {most} may",
-        hint="read answers; wait as long as Retry-After says, then call again",
-        stored="no",
-        retry_after_s=1.0,
-    )

@@ -30,6 +30,7 @@ from serving.front.messages import (
 if TYPE_CHECKING:
     from serving.front.call import Call
     from serving.front.front import Front, Route
+    from serving.front.shares import Share
 
 MAX_HEAD_BYTES = 64 << 10
 MAX_HEADERS = 100
@@ -40,6 +41,8 @@ MAX_DISCARDED = 64 << 20
 """A refused body is read to its end and thrown away, up to this: a client that is still sending
 would else find the connection closed in place of the answer."""
 _LINGER_S = 2.0
+_STALLED_S = 1.0
+"""An answer that has waited to be read for so long makes room for others when it has to."""
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
@@ -49,8 +52,8 @@ class Connection(asyncio.Protocol):
     __slots__ = (
         "_ahead", "_answering", "_began", "_body", "_call", "_closing", "_discarded", "_front",
         "_head_bytes", "_headers", "_lease", "_left", "_parser", "_queue", "_reading", "_received",
-        "_refused", "_request", "_route", "_target", "_transport", "_unread", "_write_began",
-        "_written", "address", "due", "opened_at", "slot",
+        "_refused", "_request", "_route", "_share", "_target", "_transport", "_unread",
+        "_write_began", "_written", "address", "due", "opened_at", "slot",
     )  # fmt: skip
 
     def __init__(self, front: Front) -> None:
@@ -75,6 +78,8 @@ class Connection(asyncio.Protocol):
         """The client has closed its end, or is gone."""
         self._write_began = 0.0
         self._written = 0
+        self._share: Share | None = None
+        """Whose answer is written."""
         self._unread = 0
         """Bytes of answers that are counted as not read yet."""
         self._reset()
@@ -115,7 +120,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """It is over, whoever ended it."""
         self._left = True
-        self._all_left()
+        self._count_unread(0)
         self._front.wheel.drop(self)
         self._front.closed(self)
         self._drop_body()
@@ -155,13 +160,18 @@ class Connection(asyncio.Protocol):
     def pause_writing(self) -> None:
         """Something is left to write: `_wrote` has noticed."""
 
-    def _all_left(self) -> None:
-        self._front.unread -= self._unread
-        self._unread = 0
+    def _count_unread(self, left: int) -> None:
+        """So many bytes wait for the client to take them."""
+        if self._share is not None:
+            self._share.unread += left - self._unread
+        self._front.stalled.pop(self, None)
+        if left:
+            self._front.stalled[self] = None
+        self._unread = left
 
     def resume_writing(self) -> None:
         """Everything has left."""
-        self._all_left()
+        self._count_unread(0)
         if self._answering is not None and self._call is None:
             self._answered()
         elif self._call is not None:
@@ -372,9 +382,10 @@ class Connection(asyncio.Protocol):
             self._call = call = self._front.call(self, request, route, lease)
             call.begin()
 
-    def answer(self, answer: Answer, request: Request) -> None:
+    def answer(self, answer: Answer, request: Request, share: Share) -> None:
         """Write the answer of the call under way; it is over with this."""
         self._call = None
+        self._share = share
         if request.method == "HEAD" and answer.body:
             answer.headers = [*answer.headers, ("Content-Length", str(len(answer.body)))]
             answer.body = b""
@@ -387,8 +398,9 @@ class Connection(asyncio.Protocol):
             self._closing = True
         self._send(self._head(answer, close=self._closing, chunked=request.version != "1.0"))
 
-    def piece(self, piece: bytes, request: Request) -> bool:
+    def piece(self, piece: bytes, request: Request, share: Share) -> bool:
         """A piece; False: the call hears `drained` when it has left."""
+        self._share = share
         return self._send(piece if request.version == "1.0" else chunk_of(piece))
 
     def end_pieces(self, request: Request) -> None:
@@ -417,8 +429,7 @@ class Connection(asyncio.Protocol):
         if not left:
             return True
         self._write_began, self._written = self._front.now(), len(data)
-        self._front.unread += left - self._unread
-        self._unread = left
+        self._count_unread(left)
         self._until(self._write_began + self._front.limits.write_s)
         return False
 
@@ -467,8 +478,7 @@ class Connection(asyncio.Protocol):
             if due > now:
                 self._until(due)
             else:
-                self._front.let_go += 1
-                transport.abort()
+                self.let_go()
             return
         reads = self._request is not None or self._head_bytes
         busy = self._call is not None or self._answering is not None
@@ -488,6 +498,16 @@ class Connection(asyncio.Protocol):
                 )
             )
         )
+
+    def stalls(self, share: Share, now: float) -> bool:
+        """An answer of this kind has waited to be read for a while."""
+        return self._share is share and now - self._write_began > _STALLED_S
+
+    def let_go(self) -> None:
+        """End it, for its client does not read."""
+        self._front.let_go += 1
+        self._count_unread(0)
+        self.drop()
 
     @property
     def idle(self) -> bool:

@@ -42,7 +42,6 @@ class Limits:
     body_bytes_per_s: float
     write_s: float
     write_bytes_per_s: float
-    unread_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +104,8 @@ class Front:
         ]
         self.connections: dict[Connection, None] = {}
         self._of_address: dict[str, int] = {}
-        self.unread = 0
-        """Bytes of answers that clients have not taken yet."""
+        self.stalled: dict[Connection, None] = {}
+        """Those whose clients have not taken all of an answer yet, in the order of the answers."""
         self.calls = 0
         """Requests that are being answered."""
         self.let_go = 0
@@ -165,6 +164,20 @@ class Front:
             if looked >= _SCAN:
                 return False
         return False
+
+    def let_stalled_go(self, share: Share) -> None:
+        """Make room: end connections whose clients have not read an answer of this kind."""
+        now = self.now()
+        for connection in list(self.stalled):
+            if share.unread <= share.kind.unread_bytes * 3 // 4:
+                return
+            if connection.stalls(share, now):
+                connection.let_go()
+
+    @property
+    def unread(self) -> int:
+        """Bytes of answers that clients have not taken yet."""
+        return sum(share.unread for share in self.shares.values())
 
     def tick(self) -> None:
         """Look at whoever has run out of time."""

@@ -51,7 +51,6 @@ def limits_of(settings: FrontSettings) -> Limits:
         settings.body_bytes_per_s,
         settings.write_s,
         settings.write_bytes_per_s,
-        settings.max_unread_bytes,
     )
 
 

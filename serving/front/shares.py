@@ -27,6 +27,8 @@ class Kind:
     """Calls that may wait for one of the threads."""
     parked: int = 0
     """Calls that may wait for something else."""
+    unread_bytes: int = 0
+    """Bytes of its answers that clients may leave unread; 0: its answers are short."""
 
 
 class Share:
@@ -38,7 +40,20 @@ class Share:
         """Calls that are run by a thread, or wait for one, or are written."""
         self.parked = 0
         self.refused = 0
+        self.unread = 0
+        """Bytes of answers that clients have not taken yet."""
         self.pool = Pool(kind.name, kind.threads)
+
+    @property
+    def overfull(self) -> bool:
+        """More is left unread than may be."""
+        return 0 < self.kind.unread_bytes < self.unread
+
+    def check_unread(self) -> None:
+        """Raise `Overloaded` while that is so."""
+        if self.overfull:
+            self.refused += 1
+            raise _beyond(f"{self.unread} bytes of answers to {self.kind.name!r} are not read yet")
 
     def check(self) -> None:
         """Raise `Overloaded` when one more call of this kind cannot be taken."""

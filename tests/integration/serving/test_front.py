@@ -96,6 +96,7 @@ class App:
             Way("GET", "/slow-state", state, 0, within_s=0.3),
             Way("GET", "/(wait|pieces)", Kind("wait", 2, 100, 50), 0),
             Way("GET", "/hold", Kind("hold", 1, 1), 0),
+            Way("GET", "/big", Kind("big", 2, 100, unread_bytes=20 << 20), 0),
             Way("", ".*", Kind("other", 2, 100), 64 << 10),
         ]
 
@@ -396,13 +397,21 @@ def test_a_slow_reader_gets_all_of_it(app: App) -> None:
         wait_for(lambda: app.ended == ["sent"], "it was sent")
 
 
-def test_answers_that_nobody_reads_hold_up_what_makes_more(app: App) -> None:
-    with running(app.flask, app.ways(), unread_bytes=1 << 20) as front:
-        raw = front.connect(receive_bytes=4_096)
-        raw.send(b"GET /big HTTP/1.1\r\nHost: a\r\n\r\n")
-        wait_for(lambda: front.front.unread > 1 << 20, "it does not read")
-        assert front.connect().get("/big").status == 429
-        assert alive(front), "what needs no memory is answered"
+def test_answers_that_nobody_reads_take_no_more_than_their_share(app: App, front: Running) -> None:
+    for _ in range(3):
+        front.connect(receive_bytes=4_096).send(b"GET /big HTTP/1.1\r\nHost: a\r\n\r\n")
+    wait_for(lambda: front.front.shares["big"].unread > 20 << 20, "they do not read")
+    answers = [front.connect().get("/big").status]
+    assert alive(front)
+    assert front.connect().post("/echo", b"x").status == 200, "other kinds have their own"
+
+    def served() -> bool:
+        answers.append(front.connect().get("/big").status)
+        return answers[-1] == 200
+
+    wait_for(served, "who does not read makes room for who does")
+    assert set(answers) <= {429, 200}
+    assert "lost" in app.ended
 
 
 def test_a_state_that_is_not_known_in_time_is_told_as_such(app: App, front: Running) -> None:

@@ -25,7 +25,6 @@ LIMITS = Limits(
     body_bytes_per_s=1_000_000.0,
     write_s=5.0,
     write_bytes_per_s=1_000_000.0,
-    unread_bytes=64 << 20,
 )
 
 
