@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from serving.front.front import Front, Route
 
 T = TypeVar("T")
-MOST_LOOKS_PER_S = 500
+MOST_LOOKS_PER_S = 200
 """Of all calls of a kind that wait, in case a signal was lost."""
 _END = object()
 
@@ -223,7 +224,9 @@ class Call:
             return
         seconds = until.seconds
         if until.look_s is not None:
-            seconds = min(seconds, max(until.look_s, share.parked / MOST_LOOKS_PER_S))
+            # Not all at once: those that came together would look together.
+            looks_s = max(until.look_s, share.parked / MOST_LOOKS_PER_S * random.uniform(0.6, 1.4))
+            seconds = min(seconds, looks_s)
         if seconds != FOREVER:
             self._timer = self._front.loop.call_later(max(0.0, seconds), self._resume)
 
