@@ -53,6 +53,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         "or how long ago (12h)",
     )
     parser.add_argument("--until", metavar="TIME", help="… and before this, in the same ways")
+    parser.add_argument(
+        "--to", metavar="NAME", help="send them to this topic (the one that each died in)"
+    )
     parser.add_argument("--rate", type=float, help="at most so many records a second (any)")
     parser.add_argument("--url", help="ingest node(s), separated by commas; from the settings")
     parser.add_argument("--consumer-url", help="consumer-service node(s), likewise")
@@ -74,9 +77,9 @@ def send_back(settings: Settings, args: argparse.Namespace, now: Micros) -> Repo
 
     def one(topic: str) -> Report:
         if args.dry_run:
-            run = partial(look_through, topic)
+            run = partial(look_through, topic, to=args.to)
         else:
-            run = partial(redrive, topic, rate=args.rate)
+            run = partial(redrive, topic, to=args.to, rate=args.rate)
         return asdict(run(urls=urls, consumer_urls=consumer_urls, wanted=wanted))
 
     return {"topics": run_parts({topic: partial(one, topic) for topic in dict.fromkeys(names)})}

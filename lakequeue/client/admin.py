@@ -221,16 +221,21 @@ class Admin:
         topic: str,
         *,
         wanted: Wanted | None = None,
+        to: str | None = None,
         rate: float | None = None,
         on_progress: Callable[[Redriven], None] | None = None,
     ) -> Redriven:
-        """Send the dead records of `topic` back; blocks until it is done. See `redrive`."""
+        """Send the dead records of `topic` back, or `to` a topic; blocks until it is done.
+
+        See `lakequeue.client.redrive.redrive`.
+        """
         redrive = import_module("lakequeue.client.redrive").redrive
         done: Redriven = redrive(
             topic,
             urls=self._ingest.urls,
             consumer_urls=self._consumer.urls,
             wanted=wanted,
+            to=to,
             rate=rate,
             on_progress=on_progress,
         )

@@ -115,6 +115,7 @@ def look_through(
     urls: str | Sequence[str] = DEFAULT_INGEST_URL,
     consumer_urls: str | Sequence[str] = DEFAULT_CONSUMER_URL,
     wanted: Wanted | None = None,
+    to: str | None = None,
 ) -> Redriven:
     """What `redrive` would do now; nothing is sent, and no group joined.
 
@@ -125,7 +126,7 @@ def look_through(
     with Admin(urls, consumer_urls) as admin:
         admin.topic(checked_name(topic, "topic"))
         at = positions_of(admin, topic)
-        homes = Homes(admin, topic)
+        homes = Homes(admin, topic, to)
         # What comes meanwhile is for the next one, as in a redrive.
         ends = ends_of(admin, topic)
         check_dead_letters(admin, topic, at, ends)
@@ -244,14 +245,28 @@ def fate_of(record: Record, wanted: Wanted, homes: Homes) -> Redriven:
 
 
 class Homes:
-    """Where dead records came from, as far as that still exists."""
+    """Where dead records go: to where they came from, as far as that still exists; or all to `to`.
 
-    def __init__(self, admin: Admin, topic: str) -> None:
+    Raises `UnknownTopic` for a `to` that is not there, `InvalidRequest` for the topic itself.
+    """
+
+    def __init__(self, admin: Admin, topic: str, to: str | None = None) -> None:
+        self._to = to
+        if to == topic:
+            raise InvalidRequest(
+                f"dead records of {topic!r} would go behind themselves",
+                hint="name another topic, or none: then they go back to where they died",
+                field="to",
+            )
+        if to is not None:
+            admin.topic(checked_name(to, "to"))
         self._partitions: dict[str, int] = {t.topic: t.partitions for t in admin.topics()}
         del self._partitions[topic]
 
     def of(self, headers: Sequence[tuple[str, bytes | None]]) -> tuple[str, int | None] | None:
         """(topic, partition) that a dead record goes back to; partition None: by its key."""
+        if self._to is not None:
+            return self._to, None
         said = dict(headers)
         topic = (said.get(DeadLetterHeader.TOPIC) or b"").decode(errors="replace")
         count = self._partitions.get(topic)

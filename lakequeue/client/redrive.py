@@ -1,4 +1,4 @@
-"""Redrive: dead records go back to the topic they died in, each exactly once.
+"""Redrive: dead records go back to the topic they died in, or to a named one, each exactly once.
 
 It is a consumer of the dead-letter topic, in the group `redrive.<topic>`, that produces back with
 what it consumed (`lakequeue.client.consuming.transform`). So it may be killed and started again at
@@ -62,19 +62,21 @@ def redrive(
     urls: str | Sequence[str] = DEFAULT_INGEST_URL,
     consumer_urls: str | Sequence[str] = DEFAULT_CONSUMER_URL,
     wanted: Wanted | None = None,
+    to: str | None = None,
     rate: float | None = None,
     on_progress: Callable[[Redriven], None] | None = None,
     session_timeout_ms: int = 10_000,
 ) -> Redriven:
     """Send the dead records of `topic` back, all that are there now or those `wanted`; how many.
 
-    `rate`: at most so many a second. Blocks until it is done; started again after a crash it goes
-    on where it was. One that chooses nothing changes nothing. Raises `UnknownTopic`,
-    `InvalidRequest` for a topic that is none of dead letters, and what consuming and producing
-    raise.
+    `to`: they go to this topic, by their keys, instead of where they died; so do those of which
+    that topic is gone. `rate`: at most so many a second. Blocks until it is done; started again
+    after a crash it goes on where it was. One that chooses nothing changes nothing. Raises
+    `UnknownTopic`, `InvalidRequest` for a topic that is none of dead letters, and what consuming
+    and producing raise.
     """
     with Admin(urls, consumer_urls) as admin:
-        run = _Run(admin, topic, wanted or Wanted(), rate, on_progress)
+        run = _Run(admin, topic, wanted or Wanted(), to, rate, on_progress)
         if run.reached():
             return run.done
         with (
@@ -118,24 +120,29 @@ def redrive_some(
     most: int,
     within_s: float,
     ends: Mapping[int, int] | None = None,
+    to: str | None = None,
     stopping: Callable[[], bool] = lambda: False,
 ) -> Part:
     """As `redrive`, but looks at `most` records at most, and begins no round after `within_s`, or
     when `stopping()`.
 
-    `ends` are those of the part before; else it looks for them. Raises as `redrive` does.
+    `ends` are those of the part before; else it looks for them. `to` as in `redrive`.
+    Raises as `redrive` does.
     """
     deadline = time.monotonic() + within_s
     with Admin(urls, consumer_urls) as admin:
-        run = _Run(admin, topic, wanted, None, None, ends, look_until_s=deadline)
+        run = _Run(admin, topic, wanted, to, None, None, ends, look_until_s=deadline)
         run.done = Redriven()
         if run.reached():
             return Part(run.done, run.ends, False)
-        with Consumer(topic, group_of(topic), urls=consumer_urls) as consumer, Producer(urls) as to:
+        with (
+            Consumer(topic, group_of(topic), urls=consumer_urls) as consumer,
+            Producer(urls) as back,
+        ):
             while (left := most - run.done.looked_at) > 0 and not stopping():
                 most_now = min(run.most, left)
                 try:
-                    with consumer.transform(to, timeout_s=0.5, max_records=most_now) as tx:
+                    with consumer.transform(back, timeout_s=0.5, max_records=most_now) as tx:
                         run.send(tx)
                 except TooLarge:
                     if not run.fewer(tx):
@@ -154,13 +161,14 @@ async def redrive_async(
     urls: str | Sequence[str] = DEFAULT_INGEST_URL,
     consumer_urls: str | Sequence[str] = DEFAULT_CONSUMER_URL,
     wanted: Wanted | None = None,
+    to: str | None = None,
     rate: float | None = None,
     on_progress: Callable[[Redriven], None] | None = None,
     session_timeout_ms: int = 10_000,
 ) -> Redriven:
     """As `redrive`, from asyncio. Cancelled, it stops where it is, as after a crash."""
     with Admin(urls, consumer_urls) as admin:
-        run = await asyncio.to_thread(_Run, admin, topic, wanted or Wanted(), rate, on_progress)
+        run = await asyncio.to_thread(_Run, admin, topic, wanted or Wanted(), to, rate, on_progress)
         if run.reached():
             return run.done
         async with (
@@ -192,6 +200,7 @@ class _Run:
         admin: Admin,
         topic: str,
         wanted: Wanted,
+        to: str | None,
         rate: float | None,
         on_progress: Callable[[Redriven], None] | None,
         ends: Mapping[int, int] | None = None,
@@ -206,7 +215,7 @@ class _Run:
         # An end that is not there was that of an earlier topic of this name: it is never reached.
         self.ends = now if ends is None else {p: min(end, now.get(p, 0)) for p, end in ends.items()}
         """Partition → offset that it ends at."""
-        self._homes = Homes(admin, topic)
+        self._homes = Homes(admin, topic, to)
         self.done = Redriven()
         at = positions_of(admin, topic)
         check_dead_letters(admin, topic, at, self.ends, begins=ends is None)

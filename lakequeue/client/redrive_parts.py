@@ -26,6 +26,7 @@ def redrive_part(
         wanted=Wanted(request.headers, request.since, request.until),
         most=request.max,
         within_s=request.wait_ms / 1_000,
+        to=request.to,
         ends=None if request.end_offsets is None else dict(enumerate(request.end_offsets)),
         stopping=stopping,
     )

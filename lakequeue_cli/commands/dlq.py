@@ -31,6 +31,9 @@ def redrive(
         str | None, typer.Option(help="Only records whose own time is not before this (RFC 3339).")
     ] = None,
     until: Annotated[str | None, typer.Option(help="… and before this.")] = None,
+    to: Annotated[
+        str | None, typer.Option(help="Send them to this topic instead of where they died.")
+    ] = None,
     rate: Annotated[
         float | None, typer.Option(min=0.001, help="At most so many records a second.")
     ] = None,
@@ -38,7 +41,7 @@ def redrive(
     service: ConsumerUrl = None,
     as_json: AsJson = False,
 ) -> None:
-    """Send what is dead now back to the topics it died in, each record exactly once.
+    """Send what is dead now back to the topics it died in, or to one topic, each exactly once.
 
     What is not wanted stays in the dead-letter topic, behind the others. May be stopped and started
     again at any time.
@@ -58,6 +61,7 @@ def redrive(
         urls=ingest_url(url),
         consumer_urls=consumer_url(service),
         wanted=wanted,
+        to=to,
         rate=rate,
         on_progress=say,
     )

@@ -8,7 +8,7 @@ import pytest
 
 from lakequeue import Wanted
 from lakequeue.calling import drive
-from lakequeue.errors import InvalidRequest
+from lakequeue.errors import InvalidRequest, UnknownTopic
 from tests.support.services.backends import Backend, lag, take
 from tests.support.services.zookeeper import wait_for
 
@@ -109,6 +109,34 @@ def test_by_http_dead_letters_go_back_a_part_at_a_time(backend: Backend) -> None
     assert asked(422, {"end_offsets": [5]}, topic)["code"] == "invalid_request"
     assert "seconds" in asked(422, {"since": 1_600_000_000})["detail"]
     assert asked(422, {"max": 0})["code"] == "invalid_request"
+
+
+def test_dead_letters_go_to_the_topic_that_is_named(backend: Backend) -> None:
+    topic, repair = backend.topic(), backend.topic()
+    dead = f"{topic}.dlq"
+    backend.send(topic, *range(3), key="k", headers={"own": "h"})
+    with backend.worker(topic, max_attempts=1) as worker:
+        for message in take(worker, 3):
+            message.nack()
+        worker.commit()
+        wait_for(lambda: lag(backend, topic) == 0, "they are dead")
+    with backend.admin() as admin:
+        with pytest.raises(UnknownTopic):
+            admin.redrive(dead, to="no-such-topic")
+        with pytest.raises(InvalidRequest, match="behind themselves"):
+            admin.redrive(dead, to=dead)
+        with drive.open_http({}, [backend.consumer_url]) as http:
+            url = f"{backend.consumer_url}/v1/topics/{dead}/redrive"
+            chosen = {"to": repair, "headers": {"lakequeue-offset": "0"}}
+            assert http.post(url, json=chosen, timeout=60).json()["redriven"] == 1
+        # Nor does it matter that the topic they died in is gone.
+        admin.delete_topic(topic)
+        assert admin.redrive(dead).homeless == 2
+        assert admin.redrive(dead, to=repair).redriven == 2
+        assert admin.redrive(dead, to=repair).looked_at == 0
+        records = admin.browse(repair, 0).records
+    assert sorted(record.value for record in records) == [0, 1, 2]
+    assert {(r.key, str(r.headers)) for r in records} == {("k", str([("own", b"h")]))}
 
 
 def test_a_topic_that_is_none_of_dead_letters_is_not_redriven(backend: Backend) -> None:

@@ -18,6 +18,8 @@ class RedriveRequest(RequestShape):
     """Only records whose own time is not before this: microseconds, or RFC 3339 text."""
     until: TimeOnTheWire | None = None
     """… and before this."""
+    to: str | None = None
+    """Send them to this topic, by their keys, instead of where they died."""
     max: int = Field(1_000, ge=1, le=MAX_REQUEST_RECORDS)
     """Look at so many records at most."""
     wait_ms: int = Field(20_000, ge=0, le=MAX_WAIT_MS)
