@@ -29,7 +29,7 @@ from bench.machine import describe
 from coordination.embedded import EmbeddedZooKeeper
 from queue_tables.root import QueueRoot
 from queue_tables.topics import TopicStore
-from tests.support.log_builder import LogBuilder
+from tests.support.data.log_builder import LogBuilder
 
 HERE = Path(__file__).parents[1]
 WATCH_S = 8.0

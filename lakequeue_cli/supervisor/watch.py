@@ -17,10 +17,13 @@ from lakequeue.clock import boot_seconds
 from lakequeue.errors import StartFailed
 from lakequeue_cli.supervisor.child import Child
 from lakequeue_cli.supervisor.child_states import ALIVE, Cause, State
+from lakequeue_cli.supervisor.log_files import bound_log
 from lakequeue_cli.supervisor.plan import DriverReady
 from lakequeue_cli.supervisor.probes import driver_state, read_state, ready
 
 _LOOK_S = 0.1
+_LOGS_S = 30.0
+"""The sizes of logs are looked at as often as this."""
 _HOPELESS_STARTS = 3
 """A child that ends so often before the queue was ever ready will not get better by itself."""
 
@@ -186,26 +189,24 @@ class Watch:
         for child in self.children.values():
             if child.alive:
                 poll.register(child.fileno(), select.POLLIN)
-        if (wait_s := self._next_look_s()) is None:
-            poll.poll()
-        else:
-            poll.poll(max(0.0, wait_s) * 1_000)
+        poll.poll(max(0.0, self._next_look_s()) * 1_000)
         try:
             os.read(self._wake_read, 4_096)
         except BlockingIOError:
             return
 
-    def _next_look_s(self) -> float | None:
+    def _next_look_s(self) -> float:
         states = {child.state for child in self.children.values()}
         if self._stopping or self._leaving or not self._serving or State.STARTING in states:
             # With a held child nothing will become ready by itself; looking costs little.
             return _LOOK_S
         due = [c.due_at for c in self.children.values() if c.state is State.BACKING_OFF]
-        return min(due) - boot_seconds() if due else None
+        return min([*due, boot_seconds() + _LOGS_S]) - boot_seconds()
 
     def _look(self) -> None:
         now = boot_seconds()
         for child in self.children.values():
+            bound_log(child.log_path)
             if child.alive and child.ended():
                 self._bury(child, now)
         if self._killing:

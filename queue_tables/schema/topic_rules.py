@@ -7,12 +7,14 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import orjson
 from pydantic import BaseModel, ValidationError
 
 from lakequeue.clock import Micros
 from lakequeue.errors import InvalidRequest, TopicExists, UnknownTopic
 from lakequeue.records import TopicId, checked_name
 from lakequeue.wire import TopicChanges, TopicConfig, default_dead_letters
+from queue_tables.schema.schema_cost import check_cost
 from queue_tables.schema.value_schema import value_schema_of
 
 MAX_SKEW_US = 5_000_000
@@ -192,4 +194,5 @@ def _check_together(topic: str, full: Mapping[str, Any]) -> None:
         )
     if full["dead_letter_topic"] is not None:
         checked_name(full["dead_letter_topic"], "dead_letter_topic")
-    value_schema_of(full["value_schema"])
+    if value_schema_of(full["value_schema"]) is not None:
+        check_cost(orjson.loads(full["value_schema"]))

@@ -16,6 +16,7 @@ from lakequeue.wire.limits import (
     MAX_DEDUP_WINDOW_MS,
     MAX_PARTITIONS,
     MAX_SPAN_MS,
+    MAX_WHOLE,
 )
 from lakequeue.wire.shapes import AnswerShape, RequestShape
 
@@ -44,12 +45,12 @@ class TopicConfig(RequestShape):
 
     partitions: int = Field(DEFAULT_PARTITIONS, ge=1, le=MAX_PARTITIONS)
     partitioner: Partitioner = "crc32"
-    retention_ms: int | None = Field(None, ge=1)
-    retention_bytes: int | None = Field(None, ge=1)
+    retention_ms: int | None = Field(None, ge=1, le=MAX_SPAN_MS)
+    retention_bytes: int | None = Field(None, ge=1, le=MAX_WHOLE)
     expire_unconsumed: bool = False
     ttl_ms: int | None = Field(None, ge=1, le=MAX_SPAN_MS)
     dedup_window_ms: int = Field(DEFAULT_DEDUP_WINDOW_MS, ge=0, le=MAX_DEDUP_WINDOW_MS)
-    max_record_bytes: int | None = Field(None, ge=1)
+    max_record_bytes: int | None = Field(None, ge=1, le=MAX_WHOLE)
     value_schema: str | None = None
     on_expired: OnExpired = "drop"
     dead_letter_topic: str | None = None
@@ -63,12 +64,12 @@ class TopicChanges(RequestShape):
     """`PATCH /v1/topics/{topic}`: only the fields that are set change; partitions only grow."""
 
     partitions: int | None = Field(None, ge=1, le=MAX_PARTITIONS)
-    retention_ms: int | None = Field(None, ge=1)
-    retention_bytes: int | None = Field(None, ge=1)
+    retention_ms: int | None = Field(None, ge=1, le=MAX_SPAN_MS)
+    retention_bytes: int | None = Field(None, ge=1, le=MAX_WHOLE)
     expire_unconsumed: bool | None = None
     ttl_ms: int | None = Field(None, ge=1, le=MAX_SPAN_MS)
     dedup_window_ms: int | None = Field(None, ge=0, le=MAX_DEDUP_WINDOW_MS)
-    max_record_bytes: int | None = Field(None, ge=1)
+    max_record_bytes: int | None = Field(None, ge=1, le=MAX_WHOLE)
     value_schema: str | None = None
     on_expired: OnExpired | None = None
     dead_letter_topic: str | None = None
