@@ -5,7 +5,7 @@ VENV := .venv/bin
 ROOT ?= lakequeue-data
 PYTEST ?= $(VENV)/python -m pytest
 
-.PHONY: help setup up demo failover test check fast lint types contracts sizes docs docs-check unit services faults soak bench bench-spark flat notebooks lock clean jars wheel demo-s3
+.PHONY: help setup up demo failover test check fast lint types contracts sizes docs docs-check unit services faults soak bench bench-spark bench-front flat notebooks lock clean jars wheel demo-s3
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -77,6 +77,9 @@ bench: setup ## measure; writes bench/results.md and bench/results.json
 
 bench-spark: setup jars ## measure Spark on a queue (20 min); writes bench/spark.md and bench/spark.json
 	@$(VENV)/python -m bench.spark
+
+bench-front: setup ## measure the services while clients hold them up; writes bench/front.json (BEFORE=DIR: an older checkout)
+	@$(VENV)/python -m bench.front --json bench/front.json $(if $(BEFORE),--before $(BEFORE))
 
 flat: setup ## measure whether 20,000 batches take as long at the end as in the beginning (BATCHES=…)
 	@$(VENV)/python -m bench.flat $(if $(BATCHES),--batches $(BATCHES))
