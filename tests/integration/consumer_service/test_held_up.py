@@ -1,0 +1,136 @@
+"""Clients that hold up a consumer-service node, or try to: others go on."""
+
+from __future__ import annotations
+
+import json
+from urllib.parse import urlsplit
+
+import httpx2
+import pytest
+
+from tests.support.services.consumer_node import Member, NodeProcess, Queue, group_of
+from tests.support.services.fronts import Raw, posted
+
+pytestmark = pytest.mark.zookeeper
+HUGE = (1 << 63, 1 << 70, -(1 << 70), 10**400)
+JSON = "Content-Type: application/json"
+
+
+def connected(node: NodeProcess, receive_bytes: int | None = None) -> Raw:
+    parts = urlsplit(node.url)
+    return Raw((parts.hostname or "", parts.port or 0), receive_bytes)
+
+
+def asked(path: str) -> bytes:
+    return f"GET {path} HTTP/1.1\r\nHost: a\r\n\r\n".encode()
+
+
+def test_parked_polls_stop_neither_acks_nor_health(queue: Queue, node: NodeProcess) -> None:
+    """The 257th did."""
+    topic, empty = queue.log.topic(), queue.log.topic()
+    queue.log.append(topic, ["a"])
+    with Member(node.url, empty, group_of(empty)) as waiting:
+        polls = [connected(node) for _ in range(400)]
+        for raw in polls:
+            raw.send(asked(f"{waiting.path}/records?wait_ms=60000"))
+        with Member(node.url, topic, group_of(topic)) as member:
+            records = member.poll_until(1)
+            assert member.ack(records).status_code == 200
+        assert httpx2.get(f"{node.url}/healthz", timeout=2).status_code == 200
+        for raw in polls:
+            raw.close()
+
+
+@pytest.mark.parametrize("data", [b"", b"G"], ids=["silent", "one byte"])
+def test_clients_that_do_not_go_on_stop_nobody(node: NodeProcess, data: bytes) -> None:
+    held = [connected(node) for _ in range(300)]
+    for raw in held:
+        raw.send(data)
+    assert httpx2.get(f"{node.url}/healthz", timeout=2).status_code == 200
+    assert httpx2.get(f"{node.url}/v1/groups", timeout=5).status_code == 200
+    for raw in held:
+        raw.close()
+
+
+def test_clients_that_never_read_stop_nobody(queue: Queue, node: NodeProcess) -> None:
+    topic = queue.log.topic()
+    queue.log.append(topic, ["x" * 1_000] * 2_000)
+    path = f"/v1/topics/{topic.topic}/records?partition=0&offset=0&max=2000"
+    held = [connected(node, receive_bytes=4_096) for _ in range(100)]
+    for raw in held:
+        raw.send(asked(path) * 2)
+    assert httpx2.get(f"{node.url}/healthz", timeout=2).status_code == 200
+    with Member(node.url, topic, group_of(topic)) as member:
+        records = member.poll_until(500)
+        assert member.ack(records).status_code == 200
+    for raw in held:
+        raw.close()
+
+
+def test_a_body_without_length_has_the_same_limit(node: NodeProcess) -> None:
+    """600 MiB went through a limit of 4 MiB."""
+    raw = connected(node)
+    raw.send(b"POST /v1/groups/g/acks HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
+    for _ in range(80):
+        raw.send(b"10000\r\n" + b" " * 0x10000 + b"\r\n")
+    raw.send(b"0\r\n\r\n")
+    assert raw.read().status == 413
+
+
+@pytest.mark.parametrize("number", HUGE)
+def test_no_number_is_too_large_to_be_judged(queue: Queue, node: NodeProcess, number: int) -> None:
+    topic = queue.log.topic()
+    queue.log.append(topic, ["a"])
+    base = f"/v1/topics/{topic.topic}"
+    group = f"/v1/groups/{group_of(topic)}"
+    http = httpx2.Client(base_url=node.url, timeout=30)
+    if abs(number) < 1 << 100:
+        for name in ("offset", "time", "max", "partition"):
+            query = {"partition": "0", name: str(number)}
+            assert http.get(f"{base}/records", params=query).status_code < 500, name
+        assert http.get(f"{base}/partitions/{number}/records/0").status_code < 500
+        assert http.get(f"{base}/partitions/0/records/{number}").status_code < 500
+        assert http.get(f"{group}{base[3:]}/partitions/0/records/{number}").status_code < 500
+        assert http.get("/v1/advice", params={"over_ms": str(number)}).status_code < 500
+    bodies: dict[str, list[dict[str, object]]] = {
+        f"{group}/seek": [
+            {"to": "offset", "offset": number},
+            {"to": "time", "time": number},
+            {"to": "shift", "shift": number},
+            {"to": "offset", "offset": 0, "partitions": [number]},
+        ],
+        f"{group}/receive": [
+            {name: number} for name in ("max", "wait_ms", "visibility_timeout_ms")
+        ],
+        f"{group}/pause": [{"partitions": [number], "topic": topic.topic}],
+        f"{group}/purge": [{"topic": topic.topic, "timeout_ms": number}],
+        f"{base}/redrive": [{"max": number}, {"timeout_ms": number}],
+        "/v1/groups/g/members": [
+            {"topics": [topic.topic], name: number}
+            for name in ("session_timeout_ms", "max_poll_interval_ms", "max_in_flight",
+                         "max_attempts", "visibility_timeout_ms", "backoff_ms")
+        ],
+        "/v1/groups/g/acks": [
+            {"acks": [f"q.{'0' * 32}.{number}.{number}.{number}.1.1"]},
+            {"acks": [f"{'0' * 32}.{number}.{number}.{number}"]},
+            {"nacks": [{"receipt": "x", "delay_ms": number}]},
+        ],
+    }  # fmt: skip
+    for path, several in bodies.items():
+        for body in several:
+            raw = connected(node)
+            answer = raw.post(path, json.dumps(body).encode(), JSON)
+            assert answer.status < 500, (path, body, answer.body)
+            raw.close()
+
+
+@pytest.mark.parametrize(
+    "body", [rb'{"topics":["\ud800"]}', rb'{"acks":["\ud800"]}', b'{"a":' + b"[" * 100_000, b"\xff"]
+)
+def test_text_that_is_no_text_is_refused(node: NodeProcess, body: bytes) -> None:
+    for path in ("/v1/groups/g/members", "/v1/groups/g/acks", "/v1/groups/%ED%A0%80/seek"):
+        raw = connected(node)
+        raw.send(posted(path, body, JSON))
+        answer = raw.read()
+        assert 400 <= answer.status < 500, answer.body
+        assert answer.headers["content-type"] == "application/problem+json"
