@@ -22,6 +22,7 @@ import structlog
 from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
 
 from coordination.groups.groups_seen import GroupsSeen, Seen
+from coordination.groups.large_nodes import packed, unpacked
 from coordination.groups.membership import Member, group_path, groups
 from coordination.zookeeper.bells import BellListener
 from coordination.zookeeper.election import Election
@@ -71,7 +72,7 @@ def read_assignment(
 def _parse(data: bytes) -> GroupAssignment:
     if not data:
         return GroupAssignment(0, 0, {})
-    fields = orjson.loads(data)
+    fields = orjson.loads(unpacked(data))
     shares = {
         member: [Target(*target) for target in targets]
         for member, targets in fields["members"].items()
@@ -223,7 +224,7 @@ class Controller:
         self, group: str, version: int | None, fields: dict[str, Any], groups_seen: GroupsSeen
     ) -> None:
         kazoo, path = self._session.kazoo, group_path(self._session, group, "assignment")
-        data = orjson.dumps(fields)
+        data = packed(orjson.dumps(fields))
         try:
             if version is None:
                 self._session.call(kazoo.create_async, path, data)
