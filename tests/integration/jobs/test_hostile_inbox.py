@@ -13,29 +13,17 @@ from queue_tables.log.reader import LogReader
 from queue_tables.root import QueueRoot
 from queue_tables.schema.schemas import INBOX
 from queue_tables.topics import TopicStore
-from tests.support.data.foreign_shard import ForeignShard, records
-from tests.support.data.hostile_rows import Hostile, hostile_rows
+from tests.support.data.foreign_shard import ForeignShard, between_good_ones, records
+from tests.support.data.hostile_rows import hostile_rows
 from tests.support.data.order_truth import log_rows, reject_rows
 from tests.support.runs.order_process import Orderer
 
 BASE = 1_700_000_000_000_000
-HOSTILE = [h for h in hostile_rows(INBOX, {"row": 1}) if h.column != "hour"]
+HOSTILE = [h for h in hostile_rows(INBOX) if h.column != "hour"]
 
 
 def topic(root: QueueRoot, name: str = "orders") -> str:
     return str(TopicStore(root).create(name, partitions=1)[0].topic_id)
-
-
-def between_good_ones(topic_id: str, stamp: int, hostile: Hostile) -> pa.Table:
-    """A group of three, of which the second is hostile."""
-    good = records(topic_id, stamp, [b"first", b"?", b"last"])
-    place = {"topic_id": topic_id, "stamp": stamp, "message_id": f"h@{stamp}", "request": "h"}
-    bad = hostile.row
-    for name, value in place.items():
-        if name != hostile.column:
-            at = bad.schema.get_field_index(name)
-            bad = bad.set_column(at, INBOX.arrow.field(at), pa.array([value], bad[name].type))
-    return pa.concat_tables([good.slice(0, 1), bad, good.slice(2)])
 
 
 @pytest.mark.parametrize("whole", [True, False], ids=["driver", "tasks"])

@@ -14,7 +14,7 @@ from queue_tables.files.parquet import write_data_file
 from queue_tables.root import QueueRoot
 from queue_tables.schema.schemas import INBOX
 from queue_tables.shards.shards import GROUP_TXN, STAMP_TXN, shard_path
-from tests.support.data.hostile_rows import sound_rows
+from tests.support.data.hostile_rows import Hostile, sound_rows
 
 
 class ForeignShard:
@@ -64,3 +64,23 @@ def records(topic_id: str, stamp: int, values: list[bytes], **more: Any) -> pa.T
         for row, value in enumerate(values)
     ]
     return pa.concat_tables(parts)
+
+
+def between_good_ones(topic_id: str, stamp: int, hostile: Hostile) -> pa.Table:
+    """A group of three, of which the second is hostile, in a request of its own."""
+    good = records(topic_id, stamp, [b"good", b"?", b"good"])
+    ids = pa.array([f"{row}@{stamp}" for row in range(3)], pa.string())
+    good = good.set_column(good.schema.get_field_index("message_id"), "message_id", ids)
+    place: dict[str, Any] = {
+        "topic_id": topic_id,
+        "stamp": stamp,
+        "row": 1,
+        "message_id": f"h@{stamp}",
+        "request": "h",
+    }
+    bad = hostile.row
+    for name, value in place.items():
+        if name != hostile.column:
+            at = bad.schema.get_field_index(name)
+            bad = bad.set_column(at, INBOX.arrow.field(at), pa.array([value], bad[name].type))
+    return pa.concat_tables([good.slice(0, 1), bad, good.slice(2)])
