@@ -200,7 +200,7 @@ class OrderTerm:
         rows, found = split_off_missing(rows, self._state.root.store, self._holds)
         for shard, held in found.items():
             log.error("shard_waits", shard=shard, file=held.path, why=held.why)
-        self._holds |= found
+        self._holds = {**self._holds, **found}  # who compares has the one before
         return rows
 
     def _without(self, plan: Mapping[ShardName, Stamp]) -> dict[ShardName, Stamp]:

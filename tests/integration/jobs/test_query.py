@@ -67,9 +67,14 @@ def running(spark: SparkSession, root: QueueRoot, tmp_path: Path) -> Iterator[Ru
     folder.mkdir()
     made = Running(spark, root, folder)
     yield made
-    made.query.hold()
-    for query in spark.streams.active:
-        query.stop()
+    ended(spark, made.query)
+
+
+def ended(spark: SparkSession, query: ShardQuery) -> None:
+    """End it between batches."""
+    query.hold()
+    for running in spark.streams.active:
+        running.stop()
 
 
 def fill(root: QueueRoot, inbox: Inbox, stamps: range) -> None:
@@ -116,7 +121,11 @@ def order_options(root: QueueRoot, folder: Path, driver_bytes: int) -> SourceOpt
 
 @pytest.mark.parametrize("driver_bytes", [0, 1 << 30], ids=["tasks", "driver"])
 def test_ordering_goes_on_over_hostile_rows_and_a_file_that_is_gone(
-    spark: SparkSession, root: QueueRoot, tmp_path: Path, driver_bytes: int
+    spark: SparkSession,
+    root: QueueRoot,
+    tmp_path: Path,
+    driver_bytes: int,
+    request: pytest.FixtureRequest,
 ) -> None:
     topic_id = str(TopicStore(root).create("orders", partitions=1)[0].topic_id)
     hostile, holey = ForeignShard(root), ForeignShard(root, "holey")
@@ -134,6 +143,7 @@ def test_ordering_goes_on_over_hostile_rows_and_a_file_that_is_gone(
     folder = tmp_path / "driver"
     folder.mkdir()
     query = ShardQuery(spark, order_options(root, folder, driver_bytes), work.process)
+    request.addfinalizer(lambda: ended(spark, query))
     query.start(folder / "checkpoint")
     wait_for(query.rehearsed.is_set, "the rehearsal", START_S)
     query.lead(work.term)
@@ -160,6 +170,3 @@ def test_ordering_goes_on_over_hostile_rows_and_a_file_that_is_gone(
     assert [row["offset"] for row in log] == list(range(len(log)))
     assert not work.warnings()
     assert query.error is None
-    query.hold()
-    for running in spark.streams.active:
-        running.stop()

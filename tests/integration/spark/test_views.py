@@ -61,6 +61,7 @@ def queue(root: QueueRoot, monkeypatch: pytest.MonkeyPatch) -> QueueRoot:
         (orders.topic_id, 1, None, 0, "m3", []),
         (orders.topic_id, 0, b'{"n": 1}', 2, "m1", []),
         (gone.topic_id, 0, b"lost", 1, "m4", []),
+        (orders.topic_id, 0, b"odd", 1, "", []),  # an id that is none: it is put aside
         (letters.topic_id, 0, b'{"n": 9}', 2, "m5", _dead_headers()),
         *((work.topic_id, 0, b"w", 1, f"w{n}", []) for n in range(len(WORK))),
     ]
