@@ -40,6 +40,7 @@ from serving.front import wsgi
 from serving.front.messages import Answer, json_of
 from serving.front.parking import Steps
 from serving.meters import CONTENT_TYPE
+from serving.openapi_document import completed
 from serving.requests import json_body, query_parameters
 
 MAX_BODY_BYTES = 4 << 20
@@ -262,7 +263,7 @@ def _state(app: OpenAPI, node: Node, metrics: Metrics) -> None:
 
     @app.route("/openapi.json")
     def openapijson_answer() -> Response:
-        return json_answer(app.api_doc)
+        return json_answer(completed(app.api_doc, openapi.DEFINITIONS))
 
 
 # -- bodies and answers ---------------------------------------------------------------------------

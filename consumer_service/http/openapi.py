@@ -33,8 +33,13 @@ def _problems(*statuses: int) -> dict[Any, Any]:
     return dict.fromkeys(statuses, Problem)
 
 
+DEFINITIONS: dict[str, Any] = {}
+"""Shapes inside of bodies: the framework keeps none but those of answers."""
+
+
 def _body(model: type[BaseModel]) -> dict[str, Any]:
-    schema = model.model_json_schema(mode="validation")
+    schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
+    DEFINITIONS.update(schema.pop("$defs", {}))
     return {"requestBody": {"required": True, "content": {wire.JSON: {"schema": schema}}}}
 
 

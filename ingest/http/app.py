@@ -27,6 +27,7 @@ from serving.answers import answer_errors, json_answer, waiting
 from serving.front.messages import Answer, json_of
 from serving.front.parking import Steps
 from serving.meters import CONTENT_TYPE
+from serving.openapi_document import completed
 
 _PIECE = 256 << 10
 _MAX_CONFIG_BYTES = 1 << 20
@@ -177,7 +178,7 @@ def _state(app: OpenAPI, node: IngestNode, metrics: Metrics) -> None:
 
     @app.route("/openapi.json")
     def openapijson_answer() -> Response:
-        return json_answer(openapi.finished(app.api_doc))
+        return json_answer(completed(openapi.finished(app.api_doc)))
 
 
 # -- bodies and answers -------------------------------------------------------------------------

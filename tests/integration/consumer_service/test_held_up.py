@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.services.consumer_node import Member, NodeProcess, Queue, group_of
 from tests.support.services.fronts import Raw, posted
+from tests.support.services.openapi_check import faults
 
 pytestmark = pytest.mark.zookeeper
 HUGE = (1 << 63, 1 << 70, -(1 << 70), 10**400)
@@ -134,3 +135,10 @@ def test_text_that_is_no_text_is_refused(node: NodeProcess, body: bytes) -> None
         answer = raw.read()
         assert 400 <= answer.status < 500, answer.body
         assert answer.headers["content-type"] == "application/problem+json"
+
+
+def test_the_description_is_valid_and_complete(node: NodeProcess) -> None:
+    document = httpx2.get(f"{node.url}/openapi.json", timeout=30).json()
+    assert faults(document) == []
+    poll = document["paths"]["/v1/groups/{group}/members/{member}/records"]["get"]
+    assert {"max", "wait_ms", "after"} <= {p["name"] for p in poll["parameters"]}

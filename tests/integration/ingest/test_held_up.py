@@ -16,6 +16,7 @@ import zstandard
 
 from tests.support.services.fronts import Raw, posted
 from tests.support.services.ingest_service import IngestService
+from tests.support.services.openapi_check import faults
 from tests.unit.queue_tables.schema.test_schema_cost import doubled
 
 JSON = "Content-Type: application/json"
@@ -198,3 +199,10 @@ def test_no_path_breaks_a_node(service: IngestService, path: str) -> None:
         )
         assert raw.read().status < 500
         raw.close()
+
+
+def test_the_description_is_valid_and_complete(service: IngestService) -> None:
+    document = service.http.get("/openapi.json").json()
+    assert faults(document) == []
+    produce = document["paths"]["/v1/topics/{topic}/records"]["post"]
+    assert {"wait", "timeout_ms"} <= {p["name"] for p in produce["parameters"]}

@@ -1,0 +1,69 @@
+"""The OpenAPI document as the framework makes it, made valid and complete. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from typing import Any
+
+from lakequeue import wire
+
+_QUERY = "x-query-parameters"
+_PROBLEM = {wire.PROBLEM: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+_FRONT = {
+    "408": "The request did not come in time",
+    "413": "The body is too large",
+    "429": "This kind of call is used up at this node, or its memory: see Retry-After",
+    "431": "The head of the request is too large",
+}
+"""What any call may be answered by what carries it."""
+
+
+def completed(
+    document: dict[str, Any], definitions: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Query parameters, problems and definitions where tools look for them.
+
+    `definitions`: schemas that are referred to as components and are not there yet.
+    """
+    document = deepcopy(document)
+    components = document["components"]
+    document["components"] = {k: v for k, v in components.items() if v is not None}
+    schemas = document["components"].setdefault("schemas", {})
+    for name, schema in (definitions or {}).items():
+        schemas.setdefault(name, deepcopy(schema))
+    for operation in _operations(document):
+        operation.setdefault("parameters", []).extend(operation.pop(_QUERY, ()))
+        responses = operation.setdefault("responses", {})
+        for status, said in _FRONT.items():
+            responses.setdefault(status, {"description": said})
+        responses.setdefault("default", {"description": "A problem"})
+        for status, response in responses.items():
+            if status == "default" or status >= "400":
+                response["content"] = _PROBLEM
+    _lift_definitions(document, schemas)
+    return document
+
+
+def _operations(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for path in document["paths"].values():
+        yield from (one for one in path.values() if isinstance(one, dict))
+
+
+def _lift_definitions(part: Any, schemas: dict[str, Any]) -> None:
+    """Definitions inside of schemas become components, and are referred to there."""
+    if isinstance(part, list):
+        for one in part:
+            _lift_definitions(one, schemas)
+        return
+    if not isinstance(part, dict):
+        return
+    for name, schema in part.pop("$defs", {}).items():
+        if name not in schemas:
+            schemas[name] = schema
+            _lift_definitions(schema, schemas)
+    reference = part.get("$ref")
+    if isinstance(reference, str) and reference.startswith("#/$defs/"):
+        part["$ref"] = reference.replace("#/$defs/", "#/components/schemas/")
+    for one in list(part.values()):
+        _lift_definitions(one, schemas)
