@@ -79,7 +79,7 @@ bench-spark: setup jars ## measure Spark on a queue (20 min); writes bench/spark
 	@$(VENV)/python -m bench.spark
 
 bench-front: setup ## measure the services while clients hold them up; writes bench/front.json (BEFORE=DIR: an older checkout)
-	@$(VENV)/python -m bench.front --json bench/front.json $(if $(BEFORE),--before $(BEFORE))
+	@$(VENV)/python -m bench.http.front --json bench/front.json $(if $(BEFORE),--before $(BEFORE))
 
 flat: setup ## measure whether 20,000 batches take as long at the end as in the beginning (BATCHES=…)
 	@$(VENV)/python -m bench.flat $(if $(BATCHES),--batches $(BATCHES))

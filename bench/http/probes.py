@@ -1,4 +1,4 @@
-"""What others notice: health, sends and acks at a steady pace. For `bench.front`."""
+"""What others notice: health, sends and acks at a steady pace. For `bench.http.front`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Clients that hold a node up: `python -m bench.front_clients KIND URL COUNT`, for `bench.front`.
+"""Clients that hold a node up: `python -m bench.http.clients KIND URL COUNT`, for
+`bench.http.front`.
 
 Prints a line when all of them are there, and holds them until its standard input ends.
 """

@@ -1,6 +1,6 @@
 """The front under clients that hold it up, and its speed beside the server before it.
 
-    python -m bench.front [--before DIR] [--json FILE] [--only KIND] [--share 1.0]
+    python -m bench.http.front [--before DIR] [--json FILE] [--only KIND] [--share 1.0]
 
 Each node is measured alone, then with so many clients of one kind, then ten seconds after they
 have gone: `/healthz`, sends (ingest) or poll and ack (consumer service), at a steady pace. Then
@@ -23,15 +23,15 @@ from typing import Any
 
 import psutil
 
-from bench.front_load import Speed, load
-from bench.front_probes import Seen, acks, health, sends, watch
+from bench.http.load import Speed, load
+from bench.http.probes import Seen, acks, health, sends, watch
 from bench.machine import describe
 from coordination.embedded import EmbeddedZooKeeper
 from queue_tables.root import QueueRoot
 from queue_tables.topics import TopicStore
 from tests.support.data.log_builder import LogBuilder
 
-HERE = Path(__file__).parents[1]
+HERE = Path(__file__).parents[2]
 WATCH_S = 8.0
 AFTER_S = 10.0
 RECORDS, PARTITIONS = 20_000, 8
@@ -64,7 +64,7 @@ def started(
 @contextmanager
 def clients(kind: str, url: str, count: int) -> Iterator[None]:
     """So many clients of a kind."""
-    command = [sys.executable, "-m", "bench.front_clients", kind, url, str(count)]
+    command = [sys.executable, "-m", "bench.http.clients", kind, url, str(count)]
     held = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=HERE
     )

@@ -1,0 +1,1 @@
+"""What HTTP costs: many clients, slow clients, hostile clients."""
