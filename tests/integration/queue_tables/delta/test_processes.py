@@ -20,7 +20,7 @@ from queue_tables.shards.shards import ShardWriter, highest_stamp, shard_path
 from tests.support.data.rows import inbox_rows
 from tests.support.runs.append_process import FIRST_STAMP
 
-REPOSITORY = Path(__file__).parents[3]
+REPOSITORY = Path(__file__).parents[4]
 DEADLINE_S = 60
 
 
