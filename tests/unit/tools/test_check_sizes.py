@@ -32,34 +32,35 @@ def test_a_long_subject_is_named() -> None:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    def git(*arguments: str) -> None:
-        name = ("-c", "user.name=a", "-c", "user.email=a@b.c")
-        subprocess.run(["git", *name, *arguments], cwd=tmp_path, check=True, capture_output=True)
-
-    git("init")
+    """A commit with a long subject, and after it another one and a long module."""
+    git(tmp_path, "init")
     (tmp_path / "old.py").write_text("")
-    git("add", ".")
-    git("commit", "-m", "o" * 90)
-    (tmp_path / "tools").mkdir()
-    (tmp_path / "tools/check_sizes.py").write_text("")
-    git("add", ".")
-    git("commit", "-m", "Check sizes")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-m", "o" * 90)
     (tmp_path / "new.py").write_text("x\n" * 401)
-    git("add", ".")
-    git("commit", "-m", "n" * 80)
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-m", "n" * 80)
     return tmp_path
 
 
-def test_commits_count_since_the_check_is_there(
+def git(project: Path, *arguments: str) -> None:
+    name = ("-c", "user.name=a", "-c", "user.email=a@b.c")
+    subprocess.run(["git", *name, *arguments], cwd=project, check=True, capture_output=True)
+
+
+def test_commits_count_since_the_check_is_there(project: Path) -> None:
+    long, subject = faults(project, since="HEAD~1")
+    assert long.startswith("new.py has 401 lines")
+    assert subject.endswith("n" * 80)
+
+
+def test_a_history_that_does_not_reach_back_is_not_looked_at(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(project) == 1
-    said = capsys.readouterr().out
-    assert "new.py has 401 lines" in said
-    assert "n" * 80 in said
-    assert "o" * 80 not in said
+    assert capsys.readouterr().out.splitlines() == [*faults(project, since="0" * 40)]
 
 
-def test_a_working_copy_without_a_module_that_was_deleted_is_looked_at(project: Path) -> None:
+def test_a_module_that_was_deleted_and_is_still_listed_is_passed_over(project: Path) -> None:
     (project / "new.py").unlink()
-    assert [fault.split()[:2] for fault in faults(project)] == [["a", "commit's"]]
+    assert faults(project, since="HEAD") == []
