@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from lakequeue.client.producing.producer import AsyncProducer, Producer
     from lakequeue.client.queue import Queue
     from lakequeue.client.record import Record
-    from lakequeue.client.redrive import Redriven, Wanted, redrive_async
+    from lakequeue.client.redrive import redrive_async
+    from lakequeue.client.redriven import Redriven, Wanted
     from lakequeue.errors import LakequeueError
 
 __version__ = "0.1.0"
@@ -35,8 +36,8 @@ _HOME = {
     "Producer": "lakequeue.client.producing.producer",
     "Queue": "lakequeue.client.queue",
     "Record": "lakequeue.client.record",
-    "Redriven": "lakequeue.client.redrive",
-    "Wanted": "lakequeue.client.redrive",
+    "Redriven": "lakequeue.client.redriven",
+    "Wanted": "lakequeue.client.redriven",
     "redrive_async": "lakequeue.client.redrive",
 }
 

@@ -47,7 +47,7 @@ from lakequeue.wire import (
 )
 
 if TYPE_CHECKING:
-    from lakequeue.client.redrive import Redriven, Wanted
+    from lakequeue.client.redriven import Redriven, Wanted
 
 M = TypeVar("M", bound=BaseModel)
 

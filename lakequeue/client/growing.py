@@ -5,17 +5,33 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from lakequeue.errors import LakequeueError, TryAgain, UnknownGroup
-from lakequeue.wire import MAX_CLOSED_MS, TopicDescription
-
-if TYPE_CHECKING:
-    from lakequeue.client.admin import Admin
+from lakequeue.wire import MAX_CLOSED_MS, GroupDescription, GroupSummary, TopicDescription
 
 _LOOK_S = 0.2
 _MARGIN_S = 15.0
 """The topic stays closed for so much longer than we try: clocks may be 5 s off, calls repeated."""
+
+
+class Topics(Protocol):
+    """What is asked of an `Admin`."""
+
+    def topic(self, topic: str) -> TopicDescription:
+        """Describe a topic."""
+
+    def alter_topic(self, topic: str, **changes: Any) -> TopicDescription:
+        """Change settings; partitions only grow."""
+
+    def settle_topic(self, topic: str, timeout_s: float) -> None:
+        """Of a closed topic: wait until all that any node has taken is ordered."""
+
+    def groups(self) -> list[GroupSummary]:
+        """All groups, by name."""
+
+    def group(self, group: str) -> GroupDescription:
+        """Positions, lag, owners and members."""
 
 
 class NotDrained(TryAgain):
@@ -24,7 +40,7 @@ class NotDrained(TryAgain):
     code = "not_drained"
 
 
-def grow(admin: Admin, topic: str, partitions: int, timeout_s: float) -> TopicDescription:
+def grow(admin: Topics, topic: str, partitions: int, timeout_s: float) -> TopicDescription:
     """Close the topic, have it ordered and consumed to its end, then let it grow and open it.
 
     Whoever dies on the way leaves a topic that opens by itself, with the partitions it had.
@@ -54,13 +70,13 @@ def grow(admin: Admin, topic: str, partitions: int, timeout_s: float) -> TopicDe
         raise
 
 
-def _closed_as(admin: Admin, closed: TopicDescription) -> bool:
+def _closed_as(admin: Topics, closed: TopicDescription) -> bool:
     """Whether it is closed still as we have closed it: then it was never open in between."""
     now = admin.topic(closed.topic)
     return (now.topic_id, now.closed_until) == (closed.topic_id, closed.closed_until)
 
 
-def _wait_consumed(admin: Admin, topic: str, deadline: float) -> None:
+def _wait_consumed(admin: Topics, topic: str, deadline: float) -> None:
     pause = threading.Event()
     while behind := lags(admin, topic):
         if time.monotonic() > deadline:
@@ -74,7 +90,7 @@ def _wait_consumed(admin: Admin, topic: str, deadline: float) -> None:
         pause.wait(_LOOK_S)
 
 
-def lags(admin: Admin, topic: str) -> dict[str, int]:
+def lags(admin: Topics, topic: str) -> dict[str, int]:
     """Group → records of the topic that it has not settled, of every group that has any."""
     found: dict[str, int] = {}
     for summary in admin.groups():

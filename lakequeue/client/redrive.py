@@ -21,8 +21,6 @@ from lakequeue.client.consuming.consumer import AsyncConsumer, Consumer
 from lakequeue.client.consuming.transform import Round
 from lakequeue.client.dead_records import (
     Homes,
-    Redriven,
-    Wanted,
     check_dead_letters,
     chosen_ends,
     dead_letter_topics,
@@ -35,6 +33,7 @@ from lakequeue.client.dead_records import (
 )
 from lakequeue.client.message import Message
 from lakequeue.client.producing.producer import AsyncProducer, Producer
+from lakequeue.client.redriven import Redriven, Wanted
 from lakequeue.errors import InvalidRequest, TooLarge
 from lakequeue.records import checked_name
 from lakequeue.times import check_time, moment_of

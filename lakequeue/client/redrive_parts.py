@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from lakequeue.client.redrive import Wanted, redrive_some
+from lakequeue.client.redrive import redrive_some
+from lakequeue.client.redriven import Wanted
 from lakequeue.wire import RedriveAnswer, RedriveRequest
 
 

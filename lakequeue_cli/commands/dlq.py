@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from lakequeue.arguments import header_of, micros_of
-from lakequeue.client.redrive import Redriven, Wanted
 from lakequeue.client.redrive import redrive as run
+from lakequeue.client.redriven import Redriven, Wanted
 from lakequeue_cli.options import AsJson, ConsumerUrl, Url, consumer_url, ingest_url
 from lakequeue_cli.output import note, print_json
 

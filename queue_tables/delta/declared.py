@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import orjson
 import pyarrow as pa
@@ -15,7 +15,6 @@ from queue_tables.delta.guard import stored_name
 
 if TYPE_CHECKING:
     from queue_tables.delta.actions import Metadata
-    from queue_tables.delta.table import TableLog
 
 
 def delta_schema(schema: pa.Schema) -> str:
@@ -52,7 +51,19 @@ _DELTA_TYPES = {
 }
 
 
-def verify_schema(log: TableLog, table: Table) -> None:
+class Opened(Protocol):
+    """A table whose newest metadata has been read."""
+
+    @property
+    def path(self) -> str:
+        """Its folder under the root."""
+
+    @property
+    def metadata(self) -> Metadata:
+        """Its newest metadata."""
+
+
+def verify_schema(log: Opened, table: Table) -> None:
     """Raise `SchemaDrift` unless the opened `log` has the declared columns.
 
     Others may stand beside them, added by a statement: the queue neither reads nor writes those.

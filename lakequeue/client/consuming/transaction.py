@@ -19,21 +19,19 @@ import time
 from collections.abc import Callable, MutableMapping
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 import deltalake
 import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
 from lakequeue.client.consuming.holding import Stretch
+from lakequeue.client.consuming.rounds import AsyncTakes, Takes
 from lakequeue.client.message import Message
 from lakequeue.errors import InvalidRequest, ResultBehind
 from lakequeue.results.mark import app_id, marks, read_mark, resume
 from lakequeue.results.restores import Restores
 from lakequeue.steps import Step, reach
-
-if TYPE_CHECKING:
-    from lakequeue.client.consuming.consumer import AsyncConsumer, Consumer
 
 T = TypeVar("T")
 _log = logging.getLogger("lakequeue.client.consuming.transaction")
@@ -222,7 +220,7 @@ class Transaction(Writing):
 
     def __init__(
         self,
-        consumer: Consumer,
+        consumer: Takes,
         table: ResultTable,
         timeout_s: float,
         max_records: int,
@@ -278,7 +276,7 @@ class AsyncTransaction(Writing):
 
     def __init__(
         self,
-        consumer: AsyncConsumer,
+        consumer: AsyncTakes,
         table: ResultTable,
         timeout_s: float,
         max_records: int,

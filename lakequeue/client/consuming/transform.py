@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from lakequeue.client.consuming.holding import Stretch
+from lakequeue.client.consuming.rounds import AsyncTakes, Takes
 from lakequeue.client.message import Message
 from lakequeue.client.producing.atomic import Collected
 from lakequeue.client.producing.outbox import Delivered, HeadersIn
@@ -21,7 +22,6 @@ from lakequeue.errors import ConsumedElsewhere, InvalidRequest
 from lakequeue.steps import Step, reach
 
 if TYPE_CHECKING:
-    from lakequeue.client.consuming.consumer import AsyncConsumer, Consumer
     from lakequeue.client.producing.producer import AsyncProducer, Producer
 
 _log = logging.getLogger("lakequeue.transform")
@@ -136,7 +136,7 @@ class Transform(Round):
     """
 
     def __init__(
-        self, consumer: Consumer, producer: Producer, to: str | None, stretch: Stretch | None
+        self, consumer: Takes, producer: Producer, to: str | None, stretch: Stretch | None
     ) -> None:
         super().__init__(producer, to, stretch)
         self._consumer = consumer
@@ -177,7 +177,7 @@ class AsyncTransform(Round):
 
     def __init__(
         self,
-        consumer: AsyncConsumer,
+        consumer: AsyncTakes,
         producer: AsyncProducer,
         to: str | None,
         timeout_s: float,

@@ -3,21 +3,50 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Protocol, Self
 
 from lakequeue.client.producing.outbox import Delivered, HeadersIn, Outgoing, timing_of
 
-if TYPE_CHECKING:
-    from lakequeue.client.producing.producer import AsyncProducer, Producer
+
+class Prepares(Protocol):
+    """A producer, as far as it makes records ready to be sent."""
+
+    def prepare(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        headers: HeadersIn,
+        partition: int | None,
+        timestamp: datetime | int | None,
+        message_id: str,
+        timing: Mapping[str, int] | None,
+    ) -> Outgoing:
+        """A record: checked, encoded, and not sent."""
+
+
+class SendsWhole(Prepares, Protocol):
+    """A producer that sends records in one request. Blocking."""
+
+    def produce_whole(self, records: Sequence[Outgoing]) -> list[Delivered]:
+        """All of them or none; returns when they are ordered."""
+
+
+class AsyncSendsWhole(Prepares, Protocol):
+    """The same for asyncio."""
+
+    async def produce_whole(self, records: Sequence[Outgoing]) -> list[Delivered]:
+        """All of them or none; returns when they are ordered."""
 
 
 class Collected:
     """Records to be sent in one request. Those without a `message_id` get one of this batch, the
     same for every retry of it."""
 
-    def __init__(self, producer: Producer | AsyncProducer) -> None:
+    def __init__(self, producer: Prepares) -> None:
         self._prepare = producer.prepare
         self._name = uuid.uuid4().hex
         self.records: list[Outgoing] = []
@@ -52,7 +81,7 @@ class Atomic(Collected):
     If the block raises, nothing is sent. Within a partition nothing comes between them.
     """
 
-    def __init__(self, producer: Producer) -> None:
+    def __init__(self, producer: SendsWhole) -> None:
         super().__init__(producer)
         self._producer = producer
 
@@ -72,7 +101,7 @@ class Atomic(Collected):
 class AsyncAtomic(Collected):
     """The same in an `async with` block; `send` does not wait."""
 
-    def __init__(self, producer: AsyncProducer) -> None:
+    def __init__(self, producer: AsyncSendsWhole) -> None:
         super().__init__(producer)
         self._producer = producer
 

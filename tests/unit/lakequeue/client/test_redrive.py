@@ -7,9 +7,10 @@ from typing import cast
 
 import pytest
 
-from lakequeue.client.dead_records import Homes, Redriven, fate_of
+from lakequeue.client.dead_records import Homes, fate_of
 from lakequeue.client.record import Record
-from lakequeue.client.redrive import Wanted, dead_letter_topics, own_headers
+from lakequeue.client.redrive import dead_letter_topics, own_headers
+from lakequeue.client.redriven import Redriven, Wanted
 from lakequeue.errors import InvalidRequest
 from lakequeue.wire import TopicDescription
 
