@@ -203,8 +203,9 @@ class OrderTerm:
         self._holds = {**self._holds, **found}  # who compares has the one before
         return rows
 
-    def _without(self, plan: Mapping[ShardName, Stamp]) -> dict[ShardName, Stamp]:
-        return {shard: end for shard, end in plan.items() if shard not in self._holds}
+    def _without(self, ends: Mapping[ShardName, Stamp]) -> dict[ShardName, Stamp]:
+        """The ends of shards that do not wait: one that does may come as far as its gap."""
+        return {shard: end for shard, end in ends.items() if shard not in self._holds}
 
     def _numbered(self, whole: Whole, rows: pa.Table) -> tuple[Batch, Ordered]:
         state = self._state
@@ -245,7 +246,9 @@ class OrderTerm:
 
     def _commit_rejects(self, whole: Whole) -> None:
         plan, self._plan = self._plan, None
-        if plan is not None and whole.watermarks != self._without(plan):
+        planned = None if plan is None else self._without(plan)
+        # Where every shard of the plan waits, nothing of it is left to keep to.
+        if planned and self._without(whole.watermarks) != planned:
             raise LeadershipLost(
                 f"the first batch ends at {whole.watermarks}, and {plan} was planned",
                 hint="start the job again",

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
 import orjson
@@ -83,7 +83,11 @@ def _integer(text: str) -> int | orjson.Fragment:
 
 def _float(text: str) -> float | orjson.Fragment:
     number = float(text)
-    return number if Decimal(repr(number)) == Decimal(text) else orjson.Fragment(text)
+    try:
+        kept = Decimal(repr(number)) == Decimal(text)
+    except InvalidOperation:  # an exponent of twenty digits
+        kept = False
+    return number if kept else orjson.Fragment(text)
 
 
 def _refusal(whole: Any, found: dict[str, Any], name: str) -> InvalidRequest:

@@ -155,6 +155,38 @@ def test_a_verdict_stands_over_the_death_of_its_leader(
     assert [r["row"] for r in log_rows(root)] == [n for n in range(20) if n not in {3, 11}]
 
 
+@pytest.mark.parametrize("before", [[], [b"before"]], ids=["first", "later"])
+def test_a_planned_file_that_is_gone_holds_up_no_other_shard(
+    root: QueueRoot, monkeypatch: pytest.MonkeyPatch, before: list[bytes]
+) -> None:
+    topic_id = topic(root)
+    shard, other = ForeignShard(root), ForeignShard(root, "other")
+    if before:
+        shard.commit(BASE, records(topic_id, BASE, before))
+    copies = records(topic_id, BASE + 1, [b"gone"] * 2, message_id="m")
+    path = shard.file_of(shard.commit(BASE + 1, copies))
+
+    def die(step: Step) -> None:
+        if step is Step.ORDER_REJECTS_COMMITTED:
+            raise SystemExit(9)
+
+    with monkeypatch.context() as dying:
+        dying.setattr("jobs.ordering.order_batch.reach", die)
+        with pytest.raises(SystemExit):
+            Orderer(root, 1).drain()
+    kept = bytes(root.store.get(path))
+    root.store.delete(path)
+    other.commit(BASE + 2, records(topic_id, BASE + 2, [b"other"]))
+    orderer = Orderer(root, 2)
+    orderer.drain()
+    assert [r["value"] for r in log_rows(root)] == [*before, b"other"]
+    root.store.put(path, kept)
+    assert orderer.term.look_again()
+    orderer.tell()
+    orderer.drain()
+    assert [r["value"] for r in log_rows(root)] == [*before, b"other", b"gone"]
+
+
 def damage(root: QueueRoot, path: str, how: str) -> bytes:
     """Do that to a file of the root; what it holds then."""
     data = bytes(root.store.get(path))
@@ -162,6 +194,10 @@ def damage(root: QueueRoot, path: str, how: str) -> bytes:
         data = b""
     elif how == "torn":
         data = data[: len(data) // 2]
+    elif how == "name":
+        # Of a column, in the footer, which has no checksum: it is no UTF-8 any more.
+        at = data.find(b"value_format", -8 - int.from_bytes(data[-8:-4], "little"))
+        data = data[:at] + bytes([data[at] ^ 0x80]) + data[at + 1 :]
     elif how == "page":
         # The last byte of the page of values: its checksum tells. Narrow columns stay whole.
         group = pq.ParquetFile(pa.BufferReader(data)).metadata.row_group(0)
@@ -178,7 +214,7 @@ def damage(root: QueueRoot, path: str, how: str) -> bytes:
 
 
 @pytest.mark.parametrize("whole", [True, False], ids=["driver", "tasks"])
-@pytest.mark.parametrize("how", ["emptied", "torn", "page"])
+@pytest.mark.parametrize("how", ["emptied", "torn", "name", "page"])
 def test_a_file_that_cannot_be_read_is_put_aside_as_its_bytes(
     root: QueueRoot, how: str, whole: bool
 ) -> None:

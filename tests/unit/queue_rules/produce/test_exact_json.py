@@ -44,6 +44,7 @@ KEPT = {
     "seventeen digits": "0.12345678901234567",
     "sixteen digits and an exponent": "9007199254740993e0",
     "a number that is nearly nothing": "1e-400",
+    "an exponent of twenty digits": "1e-99999999999999999999",
     "minus nothing": "-0",
     "within an object": '{"n":[1,12345678901234567.89,{"m":123456789012345678901}]}',
     "a name that looks like one": '{"12345678901234567.89":1}',
