@@ -455,8 +455,11 @@ class Connection(asyncio.Protocol):
             return
         if (self._refused or self._discarded is not None) and not self._left:
             self._refused = True
-            if transport.can_write_eof():
+            try:
                 transport.write_eof()
+            except OSError:  # the client has gone, and it is not known yet
+                transport.abort()
+                return
             self._resume_reading()
             self._until(self._front.now() + _LINGER_S)
             return

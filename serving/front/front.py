@@ -184,7 +184,12 @@ class Front:
         now = self.now()
         for connection in self.wheel.passed(now):
             assert isinstance(connection, Connection)  # noqa: S101 -- nothing else is put in
-            connection.expired(now)
+            try:
+                connection.expired(now)
+            except Exception:
+                # The others of this moment are out of the wheel already: they must be looked at.
+                log.exception("front.deadline_failed")
+                connection.drop()
 
     # -- requests ---------------------------------------------------------------------------------
 

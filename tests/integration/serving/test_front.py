@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import socket
+import struct
 import threading
 import time
 from collections.abc import Iterator
@@ -256,6 +258,21 @@ def test_a_slow_head_is_ended_and_a_silent_client_as_well(app: App) -> None:
         answer = slow.read()
         assert (answer.status, answer.json()["code"]) == (408, "too_slow")
         assert silent.closed()
+        assert alive(front)
+
+
+def test_slow_clients_that_have_gone_meanwhile_are_no_trouble(app: App) -> None:
+    """Nobody hears of a connection that was reset until something is written to it."""
+    with running(app.flask, app.ways(), header_s=0.5) as front:
+        for _ in range(50):
+            raw = front.connect()
+            raw.send(b"G")
+            raw.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            raw.close()
+        slow = front.connect()
+        slow.send(b"G")
+        assert slow.read().status == 408
+        wait_for(lambda: len(front.front.connections) <= 1, "nothing is left of them")
         assert alive(front)
 
 
