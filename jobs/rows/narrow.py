@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import structlog
 
 from jobs.rows.batch import SENT
 from jobs.rows.batch_file import BatchFile
@@ -37,7 +38,12 @@ _INBOX_COLUMNS = (
 )  # fmt: skip
 _ROWS_AT_ONCE = 50_000
 
+log = structlog.get_logger()
+_READS = 2
+"""A read that was cut short is no damage."""
 FENCE = "fence"
+UNREADABLE = "unreadable file"
+"""Kind of the row that stands for a journal file."""
 FACT_ROWS = pa.schema(
     [pa.field("shard", pa.string()), *(f for f in JOURNAL.arrow if f.name != "hour")]
 )
@@ -221,7 +227,7 @@ def fact_rows(
     """
     tables = []
     for file in files:
-        rows = read_data_file(store, f"journal/{file.shard}", file.path)
+        rows = _facts_of(store, file)
         shards = pa.repeat(pa.scalar(file.shard), rows.num_rows)
         tables.append(rows.add_column(0, "shard", shards).select(FACT_ROWS.names))
     if fences:
@@ -230,6 +236,21 @@ def fact_rows(
         tables.append(pa.Table.from_pylist(said, schema=FACT_ROWS))
     if tables:
         yield from _joined(tables, FACT_ROWS)
+
+
+def _facts_of(store: Store, file: BatchFile) -> pa.Table:
+    """The rows of a journal file; of one that is damaged or gone, one row that is no fact.
+
+    It is set aside as any other, so that one file does not end the job for all groups.
+    """
+    for attempt in range(_READS):
+        try:
+            return read_data_file(store, f"journal/{file.shard}", file.path)
+        except (FileNotFoundError, CorruptTable) as error:
+            if attempt + 1 == _READS:
+                log.warning("facts.unreadable", shard=file.shard, file=file.path, why=str(error))
+    said = {"kind": UNREADABLE, "stamp": file.stamp, "row": 0}
+    return pa.Table.from_pylist([said], schema=JOURNAL.file_arrow)
 
 
 def _joined(tables: list[pa.Table], schema: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 
 from jobs.folding.offsets_work import OffsetsWork
 from jobs.rows.batch_file import BatchFile
@@ -50,3 +51,39 @@ def test_the_facts_around_them_count_for_a_taker_and_in_the_fold(tmp_path: Path)
     assert states[SOUND].committed_offset == 10
     assert folded[writer.name] == 7, "what is set aside is done with"
     assert read_group_state(root).states[SOUND].committed_offset == 10
+
+
+@pytest.mark.parametrize(
+    "data", [None, b"", b"PAR1 and no more PAR1"], ids=["gone", "empty", "torn"]
+)
+def test_a_file_of_facts_that_cannot_be_read_is_passed(tmp_path: Path, data: bytes | None) -> None:
+    root = QueueRoot.open(str(tmp_path / "root"))
+    writer = ShardWriter.create(root, "journal", "c")
+    said = {"kind": "acked", "mode": "queue", "options": "{}", "group": "sound"}
+    for n, at in enumerate((0, 10, 5)):
+        rows = sound_rows(JOURNAL, 1, said | {"offset": at, "end_offset": at + 5})
+        writer.append(rows.drop_columns(["hour", "stamp", "row"]), Stamp(7 + n))
+    seen = [c for c in Tail(root.store, f"journal/{writer.name}", Version(-1)).poll() if c.appends]
+    files = [
+        BatchFile(writer.name, add.path, Stamp(6 + n), Stamp(7 + n))
+        for n, commit in enumerate(seen)
+        for add in commit.adds
+    ]
+    lost = f"journal/{writer.name}/{files[1].path}"
+    root.store.delete(lost)
+    if data is not None:
+        root.store.put(lost, data)
+
+    work = OffsetsWork(root)
+    work.begin(Epoch(1))
+    work.fold(pa.Table.from_batches(fact_rows(root.store, files)))
+    states, folded = read_group_offsets(root)
+    assert states[SOUND].committed_offset == 10
+    assert folded[writer.name] == 9
+    assert read_group_state(root).states[SOUND].committed_offset == 10
+
+    # The newest one as well: no later fact moves the fold position over it.
+    writer.append(rows.drop_columns(["hour", "stamp", "row"]), Stamp(10))
+    newest = BatchFile(writer.name, "hour=x/gone.parquet", Stamp(9), Stamp(10))
+    work.fold(pa.Table.from_batches(fact_rows(root.store, [newest])))
+    assert read_group_offsets(root)[1][writer.name] == 10
