@@ -164,8 +164,17 @@ class Commit:
 
     @cached_property
     def foreign(self) -> bool:
-        """Another engine made it: Spark, delta-rs, whoever the guard did not keep away."""
-        return any(a.engine != OWN_ENGINE for a in self.actions if isinstance(a, CommitInfo))
+        """Another engine made it: Spark, delta-rs, whoever the guard did not keep away.
+
+        Also if it does not say who made it, which Delta allows: each commit of the queue says so.
+        """
+        infos = [a for a in self.actions if isinstance(a, CommitInfo)]
+        return not infos or any(a.engine != OWN_ENGINE for a in infos)
+
+    @cached_property
+    def has_effect(self) -> bool:
+        """Whether anything is another after it: not so at the start of a vacuum."""
+        return any(not isinstance(a, CommitInfo) for a in self.actions)
 
     def without_files(self) -> Commit:
         """The same without what it does to the files of the table."""

@@ -30,6 +30,10 @@ FOREIGN_TXN = "foreign"
 """Of every table: the newest version that was another engine's, as far as commits have met it."""
 REPAIRED_TXN = "repaired"
 """Of every table: the version up to which foreign commits are settled, by `lakequeue repair`."""
+GUARDED_TXN = "guarded"
+"""Of a table that was not made with the guard: where it came."""
+OWN_TXNS = frozenset({FOREIGN_TXN, REPAIRED_TXN, GUARDED_TXN})
+"""What these say is of this table's versions, and of no copy's."""
 
 _VECTORS, _MAPPING = "deletionVectors", "columnMapping"
 _IN_SCHEMA = {

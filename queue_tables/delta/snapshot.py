@@ -29,7 +29,7 @@ from queue_tables.delta.actions import (
     parse,
     protocol_from,
 )
-from queue_tables.delta.guard import FOREIGN_TXN, REPAIRED_TXN, is_guarded
+from queue_tables.delta.guard import FOREIGN_TXN, GUARDED_TXN, REPAIRED_TXN, is_guarded
 from queue_tables.delta.store import Store
 
 _NOTHING = Version(-1)
@@ -90,7 +90,8 @@ class Snapshot:
         if commit.version != self.version + 1:
             raise ValueError(f"commit {commit.version} does not follow version {self.version}")
         if commit.foreign and self.guarded and not self.every_engine:
-            self.foreign = commit.version
+            if commit.has_effect:
+                self.foreign = commit.version
             commit = commit.without_files()
         # Removes first: a file that gets a deletion vector leaves the table and comes back.
         for removed in commit.removes:
@@ -205,12 +206,17 @@ def _start(
     """What the commits are applied to: the newest checkpoint that can be read, and be trusted.
 
     One that has what other engines did is passed over as long as older ones, or the first commit,
-    lead to the end.
+    lead to the end: best one that is trusted, else one from before there was a guard.
     """
-    newest, last = None, max(commits, default=_NOTHING)
+    newest: Snapshot | None = None
+    unguarded: Snapshot | None = None
+    below: int | None = None
+    last = max(commits, default=_NOTHING)
     for key in sorted(complete, reverse=True):
         if newest is not None and not _are_there(commits, key[0], last):
             break
+        if below is not None and key[0] >= below:
+            continue
         try:
             found = _read_checkpoint(store, table_path, key[0], complete[key], blank)
         except _UNREADABLE:
@@ -219,11 +225,14 @@ def _start(
         if blank.every_engine or _is_trusted(found):
             return found
         newest = newest or found
-    return (
-        replace(newest)
-        if newest and not _are_there(commits, _NOTHING, last)
-        else replace(blank, files={}, txns={})
-    )
+        if not found.is_settled:
+            # All from there on have the same in them, and there may be thousands.
+            below = found.txns[FOREIGN_TXN]
+        if unguarded is None and not found.guarded and GUARDED_TXN not in found.txns:
+            unguarded = found
+    if newest is None or _are_there(commits, _NOTHING, last):
+        return replace(blank, files={}, txns={})
+    return unguarded or newest
 
 
 def _are_there(commits: set[Version], after: Version, last: Version) -> bool:

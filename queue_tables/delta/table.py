@@ -37,7 +37,14 @@ from queue_tables.delta.actions import (
 )
 from queue_tables.delta.columns import Table
 from queue_tables.delta.declared import delta_schema
-from queue_tables.delta.guard import FOREIGN_TXN, GUARDED, check_readable, reinstated
+from queue_tables.delta.guard import (
+    FOREIGN_TXN,
+    GUARDED,
+    GUARDED_TXN,
+    check_readable,
+    is_guarded,
+    reinstated,
+)
 from queue_tables.delta.snapshot import Snapshot, load_snapshot
 from queue_tables.delta.storage_meter import METER
 from queue_tables.delta.store import Store
@@ -154,14 +161,16 @@ class TableLog:
 
     def _missing(self, actions: Iterable[Action]) -> tuple[Action, ...]:
         """What a commit of `actions` has to bring besides, for the table to be guarded."""
+        known = is_guarded(self.protocol) or GUARDED_TXN in self.txns
+        mark = () if known else (Txn(GUARDED_TXN, self.version + 1),)
         if any(isinstance(action, Protocol) for action in actions):
-            return ()  # a repair says itself what is to be
+            return mark  # a repair says itself what is to be
         said = next((a for a in actions if isinstance(a, Metadata)), self.metadata)
         vectors = self.protocol != GUARDED and (
             # Without the files at hand they may have some.
             not self._snapshot.keep_files or any(f.deletion_vector for f in self.files.values())
         )
-        return reinstated(self.path, self.protocol, said, vectors=vectors)
+        return (*reinstated(self.path, self.protocol, said, vectors=vectors), *mark)
 
     def make_durable(self) -> None:
         """Make the seen version durable, before acting on one that another process committed."""

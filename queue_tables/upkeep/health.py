@@ -106,20 +106,16 @@ def foreign_commits(log: TableLog) -> list[Commit]:
         return []
     start = log.txns.get(REPAIRED_TXN, -1)
     found = []
-    for version in commit_versions(log.store, log.path)[-_MOST_LOOKED:]:
-        if start < version <= log.foreign:
-            try:
-                commit = parse(version, log.store.get(commit_path(log.path, version)))
-            except FileNotFoundError:
-                continue  # cleaned up meanwhile
-            if commit.foreign and has_effect(commit):
-                found.append(commit)
+    # Counted back from the newest foreign one: the queue's own go on behind it.
+    versions = [v for v in commit_versions(log.store, log.path) if start < v <= log.foreign]
+    for version in versions[-_MOST_LOOKED:]:
+        try:
+            commit = parse(version, log.store.get(commit_path(log.path, version)))
+        except FileNotFoundError:
+            continue  # cleaned up meanwhile
+        if commit.foreign and commit.has_effect:
+            found.append(commit)
     return found
-
-
-def has_effect(commit: Commit) -> bool:
-    """Whether a commit changes files, schema or properties: the start of a vacuum does not."""
-    return bool(commit.adds or commit.removes or commit.metadata or commit.protocol)
 
 
 def told_of(commits: list[Commit]) -> str:

@@ -63,7 +63,8 @@ def repair_table(root: QueueRoot, path: str, declared: Table, *, execute: bool) 
         plan = planned(root, log, declared)
         if not execute or not plan.steps:
             return plan
-        stay = [add for add in log.files.values() if add not in plan.outs]
+        outs = _ids(plan.outs)
+        stay = [add for add in log.files.values() if id(add) not in outs]
         fresh = normal_files(root, log, plan.rewrite, stay, declared)
         _count_lost(plan, fresh)
         now_ms = wall_micros() // 1_000
@@ -96,8 +97,9 @@ def planned(root: QueueRoot, log: TableLog, declared: Table) -> Repair:
         plan.steps.append(
             f"switch off {extra} and put the guard back" if extra else "put the guard back"
         )
-    if not plan.steps and foreign_commits(log):
-        plan.steps.append(f"settle {named(foreign_commits(log))}: nothing of it is left")
+    if not plan.steps and not log.is_settled:
+        what = named(foreign_commits(log)) or f"other engines' commits up to version {log.foreign}"
+        plan.steps.append(f"settle {what}: nothing of it is left")
     if plan.steps:
         # With a protocol in it a commit has what it says, and not what the guard would keep.
         plan.rest.append(GUARDED)
@@ -115,7 +117,8 @@ def _plan_files(root: QueueRoot, log: TableLog, plan: Repair) -> None:
     gone = [add for add in plan.ins if not root.store.exists(f"{log.path}/{add.path}")]
     if gone:
         # They count until this says that they do not.
-        plan.ins = [add for add in plan.ins if add not in gone]
+        lost = _ids(gone)
+        plan.ins = [add for add in plan.ins if id(add) not in lost]
         plan.rewrite = [add for add in plan.outs if add.path not in own]
         plan.outs += gone
         plan.gone = gone
@@ -134,15 +137,21 @@ def _plan_foreign_form(log: TableLog, plan: Repair) -> None:
     """Files from before the guard, by other engines: in order for who reads them with care."""
     if log.path != LOG.name:
         return
+    outs = _ids(plan.outs)
     foreign = [
         add
         for path, add in log.files.items()
-        if add not in plan.outs and (add.deletion_vector or not is_own(path))
+        if id(add) not in outs and (add.deletion_vector or not is_own(path))
     ]
     if foreign:
         plan.outs += foreign
         plan.rewrite += foreign
         plan.steps.append(f"write the rows of {len(foreign)} files anew that another engine wrote")
+
+
+def _ids(adds: Iterable[Add]) -> set[int]:
+    """To look up tens of thousands: what counts and what a reader of Delta sees are two `Add`s."""
+    return {id(add) for add in adds}
 
 
 def _same(one: Add | None, other: Add) -> bool:

@@ -81,7 +81,7 @@ def test_a_commit_answers_what_readers_ask() -> None:
 def test_only_a_commit_that_adds_rows_and_removes_nothing_appends(
     actions: list[Action], appends: bool
 ) -> None:
-    assert parse(1, encode(actions)).appends is appends
+    assert parse(1, encode([CommitInfo(), *actions])).appends is appends
 
 
 def test_commits_of_other_engines_have_no_info_and_unknown_actions_are_passed_over() -> None:

@@ -13,6 +13,7 @@ from queue_tables.delta.actions import (
     CommitInfo,
     Metadata,
     Protocol,
+    Txn,
     commit_path,
     encode,
 )
@@ -24,6 +25,7 @@ from queue_tables.files.parquet import read_data_file, write_data_file
 from queue_tables.root import QueueRoot
 from queue_tables.schema.schemas import LOG, METRICS, TOPICS
 from queue_tables.topics import TopicStore
+from queue_tables.upkeep import health
 from queue_tables.upkeep.health import look, troubles_of
 from queue_tables.upkeep.repair import repair_table
 from tests.support.data.log_builder import LogBuilder
@@ -225,3 +227,53 @@ def test_what_others_did_before_the_guard_is_part_of_the_table(root: QueueRoot) 
     assert log.put_guard()
     assert list(TableLog(store, "old").open().files) == ["a"]
     assert TableLog(store, "old").open().is_settled
+
+
+def test_a_commit_that_does_not_say_who_made_it_does_not_count(
+    root: QueueRoot, log: LogBuilder
+) -> None:
+    table = TableLog(root.store, "log").open()
+    first = next(iter(table.files.values()))
+    path = commit_path("log", table.version + 1)
+    root.store.put_new(path, encode([first.removal(1)]))
+    table.refresh()
+    assert offsets_in(root) == list(range(10))
+    assert len(table.files) == 2
+
+
+def test_a_commit_that_has_done_nothing_leaves_nothing_to_repair(root: QueueRoot) -> None:
+    table = TableLog(root.store, "log").open()
+    started = CommitInfo(engine="delta-rs", operation="VACUUM START")
+    root.store.put_new(commit_path("log", table.version + 1), encode([started]))
+    table.refresh()
+    table.commit([])
+    assert table.is_settled
+    assert TableLog(root.store, "log").open().is_settled
+    assert look(root) == []
+
+
+def test_foreign_commits_are_told_of_however_many_of_the_queue_come_behind(
+    root: QueueRoot, log: LogBuilder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health, "_MOST_LOOKED", 3)
+    table = TableLog(root.store, "log").open()
+    first = next(iter(table.files.values()))
+    version = commit_foreign(root, "log", first.removal(1))
+    table.refresh()
+    for _ in range(5):
+        table.commit([])
+    [trouble] = troubles_of(root.store, "log", LOG)
+    assert f"version {version} (" in trouble.what
+
+
+def test_what_is_marked_and_cannot_be_told_any_more_is_settled(
+    root: QueueRoot, log: LogBuilder
+) -> None:
+    table = TableLog(root.store, "log").open()
+    commit_foreign(root, "log", Txn("theirs", 1))
+    table.refresh()
+    table.commit([])
+    assert not table.is_settled
+    assert repair_table(root, "log", LOG, execute=True).done
+    table.refresh()
+    assert table.is_settled

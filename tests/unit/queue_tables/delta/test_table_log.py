@@ -11,7 +11,16 @@ from lakequeue.errors import (
     StorageFull,
     StorageUnavailable,
 )
-from queue_tables.delta.actions import Add, Metadata, Protocol, Remove, Txn, commit_path, encode
+from queue_tables.delta.actions import (
+    Add,
+    CommitInfo,
+    Metadata,
+    Protocol,
+    Remove,
+    Txn,
+    commit_path,
+    encode,
+)
 from queue_tables.delta.declared import verify_schema
 from queue_tables.delta.snapshot import load_snapshot
 from queue_tables.delta.store import ObjectStore, Store
@@ -46,7 +55,7 @@ def retried_by_the_client(inner: Store, path: str, data: bytes) -> None:
 
 def foreign(inner: Store, path: str, data: bytes) -> None:
     """Another process commits first, and our request gets no answer."""
-    inner.put_new(path, encode([Txn("theirs", 1)]))
+    inner.put_new(path, encode([CommitInfo(), Txn("theirs", 1)]))
     raise StorageUnavailable("timed out")
 
 
