@@ -20,6 +20,7 @@ from typing import Any
 from lakequeue.errors import CommitConflict, InvalidRequest, ReplicaPromoted, TailLost
 from lakequeue.records import ShardName, Version
 from queue_tables.delta.actions import Action, Add, Remove, Txn
+from queue_tables.delta.guard import OWN_TXNS
 from queue_tables.delta.table import TableLog
 from queue_tables.files.parquet import write_data_file
 from queue_tables.groups.fact_rows import states_to_arrow
@@ -101,7 +102,7 @@ class ReplicaTable:
 
     def foreign(self, txns: Mapping[str, int]) -> list[Txn]:
         """The source's watermarks that this table does not have, or has others of."""
-        own = {_MARK + self._source_id, _AIMS_AT + self._source_id}
+        own = {_MARK + self._source_id, _AIMS_AT + self._source_id, *OWN_TXNS}
         return [
             Txn(name, version)
             for name, version in txns.items()

@@ -256,7 +256,11 @@ class Mirror:
 
         def copy(add: Add) -> None:
             path, made = copy_path(add.path, self._run), add
-            if (piece := cut.pieces.get(f"{table}/{add.path}")) is not None:
+            piece = cut.pieces.get(f"{table}/{add.path}")
+            if piece is None and add.deletion_vector is not None:
+                # It stands beside the file, and is not copied: the rows that are left are.
+                piece = Piece(add.path, lambda rows: rows)
+            if piece is not None:
                 made = self._cut_out(piece, declared, add, path)
             else:
                 data = self._source.store.get(f"{table}/{add.path}")
@@ -272,7 +276,8 @@ class Mirror:
         return [self._copied[f"{table}/{add.path}"] for add in adds]
 
     def _cut_out(self, piece: Piece, declared: Table, add: Add, path: str) -> Add:
-        rows = piece.keep(read_data_file(self._source.store, declared.name, piece.path))
+        source, vector = self._source.store, add.deletion_vector
+        rows = piece.keep(read_data_file(source, declared.name, piece.path, vector=vector))
         store = self._replica.store
         if declared is LOG:
             return write_log_file(store, rows, add.partition_values["hour"] or "", path=path)

@@ -51,6 +51,18 @@ def deleted_rows(store: Store, table_path: str, vector: Mapping[str, Any]) -> Ro
     return rows
 
 
+def vector_path(vector: Mapping[str, Any]) -> str | None:
+    """Its file, relative to the table; None if it is in the action itself, or elsewhere.
+
+    Raises `ValueError` and `IndexError` for a descriptor that makes no sense.
+    """
+    if vector["storageType"] != "u":
+        return None
+    where = str(vector["pathOrInlineDv"])
+    folder, name = where[:-20], uuid.UUID(bytes=_z85(where[-20:]))
+    return f"{folder + '/' if folder else ''}deletion_vector_{name}.bin"
+
+
 def left_of(rows: pa.Table, deleted: Rows) -> pa.Table:
     """The rows whose position, counted from the first, is not among `deleted`."""
     keep = np.ones(rows.num_rows, dtype=bool)
@@ -62,10 +74,10 @@ def _stored(store: Store, table_path: str, vector: Mapping[str, Any]) -> bytes:
     kind, where, size = vector["storageType"], str(vector["pathOrInlineDv"]), vector["sizeInBytes"]
     if kind == "i":
         return _z85(where)[:size]
-    if kind != "u":
+    inside = vector_path(vector)
+    if inside is None:
         raise ValueError("it is kept outside of the table")
-    folder, name = where[:-20], uuid.UUID(bytes=_z85(where[-20:]))
-    path = f"{table_path}/{folder + '/' if folder else ''}deletion_vector_{name}.bin"
+    path = f"{table_path}/{inside}"
     data, at = store.get(path), vector.get("offset") or 0
     (said,) = struct.unpack_from(">i", data, at)
     body = data[at + 4 : at + 4 + said]

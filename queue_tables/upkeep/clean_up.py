@@ -13,9 +13,14 @@ from lakequeue.records import Version
 from lakequeue.steps import Step, reach
 from queue_tables.delta.actions import checkpoint_part, commit_path, parse
 from queue_tables.delta.maintenance import VACUUM_INFO
-from queue_tables.delta.snapshot import checkpoint_versions, is_readable_checkpoint
+from queue_tables.delta.snapshot import (
+    checkpoint_versions,
+    is_readable_checkpoint,
+    load_snapshot,
+)
 from queue_tables.delta.table import TableLog
 from queue_tables.delta.tail import commit_versions
+from queue_tables.files.deletion_vectors import vector_path
 from queue_tables.root import QueueRoot
 from queue_tables.upkeep.delta_rs import (
     checkpoint_table,
@@ -57,12 +62,13 @@ def vacuum_table(root: QueueRoot, table_path: str, grace_hours: int, *, dry_run:
     if not listed:
         return Cleaned()
     own = TableLog(root.store, table_path).open()
+    vectors = _vectors(root, own)
     if not dry_run:
         _fence(own, time.time_ns() // 1_000_000 - grace_hours * 3_600_000)
         reach(Step.VACUUM_FENCED)
     count = size = 0
     for path in listed:
-        if path in own.files:
+        if path in own.files or path in vectors:
             continue
         with contextlib.suppress(FileNotFoundError):  # another run was faster
             size += root.store.size(f"{table_path}/{path}")
@@ -94,6 +100,22 @@ def delete_removed(root: QueueRoot, table_path: str, grace_hours: int = 0) -> in
     return len(left)
 
 
+def _vectors(root: QueueRoot, own: TableLog) -> set[str]:
+    """Files of deletion vectors that data files have; delta-rs takes them for left over.
+
+    Also those that readers of Delta see and that do not count.
+    """
+    adds = list(own.files.values())
+    if not own.is_settled:
+        adds += load_snapshot(root.store, own.path, every_engine=True).files.values()
+    found = set()
+    for vector in (add.deletion_vector for add in adds if add.deletion_vector is not None):
+        # One that cannot be read names no file: whoever reads the rows says so.
+        with contextlib.suppress(ValueError, IndexError):
+            found.add(vector_path(vector))
+    return {path for path in found if path is not None}
+
+
 @dataclass(frozen=True, slots=True)
 class Behind:
     """Data files that are there and belong to no newest version; paths relative to the table."""
@@ -115,7 +137,9 @@ def left_behind(root: QueueRoot, table_path: str) -> Behind:
             for full in (False, True)
         )
     removed = _existing(root, table_path, removed)
-    return Behind(removed, _existing(root, table_path, set(listed) - set(removed)))
+    own = TableLog(root.store, table_path).open()
+    unnamed = set(listed) - set(removed) - _vectors(root, own)
+    return Behind(removed, _existing(root, table_path, unnamed))
 
 
 def _existing(root: QueueRoot, table_path: str, paths: Iterable[str]) -> list[str]:

@@ -10,14 +10,20 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from lakequeue.records import Epoch, Offset, Partition, ShardName, Stamp, TopicId
+from queue_tables.delta.actions import CommitInfo, commit_path, encode
 from queue_tables.delta.snapshot import load_snapshot
 from queue_tables.delta.table import TableLog
 from queue_tables.groups.facts import Fact, Kind, fold
 from queue_tables.groups.state import GroupOffsetsWriter, GroupStateReader, read_group_offsets
+from queue_tables.log.reader import LogReader
 from queue_tables.root import QueueRoot
 from queue_tables.topics import TopicStore
 from queue_tables.upkeep import delta_rs as upkeep
+from queue_tables.upkeep.clean_up import left_behind, vacuum_table
 from queue_tables.upkeep.delta_rs import checkpoint_table, opened, trim_table
+from tests.support.data.deletion_vectors import delete_before_the_guard
+from tests.support.data.log_builder import LogBuilder
+from tests.support.faults.foreign import as_of_earlier_release, take_guard_off
 
 
 @pytest.fixture
@@ -118,3 +124,64 @@ def test_trimming_leaves_the_newest_fold_and_its_positions(root: QueueRoot) -> N
 def test_a_table_that_is_tailed_is_not_trimmed(root: QueueRoot) -> None:
     with pytest.raises(ValueError, match="is tailed"):
         trim_table(root, "log")
+
+
+def test_what_a_deletion_vector_stands_in_is_not_vacuumed(root: QueueRoot) -> None:
+    log = LogBuilder(root)
+    topic = log.topic()
+    log.append(topic, list("0123456789"))
+    delete_before_the_guard(root.store, "log", [2, 3])
+    root = QueueRoot.open(root.uri)
+    assert left_behind(root, "log").unnamed == []
+    assert vacuum_table(root, "log", 0, dry_run=False).files == 0
+    rows = LogReader(root).read_range(topic.topic_id, Partition(0), Offset(0), 10)
+    assert rows["offset"].to_pylist() == [0, 1, 4, 5, 6, 7, 8, 9]
+
+
+def test_a_checkpoint_of_another_engine_is_passed_over_for_one_from_before_the_guard(
+    root: QueueRoot,
+) -> None:
+    topics = TopicStore(root)
+    topics.create("orders")
+    as_of_earlier_release(root.store, "topics")
+    for version in range(checkpoint_table(root, "topics")):
+        root.store.delete(commit_path("topics", version))
+    running = TableLog(QueueRoot.open(root.uri).store, "topics").open()
+    take_guard_off(root.store, "topics")
+    running.refresh()
+    info = CommitInfo(engine="Apache-Spark/4.2.0 Delta-Lake/4.4.0", operation="DELETE")
+    gone = [add.removal(1) for add in running.files.values()]
+    root.store.put_new(commit_path("topics", running.version + 1), encode([info, *gone]))
+    checkpoint_table(root, "topics")  # as Spark makes one every ten commits
+    running.refresh()
+    assert len(running.files) == 1
+    assert TableLog(root.store, "topics").open().files == running.files
+
+
+def test_of_checkpoints_that_have_what_does_not_count_one_is_read(
+    root: QueueRoot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topics = TopicStore(root)
+    topics.create("orders")
+    good = checkpoint_table(root, "topics")
+    log = TableLog(root.store, "topics").open()
+    info = CommitInfo(engine="delta-rs", operation="DELETE")
+    gone = [add.removal(1) for add in log.files.values()]
+    root.store.put_new(commit_path("topics", log.version + 1), encode([info, *gone]))
+    log.refresh()
+    for _ in range(5):
+        newest = log.commit([])
+        checkpoint_table(root, "topics")
+    read = []
+    get = root.store.get
+
+    def noted(path: str) -> bytes:
+        read.append(path)
+        return get(path)
+
+    monkeypatch.setattr(root.store, "get", noted)
+    assert len(load_snapshot(root.store, "topics").files) == 1
+    checkpoints = [path for path in read if "checkpoint" in path]
+    assert checkpoints == [
+        f"topics/_delta_log/{version:020d}.checkpoint.parquet" for version in (newest, good)
+    ]

@@ -21,10 +21,15 @@ from jobs.copies.mirror_work import Mirror
 from lakequeue.errors import CorruptTable, RootUnusable
 from lakequeue.records import Offset, Partition
 from queue_tables.delta.snapshot import load_snapshot
+from queue_tables.delta.table import TableLog
 from queue_tables.files.parquet import read_data_file
 from queue_tables.log.reader import LogReader
 from queue_tables.root import QueueRoot
+from queue_tables.schema.schemas import TOPICS
 from queue_tables.topics import TopicStore
+from queue_tables.upkeep.repair import repair_table
+from tests.support.data.deletion_vectors import delete_before_the_guard
+from tests.support.data.log_builder import LogBuilder
 from tests.support.data.order_truth import Inbox, log_rows
 from tests.support.data.replicas import (
     NOW,
@@ -37,6 +42,7 @@ from tests.support.data.replicas import (
     positions,
     second_life,
 )
+from tests.support.faults.foreign import take_guard_off
 from tests.support.runs.erase_process import run_erase
 from tests.support.runs.maintenance_process import run_compaction, run_retention
 from tests.support.runs.mirror_process import run_job, run_mirror
@@ -267,3 +273,36 @@ def test_replaced_files_stay_for_the_grace_that_is_given(
     assert all(file.exists() for file in old)
     run_mirror(root, to, grace_hours=6)
     assert not any(file.exists() for file in old)
+
+
+def test_rows_that_a_deletion_vector_hides_in_the_source_are_not_in_the_replica(
+    root: QueueRoot, to: str
+) -> None:
+    log = LogBuilder(root)
+    topic = log.topic()
+    log.append(topic, list("0123456789"))
+    delete_before_the_guard(root.store, "log", [2, 3])
+    source = QueueRoot.open(root.uri)
+    assert run_mirror(source, to).records == 10
+    rows = LogReader(replica_at(to)).read_range(topic.topic_id, Partition(0), Offset(0), 10)
+    assert rows["offset"].to_pylist() == [0, 1, 4, 5, 6, 7, 8, 9]
+    assert not any(
+        add.deletion_vector for add in load_snapshot(replica_at(to).store, "log").files.values()
+    )
+
+
+def test_what_was_repaired_in_the_source_says_nothing_of_the_replica(
+    root: QueueRoot, to: str
+) -> None:
+    topics = TopicStore(root)
+    topics.create("orders")
+    for _ in range(9):
+        TableLog(root.store, "topics").open().commit([])
+    take_guard_off(root.store, "topics")
+    assert repair_table(root, "topics", TOPICS, execute=True).done
+    run_mirror(root, to)
+    store = replica_at(to).store
+    replica = TableLog(store, "topics").open()
+    take_guard_off(store, "topics")
+    assert replica.refresh()
+    assert not replica.is_settled
