@@ -183,6 +183,8 @@ class OrderTerm:
             if self._plan is not None:
                 whole.recorded = self._rejects.recorded(self._plan, watermarks)
         rows = with_verdicts(settled_files(rows, state.root), whole.recorded)
+        # Of all trials together: each file is read once, and not for each of them.
+        tried = sources or SourceFiles(state.root.store)
         if last:
             reach(Step.ORDER_NUMBERED)
         return prepared(
@@ -190,7 +192,7 @@ class OrderTerm:
             lambda some, alone: self._attempt(
                 whole, some, None if alone else sources, None if alone else write
             ),
-            lambda some: self._try(whole, some, sources),
+            lambda some: self._try(whole, some, tried),
             self._try_control,
             state.root.store,
         )
@@ -229,10 +231,9 @@ class OrderTerm:
         written = time.perf_counter()
         return Piece(batch, ordered, adds, rejects, numbered - began, written - numbered)
 
-    def _try(self, whole: Whole, rows: pa.Table, sources: SourceFiles | None) -> None:
+    def _try(self, whole: Whole, rows: pa.Table, sources: SourceFiles) -> None:
         """All of that, and nothing is stored."""
         batch, ordered = self._numbered(whole, rows)
-        sources = sources or SourceFiles(self._state.root.store)
         self._rejects.rows(batch, ordered, whole.topics, whole.now, {})
         render_log_files(log_plan(batch, ordered, whole.topics, whole.now, 1), sources)
 

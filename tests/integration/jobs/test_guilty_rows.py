@@ -82,6 +82,26 @@ def test_guilty_rows_are_found_and_the_rest_is_ordered(
     assert offsets == list(range(197))
 
 
+def test_looking_for_guilty_rows_reads_each_file_a_few_times(
+    root: QueueRoot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic_id = topic(root)
+    guilty = set(range(0, 200, 20))
+    ForeignShard(root).commit(BASE, records(topic_id, BASE, values(200, guilty)))
+    fail_on_values(monkeypatch)
+    reads = []
+    right = queue_tables.log.writer.read_data_file
+
+    def read(*args: Any) -> pa.Table:
+        reads.append(args)
+        return right(*args)
+
+    monkeypatch.setattr("queue_tables.log.writer.read_data_file", read)
+    Orderer(root, 1).drain()
+    assert len(reject_rows(root)) == len(guilty)
+    assert len(reads) < 10  # there are a hundred trials
+
+
 def test_offsets_of_duplicates_are_those_of_the_batch_as_it_is_ordered(
     root: QueueRoot, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -62,6 +62,16 @@ def test_one_guilty_unit_of_a_large_batch_takes_few_trials() -> None:
     assert trials.count < 40
 
 
+def test_hundreds_of_guilty_units_take_no_other_with_them() -> None:
+    guilty = set(random.Random(1).sample(range(80_000), 500))
+
+    def fails(units: Units) -> Exception | None:
+        return None if guilty.isdisjoint(units.tolist()) else ValueError("guilty")
+
+    found = find_guilty(80_000, fails)
+    assert {int(u) for one in found for u in one.units} == guilty
+
+
 def test_trials_are_bounded_and_the_guilty_are_among_what_is_blamed() -> None:
     guilty = set(range(0, 10_000, 3))
     trials = Trials(*({g} for g in guilty))
