@@ -31,6 +31,7 @@ from lakequeue.errors import (
     Broken,
     EpochSuperseded,
     Fenced,
+    InvalidRequest,
     LakequeueError,
     NotReady,
     SentOn,
@@ -194,9 +195,14 @@ class Consuming:
 
     def _join(self, policy: Policy) -> Script[None]:
         yield from find(self.nodes.nodes, "consumer", self._now)
-        body = self._join_request.model_dump(by_alias=True, exclude_none=True)
-        request = Request("POST", f"{self._group_path}/members", body=orjson.dumps(body))
-        answer = yield from call(self.nodes, request, self._now, policy)
+        try:
+            answer = yield from self._ask_to_join(self._join_request, policy)
+        except InvalidRequest as error:
+            if error.extra.get("field") != "gapless":
+                raise
+            # A node of release 0.1: it delivers what has expired, so there is nothing to tell.
+            plain = self._join_request.model_copy(update={"gapless": None})
+            answer = yield from self._ask_to_join(plain, policy)
         joined = read_answer(JoinAnswer, answer.reply)
         member = Member(
             joined.member_id, Nodes(answer.node), joined.session_timeout_ms / 1000, self._now()
@@ -208,6 +214,12 @@ class Consuming:
             self.holding.joined(joined.assignment_version, joined.assignment)
         self._status(f"joined {self._group_path} at {answer.node} as {member.member_id}")
         self._ring()
+
+    def _ask_to_join(self, join: JoinRequest, policy: Policy) -> Script[Answer]:
+        body = join.model_dump(by_alias=True, exclude_none=True)
+        request = Request("POST", f"{self._group_path}/members", body=orjson.dumps(body))
+        answer = yield from call(self.nodes, request, self._now, policy)
+        return answer
 
     def _poll(self, member: Member) -> Script[None]:
         options = self._options

@@ -149,3 +149,23 @@ def test_one_that_was_dropped_joins_again_only_when_the_application_asks() -> No
     again = fetch.send(True)
     assert isinstance(again, Http)
     assert again.request.path.endswith("/members")
+
+
+def test_a_transformer_joins_at_a_node_of_an_earlier_release() -> None:
+    core = consuming()
+    core.go_gapless()
+    script = core.fetch()
+    first = next(script)
+    assert isinstance(first, Http)
+    assert orjson.loads(first.request.body or b"")["gapless"] is True
+    unknown = {
+        "code": "invalid_request",
+        "detail": "gapless: Extra inputs are not permitted",
+        "field": "gapless",
+        "retryable": False,
+    }
+    second = script.send(Reply(422, {}, orjson.dumps(unknown)))
+    assert isinstance(second, Http)
+    assert "gapless" not in orjson.loads(second.request.body or b"")
+    answer = {"member_id": "m", "session_timeout_ms": 6000, "assignment": []}
+    assert isinstance(script.send(Reply(201, {}, orjson.dumps(answer))), Http), "the poll"
