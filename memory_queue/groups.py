@@ -24,6 +24,7 @@ from queue_rules.groups.member_states import Cause, explain
 from queue_rules.groups.pause_rules import NOTHING_PAUSED, PauseRules
 from queue_rules.groups.start import latest_below
 from queue_rules.queues.partition import QueuePartition
+from queue_rules.queues.refused_letters import RefusedLetters
 from queue_rules.queues.retry_policy import policy_of
 from queue_rules.streams.cursor import Cursor
 from queue_tables.groups.facts import Key
@@ -51,6 +52,7 @@ class Held:
     cursor: Cursor = field(default_factory=lambda: Cursor(0))
     queue: QueuePartition | None = None
     """Queue groups: in place of the cursor."""
+    refused_letters: RefusedLetters = field(default_factory=RefusedLetters)
 
 
 @dataclass(eq=False)

@@ -77,6 +77,8 @@ def _row(group: Group, held: Held, log: Log) -> PartitionState:
         in_flight, parked = held.queue.open - dying, held.queue.parked
         counts = {"in_flight": in_flight, "parked": parked, "dying": dying}
         counts["held_back"] = held.queue.held_back
+        if (refused := held.refused_letters.oldest) is not None:
+            counts |= {"dying_because": refused.why, "dying_since": refused.since}
         open_now = in_flight + parked + dying
     return PartitionState(
         topic=held.topic,

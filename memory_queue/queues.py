@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from random import Random
@@ -76,7 +75,7 @@ class Queues:
                     if keep_ms is not None:
                         _keep_until(queue, taken.deliver, now + keep_ms * 1_000)
                     records += self._delivered(group, held, taken.deliver)
-                self._bury(group, held, queue)
+                self._bury(group, held, queue, now)
         return records
 
     @staticmethod
@@ -151,7 +150,7 @@ class Queues:
         for wish in wishes_of(request):
             self._settle_one(group, wish, now, names, answer)
         for held, queue in _queues(group.held.values()):
-            self._bury(group, held, queue)
+            self._bury(group, held, queue, now)
         if not answer.settled and (gone := all_gone(group.name, answer.refused)) is not None:
             raise gone
         if answer.refused:
@@ -207,11 +206,14 @@ class Queues:
 
     # -- dead letters -----------------------------------------------------------------------------
 
-    def _bury(self, group: Group, held: Held, queue: QueuePartition) -> None:
+    def _bury(self, group: Group, held: Held, queue: QueuePartition, now: Micros) -> None:
         """Send what is dying to its dead-letter topic. What is refused there stays dying."""
         for one in list(queue.dying.values()):
-            with contextlib.suppress(Rejected):
+            try:
                 queue.finish_dead(one, self._send(group, held, one))
+            except Rejected as error:
+                held.refused_letters.refused([one.offset], str(error), now, 0.0)
+        held.refused_letters.keep_only(queue.dying)
 
     def _send(self, group: Group, held: Held, one: Attempt) -> str:
         """Where the dead letter stands now."""

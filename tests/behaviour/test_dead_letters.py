@@ -48,6 +48,27 @@ def test_a_record_that_nobody_settles_dies_of_its_timeouts(backend: Backend) -> 
         assert take(undertaker, 1)[0].value == "bad"
 
 
+def test_a_letter_that_its_topic_refuses_is_said_until_the_limit_is_raised(
+    backend: Backend,
+) -> None:
+    small = backend.topic(max_record_bytes=1)
+    topic = backend.topic(dead_letter_topic=small)
+    backend.send(topic, "too large")
+    with backend.worker(topic, max_attempts=1) as worker, backend.admin() as admin:
+        take(worker, 1)[0].nack()
+        worker.commit()
+
+        def why() -> str:
+            return str(admin.group(topic).partitions[0].dying_because or "")
+
+        wait_for(lambda: "at most 1 are taken" in why(), "it is said")
+        assert (admin.group(topic).partitions[0].dying_since or 0) > 1_700_000_000_000_000
+        admin.alter_topic(small, max_record_bytes=1_000)
+        worker.poll(backend.quiet_s)
+        wait_for(lambda: lag(backend, topic) == 0, "it is sent")
+        assert why() == ""
+
+
 def test_dead_letters_go_back_where_they_came_from(backend: Backend) -> None:
     topic = backend.topic()
     backend.send(topic, "a")
