@@ -17,7 +17,7 @@ import pyarrow as pa
 from lakequeue.clock import WallClock, wall_micros
 from lakequeue.errors import CommitConflict, TailLost
 from lakequeue.records import TopicId, Version, checked_name
-from queue_tables.delta.actions import Commit, Txn
+from queue_tables.delta.actions import Add, Commit, Txn
 from queue_tables.delta.table import TableLog
 from queue_tables.files.parquet import read_data_file, write_data_file
 from queue_tables.root import QueueRoot
@@ -168,8 +168,8 @@ class TopicStore:
         before = self._table.version
         files = self._table.open().files
         self._table.make_durable()
-        for path in files:
-            self._read(path)
+        for add in files.values():
+            self._read(add)
         self._index()
         self._behind = False
         return self._table.version != before
@@ -178,12 +178,13 @@ class TopicStore:
         for commit in commits:
             for add in commit.adds:
                 if add.data_change:
-                    self._read(add.path)
+                    self._read(add)
         if commits:
             self._index()
 
-    def _read(self, path: str) -> None:
-        for row in read_data_file(self._store, TOPICS.name, path).to_pylist():
+    def _read(self, add: Add) -> None:
+        rows = read_data_file(self._store, TOPICS.name, add.path, vector=add.deletion_vector)
+        for row in rows.to_pylist():
             self._remember(row)
 
     def _remember(self, row: dict[str, Any]) -> None:

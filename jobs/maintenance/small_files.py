@@ -95,7 +95,8 @@ def _join(
         if len(removes) < len(group):
             raise CommitConflict(f"planned files have left {table.path}", stored="no", commits=())
         joined = pa.concat_tables(
-            read_data_file(table.store, table.path, add.path) for add in removes
+            read_data_file(table.store, table.path, add.path, vector=add.deletion_vector)
+            for add in removes
         )
         partition = dict.fromkeys(declared.partition_by, group[0].hour)
         made.append(write_data_file(table.store, table.path, joined, partition, declared))

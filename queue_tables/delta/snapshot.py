@@ -92,7 +92,7 @@ class Snapshot:
         if commit.foreign and self.guarded and not self.every_engine:
             if commit.has_effect:
                 self.foreign = commit.version
-            commit = commit.without_files()
+            commit = commit.as_counts(self.configuration)
         # Removes first: a file that gets a deletion vector leaves the table and comes back.
         for removed in commit.removes:
             self.files.pop(removed.path, None)

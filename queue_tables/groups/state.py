@@ -311,8 +311,8 @@ def _removals(table: TableLog, now_ms: int) -> list[Remove]:
 
 def _folded(table: TableLog, group: str | None = None) -> tuple[States, dict[ShardName, Stamp]]:
     states: States = {}
-    for path in table.files:
-        rows = read_data_file(table.store, table.path, path)
+    for path, add in table.files.items():
+        rows = read_data_file(table.store, table.path, path, vector=add.deletion_vector)
         if group is not None:
             # Before they are parsed: a partition of another group can have a million open records.
             rows = rows.filter(pc.equal(rows["group"], group))

@@ -62,7 +62,7 @@ def rejected(
     for add in sorted(files, key=lambda add: (add.partition_values["hour"] or "", add.path)):
         if not _may_hold(add.partition_values["hour"], wanted):
             continue
-        rows = read_data_file(root.store, REJECTS.name, add.path, needed)
+        rows = read_data_file(root.store, REJECTS.name, add.path, needed, add.deletion_vector)
         for name in ("timestamp", "deliver_at", "expires_at", "rejected_at"):
             if name in rows.column_names:
                 at = rows.schema.get_field_index(name)

@@ -90,7 +90,6 @@ def planned(root: QueueRoot, log: TableLog, declared: Table) -> Repair:
     _plan_foreign_form(log, plan)
     metadata = _declared_metadata(log, declared)
     if metadata != log.metadata:
-        plan.rest.append(metadata)
         plan.steps.append("bring schema and properties back to what this release declares")
     if log.protocol != GUARDED:
         extra = ", ".join(sorted(features(log.protocol) - {FEATURE}))
@@ -102,7 +101,8 @@ def planned(root: QueueRoot, log: TableLog, declared: Table) -> Repair:
         plan.steps.append(f"settle {what}: nothing of it is left")
     if plan.steps:
         # With a protocol in it a commit has what it says, and not what the guard would keep.
-        plan.rest.append(GUARDED)
+        # The metadata too: what counts of it may be another than a reader of Delta sees.
+        plan.rest += [metadata, GUARDED]
         if log.foreign > log.txns.get(REPAIRED_TXN, -1):
             plan.rest.append(Txn(REPAIRED_TXN, log.foreign))
     return plan

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import duckdb
 import polars
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import DeltaError
 
 from lakequeue.clock import wall_micros
@@ -192,3 +192,15 @@ def test_a_root_of_the_last_release_is_guarded_when_it_is_opened(tmp_path: Path)
     assert {TableLog(root.store, name).open().protocol for name in names} == {GUARDED}
     QueueRoot.open(str(tmp_path))
     assert [TableLog(root.store, name).open().version for name in names] == versions
+
+
+def test_a_handle_of_delta_rs_from_before_the_guard_is_refused(tmp_path: Path) -> None:
+    root = QueueRoot.open(str(tmp_path))
+    take_guard_off(root.store, "topics")
+    early = DeltaTable(f"{root.uri}/topics")
+    assert TableLog(root.store, "topics").open().put_guard()
+    version = TableLog(root.store, "topics").open().version
+    rows = rows_of(TABLES["topics"], {"topic": ["a"]}, ())
+    with pytest.raises(DeltaError, match="Protocol changed since last commit"):
+        write_deltalake(early, rows, mode="append")
+    assert TableLog(root.store, "topics").open().version == version

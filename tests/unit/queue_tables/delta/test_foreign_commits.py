@@ -7,6 +7,8 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
+from lakequeue.errors import ShardSealed
+from lakequeue.records import Stamp
 from queue_tables.delta.actions import (
     Action,
     Add,
@@ -23,12 +25,15 @@ from queue_tables.delta.store import ObjectStore
 from queue_tables.delta.table import TableLog
 from queue_tables.files.parquet import read_data_file, write_data_file
 from queue_tables.root import QueueRoot
-from queue_tables.schema.schemas import LOG, METRICS, TOPICS
+from queue_tables.schema.schemas import INBOX, LOG, METRICS, TOPICS
+from queue_tables.shards.shards import SEALED, ShardWriter, is_sealed, seal_shard
 from queue_tables.topics import TopicStore
 from queue_tables.upkeep import health
 from queue_tables.upkeep.health import look, troubles_of
 from queue_tables.upkeep.repair import repair_table
+from tests.support.data.deletion_vectors import delete_before_the_guard
 from tests.support.data.log_builder import LogBuilder
+from tests.support.data.rows import rows_of
 from tests.support.faults.foreign import as_of_earlier_release, take_guard_off
 
 VECTOR = {"storageType": "u", "pathOrInlineDv": "x", "sizeInBytes": 1, "cardinality": 1}
@@ -277,3 +282,25 @@ def test_what_is_marked_and_cannot_be_told_any_more_is_settled(
     assert repair_table(root, "log", LOG, execute=True).done
     table.refresh()
     assert table.is_settled
+
+
+def test_a_sealed_shard_stays_sealed_if_another_engine_restores_it(root: QueueRoot) -> None:
+    owner = ShardWriter.create(root, "inbox", "n1")
+    path = owner.path
+    before = TableLog(root.store, path).open().metadata
+    seal_shard(root, "inbox", owner.name)
+    take_guard_off(root.store, path)
+    commit_foreign(root, path, before)
+    assert is_sealed(root, "inbox", owner.name)
+    with pytest.raises(ShardSealed):
+        owner.append(rows_of(INBOX, {"value": [b"v"]}, ("hour", "stamp", "row")), Stamp(1))
+    assert repair_table(root, path, INBOX, execute=True).done
+    seen = load_snapshot(root.store, path, every_engine=True)
+    assert seen.configuration[SEALED] == "true"
+    assert seen.protocol == GUARDED
+
+
+def test_a_topic_that_a_deletion_vector_hides_is_gone(root: QueueRoot) -> None:
+    TopicStore(root).create("orders")
+    delete_before_the_guard(root.store, "topics", [0])
+    assert TopicStore(QueueRoot.over(root.store)).list() == []
