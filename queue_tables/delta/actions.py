@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeAlias
 from urllib.parse import quote, unquote
@@ -25,8 +25,6 @@ _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parque
 # The characters that Hadoop's Path and java.net.URI leave alone in a path.
 _SAFE = "/=:@!$&'()*+,;~-._"
 OWN_ENGINE = "lakequeue"
-OWN_PROPERTIES = "lakequeue."
-"""Table properties that begin so are the queue's: a shard is sealed, a Spark query is quiet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,18 +176,6 @@ class Commit:
         """Whether anything is another after it: not so at the start of a vacuum."""
         return any(not isinstance(a, CommitInfo) for a in self.actions)
 
-    def as_counts(self, before: Mapping[str, str]) -> Commit:
-        """The same without what it does to files, marks and the queue's own properties.
-
-        `before`: the properties so far. A shard that is sealed stays so, also if it is restored.
-        """
-        kept = [a for a in self.actions if not isinstance(a, Add | Remove | Txn)]
-        own = {k: v for k, v in before.items() if k.startswith(OWN_PROPERTIES)}
-        return Commit(
-            self.version,
-            tuple(_with_own(a, own) if isinstance(a, Metadata) else a for a in kept),
-        )
-
     @cached_property
     def told(self) -> str:
         """Who made it and by what, for people: `Apache-Spark/4.2.0 Delta-Lake/4.4.0: OPTIMIZE`."""
@@ -208,11 +194,6 @@ class Commit:
         Never a foreign commit: what somebody inserts was not acknowledged, and not numbered.
         """
         return not self.removes and not self.foreign and any(a.data_change for a in self.adds)
-
-
-def _with_own(said: Metadata, own: Mapping[str, str]) -> Metadata:
-    others = {k: v for k, v in said.configuration.items() if not k.startswith(OWN_PROPERTIES)}
-    return replace(said, configuration={**others, **own})
 
 
 def commit_path(table_path: str, version: int) -> str:

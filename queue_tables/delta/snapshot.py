@@ -16,10 +16,12 @@ import pyarrow.parquet as pq
 from lakequeue.errors import CorruptTable
 from lakequeue.records import Version
 from queue_tables.delta.actions import (
+    Action,
     Add,
     Commit,
     Metadata,
     Protocol,
+    Remove,
     Txn,
     add_from,
     checkpoint_part,
@@ -34,6 +36,8 @@ from queue_tables.delta.store import Store
 
 _NOTHING = Version(-1)
 _BASE = Protocol()
+_OWN_PROPERTIES = "lakequeue."
+"""Table properties that begin so are the queue's: a shard is sealed, a Spark query is quiet."""
 _UNREADABLE = (pa.ArrowInvalid, OSError, KeyError)
 """What reading a half-written checkpoint raises."""
 _ADD_FIELDS = (
@@ -92,7 +96,7 @@ class Snapshot:
         if commit.foreign and self.guarded and not self.every_engine:
             if commit.has_effect:
                 self.foreign = commit.version
-            commit = commit.as_counts(self.configuration)
+            commit = _as_counts(commit, self.configuration)
         # Removes first: a file that gets a deletion vector leaves the table and comes back.
         for removed in commit.removes:
             self.files.pop(removed.path, None)
@@ -109,6 +113,23 @@ class Snapshot:
                     self.guarded = self.guarded or is_guarded(action)
         self.version = commit.version
         return commit
+
+
+def _as_counts(foreign: Commit, before: Mapping[str, str]) -> Commit:
+    """The commit without what it does to files, marks and the queue's own properties.
+
+    `before`: the properties so far. A shard that is sealed stays so, also if it is restored.
+    """
+    own = {k: v for k, v in before.items() if k.startswith(_OWN_PROPERTIES)}
+    kept: list[Action] = []
+    for action in foreign.actions:
+        if isinstance(action, Metadata):
+            said = action.configuration.items()
+            others = {k: v for k, v in said if not k.startswith(_OWN_PROPERTIES)}
+            kept.append(replace(action, configuration={**others, **own}))
+        elif not isinstance(action, Add | Remove | Txn):
+            kept.append(action)
+    return Commit(foreign.version, tuple(kept))
 
 
 def load_snapshot(
