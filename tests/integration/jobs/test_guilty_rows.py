@@ -13,6 +13,7 @@ import pytest
 import jobs.rows.id_hash
 import queue_tables.log.writer
 from lakequeue.steps import Step
+from queue_tables.files.parquet import read_data_file
 from queue_tables.root import QueueRoot
 from queue_tables.topics import TopicStore
 from tests.support.data.foreign_shard import ForeignShard, records
@@ -90,11 +91,10 @@ def test_looking_for_guilty_rows_reads_each_file_a_few_times(
     ForeignShard(root).commit(BASE, records(topic_id, BASE, values(200, guilty)))
     fail_on_values(monkeypatch)
     reads = []
-    right = queue_tables.log.writer.read_data_file
 
     def read(*args: Any) -> pa.Table:
         reads.append(args)
-        return right(*args)
+        return read_data_file(*args)
 
     monkeypatch.setattr("queue_tables.log.writer.read_data_file", read)
     Orderer(root, 1).drain()
