@@ -304,3 +304,20 @@ def test_a_topic_that_a_deletion_vector_hides_is_gone(root: QueueRoot) -> None:
     TopicStore(root).create("orders")
     delete_before_the_guard(root.store, "topics", [0])
     assert TopicStore(QueueRoot.over(root.store)).list() == []
+
+
+def test_rows_of_a_file_that_comes_back_are_not_written_anew_as_well(root: QueueRoot) -> None:
+    topics = TopicStore(root)
+    topics.create("orders")
+    topics.create("bills")
+    take_guard_off(root.store, "topics")
+    old = list(TableLog(root.store, "topics").open().files.values())
+    rows = pa.concat_tables([read_data_file(root.store, "topics", add.path) for add in old])
+    new = write_data_file(root.store, "topics", rows, {}, TOPICS)
+    commit_foreign(root, "topics", *(add.removal(1) for add in old), new)
+    root.store.delete(f"topics/{old[0].path}")
+    report = repair_table(root, "topics", TOPICS, execute=True)
+    assert (report.done, report.lost) == (True, [])
+    files = TableLog(root.store, "topics").open().files
+    names = [n for f in files for n in read_data_file(root.store, "topics", f)["topic"].to_pylist()]
+    assert sorted(names) == ["bills", "orders"]
