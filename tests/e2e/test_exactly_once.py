@@ -23,10 +23,10 @@ COUNT = 1000
 
 
 class Role:
-    """A process of `tests.support` that is started again when it is killed."""
+    """A process of `tests.support.runs` that is started again when it is killed."""
 
     def __init__(self, module: str, *args: str) -> None:
-        self._command = [sys.executable, "-m", f"tests.support.{module}", *args]
+        self._command = [sys.executable, "-m", f"tests.support.runs.{module}", *args]
         self._process = self._start()
 
     def _start(self) -> subprocess.Popen[bytes]:

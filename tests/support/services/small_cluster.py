@@ -61,9 +61,9 @@ class Cluster:
             return sum(p.committed_offset or 0 for p in admin.group(group).partitions)
 
     def start(self, module: str, *args: str) -> subprocess.Popen[str]:
-        """Start a process of `tests.support`, or of another package that is named whole."""
+        """Start a process of `tests.support.runs`, or of another package that is named whole."""
         process = subprocess.Popen(
-            [sys.executable, "-m", module if "." in module else f"tests.support.{module}", *args],
+            [sys.executable, "-m", module if "." in module else f"tests.support.runs.{module}", *args],
             cwd=HERE,
             stdout=subprocess.PIPE,
             text=True,
