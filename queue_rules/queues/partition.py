@@ -15,6 +15,7 @@ an ack before its 200. A receipt's change is made in two steps, `begin` and `fin
 so that nothing rests on a fact that did not become durable.
 """
 
+# longer than 400 lines: one state machine, whose transitions are read side by side
 from __future__ import annotations
 
 import heapq
@@ -296,8 +297,9 @@ class QueuePartition:
             return Refusal("busy", attempt, one.attempt)
         if one.deadline <= now:
             return Refusal("timed_out", attempt, one.deadline)
-        if one.standing is Standing.IN_FLIGHT:
-            self._leave_member(one)
+        if one.standing is not Standing.IN_FLIGHT:
+            self._held[one.member] += 1
+        # It counts as held until the change is durable: its member gets no other in its place.
         one.standing = Standing.SETTLING
         return one
 
@@ -309,6 +311,7 @@ class QueuePartition:
         """The change did not become durable, or nobody knows: as before, or due at once."""
         if self._open.get(one.offset) is not one:
             return
+        self._leave_member(one)
         self._hold(one)
         if one.deadline <= now:
             self._return(one)
@@ -321,6 +324,7 @@ class QueuePartition:
     def finish_ack(self, one: Attempt) -> None:
         """Settled for good."""
         if self._open.pop(one.offset, None) is one:
+            self._leave_member(one)
             self._settle(one, Kind.ACKED)
 
     def nack(self, one: Attempt, now: int, delay_ms: int | None, random: Random) -> Move:
@@ -334,6 +338,7 @@ class QueuePartition:
         """The nack is durable."""
         if self._open.pop(one.offset, None) is not one:
             return
+        self._leave_member(one)
         if move.kind is Kind.DYING:
             self._die(one, move.reason, move.until)
             return
@@ -351,6 +356,7 @@ class QueuePartition:
     def finish_extend(self, one: Attempt, move: Move) -> None:
         """The new deadline is durable."""
         if self._open.get(one.offset) is one:
+            self._leave_member(one)
             one.deadline = move.until
             self._hold(one)
 
@@ -388,7 +394,7 @@ class QueuePartition:
         self.seen.add(0, offset)
         self.scan = max(self.scan, offset)
         for one in open_below:
-            if one.standing is Standing.IN_FLIGHT:
+            if one.standing in (Standing.IN_FLIGHT, Standing.SETTLING):
                 self._leave_member(one)
             del self._open[one.offset]
             self.dying.pop(one.offset, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from random import Random
 
 import pytest
 
@@ -34,6 +35,24 @@ def test_past_the_bound_new_records_wait_and_the_reason_is_told(
         queue.finish_ack(started)
     resumed = queue.take_new(2, "a", 100, news(20, 10)).deliver
     assert [o.offset for o in resumed] == [*range(10, 15)]
+
+
+def test_a_record_counts_as_held_while_its_change_becomes_durable() -> None:
+    queue = QueuePartition(Policy())
+    queue.take_new(1, "a", 100 * MS, news(3))
+    for offset in range(3):
+        assert isinstance(queue.begin(offset, 1, 2), Attempt)
+    assert queue.held_by("a") == 3
+    extended, acked, nacked = (queue._open[offset] for offset in range(3))
+    queue.finish_extend(extended, queue.extend(extended, 2, 200))
+    queue.finish_ack(acked)
+    assert queue.held_by("a") == 2
+    queue.finish_nack(nacked, queue.nack(nacked, 2, 0, Random(1)))
+    assert queue.held_by("a") == 1
+    begun = queue.begin(0, 1, 3)
+    assert isinstance(begun, Attempt)
+    queue.cancel(begun, 3)
+    assert queue.held_by("a") == 1
 
 
 def test_waiting_for_a_key_has_a_bound_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
