@@ -24,7 +24,7 @@ from typing import Any
 import psutil
 
 from bench.http.load import Speed, load
-from bench.http.probes import Seen, acks, health, sends, watch
+from bench.http.probes import Client, Seen, acks, health, sends, watch
 from bench.machine import describe
 from coordination.embedded import EmbeddedZooKeeper
 from queue_tables.root import QueueRoot
@@ -33,6 +33,8 @@ from tests.support.data.log_builder import LogBuilder
 
 HERE = Path(__file__).parents[2]
 WATCH_S = 8.0
+SETTLE_S = 10.0
+"""They are all there by then, and have been looked at once."""
 AFTER_S = 10.0
 RECORDS, PARTITIONS = 20_000, 8
 INGEST = {"slow_heads": 2_000, "slow_bodies": 2_000, "silent": 5_000, "waits": 200}
@@ -88,7 +90,7 @@ def measured(
     rows = {"without": watch(calls, WATCH_S)}
     rss = process.memory_info().rss
     with clients(kind, url, count):
-        watch(calls, 2.0)
+        watch(calls, SETTLE_S)
         rows["with"] = watch(calls, WATCH_S)
         more = process.memory_info().rss - rss
     watch(calls, AFTER_S)
@@ -111,13 +113,15 @@ def told(seen: dict[str, Seen]) -> dict[str, Any]:
     }
 
 
-def speeds(root: str, zookeeper: str, before: Path | None) -> dict[str, list[Speed]]:
-    """Single-record sends, this server and the one before in turn."""
+def speeds(folder: Path, zookeeper: str, before: Path | None) -> dict[str, list[Speed]]:
+    """Single-record sends, this server and the one before in turn, each on a queue of its own."""
     found: dict[str, list[Speed]] = {}
-    for _ in range(2):
+    for turn in range(2):
         for name, place in (("before", before), ("now", HERE)):
             if place is not None:
+                root = str(folder / f"{name}-{turn}")
                 with started("ingest", root, zookeeper, place) as (url, pid):
+                    Client(url).ask("PUT", "/v1/topics/bench", {"partitions": PARTITIONS})
                     found.setdefault(name, []).append(load(url, pid))
     return found
 
@@ -157,7 +161,7 @@ def main() -> None:
                         print(json.dumps(rows[-1]), flush=True)
             found: dict[str, Any] = {"machine": describe(), "held_up": rows}
             if args.only in "speed":
-                found["sends_64_connections"] = speeds(root.uri, server.hosts, args.before)
+                found["sends_64_connections"] = speeds(folder, server.hosts, args.before)
                 print(json.dumps(found["sends_64_connections"]), flush=True)
         finally:
             server.stop()
