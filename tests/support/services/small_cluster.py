@@ -62,8 +62,9 @@ class Cluster:
 
     def start(self, module: str, *args: str) -> subprocess.Popen[str]:
         """Start a process of `tests.support.runs`, or of another package that is named whole."""
+        whole = module if "." in module else f"tests.support.runs.{module}"
         process = subprocess.Popen(
-            [sys.executable, "-m", module if "." in module else f"tests.support.runs.{module}", *args],
+            [sys.executable, "-m", whole, *args],
             cwd=HERE,
             stdout=subprocess.PIPE,
             text=True,
