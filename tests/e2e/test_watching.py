@@ -33,6 +33,9 @@ _MAY_BE_EMPTY = (
     "refused_acks",
     "storage_errors",
     "maintenance_runs",  # the first run is due after ten minutes
+    "put_aside",
+    "undecodable",
+    "dead_letters_refused",
 )
 """Of what did not happen there is no series."""
 

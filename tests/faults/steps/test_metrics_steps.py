@@ -33,7 +33,10 @@ HEADERS = [[{"key": "h", "value": b"123"}]] * 3
 
 
 class Journal:
-    """A consumer-service process that writes down what groups do in partition 0."""
+    """A consumer-service process that writes down what groups do in partition 0.
+
+    The instants of what is said must rise: they are the stamps of its commits.
+    """
 
     def __init__(self, root: QueueRoot, topic: Topic) -> None:
         self._writer = ShardWriter.create(root, "journal", "c")
@@ -61,13 +64,13 @@ def root(tmp_path: Path) -> QueueRoot:
     log.append(topic, ["c1", "c2", "c3"], key="kk", headers=HEADERS)
     journal = Journal(root, topic)
     journal.say(Kind.COMMITTED, "stream", BEGIN + 1, 1)
-    journal.say(Kind.ACKED, "queue", BEGIN + 1, 1, 2)
+    journal.say(Kind.ACKED, "queue", BEGIN + 2, 1, 2)
     journal.say(Kind.COMMITTED, "stream", BEGIN + 2 * HOUR + 1, 4)
-    journal.say(Kind.ACKED, "queue", BEGIN + 2 * HOUR + 1, 3, 5)
+    journal.say(Kind.ACKED, "queue", BEGIN + 2 * HOUR + 2, 3, 5)
     Folder(root, 1).drain()
     # After the hours: not in them.
     journal.say(Kind.COMMITTED, "stream", BEGIN + 3 * HOUR, 6)
-    journal.say(Kind.ACKED, "queue", BEGIN + 3 * HOUR, 0, 1)
+    journal.say(Kind.ACKED, "queue", BEGIN + 3 * HOUR + 1, 0, 1)
     time.now = BEGIN + 3 * HOUR
     log.append(topic, ["d1"], key="kk")
     return root

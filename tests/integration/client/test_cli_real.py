@@ -152,9 +152,10 @@ def test_a_group_is_moved_to_every_target_by_command_and_sdk(
     queue: Queue, node: NodeProcess
 ) -> None:
     topic = queue.log.topic(partitions=2)
+    day_us = 1_700_000_000 * 1_000_000
     for at in range(4):
-        queue.log.append(topic, ["x"], 0, timestamp=at * 1_000_000)
-    queue.log.append(topic, ["y"], 1, timestamp=0)
+        queue.log.append(topic, ["x"], 0, timestamp=day_us + at * 1_000_000)
+    queue.log.append(topic, ["y"], 1, timestamp=day_us)
     group, at_node = f"moved-{topic.topic}", ("--consumer-url", node.url)
 
     def moves(*given: str) -> list[list[int | None]]:
@@ -167,8 +168,8 @@ def test_a_group_is_moved_to_every_target_by_command_and_sdk(
     assert moves("--to", "1", "-t", topic.topic, "-p", "0") == [[4, 1]], "one partition alone"
     assert moves("--to", "+1", "-p", "0") == [[1, 2]]
     assert moves("--to", "-9") == [[2, 0], [1, 0]]
-    assert moves("--to", "@2000") == [[0, 2], [0, 1]], "milliseconds"
-    assert moves("--to", "@1970-01-01T00:00:01.500Z", "-p", "0") == [[2, 2]]
+    assert moves("--to", "@1700000002000") == [[0, 2], [0, 1]], "milliseconds"
+    assert moves("--to", "@2023-11-14T22:13:21.500Z", "-p", "0") == [[2, 2]]
     assert moves("--to", "latest", "--shift", "-3") == [[2, 1], [1, 0]]
     with Admin(consumer_urls=node.url) as admin:
         for answer, ends in (
@@ -176,7 +177,7 @@ def test_a_group_is_moved_to_every_target_by_command_and_sdk(
             (admin.seek(group, "earliest"), [0, 0]),
             (admin.seek(group, "offset", offset=3), [3, 1]),
             (admin.seek(group, "committed", shift=-1), [2, 0]),
-            (admin.seek(group, "time", time=2_500_000, shift=-1), [2, 0]),
+            (admin.seek(group, "time", time=day_us + 2_500_000, shift=-1), [2, 0]),
             (admin.seek(group, "latest", topics=[topic.topic], partition=1), [1]),
         ):
             assert [m.to_offset for m in answer.partitions] == ends
