@@ -23,6 +23,7 @@ from queue_rules.groups.join_rules import check_options
 from queue_rules.groups.member_states import Cause, explain
 from queue_rules.groups.pause_rules import NOTHING_PAUSED, PauseRules
 from queue_rules.groups.start import latest_below
+from queue_rules.predicates.of_group import check_new
 from queue_rules.queues.partition import QueuePartition
 from queue_rules.queues.refused_letters import RefusedLetters
 from queue_rules.queues.retry_policy import policy_of
@@ -156,6 +157,8 @@ class Groups:
     def made(self, name: str, asked: GroupConfig) -> Group:
         """The group, which is made if there is none. Raises `InvalidName`, `GroupMismatch`."""
         checked_name(name, "group")
+        if name not in self.by_name:
+            check_new(asked.options)
         group = self.by_name.get(name) or Group(name, asked)
         check_config(name, group.config, asked)
         self.by_name[name] = group

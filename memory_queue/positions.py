@@ -36,7 +36,7 @@ from queue_rules.groups.status_words import (
     not_consumed,
     stream_status,
 )
-from queue_rules.predicates.of_group import predicate_of
+from queue_rules.predicates.of_group import check_new, predicate_of
 from queue_rules.streams.cursor import Cursor
 from queue_tables.groups.facts import Key
 from queue_tables.groups.offset_ranges import count_from
@@ -121,6 +121,8 @@ def seek(topics: Topics, groups: Groups, log: Log, name: str, request: SeekReque
     if known is not None:
         refuse_if_active(known)
     options = {} if request.predicate is None else {"predicate": request.predicate}
+    if known is None:
+        check_new(options)
     predicate_of(options)
     group = known or Group(name, GroupConfig("stream", options))
     if options:

@@ -40,7 +40,7 @@ from queue_rules.groups import member_states
 from queue_rules.groups.group_config import GroupConfig, check_config
 from queue_rules.groups.join_rules import check_options, check_some_exist, is_of_queue_group
 from queue_rules.groups.start import latest_below
-from queue_rules.predicates.of_group import predicate_of
+from queue_rules.predicates.of_group import check_new, predicate_of
 from queue_rules.queues.retry_policy import check_retry, policy_of
 from queue_rules.streams.wanted import wanted_of
 from queue_tables.groups.backlog import lag_of
@@ -142,6 +142,7 @@ class Groups:
             states = read_group_state(self._node.root, group).states.values()
             made = [s for s in states if not s.deleted and s.mode]
             if not made:
+                check_new(asked.options)
                 return asked
             newest = max(made, key=lambda state: state.epoch)
             kept = GroupConfig(newest.mode, orjson.loads(newest.options or "{}"))

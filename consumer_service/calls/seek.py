@@ -32,7 +32,7 @@ from lakequeue.records import Partition, TopicPartition, checked_name
 from lakequeue.wire import SeekAnswer, SeekMove, SeekRequest
 from queue_rules.groups.group_config import GroupConfig, check_config
 from queue_rules.groups.seek_targets import Bounds, check_request, target_of
-from queue_rules.predicates.of_group import predicate_of
+from queue_rules.predicates.of_group import check_new, predicate_of
 from queue_tables.groups.facts import Key, Kind, States
 from queue_tables.groups.state import read_group_state
 from queue_tables.schema.topic_rules import Topic
@@ -69,6 +69,8 @@ class Seeks:
         node.tailer.catch_up()
         states = read_group_state(node.root, group).states
         self._refuse_if_active(group)
+        if request.predicate is not None and self._is_new(group, states):
+            check_new({"predicate": request.predicate})
         chosen = self._chosen(group, request, states)
         moves: dict[Key, SeekMove] = {}
         for key, topic in chosen.items():
@@ -132,15 +134,19 @@ class Seeks:
 
         `predicate` is a new group's, and any other's has to be the same. Raises `GroupMismatch`.
         """
-        kept = membership.group_config(self._node.session, group)
         options = {} if predicate is None else {"predicate": predicate}
-        if kept is None and all(state.deleted for state in states.values()):
+        if self._is_new(group, states):
             kept = GroupConfig("stream", options)
-        kept = kept or config_in(states)
+        else:
+            kept = membership.group_config(self._node.session, group) or config_in(states)
         if options:
             check_config(group, kept, GroupConfig("stream", options))
         membership.ensure_group(self._node.session, group, kept.mode, kept.options)
         return kept.mode
+
+    def _is_new(self, group: str, states: States) -> bool:
+        known = membership.group_config(self._node.session, group)
+        return known is None and all(state.deleted for state in states.values())
 
     def _refuse_if_active(self, group: str) -> None:
         present = membership.members(self._node.session, group)

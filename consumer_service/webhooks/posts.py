@@ -27,7 +27,7 @@ from lakequeue.wire.calls.webhooks import (
     secret_bytes,
 )
 from queue_rules.groups.group_config import GroupConfig
-from queue_rules.predicates.of_group import predicate_of
+from queue_rules.predicates.of_group import check_new, predicate_of
 from queue_rules.queues.retry_policy import check_retry
 from queue_tables.topics import TopicStore
 
@@ -76,6 +76,8 @@ class Webhooks:
         predicate_of(request.given())
         check_retry(request, topics, {topic.topic: topic for topic in self._topics.list()})
         config = GroupConfig("queue", request.given())
+        if membership.group_config(self._session, group) is None:
+            check_new(config.options)
         membership.ensure_group(self._session, group, config.mode, config.options)
         webhook = Webhook(
             group,

@@ -23,6 +23,20 @@ def predicate_of(options: Mapping[str, Any]) -> Condition | None:
     return None if text is None else _parsed(str(text))
 
 
+def check_new(options: Mapping[str, Any]) -> None:
+    """Judge the predicate of a group that is about to be made. Raises `InvalidRequest`.
+
+    Stricter than for groups that are there: a time as a number before 1973 is refused, as in every
+    call that takes a time. Groups of earlier releases may have one, and keep it.
+    """
+    text = options.get("predicate")
+    if text is not None:
+        # See `_parsed`.
+        from queue_rules.predicates.parsing import parse
+
+        parse(str(text), judge_times=True)
+
+
 @lru_cache(1_000)
 def _parsed(text: str) -> Condition:
     # The parser takes a third of a second to load, and most nodes never need it.

@@ -55,8 +55,8 @@ _OPS: Final[dict[type[exp.Expr], tuple[Op, Op]]] = {
 def parse(text: str, *, judge_times: bool = False) -> Condition:
     """The predicate. Raises `InvalidRequest` with `field`, `position` and `columns`.
 
-    `judge_times`: a time given as a number before 1973 is refused: it is seconds by mistake. Groups
-    have had predicates before anybody looked, and keep them.
+    `judge_times`: a time given as a number before 1973 is refused: it is seconds by mistake. Not
+    judged are predicates of groups that are there: those of earlier releases are kept.
 
     `position` counts characters from 0; null where the parser does not tell.
     """

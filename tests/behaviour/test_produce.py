@@ -91,6 +91,15 @@ def test_a_copy_gets_the_offset_of_the_original(backend: Backend) -> None:
     assert (other.partition, other.offset) == (1, 1)
 
 
+def test_an_answer_that_did_not_wait_for_the_order_does_not_say_that_it_is_no_copy(
+    backend: Backend,
+) -> None:
+    topic = backend.topic()
+    with backend.producer(acks="committed") as producer:
+        placed = [producer.send(topic, "v", message_id="m").result(60) for _ in range(2)]
+    assert [(p.offset, p.duplicate) for p in placed] == [(None, None)] * 2
+
+
 def test_an_id_counts_within_its_topic_alone(backend: Backend) -> None:
     one, two = backend.topic(), backend.topic()
     with backend.producer() as producer:

@@ -300,7 +300,16 @@ def test_a_group_with_a_predicate_has_what_it_takes_and_passes_the_rest(backend:
     ):
         wrong.poll(20)
     assert refused.value.extra["position"] == 13
+    # Seconds, as in no call that takes a time: it would mean all there is.
+    seconds = "timestamp >= 1767225600"
+    with (
+        pytest.raises(InvalidRequest, match="before 1973"),
+        backend.consumer(topic, f"{topic}-2", predicate=seconds) as wrong,
+    ):
+        wrong.poll(20)
     with backend.admin() as admin:
+        with pytest.raises(InvalidRequest, match="before 1973"):
+            admin.seek(f"{topic}-2", "earliest", topics=[topic], predicate=seconds, dry_run=True)
         assert admin.group(topic).options == {"predicate": where}
         admin.seek(topic, "earliest", predicate=where)
         with pytest.raises(GroupMismatch):

@@ -42,11 +42,12 @@ class Delivered:
     stamp: int
     offset: int | None = None
     """Known with `acks="ordered"`."""
-    duplicate: bool = False
-    """It was there already: partition and offset are the original's.
+    duplicate: bool | None = None
+    """True: it was there already, and partition and offset are the original's. False: it was not.
 
     Known where the answer waits for the order: `acks="ordered"`, `fence=True`, `atomic`,
-    `transform`. With `acks="committed"` nobody has compared it yet, and it is always False."""
+    `transform`. None: with `acks="committed"` nobody has compared it yet. `lakequeue rejects list
+    --reason duplicate` tells later."""
 
 
 class Handle(Protocol):

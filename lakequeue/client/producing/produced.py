@@ -16,7 +16,9 @@ M = TypeVar("M", bound=BaseModel)
 
 def delivered_of(topic: str, record: Outgoing, got: ProducedRecord, stamp: int) -> Delivered:
     """Where `record` went."""
-    return Delivered(topic, got.partition, record.message_id, stamp, got.offset, got.duplicate)
+    # Without an offset the answer did not wait for the order, where copies are found.
+    duplicate = None if got.offset is None else got.duplicate
+    return Delivered(topic, got.partition, record.message_id, stamp, got.offset, duplicate)
 
 
 def not_ordered(topic: str, got: ProducedRecord) -> NotOrdered:

@@ -60,7 +60,7 @@ class ProducedRecord(AnswerShape):
     offset: int | None = None
     """With `wait=ordered` only."""
     duplicate: bool = False
-    """The offset (and partition) are those of the original."""
+    """The offset (and partition) are those of the original. Without an offset nothing is known."""
     reason: str | None = None
     """Why it was not ordered (topic_gone, …); it has no offset then."""
 

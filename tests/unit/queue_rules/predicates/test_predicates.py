@@ -16,6 +16,7 @@ from lakequeue.errors import InvalidRequest
 from lakequeue.records import Record
 from queue_rules.predicates.bounds import Bounds, may_match
 from queue_rules.predicates.evaluation import matching
+from queue_rules.predicates.of_group import check_new, predicate_of
 from queue_rules.predicates.parsing import parse
 from queue_rules.predicates.single import matches
 from queue_rules.predicates.terms import (
@@ -370,6 +371,15 @@ def test_what_is_not_understood_is_refused_with_its_place(
     assert error.extra["field"] == "predicate"
     assert error.extra["position"] == position
     assert "timestamp" in error.extra["columns"]
+
+
+def test_a_time_in_seconds_is_refused_of_a_new_group_and_kept_of_an_old_one() -> None:
+    for text in ("timestamp > 1767225600", "timestamp BETWEEN 1767225600000 AND 1767225600001"):
+        assert predicate_of({"predicate": text}) is not None
+        with pytest.raises(InvalidRequest, match="before 1973"):
+            check_new({"predicate": text})
+    check_new({"predicate": "timestamp > 1767225600000000 OR timestamp < '1970-01-02'"})
+    check_new({})
 
 
 def test_a_long_chain_is_not_deep() -> None:
