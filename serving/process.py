@@ -20,7 +20,8 @@ from lakequeue.errors import LakequeueError, RootUnusable
 from lakequeue.processes.parent import die_with_parent
 from lakequeue.settings import FrontSettings
 from serving.front.budget import Budget
-from serving.front.front import Front, Way
+from serving.front.front import Front
+from serving.front.routes import Way
 from serving.front.server import BACKLOG, Server
 
 EXIT_UNUSABLE = 3

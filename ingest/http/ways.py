@@ -10,8 +10,8 @@ from ingest.node import IngestNode
 from lakequeue.settings import Settings
 from serving.front.budget import Lease
 from serving.front.call import Call
-from serving.front.front import Way
 from serving.front.messages import json_of
+from serving.front.routes import Way
 from serving.front.shares import Kind
 
 MAX_CONFIG_BYTES = 1 << 20

@@ -5,19 +5,17 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from lakequeue.errors import LakequeueError, NotReady
 from serving.front import wsgi
 from serving.front.budget import Lease
+from serving.front.hub import Hub
 from serving.front.messages import Answer, Request, problem_of
 from serving.front.parking import FOREVER, Pieces, Steps, Until
-
-if TYPE_CHECKING:
-    from serving.front.connection import Connection
-    from serving.front.front import Front, Route
+from serving.front.shares import Share
 
 T = TypeVar("T")
 MOST_LOOKS_PER_S = 200
@@ -25,24 +23,55 @@ MOST_LOOKS_PER_S = 200
 _END = object()
 
 
+class Caller(Protocol):
+    """The connection of a call, as the call sees it."""
+
+    def answer(self, answer: Answer, request: Request, share: Share) -> None:
+        """Write the answer of the call under way; it is over with this."""
+
+    def begin_pieces(self, answer: Answer, request: Request) -> None:
+        """The head of an answer in pieces; the call goes on."""
+
+    def piece(self, piece: bytes, request: Request, share: Share) -> bool:
+        """A piece; False: the call hears `drained` when it has left."""
+
+    def end_pieces(self, request: Request) -> None:
+        """The answer in pieces is complete."""
+
+    def drop(self) -> None:
+        """End it now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Who answers, and the share it takes from."""
+
+    share: Share
+    max_body: int
+    native: Callable[[Call], None] | None
+    """Answers without the application, in the event loop: it must not block."""
+    within_s: float | None
+    """Answered with 503 after that, whatever holds it up."""
+
+
 class Call:
     """Belongs to the event loop's thread, but for `gone` and what its steps do."""
 
     __slots__ = (
-        "_connection", "_due", "_front", "_head", "_inline", "_over", "_steps", "_streams",
+        "_connection", "_due", "_head", "_hub", "_inline", "_over", "_steps", "_streams",
         "_timer", "_waits", "gone_away", "lease", "request", "route",
     )  # fmt: skip
 
     def __init__(
         self,
-        front: Front,
-        connection: Connection,
+        hub: Hub,
+        connection: Caller,
         request: Request,
         route: Route,
         lease: Lease | None,
     ) -> None:
-        self._front = front
-        self._connection: Connection | None = connection
+        self._hub = hub
+        self._connection: Caller | None = connection
         self.request = request
         self.route = route
         self.lease = lease
@@ -61,12 +90,12 @@ class Call:
 
     def begin(self) -> None:
         """Let whoever answers begin."""
-        front, route = self._front, self.route
-        front.calls += 1
+        hub, route = self._hub, self.route
+        hub.calls += 1
         try:
             route.share.check()
             if route.share.overfull:
-                front.let_stalled_go(route.share)
+                hub.let_stalled_go(route.share)
                 route.share.check_unread()
         except LakequeueError as error:
             route.share.busy += 1
@@ -74,7 +103,7 @@ class Call:
             return
         route.share.busy += 1
         if route.within_s is not None:
-            self._due = front.loop.call_later(route.within_s, self._too_late)
+            self._due = hub.loop.call_later(route.within_s, self._too_late)
         if route.native is None:
             route.share.pool.submit(self._work)
             return
@@ -82,7 +111,7 @@ class Call:
 
     def takes_from(self, name: str) -> None:
         """Count as another kind from now on. Raises `Overloaded`."""
-        share = self._front.shares[name]
+        share = self._hub.shares[name]
         share.check()
         self.route.share.busy -= 1
         share.busy += 1
@@ -100,9 +129,9 @@ class Call:
                 made = work()
             except Exception as error:  # noqa: BLE001 -- answered, and logged
                 answer = self._answer_to(error)
-                self._front.mailbox.post(lambda: self.done(answer))
+                self._hub.mailbox.post(lambda: self.done(answer))
             else:
-                self._front.mailbox.post(lambda: self._guarded(partial(then, made)))
+                self._hub.mailbox.post(lambda: self._guarded(partial(then, made)))
 
         self.route.share.pool.submit(there)
 
@@ -116,7 +145,7 @@ class Call:
     def _answer_to(self, error: Exception) -> Answer:
         if isinstance(error, LakequeueError):
             return problem_of(error)
-        return self._front.failed(error, self.request.path)
+        return self._hub.failed(error, self.request.path)
 
     def follow(self, steps: Steps[Answer], *, inline: bool = False) -> None:
         """Run these steps: in threads of the kind, or, if they never block, in the loop."""
@@ -131,7 +160,7 @@ class Call:
             connection.answer(answer, self.request, self.route.share)
         elif answer.lost is not None:
             answer.lost()
-        self._front.rest()
+        self._hub.rest()
 
     # -- what the connection says -----------------------------------------------------------------
 
@@ -162,14 +191,14 @@ class Call:
     def _work(self) -> None:
         """In a thread of the kind."""
         got = self._step()
-        self._front.mailbox.post(lambda: self._came(got))
+        self._hub.mailbox.post(lambda: self._came(got))
 
     def _step(self) -> Any:
         """`Until`, a piece, an `Answer`, or `_END` of pieces."""
         try:
             if self._steps is None:
-                front = self._front
-                result = wsgi.run(front.app, self.request, front.server, self)
+                hub = self._hub
+                result = wsgi.run(hub.app, self.request, hub.server, self)
                 if isinstance(result, Answer):
                     return result
                 # A call that waits has no use for what it was asked with.
@@ -193,13 +222,13 @@ class Call:
             connection = self._end()
             if connection is not None:
                 connection.end_pieces(self.request)
-            self._front.rest()
+            self._hub.rest()
         elif self._streams:
             # It failed in the middle: an end without the last chunk says so.
             connection = self._end()
             if connection is not None:
                 connection.drop()
-            self._front.rest()
+            self._hub.rest()
         else:
             self.done(got)
 
@@ -228,11 +257,11 @@ class Call:
             looks_s = max(until.look_s, share.parked / MOST_LOOKS_PER_S * random.uniform(0.6, 1.4))
             seconds = min(seconds, looks_s)
         if seconds != FOREVER:
-            self._timer = self._front.loop.call_later(max(0.0, seconds), self._resume)
+            self._timer = self._hub.loop.call_later(max(0.0, seconds), self._resume)
 
     def _told(self) -> None:
         """From any thread: what was waited for has come."""
-        self._front.mailbox.post(self._resume)
+        self._hub.mailbox.post(self._resume)
 
     def _resume(self) -> None:
         if self._unpark():
@@ -262,17 +291,20 @@ class Call:
             )
         )
 
-    def _end(self) -> Connection | None:
+    def _end(self) -> Caller | None:
         """It is over; the connection to write to, if there is one."""
         if self._over:
             return None
         self._over = True
         if not self._unpark():
             self.route.share.busy -= 1
-        self._front.calls -= 1
+        self._hub.calls -= 1
         if self._due is not None:
             self._due.cancel()
         if self.lease is not None:
             self.lease.shrink_to(0)
         connection, self._connection = self._connection, None
         return connection
+
+
+Native = Callable[[Call], None]

@@ -7,7 +7,7 @@ its old slot, and put on from there.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 NEVER = float("inf")
 SLOT_S = 0.25
@@ -22,14 +22,17 @@ class Due(Protocol):
     """Where the wheel keeps it."""
 
 
-class Deadlines:
+D = TypeVar("D", bound=Due)
+
+
+class Deadlines(Generic[D]):
     """Who is due when."""
 
     def __init__(self) -> None:
-        self._slots: dict[int, set[Due]] = {}
+        self._slots: dict[int, set[D]] = {}
         self._looked = 0
 
-    def put(self, one: Due, due: float) -> None:
+    def put(self, one: D, due: float) -> None:
         """`one` is due then; `NEVER` for not at all."""
         one.due = due
         if due == NEVER:
@@ -40,7 +43,7 @@ class Deadlines:
             one.slot = slot
             self._slots.setdefault(slot, set()).add(one)
 
-    def drop(self, one: Due) -> None:
+    def drop(self, one: D) -> None:
         """It is never due."""
         if one.slot is not None:
             found = self._slots.get(one.slot)
@@ -50,7 +53,7 @@ class Deadlines:
                     del self._slots[one.slot]
             one.slot = None
 
-    def passed(self, now: float) -> Iterator[Due]:
+    def passed(self, now: float) -> Iterator[D]:
         """Those whose deadline is over; each is out of the wheel until it is put in again."""
         last = int(now / SLOT_S)
         for slot in sorted(slot for slot in self._slots if slot <= last):

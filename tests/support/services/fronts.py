@@ -13,7 +13,9 @@ from typing import Any
 
 from serving.front import wsgi
 from serving.front.budget import Budget
-from serving.front.front import Front, Limits, Way
+from serving.front.front import Front
+from serving.front.hub import Limits
+from serving.front.routes import Way
 from serving.front.server import listening, prepare
 
 LIMITS = Limits(
@@ -146,6 +148,11 @@ class Running:
         """Close all connections."""
         for raw in self._open:
             raw.close()
+
+
+def alive(front: Running) -> bool:
+    """It answers for its health."""
+    return front.connect().get("/healthz").status == 200
 
 
 @contextmanager

@@ -1,0 +1,225 @@
+"""What all connections of a node share: limits, deadlines, shares, counters.
+
+One thread, that of the event loop, has all of this. What may block runs in the threads of a kind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+import structlog
+
+from lakequeue.errors import Broken, Overloaded
+from serving.front import wsgi
+from serving.front.budget import Budget
+from serving.front.deadlines import Deadlines, Due
+from serving.front.mailbox import Mailbox
+from serving.front.messages import Answer, date_of, problem_of
+from serving.front.shares import Kind, Share
+
+log = structlog.get_logger(__name__)
+
+_SCAN = 256
+"""So many connections are looked at for one that can make room."""
+_AT_ONCE = 32
+"""So many connections are ended before others have a turn: each takes some 50 µs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What connections may do; see `FrontSettings`."""
+
+    connections: int
+    per_address: int
+    header_s: float
+    idle_s: float
+    body_grace_s: float
+    body_bytes_per_s: float
+    write_s: float
+    write_bytes_per_s: float
+
+
+class Peer(Due, Protocol):
+    """A connection, as those that share the node with it see it."""
+
+    address: str
+    opened_at: float
+
+    @property
+    def idle(self) -> bool:
+        """Nothing is under way here: it can make room."""
+
+    def expired(self, now: float) -> None:
+        """A deadline is over."""
+
+    def stalls(self, share: Share, now: float) -> bool:
+        """An answer of this kind has waited to be read for a while."""
+
+    def let_go(self) -> None:
+        """End it, for its client does not read."""
+
+    def drain(self) -> None:
+        """The node stops: end it after what is under way."""
+
+    def drop(self) -> None:
+        """End it now."""
+
+
+class Hub:
+    """Everything that connections and calls share."""
+
+    def __init__(
+        self,
+        app: wsgi.App,
+        kinds: Iterable[Kind],
+        limits: Limits,
+        bodies: Budget,
+        server: tuple[str, int],
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self.app = app
+        self.limits = limits
+        self.bodies = bodies
+        self.server = server
+        self.loop = loop
+        self.mailbox = Mailbox(loop)
+        self.wheel: Deadlines[Peer] = Deadlines()
+        self.now = loop.time
+        self.shares = {kind.name: Share(kind) for kind in kinds}
+        self.connections: dict[Peer, None] = {}
+        self._of_address: dict[str, int] = {}
+        self.stalled: dict[Peer, None] = {}
+        """Those whose clients have not taken all of an answer yet, in the order of the answers."""
+        self.calls = 0
+        """Requests that are being answered."""
+        self.let_go = 0
+        """Connections that were ended because their clients were too slow."""
+        self.refused = 0
+        """Connections beyond the limits."""
+        self.draining = False
+        self.rested: Callable[[], None] = lambda: None
+        """Called while draining, when nothing is under way any more."""
+        self._date = (0, "")
+
+    # -- connections ------------------------------------------------------------------------------
+
+    def opened(self, connection: Peer) -> Answer | None:
+        """Count a new connection; or what it is refused with."""
+        limits, address = self.limits, connection.address
+        mine = self._of_address.get(address, 0)
+        refusal: Overloaded | None = None
+        if mine >= limits.per_address and not self._make_room(address):
+            refusal = _too_many(f"{mine} connections from {address} are open", limits.per_address)
+        elif len(self.connections) >= limits.connections and not self._make_room(None):
+            total = len(self.connections)
+            refusal = _too_many(f"{total} connections are open", limits.connections)
+        self.connections[connection] = None
+        self._of_address[address] = self._of_address.get(address, 0) + 1
+        if refusal is None:
+            return None
+        self.refused += 1
+        if len(self.connections) > limits.connections + _SCAN:
+            # Not even the answer has a place.
+            connection.drop()
+        return problem_of(refusal)
+
+    def closed(self, connection: Peer) -> None:
+        """It is over."""
+        if connection in self.connections:
+            del self.connections[connection]
+            left = self._of_address[connection.address] - 1
+            if left:
+                self._of_address[connection.address] = left
+            else:
+                del self._of_address[connection.address]
+        self.rest()
+
+    def _make_room(self, address: str | None) -> bool:
+        """End the connection that has been idle for longest, of those from `address`, if any is."""
+        looked = 0
+        for connection in list(self.connections) if address else self.connections:
+            if address is not None and connection.address != address:
+                continue
+            looked += 1
+            if connection.idle and self.now() - connection.opened_at > 1.0:
+                connection.drop()
+                self.closed(connection)
+                return True
+            if looked >= _SCAN:
+                return False
+        return False
+
+    def let_stalled_go(self, share: Share) -> None:
+        """Make room: end connections whose clients have not read an answer of this kind."""
+        now = self.now()
+        for connection in list(self.stalled):
+            if share.unread <= share.kind.unread_bytes * 3 // 4:
+                return
+            if connection.stalls(share, now):
+                connection.let_go()
+
+    @property
+    def unread(self) -> int:
+        """Bytes of answers that clients have not taken yet."""
+        return sum(share.unread for share in self.shares.values())
+
+    def tick(self) -> None:
+        """Look at whoever has run out of time."""
+        self._look(deque(self.wheel.passed(self.now())))
+
+    def _look(self, late: deque[Peer]) -> None:
+        """A few at a time: thousands that came together run out of time together."""
+        now = self.now()
+        for _ in range(min(len(late), _AT_ONCE)):
+            connection = late.popleft()
+            if connection.due > now:
+                continue  # something has come meanwhile
+            try:
+                connection.expired(now)
+            except Exception:
+                # The others of this moment are out of the wheel already: they must be looked at.
+                log.exception("front.deadline_failed")
+                connection.drop()
+        if late:
+            self.loop.call_soon(self._look, late)
+
+    def failed(self, error: BaseException, path: str) -> Answer:
+        """The caller gets a problem like any other; the trace is for the operator."""
+        log.error("request.failed", path=path, exc_info=error)
+        said = f"unexpected {type(error).__name__}; the log of this node has the details"
+        return problem_of(Broken(said, hint="report it, with the log", stored="unknown"))
+
+    def date(self) -> str:
+        """The `Date` header of now."""
+        second = int(time.time())
+        if self._date[0] != second:
+            self._date = (second, date_of(second))
+        return self._date[1]
+
+    # -- the end ----------------------------------------------------------------------------------
+
+    def drain(self) -> None:
+        """Take no more requests; those under way are answered."""
+        self.draining = True
+        for connection in list(self.connections):
+            connection.drain()
+        self.rest()
+
+    def rest(self) -> None:
+        """Tell, while draining, when nothing is under way any more."""
+        if self.draining and not self.calls and all(c.idle for c in self.connections):
+            self.rested()
+
+
+def _too_many(said: str, most: int) -> Overloaded:
+    return Overloaded(
+        f"{said} at this node, at most {most} may be",
+        hint="use fewer connections, or another node",
+        stored="no",
+        retry_after_s=1.0,
+    )

@@ -1,0 +1,73 @@
+"""What is written on one connection, and how much of it its client has not taken yet."""
+
+from __future__ import annotations
+
+import asyncio
+
+from serving.front.deadlines import body_due
+from serving.front.hub import Hub, Peer
+from serving.front.messages import Answer, head_of
+from serving.front.shares import Share
+
+_STALLED_S = 1.0
+"""An answer that has waited to be read for so long makes room for others when it has to."""
+
+
+class Writing:
+    """The way out of one connection."""
+
+    __slots__ = ("_began", "_hub", "_peer", "_sent", "_transport", "_unread", "share")
+
+    def __init__(self, hub: Hub, peer: Peer, transport: asyncio.Transport) -> None:
+        self._hub = hub
+        self._peer = peer
+        self._transport = transport
+        # So that `resume_writing` says that everything has left.
+        transport.set_write_buffer_limits(high=0)
+        self._began = 0.0
+        self._sent = 0
+        self.share: Share | None = None
+        """Whose answer is written."""
+        self._unread = 0
+        """Bytes of answers that are counted as not read yet."""
+
+    def head(self, answer: Answer, *, close: bool, chunked: bool = False) -> bytes:
+        """The status line and headers."""
+        return head_of(answer, close=close, chunked=chunked, date=self._hub.date())
+
+    def send(self, data: bytes) -> bool:
+        """Write; whether all of it has left at once."""
+        transport = self._transport
+        if transport.is_closing():
+            return False
+        if data:
+            transport.write(data)
+        left = transport.get_write_buffer_size()
+        if not left:
+            return True
+        self._began, self._sent = self._hub.now(), len(data)
+        self.count(left)
+        self._hub.wheel.put(self._peer, self._began + self._hub.limits.write_s)
+        return False
+
+    def count(self, left: int) -> None:
+        """So many bytes wait for the client to take them."""
+        if self.share is not None:
+            self.share.unread += left - self._unread
+        self._hub.stalled.pop(self._peer, None)
+        if left:
+            self._hub.stalled[self._peer] = None
+        self._unread = left
+
+    def due(self) -> float | None:
+        """When more must have been taken; None: all of it has."""
+        left = self._transport.get_write_buffer_size()
+        if not left:
+            return None
+        limits = self._hub.limits
+        taken = self._sent - left
+        return body_due(self._began, taken, limits.write_s, limits.write_bytes_per_s)
+
+    def stalls(self, share: Share, now: float) -> bool:
+        """An answer of this kind has waited to be read for a while."""
+        return self.share is share and now - self._began > _STALLED_S

@@ -1,0 +1,98 @@
+"""The front alone: calls that wait, are held up, or end with the node."""
+
+from __future__ import annotations
+
+import threading
+
+from tests.support.services.fronts import Running, alive
+from tests.support.services.small_app import App
+from tests.support.services.zookeeper import wait_for
+
+
+def test_waiting_takes_no_thread(app: App, front: Running) -> None:
+    waits = [front.connect() for _ in range(40)]
+    for raw in waits:
+        raw.send(b"GET /wait HTTP/1.1\r\nHost: a\r\n\r\n")
+    share = front.front.shares["wait"]
+    wait_for(lambda: share.parked == 40, "with two threads of its kind")
+    assert alive(front)
+    app.wake.set()
+    assert [raw.read().status for raw in waits] == [200] * 40
+    assert share.parked == share.busy == 0
+    assert front.front.calls == 0
+
+
+def test_more_than_may_wait_are_told_so(app: App, front: Running) -> None:
+    waits = [front.connect() for _ in range(50)]
+    for raw in waits:
+        raw.send(b"GET /wait HTTP/1.1\r\nHost: a\r\n\r\n")
+    share = front.front.shares["wait"]
+    wait_for(lambda: share.parked == 50, "all wait")
+    answer = front.connect().get("/wait")
+    assert (answer.status, answer.json()["code"]) == (429, "overloaded")
+    assert "'wait'" in answer.json()["detail"]
+    app.wake.set()
+
+
+def test_who_hangs_up_while_waiting_is_noticed_at_once(app: App, front: Running) -> None:
+    raw = front.connect()
+    raw.send(b"GET /wait HTTP/1.1\r\nHost: a\r\n\r\n")
+    wait_for(lambda: front.front.shares["wait"].parked == 1, "it waits")
+    raw.close()
+    wait_for(lambda: app.ended == ["gone"], "no wake-up was needed")
+
+
+def test_an_answer_in_pieces_waits_in_between(app: App, front: Running) -> None:
+    raw = front.connect()
+    raw.send(b"GET /pieces HTTP/1.1\r\nHost: a\r\n\r\n")
+    wait_for(lambda: front.front.shares["wait"].parked == 1, "it waits")
+    app.wake.set()
+    answer = raw.read()
+    assert (answer.body, answer.headers["x-kind"]) == (b"one two", "pieces")
+    assert raw.get("/healthz").status == 200
+
+
+def test_one_kind_of_call_starves_no_other(app: App, front: Running) -> None:
+    held = [front.connect() for _ in range(2)]
+    for raw in held:
+        raw.send(b"GET /hold HTTP/1.1\r\nHost: a\r\n\r\n")
+    wait_for(lambda: front.front.shares["hold"].busy == 2, "one is run, one waits for the thread")
+    answer = front.connect().get("/hold")
+    assert (answer.status, answer.headers["retry-after"]) == (429, "1")
+    assert front.connect().post("/echo", b"x").status == 200
+    assert alive(front)
+    app.held.set()
+    assert [raw.read().body for raw in held] == [b"held"] * 2
+
+
+def test_a_state_that_is_not_known_in_time_is_told_as_such(app: App, front: Running) -> None:
+    @app.flask.get("/slow-state")
+    def slow() -> str:
+        app.held.wait(20)
+        return ""
+
+    answer = front.connect().get("/slow-state")
+    assert (answer.status, answer.json()["code"]) == (503, "not_ready")
+    assert alive(front)
+
+
+def test_a_front_that_ends_answers_what_it_has_begun(app: App, front: Running) -> None:
+    busy, idle = front.connect(), front.connect()
+    assert idle.get("/healthz").status == 200
+    busy.send(b"GET /hold HTTP/1.1\r\nHost: a\r\n\r\n")
+    wait_for(lambda: front.front.shares["hold"].busy == 1, "it is run")
+    rested = threading.Event()
+    front.front.rested = rested.set
+    front.call(front.front.drain)
+    assert idle.closed()
+    assert not rested.is_set()
+    app.held.set()
+    answer = busy.read()
+    assert (answer.status, answer.headers["connection"]) == (200, "close")
+    assert rested.wait(10)
+
+
+def test_the_same_application_waits_in_its_thread_under_another_server(app: App) -> None:
+    client = app.flask.test_client()
+    app.wake.set()
+    assert client.get("/pieces").data == b"one two"
