@@ -24,6 +24,7 @@ from lakequeue.wire import (
     place_of,
     record_to_json,
 )
+from lakequeue.wire.limits import DEFAULT_MAX_IN_FLIGHT
 from memory_queue.groups import Group, Held, Member
 from memory_queue.log import Log
 from memory_queue.topics import Topics
@@ -36,7 +37,6 @@ from queue_rules.queues.dead_records import dead_letter_of
 from queue_rules.queues.fair_share import fair_share
 from queue_rules.queues.partition import QueuePartition
 from queue_rules.queues.passing import take_among
-from queue_rules.queues.retry_policy import DEFAULT_MAX_IN_FLIGHT
 from queue_rules.queues.wishes import Wish, all_gone, refused_of, superseded, wishes_of
 from queue_tables.groups.facts import Key, Kind
 from queue_tables.schema.topic_rules import Topic

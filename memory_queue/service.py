@@ -22,7 +22,7 @@ from memory_queue.clock import Clock
 from memory_queue.groups import Group, Groups, Member
 from memory_queue.log import Log
 from memory_queue.queues import Queues, next_due
-from memory_queue.topics import Topics, described
+from memory_queue.topics import Topics
 from queue_rules.groups.group_config import GroupConfig
 from queue_rules.groups.join_rules import check_some_exist
 from queue_rules.groups.member_states import Cause
@@ -171,18 +171,18 @@ class Service:
     # -- topics and records -----------------------------------------------------------------------
 
     def _list_topics(self, _call: Call) -> tuple[int, Any]:
-        return 200, {"topics": [described(topic) for topic in self._topics.list()]}
+        return 200, {"topics": [topic.description for topic in self._topics.list()]}
 
     def _topic(self, _call: Call, name: str) -> tuple[int, Any]:
-        return 200, described(self._topics.get(name))
+        return 200, self._topics.get(name).description
 
     def _create_topic(self, call: Call, name: str) -> tuple[int, Any]:
         topic, created = self._topics.create(name, _object(call.body))
-        return self._altered(described(topic), 201 if created else 200)
+        return self._altered(topic.description, 201 if created else 200)
 
     def _alter_topic(self, call: Call, name: str) -> tuple[int, Any]:
         altered = self._topics.alter(name, _object(call.body), self.clock.micros())
-        return self._altered(described(altered), 200)
+        return self._altered(altered.description, 200)
 
     def _delete_topic(self, _call: Call, name: str) -> tuple[int, Any]:
         self._topics.delete(name)

@@ -58,9 +58,3 @@ class Topics:
     def _put(self, name: str, topic_id: TopicId, full: Mapping[str, Any]) -> None:
         version = self._versions[name] = self._versions.get(name, -1) + 1
         self.by_name[name] = Topic(topic=name, topic_id=topic_id, version=version, **full)
-
-
-def described(topic: Topic) -> dict[str, Any]:
-    """A topic as `wire.TopicDescription` has it."""
-    head = {"topic": topic.topic, "topic_id": topic.topic_id, "version": topic.version}
-    return head | topic.config | {"closed_until": topic.closed_until}

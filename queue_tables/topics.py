@@ -24,11 +24,6 @@ from queue_tables.root import QueueRoot
 from queue_tables.schema.schemas import TOPICS
 from queue_tables.schema.topic_rules import Topic, altered, checked_config, is_new, unknown_topic
 
-# -- rules ----------------------------------------------------------------------------------------
-
-
-# -- the table ------------------------------------------------------------------------------------
-
 
 class TopicStore:
     """Topics of one root, cached; `refresh()` costs one probe when nothing has changed.
@@ -194,10 +189,7 @@ class TopicStore:
 
     def _index(self) -> None:
         # Replaced whole, so that readers need no lock.
-        fields = Topic.__dataclass_fields__
         self._topics = {
-            name: Topic(**{field: row[field] for field in fields})
-            for name, row in self._newest.items()
-            if not row["deleted"]
+            name: Topic.of_row(row) for name, row in self._newest.items() if not row["deleted"]
         }
         self._by_id = {topic.topic_id: topic for topic in self._topics.values()}

@@ -10,13 +10,17 @@ import argparse
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from lakequeue.metrics import EVERY, MOST_VALUES, OTHER, ROLES, Metric
 from lakequeue.settings import Settings
+from lakequeue.wire import JoinRequest
+from lakequeue.wire.calls.topics import TopicSettings
+from lakequeue.wire.declared import Declared, declared
+from lakequeue_cli.declared_options import option_of
 from queue_tables.delta.columns import Table
 from queue_tables.schema.schemas import FORMAT, TABLES
 from tools.dashboard import dashboard_json
@@ -106,6 +110,64 @@ def _settings_table(fields: Mapping[str, FieldInfo], section: str) -> list[str]:
     return lines
 
 
+def topic_settings_page() -> str:
+    """Every setting of topics and of groups."""
+    lines = [
+        "# Settings of topics and groups",
+        "",
+        "Generated from `lakequeue/wire/calls/topics.py` and `groups.py` by `make docs`; do not "
+        "edit.",
+        "",
+        "Whoever creates a topic gives its settings: `PUT /v1/topics/{topic}` with "
+        '`{"partitions": 8}`, `admin.create_topic("orders", partitions=8)`, or '
+        "`lakequeue topic create orders -p 8`. On the command line, times are written as `500ms`, "
+        "`30s`, `12h` or `7d`.",
+        "",
+        "## Topics",
+        "",
+        *_declared_table(TopicSettings),
+        "",
+        "## Groups",
+        "",
+        "The first member of a group gives its options, and they stay until the group is deleted. "
+        "`max_in_flight` is each member's own. The retry policy of a topic comes before that of "
+        "a group. All but `predicate` are for queue groups.",
+        "",
+        *_declared_table(JoinRequest),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _declared_table(model: type[BaseModel]) -> list[str]:
+    lines = ["| setting | option | default | allowed | meaning |", "|---|---|---|---|---|"]
+    for one in declared(model):
+        setting = one.setting
+        default = setting.null or setting.stands_for if one.default is None else one.default
+        meaning = setting.doc + ("" if setting.alterable else "; cannot be altered")
+        lines.append(
+            f"| `{one.name}` | `{option_of(one)}` | {_cell(_plain(default))} | {_allowed(one)} "
+            f"| {_cell(meaning)} |"
+        )
+    return lines
+
+
+def _plain(value: Any) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _allowed(one: Declared) -> str:
+    if one.type is bool:
+        return "true, false"
+    if one.type is int:
+        return f"{one.setting.least:,} to {one.setting.most:,}"
+    words = get_args(one.type)
+    return " or ".join(f"`{word}`" for word in words) if words else "text"
+
+
 def metrics_page() -> str:
     """Every metric, by the processes that export it."""
     lines = [
@@ -128,12 +190,12 @@ def metrics_page() -> str:
         "How to scrape, the dashboard and the alerts: [operations.md](operations.md#watching-it).",
     ]
     sections: dict[str, Iterable[Metric]] = {"every process": EVERY, **ROLES}
-    for title, declared in sections.items():
+    for title, metrics in sections.items():
         lines += ["", f"## {title[0].upper()}{title[1:]}", ""]
         lines += ["| metric | type | labels | meaning |", "|---|---|---|---|"]
         lines += [
             f"| `{m.name}` | {m.kind} | {', '.join(m.labels) or '–'} | {_cell(m.doc)} |"
-            for m in declared
+            for m in metrics
         ]
     return "\n".join(lines) + "\n"
 
@@ -175,6 +237,7 @@ def pages() -> dict[Path, str]:
     return {
         DOCS / "tables.md": tables_page(TABLES),
         DOCS / "configuration.md": configuration_page(Settings),
+        DOCS / "topic-settings.md": topic_settings_page(),
         DOCS / "metrics.md": metrics_page(),
         DOCS / "decisions" / "README.md": decisions_page(DOCS / "decisions"),
         GRAFANA / "lakequeue.json": dashboard_json(),

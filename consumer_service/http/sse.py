@@ -22,7 +22,7 @@ from consumer_service.polls.sent_events import START, SentEvents
 from consumer_service.streams.delivery import Delivered
 from lakequeue.errors import LakequeueError, SentOn, UnknownMember, UnknownTopic
 from lakequeue.wire import parse_receipt
-from queue_rules.queues.retry_policy import DEFAULT_MAX_IN_FLIGHT
+from lakequeue.wire.limits import DEFAULT_MAX_IN_FLIGHT
 from serving.front.parking import Pieces, Steps
 
 if TYPE_CHECKING:

@@ -28,10 +28,10 @@ from lakequeue.clock import boot_seconds, wall_micros
 from lakequeue.errors import OffsetOutOfRange
 from lakequeue.steps import Step, reach
 from lakequeue.wire import UNDECODABLE
+from lakequeue.wire.limits import DEFAULT_MAX_IN_FLIGHT
 from queue_rules.queues.attempts import Attempt, Move
 from queue_rules.queues.fair_share import fair_share
 from queue_rules.queues.record_facts import record_facts
-from queue_rules.queues.retry_policy import DEFAULT_MAX_IN_FLIGHT
 from queue_tables.groups.facts import Kind
 from serving.front.parking import Steps, Until, finish
 

@@ -22,7 +22,6 @@ from ingest.node import IngestNode
 from ingest.producers import begin_epoch
 from lakequeue import wire
 from lakequeue.errors import MalformedBody
-from queue_tables.schema.topic_rules import Topic
 from serving.answers import answer_errors, json_answer, waiting
 from serving.front.messages import Answer, json_of
 from serving.front.parking import Steps
@@ -71,23 +70,23 @@ def _topics(app: OpenAPI, node: IngestNode) -> None:
     @app.get("/v1/topics", summary="List the topics", responses={200: wire.TopicList})
     def list_topics() -> Response:
         node.topics.refresh()
-        return json_answer({"topics": [_described(t) for t in node.topics.list()]})
+        return json_answer({"topics": [t.description for t in node.topics.list()]})
 
     @app.get("/v1/topics/<topic>", summary="Describe a topic", **openapi.DESCRIBE)
     def get_topic(path: TopicPath) -> Response:
         node.topics.refresh()
-        return json_answer(_described(node.topics.get(path.topic)))
+        return json_answer(node.topics.get(path.topic).description)
 
     @app.put("/v1/topics/<topic>", summary="Create a topic", **openapi.CREATE)
     def put_topic(path: TopicPath) -> Response:
         config = _config()
         topic, created = node.topics.create(path.topic, **config)
-        return json_answer(_described(topic), 201 if created else 200)
+        return json_answer(topic.description, 201 if created else 200)
 
     @app.patch("/v1/topics/<topic>", summary="Alter a topic", **openapi.ALTER)
     def patch_topic(path: TopicPath) -> Response:
         changes = _config()
-        return json_answer(_described(node.topics.alter(path.topic, **changes)))
+        return json_answer(node.topics.alter(path.topic, **changes).description)
 
     @app.delete("/v1/topics/<topic>", summary="Delete a topic", **openapi.DELETE)
     def delete_topic(path: TopicPath) -> Response:
@@ -229,11 +228,6 @@ def _config() -> dict[str, Any]:
     if not isinstance(config, dict):
         raise MalformedBody("the body is not an object", hint='send {"partitions": 4}')
     return config
-
-
-def _described(topic: Topic) -> dict[str, Any]:
-    head = {"topic": topic.topic, "topic_id": topic.topic_id, "version": topic.version}
-    return head | topic.config | {"closed_until": topic.closed_until}
 
 
 def _discard_body() -> None:

@@ -38,6 +38,7 @@ from lakequeue.wire import (
     SeekAnswer,
     SeekRequest,
     SeekTo,
+    TopicChanges,
     TopicConfig,
     TopicDescription,
     TopicList,
@@ -116,7 +117,8 @@ class Admin:
         return _read(TopicList, self._call(self._ingest, "GET", "/v1/topics")).topics
 
     def alter_topic(self, topic: str, **changes: Any) -> TopicDescription:
-        """Change settings; partitions only grow."""
+        """Change settings, those of `TopicChanges`; partitions only grow."""
+        _checked(TopicChanges, changes)
         return _read(TopicDescription, self._call(self._ingest, "PATCH", _topic(topic), changes))
 
     def grow_topic(self, topic: str, partitions: int, timeout_s: float = 60.0) -> TopicDescription:

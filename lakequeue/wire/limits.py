@@ -35,7 +35,9 @@ MAX_BACKOFF_MS: Final = 7 * 86_400_000
 MAX_WHOLE: Final = 1 << 53
 """Largest epoch and offset in a request: exact in every JSON parser."""
 MAX_VISIBILITY_MS: Final = 24 * 3_600_000
+DEFAULT_VISIBILITY_MS: Final = 30_000
 MAX_IN_FLIGHT: Final = 10_000
+DEFAULT_MAX_IN_FLIGHT: Final = 1_000
 MAX_PREDICATE_CHARS: Final = 4_000
 MAX_WAIT_MS: Final = 60_000
 """Longest `wait_ms` of a poll and `timeout_ms` of `wait=ordered`."""

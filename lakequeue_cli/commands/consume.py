@@ -8,18 +8,19 @@ import signal
 import sys
 import uuid
 from collections.abc import Callable
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Any, Literal
 
 import typer
 
-from lakequeue.arguments import WrongUsage, duration_ms_of
+from lakequeue.arguments import WrongUsage
 from lakequeue.client.admin import Admin
 from lakequeue.client.consuming.consumer import Consumer
 from lakequeue.client.consuming.holding import Lost, Place
 from lakequeue.client.message import Message
 from lakequeue.client.record import Record
 from lakequeue.errors import InvalidRequest, LakequeueError
-from lakequeue.wire import dumps_exactly
+from lakequeue.wire import JoinRequest, dumps_exactly
+from lakequeue_cli.declared_options import settings_of, with_settings
 from lakequeue_cli.options import (
     AsJson,
     ConsumerUrl,
@@ -33,16 +34,6 @@ from lakequeue_cli.output import note
 
 TERMINAL_FORMAT = "%t/%p@%o %k: %s\\n"
 PLAIN_FORMAT = "%s\\n"
-
-
-class _Options(TypedDict, total=False):
-    mode: Literal["stream", "queue"]
-    visibility_timeout_ms: int
-    max_attempts: int
-    ordering: Literal["none", "key"]
-    max_in_flight: int
-    predicate: str
-    stop_after: int
 
 
 def text_of(value: Any) -> str:
@@ -124,8 +115,10 @@ class End:
         return not self._left.keys() & owned
 
 
+@with_settings(*settings_of(JoinRequest))
 def consume(
     topic: Annotated[str, typer.Argument(help="Topic to read.")],
+    *,
     group: Annotated[
         str | None,
         typer.Option(
@@ -149,23 +142,7 @@ def consume(
         Literal["stream", "queue"],
         typer.Option(help="stream: partitions in order. queue: share single records with others."),
     ] = "stream",
-    visibility: Annotated[
-        str | None, typer.Option(help="Queue groups: a record is kept for us for so long: 30s.")
-    ] = None,
-    max_attempts: Annotated[
-        int | None, typer.Option(min=1, help="Queue groups: deliveries until a record is dead.")
-    ] = None,
-    ordering: Annotated[
-        Literal["none", "key"] | None, typer.Option(help="Queue groups: key: each key in order.")
-    ] = None,
-    max_in_flight: Annotated[
-        int | None,
-        typer.Option(min=1, help="Queue groups: most records kept for us at once."),
-    ] = None,
-    where: Annotated[
-        str | None,
-        typer.Option(help="Only what this SQL is true for: \"key = 'x' AND timestamp >= '2026'\"."),
-    ] = None,
+    settings: dict[str, Any],
     url: Url = None,
     service: ConsumerUrl = None,
     timeout_s: Annotated[
@@ -188,22 +165,14 @@ def consume(
         raise WrongUsage(
             "--mode queue without a group", hint="name it with -g, its workers share the records"
         )
-    given: dict[str, Any] = {
-        "visibility_timeout_ms": duration_ms_of(visibility),
-        "max_attempts": max_attempts,
-        "ordering": ordering,
-        "max_in_flight": max_in_flight,
-        "predicate": where,
-        "stop_after": count,
-    }
-    options = _Options(mode=mode)
-    options.update({name: value for name, value in given.items() if value is not None})  # type: ignore[typeddict-item] # of the names above
     name = group or f"cli-{uuid.uuid4().hex[:12]}"
     pattern = pattern or (TERMINAL_FORMAT if sys.stdout.isatty() else PLAIN_FORMAT)
     with admin(url, service, timeout_s) as client:
         if group is None:
-            _place(client, name, topic, start, where)
+            _place(client, name, topic, start, settings.get("predicate"))
         try:
+            if count is not None:
+                settings["stop_after"] = count
             consumer = Consumer(
                 topic,
                 name,
@@ -211,13 +180,15 @@ def consume(
                 from_="latest" if start.to == "latest" else "earliest",
                 connect_timeout_s=timeout_s,
                 on_lost=_say_lost,
-                **options,
+                mode=mode,
+                **settings,
             )
             if mode == "queue":
                 _work(client, consumer, count, exit_at_end, as_json, pattern)
             else:
                 end_from = start if exit_at_end else None
-                _run(client, consumer, topic, end_from, count, as_json, pattern, where is not None)
+                filtered = "predicate" in settings
+                _run(client, consumer, topic, end_from, count, as_json, pattern, filtered)
         finally:
             if group is None:
                 _forget(client, name)

@@ -2,132 +2,32 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Any
 
 import typer
 
-from lakequeue.arguments import WrongUsage, duration_ms_of
+from lakequeue.arguments import WrongUsage
 from lakequeue.client.record import Record
 from lakequeue.errors import InvalidRequest
-from lakequeue.wire import (
-    DEFAULT_DEDUP_WINDOW_MS,
-    DEFAULT_PARTITIONS,
-    OnExpired,
-    TopicDescription,
-)
+from lakequeue.wire import TopicDescription
+from lakequeue.wire.calls.topics import TopicIdentity, TopicSettings
+from lakequeue.wire.declared import declared
 from lakequeue_cli.commands.consume import as_document, text_of
+from lakequeue_cli.declared_options import settings_of, with_settings
 from lakequeue_cli.options import AsJson, ConsumerUrl, TimeoutS, Url, admin, position_of
 from lakequeue_cli.output import print_json, print_table
 
 app = typer.Typer(help="Create, list, describe, alter and delete topics.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(help="Name of the topic.")]
-Partitions = Annotated[int | None, typer.Option("-p", "--partitions", min=1)]
-Retention = Annotated[
-    str | None, typer.Option(help="Records older than this may be removed: 7d, 12h; 0s: never.")
-]
-RetentionBytes = Annotated[
-    int | None,
-    typer.Option(
-        min=0, help="If the topic has more bytes, the oldest may be removed; 0: no limit."
-    ),
-]
-ExpireUnconsumed = Annotated[
-    bool | None,
-    typer.Option(
-        "--expire-unconsumed/--keep-unconsumed",
-        help="Remove records even if a live group has not consumed them.",
-    ),
-]
-Ttl = Annotated[str | None, typer.Option(help="Records older than this are not delivered.")]
-DedupWindow = Annotated[str | None, typer.Option(help="For how long copies are recognised.")]
-MaxRecordBytes = Annotated[int | None, typer.Option(min=1, help="Largest allowed record.")]
-ValueSchema = Annotated[
-    Path | None, typer.Option(exists=True, dir_okay=False, help="JSON Schema file for values.")
-]
-OnExpiredOption = Annotated[
-    OnExpired | None, typer.Option(help="What to do with expired records: drop or dead_letter.")
-]
-DeadLetterTopic = Annotated[
-    str | None, typer.Option(help='Topic for dead records; default <topic>.dlq, "" restores it.')
-]
-MaxAttempts = Annotated[
-    int | None, typer.Option(min=0, help="Deliveries until a record is dead; 0: the group's.")
-]
-Backoff = Annotated[str | None, typer.Option(help="Delay after the first failed delivery: 500ms.")]
-BackoffMax = Annotated[str | None, typer.Option(help="Longest delay; it doubles each time: 5m.")]
-BackoffJitter = Annotated[
-    int | None, typer.Option(min=0, max=100, help="Random part of a delay, in percent.")
-]
-
-
-class _Given(TypedDict):
-    """The options of `create` and `alter`, as typed."""
-
-    partitions: int | None
-    retention: str | None
-    retention_bytes: int | None
-    expire_unconsumed: bool | None
-    ttl: str | None
-    dedup_window: str | None
-    max_record_bytes: int | None
-    value_schema: Path | None
-    on_expired: OnExpired | None
-    dead_letter_topic: str | None
-    max_attempts: int | None
-    backoff: str | None
-    backoff_max: str | None
-    backoff_jitter: int | None
-
-
-_TAKEN_BACK: tuple[Literal["dead_letter_topic", "max_attempts", "retention_bytes"], ...] = (
-    "dead_letter_topic",
-    "max_attempts",
-    "retention_bytes",
-)
-
-
-def _settings(options: _Given) -> dict[str, Any]:
-    """The settings that were given. "0s" takes a limit of age away, 0 and "" a choice."""
-    given: dict[str, Any] = {
-        "partitions": options["partitions"],
-        "dedup_window_ms": duration_ms_of(options["dedup_window"]),
-        "max_record_bytes": options["max_record_bytes"],
-        "value_schema": None if (file := options["value_schema"]) is None else file.read_text(),
-        "on_expired": options["on_expired"],
-        "expire_unconsumed": options["expire_unconsumed"],
-        "backoff_ms": duration_ms_of(options["backoff"]),
-        "backoff_max_ms": duration_ms_of(options["backoff_max"]),
-        "backoff_jitter_percent": options["backoff_jitter"],
-    }
-    settings: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    for name, text in (("retention_ms", options["retention"]), ("ttl_ms", options["ttl"])):
-        if text is not None:
-            settings[name] = duration_ms_of(text) or None
-    chosen = {n: options[n] for n in _TAKEN_BACK if options[n] is not None}
-    settings |= {name: value or None for name, value in chosen.items()}
-    return settings
 
 
 @app.command()
+@with_settings(*settings_of(TopicSettings))
 def create(
     topic: Name,
-    partitions: Partitions = None,
-    partitioner: Annotated[str, typer.Option(help="crc32 or murmur2 (as Kafka's).")] = "crc32",
-    retention: Retention = None,
-    retention_bytes: RetentionBytes = None,
-    expire_unconsumed: ExpireUnconsumed = None,
-    ttl: Ttl = None,
-    dedup_window: DedupWindow = None,
-    max_record_bytes: MaxRecordBytes = None,
-    value_schema: ValueSchema = None,
-    on_expired: OnExpiredOption = None,
-    dead_letter_topic: DeadLetterTopic = None,
-    max_attempts: MaxAttempts = None,
-    backoff: Backoff = None,
-    backoff_max: BackoffMax = None,
-    backoff_jitter: BackoffJitter = None,
+    *,
+    settings: dict[str, Any],
     if_not_exists: Annotated[
         bool,
         typer.Option(
@@ -139,30 +39,8 @@ def create(
     as_json: AsJson = False,
 ) -> None:
     """Create a topic. It has 4 partitions, unless you give -p."""
-    config = _settings(
-        {
-            "partitions": partitions,
-            "retention": retention,
-            "retention_bytes": retention_bytes,
-            "expire_unconsumed": expire_unconsumed,
-            "ttl": ttl,
-            "dedup_window": dedup_window,
-            "max_record_bytes": max_record_bytes,
-            "value_schema": value_schema,
-            "on_expired": on_expired,
-            "dead_letter_topic": dead_letter_topic,
-            "max_attempts": max_attempts,
-            "backoff": backoff,
-            "backoff_max": backoff_max,
-            "backoff_jitter": backoff_jitter,
-        }
-    )
     with admin(url, timeout_s=timeout_s) as client:
-        made, created = client.create_topic(
-            topic,
-            if_not_exists=if_not_exists,
-            **{"partitions": DEFAULT_PARTITIONS, "partitioner": partitioner} | config,
-        )
+        made, created = client.create_topic(topic, if_not_exists=if_not_exists, **settings)
     if as_json:
         print_json(made.model_dump() | {"created": created})
     else:
@@ -193,46 +71,27 @@ def describe(
     if as_json:
         print_json(found.model_dump())
         return
-    defaults = {
-        "partitions": DEFAULT_PARTITIONS,
-        "partitioner": "crc32",
-        "on_expired": "drop",
-        "expire_unconsumed": False,
-        "dedup_window_ms": DEFAULT_DEDUP_WINDOW_MS,
-    }
-    identity = {"topic", "topic_id", "version"}
+    defaults = {one.name: one.default for one in declared(TopicSettings)}
+    identity = TopicIdentity.model_fields
     print_table(
         ("SETTING", "VALUE", "SOURCE"),
         [
-            (name, value, _source(name, value, identity, defaults))
+            (name, value, None if name in identity else _source(value, defaults.get(name)))
             for name, value in found.model_dump().items()
         ],
     )
 
 
-def _source(name: str, value: Any, identity: set[str], defaults: dict[str, Any]) -> str | None:
-    if name in identity:
-        return None
-    return "default" if value == defaults.get(name) else "topic"
+def _source(value: Any, default: Any) -> str:
+    return "default" if value == default else "topic"
 
 
 @app.command()
+@with_settings(*settings_of(TopicSettings, alterable=True))
 def alter(
     topic: Name,
-    partitions: Partitions = None,
-    retention: Retention = None,
-    retention_bytes: RetentionBytes = None,
-    expire_unconsumed: ExpireUnconsumed = None,
-    ttl: Ttl = None,
-    dedup_window: DedupWindow = None,
-    max_record_bytes: MaxRecordBytes = None,
-    value_schema: ValueSchema = None,
-    on_expired: OnExpiredOption = None,
-    dead_letter_topic: DeadLetterTopic = None,
-    max_attempts: MaxAttempts = None,
-    backoff: Backoff = None,
-    backoff_max: BackoffMax = None,
-    backoff_jitter: BackoffJitter = None,
+    *,
+    settings: dict[str, Any],
     drain: Annotated[
         bool,
         typer.Option(
@@ -251,34 +110,16 @@ def alter(
 
     When they grow, keys move to other partitions; with --drain each stays in order all the same.
     """
-    changes = _settings(
-        {
-            "partitions": partitions,
-            "retention": retention,
-            "retention_bytes": retention_bytes,
-            "expire_unconsumed": expire_unconsumed,
-            "ttl": ttl,
-            "dedup_window": dedup_window,
-            "max_record_bytes": max_record_bytes,
-            "value_schema": value_schema,
-            "on_expired": on_expired,
-            "dead_letter_topic": dead_letter_topic,
-            "max_attempts": max_attempts,
-            "backoff": backoff,
-            "backoff_max": backoff_max,
-            "backoff_jitter": backoff_jitter,
-        }
-    )
-    if not changes:
+    if not settings:
         raise InvalidRequest("nothing to change", hint="give at least one option, see --help")
-    if drain and partitions is None:
+    if drain and "partitions" not in settings:
         raise WrongUsage("--drain needs a number of partitions", hint="-p 8 --drain")
     with admin(url, service, timeout_s=timeout_s) as client:
         if drain:
-            grown = changes.pop("partitions")
+            grown = settings.pop("partitions")
             changed = client.grow_topic(topic, grown, drain_timeout_s)
-        if changes:
-            changed = client.alter_topic(topic, **changes)
+        if settings:
+            changed = client.alter_topic(topic, **settings)
     if as_json:
         print_json(changed.model_dump())
     else:

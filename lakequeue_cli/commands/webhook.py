@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from lakequeue.wire import WebhookDescription
+from lakequeue.wire import WebhookDescription, WebhookRequest
+from lakequeue_cli.declared_options import settings_of, with_settings
 from lakequeue_cli.options import AsJson, ConsumerUrl, TimeoutS, admin
 from lakequeue_cli.output import print_json, print_table
 
@@ -16,24 +17,25 @@ Group = Annotated[str, typer.Argument(help="Name of the group.")]
 
 
 @app.command("set")
+@with_settings(*settings_of(WebhookRequest))
 def set_(
     group: Group,
+    *,
     url: Annotated[str, typer.Argument(help="Where to post: http:// or https://.")],
     topic: Annotated[list[str], typer.Option("-t", "--topic", help="May be repeated.")],
     concurrency: Annotated[int, typer.Option(min=1, max=64, help="Requests at the same time.")] = 8,
     request_timeout_ms: Annotated[
         int, typer.Option(min=100, help="Timeout of one request.")
     ] = 10_000,
-    max_attempts: Annotated[
-        int | None, typer.Option(min=1, help="After that many, the record is dead.")
-    ] = None,
+    settings: dict[str, Any],
     secret: Annotated[str | None, typer.Option(help="whsec_…; by default a new one.")] = None,
     service: ConsumerUrl = None,
     timeout_s: TimeoutS = 5.0,
     as_json: AsJson = False,
 ) -> None:
     """Create or change a webhook. Prints the secret that signs its requests."""
-    given = {"max_attempts": max_attempts, "secret": secret}
+    if secret is not None:
+        settings["secret"] = secret
     with admin(None, service, timeout_s) as client:
         found = client.set_webhook(
             group,
@@ -41,7 +43,7 @@ def set_(
             topic,
             concurrency=concurrency,
             timeout_ms=request_timeout_ms,
-            **{name: value for name, value in given.items() if value is not None},
+            **settings,
         )
     _show(found, as_json)
 

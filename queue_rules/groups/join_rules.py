@@ -9,6 +9,7 @@ from lakequeue.wire import (
     AckRequest,
     JoinRequest,
 )
+from lakequeue.wire.declared import declared
 from queue_rules.predicates.of_group import predicate_of
 from queue_rules.queues.retry_policy import check_retry
 from queue_tables.schema.topic_rules import Topic
@@ -25,19 +26,16 @@ def check_options(
     request: JoinRequest, topics: Sequence[Topic], others: Mapping[str, Topic]
 ) -> None:
     """Raise `InvalidRequest` for options that do not go together. Pure."""
-    given = request.given()
     # Parsed before the group is made of it.
-    predicate_of(given)
-    given.pop("predicate", None)
+    predicate_of(request.given())
     if request.mode == "stream":
-        also = {} if request.max_in_flight is None else {"max_in_flight": request.max_in_flight}
-        if given | also:
-            name = next(iter(given | also))
-            raise InvalidRequest(
-                f"{name} is for queue groups, and a stream group is joined",
-                hint='join with mode "queue", or leave it out',
-                field=name,
-            )
+        for one in declared(JoinRequest):
+            if one.setting.of_queues and getattr(request, one.name) is not None:
+                raise InvalidRequest(
+                    f"{one.name} is for queue groups, and a stream group is joined",
+                    hint='join with mode "queue", or leave it out',
+                    field=one.name,
+                )
         return
     check_retry(request, topics, others)
 

@@ -10,14 +10,14 @@ from typing import Any
 from lakequeue.errors import InvalidRequest
 from lakequeue.records import checked_name
 from lakequeue.wire import GroupOptions
+from lakequeue.wire.calls.retries import (
+    DEFAULT_BACKOFF_MAX_MS,
+    DEFAULT_BACKOFF_MS,
+    DEFAULT_JITTER_PERCENT,
+    DEFAULT_MAX_ATTEMPTS,
+)
+from lakequeue.wire.limits import DEFAULT_VISIBILITY_MS
 from queue_tables.schema.topic_rules import Topic, check_dead_letters
-
-DEFAULT_VISIBILITY_MS = 30_000
-DEFAULT_MAX_ATTEMPTS = 16
-DEFAULT_BACKOFF_MS = 1_000
-DEFAULT_BACKOFF_MAX_MS = 300_000
-DEFAULT_JITTER_PERCENT = 20
-DEFAULT_MAX_IN_FLIGHT = 1_000
 
 
 @dataclass(frozen=True, slots=True)

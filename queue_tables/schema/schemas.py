@@ -6,8 +6,10 @@ Rendered for Arrow here, for Spark as DDL, for Delta as its schema JSON, and for
 
 from __future__ import annotations
 
+from lakequeue.wire.calls.topics import TopicSettings
 from lakequeue.wire.limits import MAX_MESSAGE_ID_CHARS, MAX_WHOLE
 from queue_tables.delta.columns import Column, Table
+from queue_tables.schema.settings_columns import settings_columns
 
 # How long a checkpoint tells of removed files: longer than vacuum's longest grace, no more, since
 # compaction removes as many as are written.
@@ -61,21 +63,7 @@ TOPICS = Table(
         Column("topic_id", "string", "id of this incarnation"),
         Column("version", "long", "rises with each change of the topic"),
         Column("deleted", "bool", "true: the topic is gone"),
-        Column("partitions", "int", "number of partitions"),
-        Column("partitioner", "string", "crc32 or murmur2"),
-        Column("retention_ms", "long", "age at which records may be removed; null: never"),
-        Column("retention_bytes", "long", "bytes in `log` beyond which the oldest go; null: any"),
-        Column("expire_unconsumed", "bool", "records may go before every live group has them"),
-        Column("ttl_ms", "long", "age at which records are not delivered any more; null: never"),
-        Column("dedup_window_ms", "long", "how long a message id is remembered"),
-        Column("max_record_bytes", "long", "limit of one record; null: the node's"),
-        Column("value_schema", "string", "JSON Schema that values must satisfy; null: any value"),
-        Column("on_expired", "string", "what becomes of expired records: drop or dead_letter"),
-        Column("dead_letter_topic", "string", "where dead records go; null: <topic>.dlq"),
-        Column("max_attempts", "int", "deliveries until a record is dead; null: the group's"),
-        Column("backoff_ms", "long", "pause after the first failed delivery; null: the group's"),
-        Column("backoff_max_ms", "long", "longest such pause, it doubles; null: the group's"),
-        Column("backoff_jitter_percent", "int", "random part of a pause; null: the group's"),
+        *settings_columns(TopicSettings),
         Column(
             "closed_until",
             "long",

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from typing import Any
 
 import orjson
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from lakequeue.clock import Micros
 from lakequeue.errors import InvalidRequest, TopicExists, UnknownTopic
-from lakequeue.records import TopicId, checked_name
-from lakequeue.wire import TopicChanges, TopicConfig, default_dead_letters
+from lakequeue.records import checked_name
+from lakequeue.wire import TopicChanges, TopicConfig, TopicDescription, default_dead_letters
+from lakequeue.wire.calls.topics import TopicIdentity, TopicSettings
 from queue_tables.schema.schema_cost import check_cost
 from queue_tables.schema.value_schema import value_schema_of
 
@@ -21,30 +21,18 @@ MAX_SKEW_US = 5_000_000
 """A node whose clock is further off is not ready."""
 
 
-@dataclass(frozen=True, slots=True)
-class Topic:
+class Topic(TopicSettings, TopicIdentity):
     """A topic as it is now. Times are milliseconds, sizes bytes, `None` means no limit."""
 
-    topic: str
-    topic_id: TopicId
-    version: int
-    partitions: int
-    partitioner: str
-    retention_ms: int | None
-    retention_bytes: int | None
-    expire_unconsumed: bool
-    ttl_ms: int | None
-    dedup_window_ms: int
-    max_record_bytes: int | None
-    value_schema: str | None
-    on_expired: str
-    dead_letter_topic: str | None
-    max_attempts: int | None
-    backoff_ms: int | None
-    backoff_max_ms: int | None
-    backoff_jitter_percent: int | None
     closed_until: int | None = None
     """No records are taken until then, microseconds since 1970; see docs/protocols/growing.md."""
+
+    model_config = ConfigDict(frozen=True)
+
+    @classmethod
+    def of_row(cls, row: Mapping[str, Any]) -> Topic:
+        """The topic that a row of the table `topics` holds, as it is: its bounds may be older."""
+        return cls.model_construct(**{name: row[name] for name in cls.model_fields})
 
     @property
     def dead_letters(self) -> str:
@@ -54,8 +42,12 @@ class Topic:
     @property
     def config(self) -> dict[str, Any]:
         """What was chosen by whoever created or altered it."""
-        fields = asdict(self)
-        return {name: fields[name] for name in TopicConfig.model_fields}
+        return {name: getattr(self, name) for name in TopicConfig.model_fields}
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """As `wire.TopicDescription` has it."""
+        return {name: getattr(self, name) for name in TopicDescription.model_fields}
 
 
 def checked_config(topic: str, config: Mapping[str, Any]) -> dict[str, Any]:

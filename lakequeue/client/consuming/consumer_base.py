@@ -84,21 +84,9 @@ class ConsumerBase(ABC):
     def __init__(self, topics: str | Sequence[str], group: str, options: ConsumerOptions) -> None:
         names = [topics] if isinstance(topics, str) else list(topics)
         try:
-            join = JoinRequest(
-                topics=[checked_name(t, "topic") for t in names],
-                from_=options.get("from_", "earliest"),
-                session_timeout_ms=options.get("session_timeout_ms"),
-                max_poll_interval_ms=options.get("max_poll_interval_ms"),
-                mode=options.get("mode", "stream"),
-                predicate=options.get("predicate"),
-                max_in_flight=options.get("max_in_flight"),
-                visibility_timeout_ms=options.get("visibility_timeout_ms"),
-                max_attempts=options.get("max_attempts"),
-                ordering=options.get("ordering"),
-                backoff_ms=options.get("backoff_ms"),
-                backoff_max_ms=options.get("backoff_max_ms"),
-                backoff_jitter_percent=options.get("backoff_jitter_percent"),
-                dead_letter_topic=options.get("dead_letter_topic"),
+            given = {n: v for n, v in options.items() if n in JoinRequest.model_fields}
+            join = JoinRequest.model_validate(
+                given | {"topics": [checked_name(t, "topic") for t in names]}
             )
         except ValidationError as e:
             raise InvalidRequest(f"the options are not valid: {e}", hint="see docs/sdk.md") from e

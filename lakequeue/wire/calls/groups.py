@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
+from lakequeue.wire.calls.retries import (
+    ATTEMPTS,
+    BACKOFF,
+    BACKOFF_JITTER,
+    BACKOFF_MAX,
+    of_group,
+)
+from lakequeue.wire.declared import Setting, SettingsRequest
 from lakequeue.wire.limits import (
-    MAX_ATTEMPTS,
-    MAX_BACKOFF_MS,
+    DEFAULT_MAX_IN_FLIGHT,
+    DEFAULT_VISIBILITY_MS,
     MAX_IN_FLIGHT,
     MAX_PREDICATE_CHARS,
     MAX_REQUEST_RECORDS,
@@ -28,29 +36,53 @@ SeekTo = Literal["earliest", "latest", "committed", "offset", "time"]
 Ordering = Literal["none", "key"]
 
 
-class GroupOptions(RequestShape):
-    """What a group is. Kept from the first member on; null: the topic's, or a default. All but
-    `predicate` are for queue groups.
+class GroupOptions(SettingsRequest):
+    """The options of a group: the one declaration.
 
-    A topic's own retry policy goes before the group's.
+    Kept from the first member on. All but `predicate` are for queue groups. A topic's own retry
+    policy comes before the group's.
     """
 
-    visibility_timeout_ms: int | None = Field(None, ge=100, le=MAX_VISIBILITY_MS)
-    """How long a consumer may keep a record before it goes to another; 30,000."""
-    max_attempts: int | None = Field(None, ge=1, le=MAX_ATTEMPTS)
-    """Deliveries until a record is dead; 16."""
-    ordering: Ordering | None = None
-    """"key": a key's next record only after the one before it is acked or dead; "none"."""
-    backoff_ms: int | None = Field(None, ge=0, le=MAX_BACKOFF_MS)
-    """Rest after the first nack, doubled with each further one; 1,000."""
-    backoff_max_ms: int | None = Field(None, ge=0, le=MAX_BACKOFF_MS)
-    """Longest such rest; 300,000."""
-    backoff_jitter_percent: int | None = Field(None, ge=0, le=100)
-    """Random part of a rest; 20."""
-    dead_letter_topic: str | None = None
-    """Where dead records go; the topic's, which is `<topic>.dlq` by default."""
-    predicate: str | None = Field(None, min_length=1, max_length=MAX_PREDICATE_CHARS)
-    """SQL: only records for which it is true are the group's."""
+    visibility_timeout_ms: Annotated[
+        int | None,
+        Setting(
+            "how long a consumer may keep a record before it goes to another",
+            least=100,
+            most=MAX_VISIBILITY_MS,
+            stands_for=DEFAULT_VISIBILITY_MS,
+            of_queues=True,
+            option="--visibility",
+        ),
+    ] = None
+    max_attempts: Annotated[int | None, of_group(ATTEMPTS)] = None
+    ordering: Annotated[
+        Ordering | None,
+        Setting(
+            "key: the next record of a key comes only after the one before it is acked or dead",
+            stands_for="none",
+            of_queues=True,
+        ),
+    ] = None
+    backoff_ms: Annotated[int | None, of_group(BACKOFF)] = None
+    backoff_max_ms: Annotated[int | None, of_group(BACKOFF_MAX)] = None
+    backoff_jitter_percent: Annotated[int | None, of_group(BACKOFF_JITTER)] = None
+    dead_letter_topic: Annotated[
+        str | None,
+        Setting(
+            "topic that dead records go to",
+            stands_for="the topic's, or <topic>.dlq",
+            of_queues=True,
+        ),
+    ] = None
+    predicate: Annotated[
+        str | None,
+        Setting(
+            "only records that match this SQL condition",
+            least=1,
+            most=MAX_PREDICATE_CHARS,
+            option="--where",
+        ),
+    ] = None
 
     def given(self) -> dict[str, Any]:
         """The options that were given."""
@@ -70,8 +102,16 @@ class JoinRequest(GroupOptions):
     max_poll_interval_ms: int | None = Field(None, ge=1_000)
     on_out_of_range: Literal["earliest", "latest", "error"] = "earliest"
     """What to do when the position has expired (retention)."""
-    max_in_flight: int | None = Field(None, ge=1, le=MAX_IN_FLIGHT)
-    """Queue groups: most records that this member may hold; 1,000."""
+    max_in_flight: Annotated[
+        int | None,
+        Setting(
+            "most records that this member may have at once",
+            least=1,
+            most=MAX_IN_FLIGHT,
+            stands_for=DEFAULT_MAX_IN_FLIGHT,
+            of_queues=True,
+        ),
+    ] = None
     gapless: bool | None = None
     """Stream groups: this member's positions go with results, as those of transforms do. What has
     expired is then passed together with the next record, and not before."""

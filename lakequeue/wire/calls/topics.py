@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from hashlib import md5
-from typing import Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BaseModel
 
+from lakequeue.records import TopicId
+from lakequeue.wire.calls.retries import ATTEMPTS, BACKOFF, BACKOFF_JITTER, BACKOFF_MAX
+from lakequeue.wire.declared import Setting, SettingsRequest, changes_of
 from lakequeue.wire.limits import (
     DEFAULT_DEDUP_WINDOW_MS,
     DEFAULT_PARTITIONS,
-    MAX_ATTEMPTS,
-    MAX_BACKOFF_MS,
     MAX_CLOSED_MS,
     MAX_DEDUP_WINDOW_MS,
     MAX_PARTITIONS,
     MAX_SPAN_MS,
     MAX_WHOLE,
 )
-from lakequeue.wire.shapes import AnswerShape, RequestShape
+from lakequeue.wire.shapes import AnswerShape
 
 Partitioner = Literal["crc32", "murmur2"]
 OnExpired = Literal["drop", "dead_letter"]
@@ -40,73 +41,95 @@ def default_dead_letters(topic: str) -> str:
     return f"{topic[:236]}-{checksum}{_SUFFIX}"
 
 
-class TopicConfig(RequestShape):
+class TopicSettings(BaseModel):
+    """The settings of a topic: the one declaration. Their order is that of the table `topics`."""
+
+    partitions: Annotated[
+        int, Setting("number of partitions", least=1, most=MAX_PARTITIONS, option="-p/--partitions")
+    ] = DEFAULT_PARTITIONS
+    partitioner: Annotated[
+        Partitioner,
+        Setting("how keys choose a partition: crc32, or murmur2 as Kafka does", alterable=False),
+    ] = "crc32"
+    retention_ms: Annotated[
+        int | None,
+        Setting("age at which records may be removed", "never", least=1, most=MAX_SPAN_MS),
+    ] = None
+    retention_bytes: Annotated[
+        int | None,
+        Setting(
+            "if the topic has more bytes in `log`, the oldest records may be removed",
+            "no limit",
+            least=1,
+            most=MAX_WHOLE,
+        ),
+    ] = None
+    expire_unconsumed: Annotated[
+        bool,
+        Setting(
+            "whether records may be removed that a live group has not consumed",
+            negation="--keep-unconsumed",
+        ),
+    ] = False
+    ttl_ms: Annotated[
+        int | None,
+        Setting("age from which on a record is not delivered", "none", least=1, most=MAX_SPAN_MS),
+    ] = None
+    dedup_window_ms: Annotated[
+        int,
+        Setting("for how long a message id is remembered", least=0, most=MAX_DEDUP_WINDOW_MS),
+    ] = DEFAULT_DEDUP_WINDOW_MS
+    max_record_bytes: Annotated[
+        int | None,
+        Setting(
+            "largest allowed record",
+            "the node's limit",
+            least=1,
+            most=MAX_WHOLE,
+        ),
+    ] = None
+    value_schema: Annotated[
+        str | None,
+        Setting("JSON Schema that values must satisfy", "any value", from_file=True),
+    ] = None
+    on_expired: Annotated[
+        OnExpired, Setting("what happens to expired records: drop or dead_letter")
+    ] = "drop"
+    dead_letter_topic: Annotated[
+        str | None, Setting("topic that dead records go to", "<topic>.dlq")
+    ] = None
+    max_attempts: Annotated[int | None, ATTEMPTS] = None
+    backoff_ms: Annotated[int | None, BACKOFF] = None
+    backoff_max_ms: Annotated[int | None, BACKOFF_MAX] = None
+    backoff_jitter_percent: Annotated[int | None, BACKOFF_JITTER] = None
+
+
+class TopicConfig(SettingsRequest, TopicSettings):
     """`PUT /v1/topics/{topic}`: everything has a default."""
 
-    partitions: int = Field(DEFAULT_PARTITIONS, ge=1, le=MAX_PARTITIONS)
-    partitioner: Partitioner = "crc32"
-    retention_ms: int | None = Field(None, ge=1, le=MAX_SPAN_MS)
-    retention_bytes: int | None = Field(None, ge=1, le=MAX_WHOLE)
-    expire_unconsumed: bool = False
-    ttl_ms: int | None = Field(None, ge=1, le=MAX_SPAN_MS)
-    dedup_window_ms: int = Field(DEFAULT_DEDUP_WINDOW_MS, ge=0, le=MAX_DEDUP_WINDOW_MS)
-    max_record_bytes: int | None = Field(None, ge=1, le=MAX_WHOLE)
-    value_schema: str | None = None
-    on_expired: OnExpired = "drop"
-    dead_letter_topic: str | None = None
-    max_attempts: int | None = Field(None, ge=1, le=MAX_ATTEMPTS)
-    backoff_ms: int | None = Field(None, ge=0, le=MAX_BACKOFF_MS)
-    backoff_max_ms: int | None = Field(None, ge=0, le=MAX_BACKOFF_MS)
-    backoff_jitter_percent: int | None = Field(None, ge=0, le=100)
+
+TopicChanges = changes_of(
+    TopicSettings,
+    "TopicChanges",
+    "`PATCH /v1/topics/{topic}`: only the fields that are given change; partitions only grow.",
+    closed_for_ms=(
+        int,
+        Setting("take no records for so long, from now on", "open", least=0, most=MAX_CLOSED_MS),
+    ),
+)
 
 
-class TopicChanges(RequestShape):
-    """`PATCH /v1/topics/{topic}`: only the fields that are set change; partitions only grow."""
-
-    partitions: int | None = Field(None, ge=1, le=MAX_PARTITIONS)
-    retention_ms: int | None = Field(None, ge=1, le=MAX_SPAN_MS)
-    retention_bytes: int | None = Field(None, ge=1, le=MAX_WHOLE)
-    expire_unconsumed: bool | None = None
-    ttl_ms: int | None = Field(None, ge=1, le=MAX_SPAN_MS)
-    dedup_window_ms: int | None = Field(None, ge=0, le=MAX_DEDUP_WINDOW_MS)
-    max_record_bytes: int | None = Field(None, ge=1, le=MAX_WHOLE)
-    value_schema: str | None = None
-    on_expired: OnExpired | None = None
-    dead_letter_topic: str | None = None
-    max_attempts: int | None = Field(None, ge=1, le=MAX_ATTEMPTS)
-    backoff_ms: int | None = Field(None, ge=0, le=MAX_BACKOFF_MS)
-    backoff_max_ms: int | None = Field(None, ge=0, le=MAX_BACKOFF_MS)
-    backoff_jitter_percent: int | None = Field(None, ge=0, le=100)
-
-    closed_for_ms: int | None = Field(None, ge=0, le=MAX_CLOSED_MS)
-    """Take no records for so long, from now on; 0 or null: take them again."""
-
-    def changes(self) -> dict[str, Any]:
-        """The fields that were sent, an explicit null included."""
-        return self.model_dump(exclude_unset=True)
-
-
-class TopicDescription(AnswerShape):
-    """`GET /v1/topics/{topic}`, and the answer to PUT and PATCH."""
+class TopicIdentity(BaseModel):
+    """Which topic it is."""
 
     topic: str
-    topic_id: str
+    topic_id: TopicId
     version: int
-    partitions: int
-    partitioner: Partitioner = "crc32"
-    retention_ms: int | None = None
-    retention_bytes: int | None = None
-    expire_unconsumed: bool = False
-    ttl_ms: int | None = None
-    dedup_window_ms: int = DEFAULT_DEDUP_WINDOW_MS
-    max_record_bytes: int | None = None
-    value_schema: str | None = None
-    on_expired: OnExpired = "drop"
-    dead_letter_topic: str | None = None
-    max_attempts: int | None = None
-    backoff_ms: int | None = None
-    backoff_max_ms: int | None = None
-    backoff_jitter_percent: int | None = None
+
+
+class TopicDescription(AnswerShape, TopicSettings, TopicIdentity):
+    """`GET /v1/topics/{topic}`, and the answer to PUT and PATCH."""
+
     closed_until: int | None = None
     """No records are taken until then (microseconds since 1970): it is drained, to grow."""
 

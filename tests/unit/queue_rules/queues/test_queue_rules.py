@@ -21,11 +21,12 @@ from lakequeue.wire import (
     key_value_from_json,
     parse_queue_receipt,
 )
+from lakequeue.wire.calls.retries import DEFAULT_MAX_ATTEMPTS
 from queue_rules.groups.join_rules import is_of_queue_group
 from queue_rules.queues.attempts import Attempt
 from queue_rules.queues.dead_records import as_bytes, dead_letter_of
 from queue_rules.queues.fair_share import fair_share
-from queue_rules.queues.retry_policy import DEFAULT_MAX_ATTEMPTS, policy_of
+from queue_rules.queues.retry_policy import policy_of
 from queue_rules.queues.wishes import explain, wishes_of
 from queue_tables.schema.topic_rules import Topic
 
@@ -33,9 +34,8 @@ RECEIPT = QueueReceipt("t1", 3, 42, 0, 2, group_checksum("g"))
 
 
 def a_topic(**fields: Any) -> Topic:
-    plain: dict[str, Any] = dict.fromkeys(Topic.__dataclass_fields__)
-    return Topic(
-        **(plain | {"topic": "orders", "topic_id": TopicId("t1"), "on_expired": "drop"} | fields)
+    return Topic.model_validate(
+        {"topic": "orders", "topic_id": TopicId("t1"), "version": 0} | fields
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -24,7 +23,7 @@ def test_a_topic_is_closed_until_a_time_and_opened_by_a_word() -> None:
     assert closed is not None
     assert closed["closed_until"] == NOW + 2_000_000
     assert {name: closed[name] for name in OPEN.config} == OPEN.config
-    shut = replace(OPEN, closed_until=NOW + 60_000_000)
+    shut = OPEN.model_copy(update={"closed_until": NOW + 60_000_000})
     for word in (0, None):
         opened = after(shut, closed_for_ms=word)
         assert opened is not None
@@ -37,10 +36,11 @@ def test_a_topic_is_closed_until_a_time_and_opened_by_a_word() -> None:
 
 @pytest.mark.parametrize("left_us", [None, -1, 0, MAX_SKEW_US])
 def test_it_grows_as_drained_only_while_no_node_can_think_it_open(left_us: int | None) -> None:
-    topic = replace(OPEN, closed_until=None if left_us is None else NOW + left_us)
+    topic = OPEN.model_copy(update={"closed_until": None if left_us is None else NOW + left_us})
     with pytest.raises(InvalidRequest, match="opened again before it could grow"):
         after(topic, partitions=4, closed_for_ms=0)
-    grown = after(replace(OPEN, closed_until=NOW + MAX_SKEW_US + 1), partitions=4, closed_for_ms=0)
+    shut = OPEN.model_copy(update={"closed_until": NOW + MAX_SKEW_US + 1})
+    grown = after(shut, partitions=4, closed_for_ms=0)
     assert grown is not None
     assert (grown["partitions"], grown["closed_until"]) == (4, None)
     at_once = after(topic, partitions=4)
