@@ -208,6 +208,34 @@ class SkippedRecords(Rejected):
     http_status = 409
 
 
+class Unauthenticated(Rejected):
+    """Say who you are: `Authorization: Bearer` with an API key, or a token that is good now."""
+
+    code = "unauthenticated"
+    http_status = 401
+
+
+class Forbidden(Rejected):
+    """You are known, and may not do this: `lakequeue auth grant` gives the right that is named."""
+
+    code = "forbidden"
+    http_status = 403
+
+
+class ForeignPage(Rejected):
+    """A web page of another origin asked: list it in `access.origins` if it may."""
+
+    code = "foreign_page"
+    http_status = 403
+
+
+class WrongHost(Rejected):
+    """The name in `Host` is none of this node's: use one, or list it in `access.hosts`."""
+
+    code = "wrong_host"
+    http_status = 421
+
+
 # -- Fenced -------------------------------------------------------------------------------------
 
 
@@ -285,6 +313,19 @@ class TooSlow(TryAgain):
 
     code = "too_slow"
     http_status = 408
+
+
+class OverQuota(TryAgain):
+    """The quota of this principal is used up: wait Retry-After seconds, or ask for a larger one."""
+
+    code = "over_quota"
+    http_status = 429
+
+
+class IssuerUnavailable(TryAgain):
+    """The keys of a token's issuer are not known now: try again in a moment."""
+
+    code = "issuer_unavailable"
 
 
 class StorageUnavailable(TryAgain):
@@ -402,3 +443,9 @@ class StartFailed(Broken):
     """A service of `lakequeue up` did not become ready: the detail ends with its log."""
 
     code = "start_failed"
+
+
+class UnlockedDoors(Broken):
+    """Others can reach the port, and no authentication is on: switch it on, or say that all may."""
+
+    code = "unlocked_doors"

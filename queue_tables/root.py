@@ -98,7 +98,7 @@ class QueueRoot:
         probe_storage(store)
         root = cls(store, *_read_format(store, replica_of))
         for table in TABLES.values():
-            if table.sharded:
+            if table.sharded or (table.when_needed and not root.is_table(table.name)):
                 continue
             try:
                 create_table(store, table.name, table, dict(table.properties))

@@ -20,7 +20,16 @@ from queue_tables.groups.state import read_group_offsets
 from queue_tables.log.marks import LogMarks
 from queue_tables.root import QueueRoot, ShardKind
 from queue_tables.schema.marks import watermarks_in
-from queue_tables.schema.schemas import GROUP_HISTORY, GROUP_OFFSETS, LOG, METRICS, REJECTS, TOPICS
+from queue_tables.schema.schemas import (
+    ACCESS,
+    AUDIT,
+    GROUP_HISTORY,
+    GROUP_OFFSETS,
+    LOG,
+    METRICS,
+    REJECTS,
+    TOPICS,
+)
 from queue_tables.shards.shards import shard_path
 from queue_tables.upkeep.clean_up import checkpoint_if_due, clean_commits
 
@@ -59,6 +68,8 @@ def _tables(root: QueueRoot) -> Iterator[tuple[str, Version | None, bool]]:
     yield TOPICS.name, None, False
     yield METRICS.name, None, False
     yield GROUP_HISTORY.name, None, False
+    yield ACCESS.name, None, False
+    yield AUDIT.name, None, False
     yield LOG.name, None, True
     yield REJECTS.name, None, True
     # First how far it is done, then the shard: what comes in between stays.

@@ -126,6 +126,8 @@ class Table:
     """Columns that a root made by an earlier release lacks, until whoever commits adds them."""
     properties: tuple[tuple[str, str], ...] = ()
     """Delta table properties at creation."""
+    when_needed: bool = False
+    """It is created with its first row, not with the root."""
     arrow: pa.Schema = field(init=False, repr=False, compare=False)
     """The Arrow schema, in column order, partition columns included."""
 

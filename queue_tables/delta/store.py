@@ -29,6 +29,8 @@ from queue_tables.delta.storage_meter import METER
 
 __all__ = ["LocalStore", "ObjectStore", "Store", "open_store"]
 
+PRIVATE = frozenset({"access", "audit"})
+"""Tables whose files in a local root are their owner's alone, whatever the root is opened to."""
 _LEFT_AFTER_S = 3_600.0
 """A temporary file of this age was left by a crash: making one into a commit takes milliseconds."""
 
@@ -118,16 +120,16 @@ def _fsync_dir(path: Path) -> None:
         os.close(fd)
 
 
-def _make_dir(path: Path, *, parents: bool = False) -> None:
+def _make_dir(path: Path, *, parents: bool = False, mode: int = 0o777) -> None:
     try:
-        path.mkdir(parents=parents, exist_ok=True)
+        path.mkdir(mode, parents=parents, exist_ok=True)
     except FileExistsError as e:
         # Not the answer "this name is taken" of `put_new`.
         raise NotADirectoryError(errno.ENOTDIR, "not a directory", str(path)) from e
 
 
-def _write_synced(path: Path, data: bytes | pa.Buffer) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+def _write_synced(path: Path, data: bytes | pa.Buffer, mode: int) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
     try:
         view = memoryview(data)
         while view:
@@ -290,25 +292,34 @@ class LocalStore:
             raise
 
     def _write(self, target: Path, data: bytes | pa.Buffer) -> None:
+        mode = 0o600 if self._private(target) else 0o644
         self._ensure(target.parent)
         try:
-            _write_synced(target, data)
+            _write_synced(target, data, mode)
         except FileNotFoundError:
             # The directory was removed (vacuum, a removed shard) after it was seen here.
             self._durable.clear()
             self._ensure(target.parent)
-            _write_synced(target, data)
+            _write_synced(target, data, mode)
+
+    def _private(self, path: Path) -> bool:
+        return (
+            path.is_relative_to(self._dir)
+            and path != self._dir
+            and (path.relative_to(self._dir).parts[0] in PRIVATE)
+        )
 
     def _ensure(self, directory: Path) -> None:
         if directory in self._durable:
             return
         if directory == self._dir:
-            _make_dir(directory, parents=True)
+            # Records are their owner's, who may open the folder to a group (docs/security.md).
+            _make_dir(directory, parents=True, mode=0o700)
             with contextlib.suppress(PermissionError):  # the parent may belong to another user
                 self._sync(directory.parent)
         else:
             self._ensure(directory.parent)
-            _make_dir(directory)
+            _make_dir(directory, mode=0o700 if self._private(directory) else 0o777)
             self._sync(directory.parent)
         self._durable.add(directory)
 

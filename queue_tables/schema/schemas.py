@@ -285,8 +285,65 @@ GROUP_HISTORY = Table(
     properties=_TOMBSTONES,
 )
 
+ACCESS = Table(
+    "access",
+    "Who may do what: keys, grants, issuers, quotas. One row per version of an entry; the highest "
+    "version of a kind and name counts. Created by `lakequeue auth init`. Its folder can be read "
+    "by its owner alone.",
+    "`lakequeue auth`, nodes of the consumer service (keys of their own); compare-and-set",
+    (
+        Column("kind", "string", "authentication, key, grant, issuer or quota"),
+        Column("name", "string", "key: its id, which begins the key as `lq_<id>_`"),
+        Column("version", "long", "rises with each change of the entry"),
+        Column("deleted", "bool", "true: revoked, or taken back"),
+        Column("principal", "string", "whom it is about; of an issuer: <issuer>/<name>"),
+        Column("body", "string", "JSON; of a key: the SHA-256 of the key, which is kept nowhere"),
+        Column("expires_at", "long", "key: microseconds since 1970; null: never"),
+        Column("changed_at", "timestamp", "time of this version"),
+        Column("changed_by", "string", "who made it"),
+    ),
+    when_needed=True,
+)
+
+AUDIT = Table(
+    "audit",
+    "What was changed and what was refused, by whom. Never what records hold. Created with its "
+    "first row. Its folder can be read by its owner alone.",
+    "every process that is called; compare-and-set",
+    (
+        Column("at", "timestamp", "when the call was answered"),
+        Column("node", "string", "who answered it; `cli`: the command line, on the root itself"),
+        Column("principal", "string", "who called"),
+        Column("how", "string", "by which key, token or certificate; never a secret"),
+        Column("address", "string", "from where"),
+        Column("call", "string", "method and path, as /openapi.json has it; or the command"),
+        Column("name", "string", "the topic, group, producer or principal that it is about"),
+        Column("outcome", "string", "done, refused or failed"),
+        Column("status", "int", "HTTP status of the answer; null: no HTTP"),
+        Column("detail", "string", "refused, failed: the code of the error"),
+        Column("before", "string", "JSON: what was changed, as it was; null: not known"),
+        Column("after", "string", "JSON: what was asked for, without secrets"),
+        Column("count", "long", "refusals of one kind in one second are one row; how many"),
+    ),
+    stats=("at",),
+    properties=_TOMBSTONES,
+    when_needed=True,
+)
+
 TABLES: dict[str, Table] = {
-    t.name: t for t in (TOPICS, INBOX, LOG, JOURNAL, GROUP_OFFSETS, REJECTS, METRICS, GROUP_HISTORY)
+    t.name: t
+    for t in (
+        TOPICS,
+        INBOX,
+        LOG,
+        JOURNAL,
+        GROUP_OFFSETS,
+        REJECTS,
+        METRICS,
+        GROUP_HISTORY,
+        ACCESS,
+        AUDIT,
+    )
 }
 FORMAT = 1
 """Version of this whole declaration, written into the root; a newer root is refused."""

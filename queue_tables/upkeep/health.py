@@ -55,7 +55,11 @@ class Trouble:
 
 def table_paths(root: QueueRoot) -> dict[str, Table]:
     """Every table of the root, shards included, relative to it."""
-    found = {name: table for name, table in TABLES.items() if not table.sharded}
+    found = {
+        name: table
+        for name, table in TABLES.items()
+        if not table.sharded and (not table.when_needed or root.is_table(name))
+    }
     for kind in ("inbox", "journal"):
         found |= {f"{kind}/{shard}": TABLES[kind] for shard in root.shards(kind)}
     return found

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 WHEN: tuple[When, ...] = ("running", "restart")
 _ROWS_ONLY = frozenset({"metrics", "group_history"})
 """Tables that nothing but reports is made of."""
+_OF_RECORDS = sorted(name for name, table in TABLES.items() if not table.when_needed)
+"""Those that a queue without authentication has."""
 
 
 def run_statement(spark: SparkSession, statement: str, column: str, folder: str) -> None:
@@ -37,7 +39,7 @@ def column_of(table: str) -> str:
 @pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.parametrize("guarded", [True, False], ids=["guarded", "guard taken off"])
-@pytest.mark.parametrize("table", sorted(TABLES))
+@pytest.mark.parametrize("table", _OF_RECORDS)
 def test_statements_of_spark(
     spark: SparkSession, tmp_path: Path, table: str, guarded: bool
 ) -> None:
@@ -62,7 +64,7 @@ def test_statements_of_spark(
 @pytest.mark.slow
 @pytest.mark.parametrize("guarded", [True, False], ids=["guarded", "guard taken off"])
 @pytest.mark.parametrize("when", WHEN)
-@pytest.mark.parametrize("table", sorted(TABLES.keys() - _ROWS_ONLY))
+@pytest.mark.parametrize("table", sorted({*_OF_RECORDS} - _ROWS_ONLY))
 def test_calls_of_delta_rs_and_polars(
     tmp_path: Path, table: str, when: When, guarded: bool
 ) -> None:

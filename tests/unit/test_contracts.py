@@ -57,6 +57,8 @@ SEEDS = [
     Seed("agreements", "serving.seed_table", "queue_tables"),
     Seed("rules", "queue_rules.queues.seed_io", "queue_tables.root"),
     Seed("rules", "queue_rules.produce.seed_io", "httpx2"),
+    Seed("layers", "queue_access.seed_up", "queue_tables"),
+    Seed("access", "queue_access.seed_io", "httpx2"),
     Seed("rule-rooms", "queue_rules.streams.seed_up", "queue_rules.groups.join_rules"),
     Seed("services", "ingest.seed_client", "lakequeue.client.producing.producer"),
     Seed("serving-rooms", "serving.front.seed_up", "serving.answers"),

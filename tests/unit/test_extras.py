@@ -19,7 +19,15 @@ OURS = {
 }
 ROLES = {
     "services": (
-        ("ingest", "consumer_service", "serving", "coordination", "queue_rules", "queue_tables"),
+        (
+            "ingest",
+            "consumer_service",
+            "serving",
+            "coordination",
+            "queue_rules",
+            "queue_tables",
+            "queue_access",
+        ),
         "server",
     ),
     "driver": (("jobs", "serving", "coordination", "queue_rules", "queue_tables"), "server,spark"),

@@ -183,7 +183,7 @@ def test_our_own_upkeep_goes_on(tmp_path: Path, name: str) -> None:
 
 def test_a_root_of_the_last_release_is_guarded_when_it_is_opened(tmp_path: Path) -> None:
     root = QueueRoot.open(str(tmp_path))
-    names = [name for name, table in TABLES.items() if not table.sharded]
+    names = [name for name, t in TABLES.items() if not t.sharded and not t.when_needed]
     for name in names:
         take_guard_off(root.store, name)
         assert TableLog(root.store, name).open().protocol == Protocol(1, 2)

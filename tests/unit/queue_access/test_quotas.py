@@ -1,0 +1,52 @@
+"""Rates and their debts."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakequeue.errors import InvalidRequest, OverQuota
+from queue_access.quotas import MOST_METERS, Meter, Meters, Quota, checked_quota
+
+
+def test_a_rate_lets_through_what_it_says_and_tells_how_long_to_wait() -> None:
+    meter, taken, waited = Meter(), 0, []
+    for hundredth in range(1_000):
+        try:
+            meter.take("requests", 10, 1, hundredth / 100)
+        except OverQuota as error:
+            waited.append(error.retry_after_s or 0)
+        else:
+            taken += 1
+    assert 100 <= taken <= 111  # ten seconds, and what may be used at once
+    assert all(0 < wait <= 0.11 for wait in waited)
+
+
+def test_one_large_use_passes_and_is_paid_off() -> None:
+    meter = Meter()
+    meter.take("bytes", 100, 1_000, 0)
+    with pytest.raises(OverQuota) as refused:
+        meter.take("bytes", 100, 1, 0)
+    assert refused.value.retry_after_s == pytest.approx(9.0)
+    meter.take("bytes", 100, 1, 9.5)
+
+
+def test_no_limit_is_no_limit() -> None:
+    meter = Meter()
+    for _ in range(10_000):
+        meter.take("requests", None, 1, 0)
+
+
+def test_so_many_principals_are_remembered_and_no_more() -> None:
+    meters = Meters()
+    first = meters.of("p0")
+    for number in range(1, MOST_METERS + 1):
+        meters.of(f"p{number}")
+    assert meters.of("p0") is not first
+    assert meters.of(f"p{MOST_METERS}") is meters.of(f"p{MOST_METERS}")
+
+
+def test_limits_are_numbers_above_zero() -> None:
+    assert checked_quota({"topics": 3}) == Quota(topics=3)
+    for wrong in ({"topics": 0}, {"topics": -1}, {"topics": "3"}, {"topics": True}, {"apples": 1}):
+        with pytest.raises(InvalidRequest):
+            checked_quota(wrong)
