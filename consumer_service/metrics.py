@@ -12,6 +12,7 @@ from coordination.zookeeper.watched import session_samples
 from lakequeue import metrics
 from lakequeue.metrics import Sample
 from queue_tables.delta.storage_meter import METER, samples
+from serving.front_samples import FrontSamples
 from serving.meters import Meters
 
 _CHANGES = {Cause.TAKEN: "taken", Cause.RELEASED: "returned", Cause.LOST: "lost"}
@@ -35,6 +36,8 @@ class Metrics:
         )
         meters.on_scrape(lambda: samples(METER.snapshot()), *metrics.STORAGE)
         meters.on_scrape(lambda: session_samples(node.session), *metrics.ZOOKEEPER)
+        self.front = FrontSamples()
+        meters.on_scrape(self.front.samples, *metrics.FRONT)
         meters.on_scrape(node.dead_letters.samples, metrics.DEAD_LETTERS_REFUSED)
         meters.on_scrape(node.undecodable.samples, metrics.UNDECODABLE)
         meters.on_scrape(

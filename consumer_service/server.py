@@ -10,6 +10,7 @@ import structlog
 from consumer_service.http.app import create_app
 from consumer_service.http.ways import ways_of
 from consumer_service.memory import return_what_is_free
+from consumer_service.metrics import Metrics
 from consumer_service.node import Node
 from coordination.zookeeper.session import Session
 from lakequeue.errors import MissingDependency
@@ -34,7 +35,8 @@ def run(settings: Settings, name: str, parent: int | None) -> None:
 def _start(settings: Settings, name: str, url: str) -> Served:
     """Become a node."""
     node = make_node(settings, name)
-    app = create_app(node)
+    metrics = Metrics(node)
+    app = create_app(node, metrics)
     arm(settings.crash_at)
     node.start(url)
     # A thread: the event loop must not wait, and has to answer meanwhile.
@@ -57,6 +59,7 @@ def _start(settings: Settings, name: str, url: str) -> Served:
         on_term=drain,
         close=close,
         ways=ways_of(settings, alive),
+        on_front=metrics.front.began,
     )
 
 

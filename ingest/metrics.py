@@ -15,6 +15,7 @@ from ingest.node import IngestNode
 from lakequeue import metrics
 from lakequeue.metrics import Sample
 from queue_tables.delta.storage_meter import METER, samples
+from serving.front_samples import FrontSamples
 from serving.meters import Meters
 
 RECENT_S = 300.0
@@ -40,6 +41,8 @@ class Metrics:
         )
         meters.on_scrape(lambda: samples(METER.snapshot()), *metrics.STORAGE)
         meters.on_scrape(lambda: session_samples(node.presence.session), *metrics.ZOOKEEPER)
+        self.front = FrontSamples()
+        meters.on_scrape(self.front.samples, *metrics.FRONT)
         meters.on_scrape(
             self._state,
             metrics.READY,

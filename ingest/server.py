@@ -34,4 +34,5 @@ def _start(settings: Settings, name: str, url: str) -> Served:
         close=lambda: node.close(DRAIN_S),
         ways=Ways(settings, node, producing).all(),
         bodies=node.budget,
+        on_front=metrics.front.began,
     )

@@ -101,6 +101,47 @@ LEADING = _gauge(
     "leading", "1: this process is the controller, or leads the order or offsets job", "election"
 )
 
+# -- what carries HTTP, in both services ----------------------------------------------------------
+
+FRONT_CONNECTIONS = _gauge("front_connections", "connections that are open")
+FRONT_CALLS = _gauge(
+    "front_calls", "requests that are being answered or wait for a thread, by kind of call", "kind"
+)
+FRONT_WAITING = _gauge(
+    "front_waiting_calls", "calls that wait without a thread (polls, sends for order)", "kind"
+)
+FRONT_REFUSED = _counter(
+    "front_refused_total",
+    "connections and requests that were refused because a limit was reached: connections, "
+    "address (connections of one), bodies (their budget), calls, waits or answers (of a kind)",
+    "limit",
+    known=tuple(
+        (limit,) for limit in ("connections", "address", "bodies", "calls", "waits", "answers")
+    ),
+)
+FRONT_LATE = _counter(
+    "front_deadlines_total",
+    "connections that were ended because their client was too slow: headers, body, answer (it did "
+    "not read), idle (between requests)",
+    "deadline",
+    known=(("headers",), ("body",), ("answer",), ("idle",)),
+)
+FRONT_BYTES = _gauge(
+    "front_budget_bytes",
+    "bytes taken of a budget: bodies, or the answers of a kind that are built or not read yet",
+    "budget",
+)
+FRONT_LIMITS = _gauge("front_budget_limit_bytes", "the most of a budget", "budget")
+FRONT = (
+    FRONT_CONNECTIONS,
+    FRONT_CALLS,
+    FRONT_WAITING,
+    FRONT_REFUSED,
+    FRONT_LATE,
+    FRONT_BYTES,
+    FRONT_LIMITS,
+)
+
 # -- ingest ---------------------------------------------------------------------------------------
 
 INGEST_REQUESTS = _counter(
@@ -156,6 +197,7 @@ INGEST = (
     INBOX_RECORDS,
     INBOX_BYTES,
     INBOX_AGE,
+    *FRONT,
 )
 
 # -- consumer service -----------------------------------------------------------------------------
@@ -229,6 +271,7 @@ CONSUMER = (
     GAP_OFFSETS,
     LEADING,
     ASSIGNMENTS,
+    *FRONT,
 )
 
 # -- driver: order and offsets jobs ---------------------------------------------------------------

@@ -181,6 +181,37 @@ ROWS: dict[str, list[Panel]] = {
             },
         ),
     ],
+    "Connections and calls": [
+        Panel(
+            "Connections, calls that wait",
+            "short",
+            {
+                "connections {{instance}}": "lakequeue_front_connections",
+                "wait: {{kind}}": "sum by (kind) (lakequeue_front_waiting_calls)",
+                "run: {{kind}}": "sum by (kind) (lakequeue_front_calls)",
+            },
+        ),
+        Panel(
+            "Refused at a limit, ended at a deadline",
+            "cps",
+            {
+                "{{role}}: limit of {{limit}}": _rate(
+                    "lakequeue_front_refused_total", "role, limit"
+                ),
+                "{{role}}: slow {{deadline}}": _rate(
+                    "lakequeue_front_deadlines_total", "role, deadline"
+                ),
+            },
+        ),
+        Panel(
+            "Budgets taken",
+            "percentunit",
+            {
+                "{{instance}} {{budget}}": "lakequeue_front_budget_bytes / "
+                "lakequeue_front_budget_limit_bytes"
+            },
+        ),
+    ],
     "Storage and coordination": [
         Panel(
             "Requests to storage",

@@ -47,9 +47,8 @@ MAX_BODY_BYTES = 4 << 20
 Shape = TypeVar("Shape", bound=BaseModel)
 
 
-def create_app(node: Node) -> OpenAPI:
+def create_app(node: Node, metrics: Metrics) -> OpenAPI:
     """The WSGI application of a node."""
-    metrics = Metrics(node)
     info = Info(title="lakequeue consumer service", version="1", description=openapi.DESCRIPTION)
     app = OpenAPI(
         __name__, info=info, doc_ui=False, static_folder=None, validation_error_callback=bad_path

@@ -24,8 +24,8 @@ def ways_of(settings: Settings, alive: Callable[[], dict[str, str]]) -> Sequence
     poll = Kind("poll", max(2, most // 4), 4_096, settings.front.max_parked, unread)
     ack = Kind("ack", max(4, most // 2), 1_024)
     member = Kind("member", max(4, most // 8), 1_024)
-    browse = Kind("browse", 2, 32, unread_bytes=unread // 4)
-    admin = Kind("admin", max(4, most // 8), 64, unread_bytes=unread // 4)
+    browse = Kind("browse", 2, 32, answer_bytes=unread // 4)
+    admin = Kind("admin", max(4, most // 8), 64, answer_bytes=unread // 4)
 
     def healthz(call: Call) -> None:
         call.done(json_of(alive()))

@@ -18,6 +18,8 @@ class Budget:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.used = 0
+        self.refused = 0
+        """How often there was not enough left."""
         self._lock = threading.Lock()
 
     def lease(self) -> Lease:
@@ -28,12 +30,18 @@ class Budget:
         """Reserve `size` bytes. Raises `Overloaded` when they are not there."""
         with self._lock:
             if self.used + size > self.limit:
+                self.refused += 1
                 raise Overloaded(
                     f"{self.used} of {self.limit} bytes are in use, {size} more are needed",
                     hint="wait as long as Retry-After says, then send again",
                     stored="no",
                     retry_after_s=RETRY_AFTER_S,
                 )
+            self.used += size
+
+    def count(self, size: int) -> None:
+        """Count `size` bytes that are there already, whatever the limit."""
+        with self._lock:
             self.used += size
 
     def give(self, size: int) -> None:
@@ -55,6 +63,11 @@ class Lease:
         """Hold `size` bytes more. Raises `Overloaded`."""
         self._budget.take(size)
         self.held += size
+
+    def become(self, size: int) -> None:
+        """It came to `size` bytes, which are there: more than was held, or less."""
+        self._budget.count(size - self.held)
+        self.held = size
 
     def shrink_to(self, size: int) -> None:
         """Hold `size` bytes, unless it is less already."""

@@ -58,7 +58,7 @@ class Call:
     """Belongs to the event loop's thread, but for `gone` and what its steps do."""
 
     __slots__ = (
-        "_connection", "_due", "_head", "_hub", "_inline", "_over", "_steps", "_streams",
+        "_built", "_connection", "_due", "_head", "_hub", "_inline", "_over", "_steps", "_streams",
         "_timer", "_waits", "gone_away", "lease", "request", "route",
     )  # fmt: skip
 
@@ -77,6 +77,8 @@ class Call:
         self.lease = lease
         """What the request's body takes of the budget; given back with the answer."""
         self.gone_away = False
+        self._built: Lease | None = None
+        """What an answer takes of the share until it is written."""
         self._steps: Steps[Answer] | Pieces | None = None
         self._head: Answer | None = None
         """The head of an answer in pieces."""
@@ -96,7 +98,7 @@ class Call:
             route.share.check()
             if route.share.overfull:
                 hub.let_stalled_go(route.share)
-                route.share.check_unread()
+                route.share.check_answers()
         except LakequeueError as error:
             route.share.busy += 1
             self.done(problem_of(error))
@@ -190,7 +192,22 @@ class Call:
 
     def _work(self) -> None:
         """In a thread of the kind."""
-        got = self._step()
+        built = self._built = self.route.share.answers.lease()
+        try:
+            built.grow(self.route.share.built_bytes)
+        except LakequeueError as error:
+            # Those that began when there was room have filled it meanwhile.
+            if self._steps is not None:
+                self._steps.close()
+            got: Any = problem_of(error)
+        else:
+            got = self._step()
+        if isinstance(got, Answer):
+            built.become(len(got.body))
+        elif isinstance(got, bytes):
+            built.become(len(got))
+        else:
+            built.shrink_to(0)
         self._hub.mailbox.post(lambda: self._came(got))
 
     def _step(self) -> Any:
@@ -214,6 +231,10 @@ class Call:
             return self._answer_to(error)
 
     def _came(self, got: Any) -> None:
+        if self._built is not None:
+            # From here on what is written counts by itself.
+            self._built.shrink_to(0)
+            self._built = None
         if isinstance(got, Until):
             self._park(got)
         elif isinstance(got, bytes):

@@ -29,7 +29,8 @@ class Connection(asyncio.Protocol):
 
     __slots__ = (
         "_ahead", "_answering", "_call", "_closing", "_hub", "_left", "_paused", "_reading",
-        "_refused", "_routes", "_transport", "_writing", "address", "due", "opened_at", "slot",
+        "_refused", "_routes", "_silent", "_transport", "_writing", "address", "due", "opened_at",
+        "slot",
     )  # fmt: skip
 
     _transport: asyncio.Transport
@@ -54,6 +55,8 @@ class Connection(asyncio.Protocol):
         self._paused = False
         self._left = False
         """The client has closed its end, or is gone."""
+        self._silent = True
+        """Nothing has come yet."""
 
     # -- the transport ----------------------------------------------------------------------------
 
@@ -126,6 +129,7 @@ class Connection(asyncio.Protocol):
 
     def _feed(self, data: bytes) -> None:
         reading = self._reading
+        self._silent = False
         if reading.between and not reading.head_bytes:
             self._until(self._hub.now() + self._hub.limits.header_s)
         try:
@@ -208,7 +212,10 @@ class Connection(asyncio.Protocol):
         self._answering = answer
         self._closing |= self._hub.draining
         writing = self._writing
-        if writing.send(writing.head(answer, close=self._closing) + answer.body):
+        head = writing.head(answer, close=self._closing)
+        # It must not be kept here beside what the transport keeps of it.
+        body, answer.body = answer.body, b""
+        if writing.send(head, body):
             self._answered()
 
     def _answered(self) -> None:
@@ -254,11 +261,13 @@ class Connection(asyncio.Protocol):
             return
         reading = self._reading
         busy = self._call is not None or self._answering is not None
+        if not reading.under_way and not busy and not self._refused:
+            self._hub.late["headers" if self._silent else "idle"] += 1
         if not reading.under_way or busy or self._refused or reading.discards:
             self.drop()
             return
-        self._hub.let_go += 1
         said = "body" if reading.in_body else "headers"
+        self._hub.late[said] += 1
         reading.forget()
         self._closing = self._refused = True
         self._write(
@@ -277,7 +286,7 @@ class Connection(asyncio.Protocol):
 
     def let_go(self) -> None:
         """End it, for its client does not read."""
-        self._hub.let_go += 1
+        self._hub.late["answer"] += 1
         self._writing.count(0)
         self.drop()
 

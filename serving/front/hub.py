@@ -97,10 +97,10 @@ class Hub:
         """Those whose clients have not taken all of an answer yet, in the order of the answers."""
         self.calls = 0
         """Requests that are being answered."""
-        self.let_go = 0
-        """Connections that were ended because their clients were too slow."""
-        self.refused = 0
-        """Connections beyond the limits."""
+        self.late = {"headers": 0, "body": 0, "answer": 0, "idle": 0}
+        """Connections that were ended because their clients were too slow, by what with."""
+        self.refused = {"connections": 0, "address": 0}
+        """Connections beyond a limit."""
         self.draining = False
         self.rested: Callable[[], None] = lambda: None
         """Called while draining, when nothing is under way any more."""
@@ -114,15 +114,16 @@ class Hub:
         mine = self._of_address.get(address, 0)
         refusal: Overloaded | None = None
         if mine >= limits.per_address and not self._make_room(address):
+            self.refused["address"] += 1
             refusal = _too_many(f"{mine} connections from {address} are open", limits.per_address)
         elif len(self.connections) >= limits.connections and not self._make_room(None):
             total = len(self.connections)
+            self.refused["connections"] += 1
             refusal = _too_many(f"{total} connections are open", limits.connections)
         self.connections[connection] = None
         self._of_address[address] = self._of_address.get(address, 0) + 1
         if refusal is None:
             return None
-        self.refused += 1
         if len(self.connections) > limits.connections + _SCAN:
             # Not even the answer has a place.
             connection.drop()
@@ -158,7 +159,7 @@ class Hub:
         """Make room: end connections whose clients have not read an answer of this kind."""
         now = self.now()
         for connection in list(self.stalled):
-            if share.unread <= share.kind.unread_bytes * 3 // 4:
+            if share.answers.used <= share.answers.limit // 2:
                 return
             if connection.stalls(share, now):
                 connection.let_go()

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from lakequeue.errors import Overloaded
+from serving.front.budget import Budget
 
 RETRY_AFTER_S = 1.0
 _IDLE_S = 60.0
@@ -27,42 +28,49 @@ class Kind:
     """Calls that may wait for one of the threads."""
     parked: int = 0
     """Calls that may wait for something else."""
-    unread_bytes: int = 0
-    """Bytes of its answers that clients may leave unread; 0: its answers are short."""
+    answer_bytes: int = 8 << 20
+    """Bytes that its answers may take together, from when they are built until they are read."""
 
 
 class Share:
-    """What is used of a kind. For the event loop's thread alone."""
+    """What is used of a kind. For the event loop's thread alone, but for `answers`."""
 
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
         self.busy = 0
         """Calls that are run by a thread, or wait for one, or are written."""
         self.parked = 0
-        self.refused = 0
+        self.refused = {"calls": 0, "waits": 0, "answers": 0}
         self.unread = 0
         """Bytes of answers that clients have not taken yet."""
+        self.answers = Budget(kind.answer_bytes)
+        """Those, and the answers that are being built."""
+        self.built_bytes = kind.answer_bytes // (2 * kind.threads)
+        """What is set aside for an answer before it is built, as nobody knows how long it will be.
+        All threads together set half aside, so that with nothing unread none is refused."""
         self.pool = Pool(kind.name, kind.threads)
 
     @property
     def overfull(self) -> bool:
-        """More is left unread than may be."""
-        return 0 < self.kind.unread_bytes < self.unread
+        """One more answer has no room."""
+        return self.answers.used + self.built_bytes > self.answers.limit
 
-    def check_unread(self) -> None:
+    def check_answers(self) -> None:
         """Raise `Overloaded` while that is so."""
         if self.overfull:
-            self.refused += 1
-            raise _beyond(f"{self.unread} bytes of answers to {self.kind.name!r} are not read yet")
+            self.refused["answers"] += 1
+            raise _beyond(
+                f"{self.answers.used} bytes of answers to {self.kind.name!r} are not read yet"
+            )
 
     def check(self) -> None:
         """Raise `Overloaded` when one more call of this kind cannot be taken."""
         kind = self.kind
         if self.busy >= kind.threads + kind.queued:
-            self.refused += 1
+            self.refused["calls"] += 1
             raise _beyond(f"{self.busy} calls of the kind {kind.name!r} are under way")
         if kind.parked and self.parked >= kind.parked:
-            self.refused += 1
+            self.refused["waits"] += 1
             raise _beyond(f"{self.parked} calls of the kind {kind.name!r} wait")
 
 

@@ -9,6 +9,7 @@ from serving.front.hub import Hub, Peer
 from serving.front.messages import Answer, head_of
 from serving.front.shares import Share
 
+_LONG = 16 << 10
 _STALLED_S = 1.0
 """An answer that has waited to be read for so long makes room for others when it has to."""
 
@@ -35,25 +36,33 @@ class Writing:
         """The status line and headers."""
         return head_of(answer, close=close, chunked=chunked, date=self._hub.date())
 
-    def send(self, data: bytes) -> bool:
+    def send(self, head: bytes, body: bytes = b"") -> bool:
         """Write; whether all of it has left at once."""
         transport = self._transport
         if transport.is_closing():
             return False
-        if data:
-            transport.write(data)
+        if len(body) < _LONG:
+            head, body = head + body, b""
+        if head:
+            transport.write(head)
+        if body:
+            # Put together with its head it would be there twice, and what is left of it again.
+            transport.write(memoryview(body))
         left = transport.get_write_buffer_size()
         if not left:
             return True
-        self._began, self._sent = self._hub.now(), len(data)
+        self._began, self._sent = self._hub.now(), len(head) + len(body)
         self.count(left)
         self._hub.wheel.put(self._peer, self._began + self._hub.limits.write_s)
         return False
 
     def count(self, left: int) -> None:
         """So many bytes wait for the client to take them."""
+        if left == self._unread:
+            return
         if self.share is not None:
             self.share.unread += left - self._unread
+            self.share.answers.count(left - self._unread)
         self._hub.stalled.pop(self._peer, None)
         if left:
             self._hub.stalled[self._peer] = None

@@ -6,11 +6,13 @@ import json
 from urllib.parse import urlsplit
 
 import httpx2
+import psutil
 import pytest
 
 from tests.support.services.consumer_node import Member, NodeProcess, Queue, group_of
 from tests.support.services.fronts import Raw, posted
 from tests.support.services.openapi_check import faults
+from tests.support.services.zookeeper import wait_for
 
 pytestmark = pytest.mark.zookeeper
 HUGE = (1 << 63, 1 << 70, -(1 << 70), 10**400)
@@ -57,9 +59,25 @@ def test_clients_that_never_read_stop_nobody(queue: Queue, node: NodeProcess) ->
     topic = queue.log.topic()
     queue.log.append(topic, ["x" * 1_000] * 2_000)
     path = f"/v1/topics/{topic.topic}/records?partition=0&offset=0&max=2000"
-    held = [connected(node, receive_bytes=4_096) for _ in range(100)]
+    first = connected(node)
+    assert len(first.get(path).body) > 2_000_000
+    first.close()
+    process = psutil.Process(node.worker)
+    before = process.memory_info().rss
+    held = [connected(node, receive_bytes=4_096) for _ in range(400)]
     for raw in held:
-        raw.send(asked(path) * 2)
+        raw.send(asked(path) * 4)
+    most = 0
+
+    def settled() -> bool:
+        """They are answered, or told to come again."""
+        nonlocal most
+        most = max(most, process.memory_info().rss)
+        metrics = httpx2.get(f"{node.url}/metrics", timeout=5).text
+        return 'lakequeue_front_calls{kind="browse"} 0.0' in metrics
+
+    wait_for(settled, "they are answered, or told to come again")
+    assert most - before < 80 << 20, "32 MiB of answers, and what two threads need to build one"
     assert httpx2.get(f"{node.url}/healthz", timeout=2).status_code == 200
     with Member(node.url, topic, group_of(topic)) as member:
         records = member.poll_until(500)

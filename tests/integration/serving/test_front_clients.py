@@ -106,7 +106,7 @@ def test_a_client_that_does_not_read_is_let_go(app: App) -> None:
         raw.send(b"GET /big HTTP/1.1\r\nHost: a\r\n\r\n")
         wait_for(lambda: front.front.unread > 1_000_000, "what it has not read is counted")
         wait_for(lambda: app.ended == ["lost"], "whoever answered hears that it was lost")
-        assert front.front.let_go == 1
+        assert front.front.late["answer"] == 1
         wait_for(lambda: front.front.unread == 0, "and its memory is free")
 
 
@@ -119,9 +119,11 @@ def test_a_slow_reader_gets_all_of_it(app: App) -> None:
 
 
 def test_answers_that_nobody_reads_take_no_more_than_their_share(app: App, front: Running) -> None:
-    for _ in range(3):
+    share = front.front.shares["big"]
+    for _ in range(50):
         front.connect(receive_bytes=4_096).send(b"GET /big HTTP/1.1\r\nHost: a\r\n\r\n")
-    wait_for(lambda: front.front.shares["big"].unread > 20 << 20, "they do not read")
+    wait_for(lambda: share.overfull, "they do not read")
+    wait_for(lambda: share.busy == 0, "each has its answer, or was told that there is no room")
     answers = [front.connect().get("/big").status]
     assert alive(front)
     assert front.connect().post("/echo", b"x").status == 200, "other kinds have their own"
@@ -133,3 +135,17 @@ def test_answers_that_nobody_reads_take_no_more_than_their_share(app: App, front
     wait_for(served, "who does not read makes room for who does")
     assert set(answers) <= {429, 200}
     assert "lost" in app.ended
+    both = 2 * BIG
+    assert max(app.taken) <= (20 << 20) - both // 4 + both, "the two that are built count as well"
+
+
+def test_an_answer_counts_until_it_is_read(app: App, front: Running) -> None:
+    share = front.front.shares["big"]
+    assert len(front.connect().get("/big").body) == BIG
+    wait_for(lambda: share.answers.used == share.unread == 0, "nothing is left of it")
+    raw = front.connect(receive_bytes=4_096)
+    raw.send(b"GET /big HTTP/1.1\r\nHost: a\r\n\r\n")
+    wait_for(lambda: share.unread > 0 and share.busy == 0, "it is written")
+    assert share.answers.used == share.unread <= BIG + 1_000, "once, not once more for its body"
+    raw.close()
+    wait_for(lambda: share.answers.used == 0, "who goes leaves nothing")

@@ -24,6 +24,8 @@ class App:
         self.wake = Wake()
         self.held = threading.Event()
         self.ended: list[str] = []
+        self.taken: list[int] = [0]
+        """Bytes that all answers of `/big` took whenever one was built."""
         self.flask = flask = Flask("small")
         answer_errors(flask)
 
@@ -33,6 +35,9 @@ class App:
 
         @flask.get("/big")
         def big() -> Response:
+            call: Call = request.environ[wsgi.CALL]
+            self.taken.append(call.route.share.answers.used)
+
             def steps() -> Steps[Answer]:
                 yield from ()
                 return Answer(
@@ -89,6 +94,6 @@ class App:
             Way("GET", "/slow-state", state, 0, within_s=0.3),
             Way("GET", "/(wait|pieces)", Kind("wait", 2, 100, 50), 0),
             Way("GET", "/hold", Kind("hold", 1, 1), 0),
-            Way("GET", "/big", Kind("big", 2, 100, unread_bytes=20 << 20), 0),
+            Way("GET", "/big", Kind("big", 2, 100, answer_bytes=20 << 20), 0),
             Way("", ".*", Kind("other", 2, 100), 64 << 10),
         ]

@@ -1,0 +1,44 @@
+"""What a front has to say of itself in `/metrics`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lakequeue import metrics
+from lakequeue.metrics import Sample
+from serving.front.hub import Hub
+
+_BODIES = "bodies"
+
+
+class FrontSamples:
+    """Asked by the metrics of a node; there is nothing to say before the front takes requests."""
+
+    def __init__(self) -> None:
+        self._front: Hub | None = None
+
+    def began(self, front: Hub) -> None:
+        """The front takes requests."""
+        self._front = front
+
+    def samples(self) -> Iterator[Sample]:
+        """All of it. From any thread: numbers are read one by one, and each is right by itself."""
+        front = self._front
+        if front is None:
+            return
+        yield Sample(metrics.FRONT_CONNECTIONS, len(front.connections))
+        refused = dict(front.refused) | {_BODIES: front.bodies.refused}
+        for kind, share in list(front.shares.items()):
+            yield Sample(metrics.FRONT_CALLS, share.busy, (kind,))
+            yield Sample(metrics.FRONT_WAITING, share.parked, (kind,))
+            yield Sample(metrics.FRONT_BYTES, share.answers.used, (f"answers: {kind}",))
+            yield Sample(metrics.FRONT_LIMITS, share.answers.limit, (f"answers: {kind}",))
+            for limit, count in share.refused.items():
+                refused[limit] = refused.get(limit, 0) + count
+            refused["answers"] += share.answers.refused
+        yield Sample(metrics.FRONT_BYTES, front.bodies.used, (_BODIES,))
+        yield Sample(metrics.FRONT_LIMITS, front.bodies.limit, (_BODIES,))
+        for limit, count in refused.items():
+            yield Sample(metrics.FRONT_REFUSED, count, (limit,))
+        for deadline, count in front.late.items():
+            yield Sample(metrics.FRONT_LATE, count, (deadline,))
