@@ -19,8 +19,9 @@ from lakequeue.errors import InvalidRequest
 from lakequeue.records import checked_name
 from lakequeue.wire import MAX_WHOLE
 from queue_rules.produce.rows import Request, no_record
-from queue_rules.produce.verdicts import PRODUCER_FENCED, fenced
+from queue_rules.produce.verdicts import fenced
 from queue_tables.schema.marks import NO_TOPIC, producer_mark, sequence_mark
+from queue_tables.schema.reasons import Reason
 from serving.front.parking import Steps
 
 
@@ -44,7 +45,7 @@ def begin_epoch(node: IngestNode, producer_id: str, timeout_ms: int) -> Steps[di
         request.rows.timestamps = [node.now()]
         left = max(0.0, deadline - time.monotonic())
         stamp, outcomes = yield from node.submit([request], left)
-        if outcomes is not None and outcomes[0].reason != PRODUCER_FENCED:
+        if outcomes is not None and outcomes[0].reason != Reason.PRODUCER_FENCED:
             break
         if time.monotonic() >= deadline:
             raise fenced(request, node.marks)

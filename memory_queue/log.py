@@ -24,8 +24,6 @@ from queue_rules.produce.requests import Judged, Marks, judge_consumed, judge_ep
 from queue_rules.produce.rows import Request, no_record
 from queue_rules.produce.validation import Limits
 from queue_rules.produce.verdicts import (
-    CONSUMED_OVERLAP,
-    PRODUCER_FENCED,
     check_consumed,
     refuse_if_judged_so,
 )
@@ -33,10 +31,8 @@ from queue_rules.queues.attempts import NewRecord
 from queue_rules.queues.key_order import key_hash
 from queue_tables.groups.record_states import NEVER
 from queue_tables.schema.marks import NO_TOPIC, offset_mark, producer_mark, sequence_mark
+from queue_tables.schema.reasons import BY_CODE
 from queue_tables.schema.topic_rules import Topic
-
-_REASONS = ("", PRODUCER_FENCED, CONSUMED_OVERLAP)
-_FENCED, _OVERLAP = 1, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,11 +174,11 @@ class Log:
             )
         ]
         reasons, marks = np.zeros(rows, np.int8), Marks(self._marks)
-        judge_epochs(judged, reasons, _FENCED, marks)
-        judge_consumed(judged, reasons, _OVERLAP, marks)
+        judge_epochs(judged, reasons, marks)
+        judge_consumed(judged, reasons, marks)
         move_sequences(judged, reasons, marks)
         self._marks |= marks.moved
-        return _REASONS[int(reasons[0])]
+        return BY_CODE[int(reasons[0])]
 
     def _number(self, request: Request, row: int, topic: Topic, stamp: int) -> Outcome:
         """Append a record, or find the one that it is a copy of."""

@@ -22,6 +22,7 @@ from queue_tables.delta.table import TableLog
 from queue_tables.delta.tail import Tail
 from queue_tables.files.parquet import read_data_file
 from queue_tables.root import QueueRoot
+from queue_tables.schema.reasons import Reason
 from queue_tables.schema.schemas import LOG, REJECTS
 
 _IDLE_S = 1.0
@@ -141,7 +142,7 @@ _REJECTED = [*_ROW, "partition", "reason", "original_partition", "original_offse
 
 
 def _refusal(row: dict[str, Any]) -> Outcome:
-    if row["reason"] == "duplicate":
+    if row["reason"] == Reason.DUPLICATE:
         partition = row["original_partition"]
         return Outcome(
             row["partition"] if partition is None else partition, row["original_offset"], True

@@ -17,13 +17,14 @@ import pyarrow as pa
 
 from jobs.ordering.rejects import Key
 from jobs.rows.batch import NARROW
-from jobs.rows.row_faults import Reason, RowFault
+from jobs.rows.row_faults import RowFault
 from lakequeue.errors import CorruptTable, StorageUnavailable
 from lakequeue.records import ShardName, Stamp
 from queue_tables.delta.snapshot import load_snapshot
 from queue_tables.delta.store import Store
 from queue_tables.files.parquet import read_data_file
 from queue_tables.root import QueueRoot
+from queue_tables.schema.reasons import Reason
 
 MOST_BYTES = 256 << 20
 """A larger file is not put aside: its shard waits for a person."""

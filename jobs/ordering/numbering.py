@@ -19,38 +19,15 @@ import pyarrow.compute as pc
 from jobs.ordering.id_index import Found, Ids
 from jobs.rows.batch import Batch, codes_of
 from jobs.rows.judged_rows import judged_of
-from jobs.rows.row_faults import Reason, RowFault
+from jobs.rows.row_faults import RowFault
 from lakequeue.records import Offset, Partition, ShardName, Stamp, TopicId, TopicPartition
 from queue_rules.produce.requests import Judged, Marks, judge_consumed, judge_epochs, move_sequences
+from queue_tables.schema.reasons import BY_CODE, Reason
 
 Index = npt.NDArray[np.intp]
 Mask = npt.NDArray[np.bool_]
 
-DUPLICATE = "duplicate"
-TOPIC_GONE = "topic_gone"
-PARTITION_GONE = "partition_gone"
-REQUEST_REFUSED = "request_refused"
-PRODUCER_FENCED = "producer_fenced"
-CONSUMED_OVERLAP = "consumed_overlap"
-NO_RECORD = "no_record"
-"""No refusal: the row is no record, and what it carries (an epoch, `consumed`) was taken."""
-QUARANTINE = (Reason.MALFORMED, Reason.UNORDERABLE, Reason.UNREADABLE)
-"""Reasons of rows that are put aside as they are: nothing of them could be ordered."""
-_REASONS = np.array(
-    [
-        "",
-        TOPIC_GONE,
-        PARTITION_GONE,
-        REQUEST_REFUSED,
-        PRODUCER_FENCED,
-        CONSUMED_OVERLAP,
-        NO_RECORD,
-        *map(str, QUARANTINE),
-    ],
-    dtype=object,
-)
-_FENCED, _OVERLAP, _NO_RECORD = 4, 5, 6
-_PUT_ASIDE = {reason: 7 + i for i, reason in enumerate(QUARANTINE)}
+_REASONS = np.array(BY_CODE, dtype=object)
 _NO_MARKS: Mapping[str, int] = MappingProxyType({})
 
 
@@ -158,18 +135,18 @@ def _refusals(
     requests: list[Judged],
     marks: Marks,
 ) -> npt.NDArray[np.int8]:
-    """Number of the reason in `_REASONS` for each row, 0 for none; moves `marks`."""
+    """Code of the reason for each row, 0 for none; moves `marks`."""
     reason = _row_refusals(batch, topics)
     bare = [request.first for request in requests if not request.is_record]
     reason[bare] = 0
     aside = _put_aside(batch)
     reason[aside.rows] = aside.reasons
-    judge_epochs(requests, reason, _FENCED, marks)
+    judge_epochs(requests, reason, marks)
     _refuse_whole(batch, reason)
-    judge_consumed(requests, reason, _OVERLAP, marks)
+    judge_consumed(requests, reason, marks)
     move_sequences(requests, reason, marks)
     for at in bare:
-        reason[at] = reason[at] or _NO_RECORD
+        reason[at] = reason[at] or Reason.NO_RECORD.code
     # Whatever became of its request: such a row is kept as it is.
     reason[aside.rows] = aside.reasons
     return reason
@@ -187,7 +164,7 @@ def _put_aside(batch: Batch) -> _Aside:
         return _NONE_ASIDE
     rows = np.flatnonzero(np.asarray(faults.is_valid()))
     said = [RowFault.of(faults[int(row)].as_py()).reason for row in rows]
-    return _Aside(rows, np.array([_PUT_ASIDE[reason] for reason in said], np.int8))
+    return _Aside(rows, np.array([reason.code for reason in said], np.int8))
 
 
 _NONE_ASIDE = _Aside(np.empty(0, np.intp), np.empty(0, np.int8))
@@ -198,8 +175,8 @@ def _row_refusals(batch: Batch, topics: Mapping[TopicId, TopicRule]) -> npt.NDAr
     partitions = np.array([-1 if r is None else r.partitions for r in rules], np.int32)
     limit = partitions[batch.topic] if len(rules) else np.empty(0, np.int32)
     reason = np.zeros(len(batch), np.int8)
-    reason[(batch.partition >= limit) | (batch.partition < 0)] = 2
-    reason[limit < 0] = 1
+    reason[(batch.partition >= limit) | (batch.partition < 0)] = Reason.PARTITION_GONE.code
+    reason[limit < 0] = Reason.TOPIC_GONE.code
     return reason
 
 
@@ -213,7 +190,7 @@ def _refuse_whole(batch: Batch, reason: npt.NDArray[np.int8]) -> None:
         key = batch.shard.astype(np.int64) * len(names) + codes
         atomic = request.is_valid().to_numpy()
         drawn_in = np.isin(key, key[bad & atomic]) & atomic & ~bad
-        reason[drawn_in] = 3
+        reason[drawn_in] = Reason.REQUEST_REFUSED.code
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,13 +22,14 @@ from jobs.ordering.numbering import Known, Ordered, TopicRule
 from jobs.rows.batch import NARROW, Batch
 from jobs.rows.blame import is_of_the_rows, said_of
 from jobs.rows.halving import Units, find_guilty
-from jobs.rows.row_faults import Reason, RowFault
+from jobs.rows.row_faults import RowFault
 from lakequeue.clock import Micros
 from lakequeue.errors import CorruptTable, StorageUnavailable
 from lakequeue.records import Stamp, TopicId
 from queue_tables.delta.actions import Add
 from queue_tables.delta.store import Store
 from queue_tables.log.writer import SourceFiles
+from queue_tables.schema.reasons import Reason
 from queue_tables.schema.schemas import INBOX
 
 log = structlog.get_logger("order")

@@ -16,7 +16,6 @@ from pyspark.sql import SparkSession
 from coordination.zookeeper.bells import Bell
 from jobs.ordering.executor_writer import write_on_executors
 from jobs.ordering.maintenance_runs import MaintenanceRuns, jobs_of
-from jobs.ordering.numbering import QUARANTINE
 from jobs.ordering.order_batch import OrderTerm, WriteFiles
 from jobs.ordering.order_state import OrderState
 from jobs.ordering.order_whole import Done
@@ -34,12 +33,13 @@ from lakequeue.records import Epoch, Version
 from lakequeue.settings import OrderSettings
 from lakequeue.steps import Step, reach
 from queue_tables.root import QueueRoot
+from queue_tables.schema.reasons import Fate, with_fate
 from queue_tables.schema.schemas import LOG, REJECTS
 from serving.meters import Meters
 
 log = structlog.get_logger("order")
 
-PUT_ASIDE = frozenset(map(str, QUARANTINE))
+PUT_ASIDE = frozenset(with_fate(Fate.PUT_ASIDE))
 
 
 class OrderWork(Work):

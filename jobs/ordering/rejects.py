@@ -19,10 +19,10 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.ordering.numbering import DUPLICATE, QUARANTINE, Ordered, TopicRule
+from jobs.ordering.numbering import Ordered, TopicRule
 from jobs.ordering.order_state import ORDER_TXN, order_epoch, order_number
 from jobs.rows.batch import Batch
-from jobs.rows.row_faults import Reason, RowFault
+from jobs.rows.row_faults import RowFault
 from lakequeue.clock import Micros, hour_of
 from lakequeue.errors import CommitConflict, LeadershipLost, TailLost
 from lakequeue.records import Epoch, Format, ShardName, Stamp, TopicId, Version
@@ -33,6 +33,7 @@ from queue_tables.delta.snapshot import load_snapshot
 from queue_tables.delta.table import TableLog
 from queue_tables.files.parquet import read_data_file, write_data_file
 from queue_tables.root import QueueRoot
+from queue_tables.schema.reasons import Fate, Reason, with_fate
 from queue_tables.schema.record_rules import escaped
 from queue_tables.schema.schemas import REJECTS
 
@@ -187,7 +188,7 @@ class RejectsTable:
 
 def _fault_in(reason: str, detail: str | None) -> str | None:
     """The fault of a row that was put aside, as it passes through Spark."""
-    if reason not in {str(r) for r in QUARANTINE}:
+    if reason not in with_fate(Fate.PUT_ASIDE):
         return None
     return RowFault(Reason(reason), detail or "").text()
 
@@ -207,7 +208,10 @@ def _rows(
     verdicts = pa.table(
         {
             "place": places,
-            "reason": [*ordered.reasons.tolist(), *([DUPLICATE] * (len(places) - refused))],
+            "reason": [
+                *ordered.reasons.tolist(),
+                *([Reason.DUPLICATE.value] * (len(places) - refused)),
+            ],
             "original_partition": pa.array(
                 [*none, *ordered.original_partition.tolist()], pa.int32()
             ),

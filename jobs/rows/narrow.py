@@ -21,12 +21,13 @@ from jobs.rows.halving import Units, find_guilty
 from jobs.rows.id_hash import hash_ids
 from jobs.rows.judged_rows import judged_text
 from jobs.rows.narrow_faults import Files, Sound, request_spans, sound_rows
-from jobs.rows.row_faults import Reason, RowFault
+from jobs.rows.row_faults import RowFault
 from lakequeue.errors import CorruptTable
 from queue_tables.delta.store import Store
 from queue_tables.files.parquet import read_data_file
 from queue_tables.log.writer import SourceFiles
 from queue_tables.schema.marks import NO_TOPIC
+from queue_tables.schema.reasons import Reason
 from queue_tables.schema.record_rules import Faults
 from queue_tables.schema.schemas import JOURNAL
 

@@ -6,25 +6,12 @@ nothing, its stamp is that of its commit.
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import NamedTuple
 
 import orjson
 
 from lakequeue.records import Stamp
-
-
-class Reason(StrEnum):
-    """Why a row, or a file, is not ordered: what `rejects` calls it."""
-
-    MALFORMED = "malformed"
-    """The row breaks a rule of its table's declaration."""
-    UNORDERABLE = "unorderable"
-    """The row made the order job fail, for a reason that no rule knows."""
-    UNREADABLE = "unreadable"
-    """The file is there, and is no file that can be read."""
-    MISSING = "missing"
-    """The file is not there: nothing is put aside, and its shard waits."""
+from queue_tables.schema.reasons import Reason
 
 
 class RowFault(NamedTuple):

@@ -100,12 +100,13 @@ def _asked(
     until: str | None,
 ) -> tuple[QueueRoot, Wanted]:
     # Loaded here: a machine with the SDK and CLI alone has no storage packages.
-    from queue_tables.log.rejected import REASONS, Wanted
+    from queue_tables.log.rejected import Wanted
     from queue_tables.root import QueueRoot
+    from queue_tables.schema.reasons import WRITTEN
 
     for reason in reasons or ():
-        if reason not in REASONS:
-            raise WrongUsage(f"reason {reason!r} is not known", hint=", ".join(REASONS))
+        if reason not in WRITTEN:
+            raise WrongUsage(f"reason {reason!r} is not known", hint=", ".join(WRITTEN))
     now = wall_micros()
     wanted = Wanted(
         topics=None if topics is None else frozenset(topics),

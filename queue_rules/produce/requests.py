@@ -26,6 +26,7 @@ from queue_tables.schema.marks import (
     producer_mark,
     sequence_mark,
 )
+from queue_tables.schema.reasons import Reason
 
 Reasons = npt.NDArray[np.int8]
 
@@ -77,8 +78,8 @@ class Marks:
             self.moved[name] = value
 
 
-def judge_epochs(requests: list[Judged], reasons: Reasons, fenced: int, marks: Marks) -> None:
-    """Give the rows of requests of a superseded epoch the reason `fenced`; move the epochs.
+def judge_epochs(requests: list[Judged], reasons: Reasons, marks: Marks) -> None:
+    """Refuse the rows of requests of a superseded epoch; move the epochs.
 
     A request that is refused for another reason moves the epoch all the same: its producer lives.
     """
@@ -88,13 +89,13 @@ def judge_epochs(requests: list[Judged], reasons: Reasons, fenced: int, marks: M
         name = producer_mark(request.producer or "")
         newest = marks.get(name)
         if newest is not None and request.epoch < newest + request.begins:
-            reasons[request.span] = fenced
+            reasons[request.span] = Reason.PRODUCER_FENCED.code
         else:
             marks.raise_to(name, request.epoch)
 
 
-def judge_consumed(requests: list[Judged], reasons: Reasons, overlap: int, marks: Marks) -> None:
-    """Give the rows of requests that do not go on where the last stopped the reason `overlap`.
+def judge_consumed(requests: list[Judged], reasons: Reasons, marks: Marks) -> None:
+    """Refuse the rows of requests that do not go on where the last stopped.
 
     Nor does one of before a seek, once one of after it was taken. A request that is refused already
     moves nothing.
@@ -109,7 +110,7 @@ def judge_consumed(requests: list[Judged], reasons: Reasons, overlap: int, marks
         name = consumed_mark(*place, generation)
         at = marks.get(name)
         if generation < newest or (at is not None and at != consumed["from_offset"]):
-            reasons[request.span] = overlap
+            reasons[request.span] = Reason.CONSUMED_OVERLAP.code
             continue
         marks.moved[name] = consumed["next_offset"]
         if generation > newest:

@@ -10,11 +10,8 @@ from queue_rules.produce.outcomes import Outcome
 from queue_rules.produce.rows import Request
 from queue_rules.produce.validation import check_partition
 from queue_tables.schema.marks import ReadsMarks, consumed_mark, offset_mark, producer_mark
+from queue_tables.schema.reasons import Reason
 from queue_tables.schema.topic_rules import Topic
-
-PRODUCER_FENCED = "producer_fenced"
-CONSUMED_OVERLAP = "consumed_overlap"
-"""Reasons in `rejects`."""
 
 
 def check_consumed(said: Consumed, source: Topic, marks: ReadsMarks) -> None:
@@ -51,9 +48,9 @@ def refuse_if_judged_so(request: Request, outcomes: Sequence[Outcome], marks: Re
     `marks` are read for the numbers in the message only: they may have moved on since.
     """
     reasons = {outcome.reason for outcome in outcomes}
-    if PRODUCER_FENCED in reasons:
+    if Reason.PRODUCER_FENCED in reasons:
         raise fenced(request, marks)
-    if CONSUMED_OVERLAP in reasons and request.consumed is not None:
+    if Reason.CONSUMED_OVERLAP in reasons and request.consumed is not None:
         said = request.consumed
         name = consumed_mark(said.group, request.consumed_topic_id, said.partition, said.generation)
         current = marks.read(name).get(name)

@@ -20,17 +20,10 @@ from queue_tables.files.parquet import read_data_file
 from queue_tables.log.marks import LogMarks
 from queue_tables.root import QueueRoot
 from queue_tables.schema.marks import watermarks_in
+from queue_tables.schema.reasons import Fate, with_fate
 from queue_tables.schema.schemas import REJECTS
 
-PUT_ASIDE: Final = ("malformed", "unorderable", "unreadable")
-"""Reasons of rows that are kept as they are: nothing of them could be ordered."""
-REFUSED: Final = (
-    "topic_gone", "partition_gone", "request_refused", "producer_fenced", "consumed_overlap",
-)  # fmt: skip
-"""Reasons of rows that the order job refused as the protocol has it."""
-NOT_LOST: Final = ("duplicate", "no_record")
-"""A copy of a record that is there, and a row that is no record."""
-REASONS: Final = (*PUT_ASIDE, *REFUSED, *NOT_LOST)
+_LOST: Final = with_fate(Fate.PUT_ASIDE, Fate.REFUSED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +31,7 @@ class Wanted:
     """Which rows; None: any."""
 
     topics: Collection[str] | None = None
-    reasons: Collection[str] = (*PUT_ASIDE, *REFUSED)
+    reasons: Collection[str] = _LOST
     since: Micros | None = None
     until: Micros | None = None
 

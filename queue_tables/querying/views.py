@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from lakequeue.wire import DeadLetterHeader as Dead
+from queue_tables.schema.reasons import Fate, with_fate
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +194,7 @@ SELECT topic, "partition", reason, detail, key, value,
        CASE WHEN key_format > 0 THEN {text:key} END AS key_text,
        CASE WHEN value_format > 0 THEN {text:value} END AS value_text,
        headers, "timestamp", message_id, producer_id, shard, stamp, "row", rejected_at
-FROM {rejects} WHERE reason IN ('malformed', 'unorderable', 'unreadable')"""
+FROM {rejects} WHERE reason IN ({reasons:put_aside})"""
 
 _METRICS = """
 SELECT hour, topic, "partition", "group", mode, records_in, bytes_in, records_out,
@@ -240,6 +241,7 @@ def render(
         "seen_from": lambda x: dialect.count_from("g.seen", x),
         "expired_has": lambda x: dialect.within("g.expired", x),
         "view": view,
+        "reasons": lambda fate: ", ".join(f"'{r}'" for r in with_fate(Fate[fate.upper()])),
     }
 
     def fill(match: re.Match[str]) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from lakequeue.wire.calls.topics import TopicSettings
 from lakequeue.wire.limits import MAX_MESSAGE_ID_CHARS, MAX_WHOLE
 from queue_tables.delta.columns import Column, Table
+from queue_tables.schema.reasons import WRITTEN
 from queue_tables.schema.settings_columns import settings_columns
 
 # How long a checkpoint tells of removed files: longer than vacuum's longest grace, no more, since
@@ -215,9 +216,7 @@ REJECTS = Table(
         Column(
             "reason",
             "string",
-            "duplicate, topic_gone, partition_gone, request_refused, producer_fenced, "
-            "consumed_overlap; put aside as it is: malformed, unorderable, unreadable; "
-            "no_record: no refusal, it carried an epoch or `consumed` alone",
+            "; ".join(f"{reason}: {reason.doc}" for reason in WRITTEN),
         ),
         Column("original_partition", "int", "duplicate: partition of the original"),
         Column("original_offset", "long", "duplicate: offset of the original"),

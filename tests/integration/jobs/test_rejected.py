@@ -12,11 +12,9 @@ from typer.testing import CliRunner
 
 from ingest.http.bodies import request_of
 from jobs.measuring.stuck_shards import stuck_shards
-from jobs.ordering.numbering import _REASONS, DUPLICATE
 from lakequeue_cli.app import app
 from lakequeue_cli.supervisor.order_health import look_at_order, put_aside
 from queue_rules.produce.validation import Limits
-from queue_tables.log.rejected import REASONS
 from queue_tables.root import QueueRoot
 from queue_tables.schema.schemas import INBOX
 from queue_tables.topics import TopicStore
@@ -53,10 +51,6 @@ def run(root: QueueRoot, *args: str) -> str:
 def listed(root: QueueRoot, *args: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = json.loads(run(root, "list", "--json", *args))
     return found
-
-
-def test_every_reason_of_the_order_job_is_known() -> None:
-    assert {*filter(None, _REASONS.tolist()), DUPLICATE} == set(REASONS)
 
 
 def test_they_are_listed_by_topic_reason_and_time(filled: QueueRoot) -> None:

@@ -12,10 +12,6 @@ import pytest
 
 from jobs.ordering.id_index import IdIndex, Ids
 from jobs.ordering.numbering import (
-    DUPLICATE,
-    PARTITION_GONE,
-    REQUEST_REFUSED,
-    TOPIC_GONE,
     TopicRule,
     order,
 )
@@ -23,6 +19,7 @@ from jobs.rows.batch import NARROW, SENT, Batch, above, unfold
 from jobs.rows.id_hash import hash_ids
 from lakequeue.errors import CorruptTable
 from lakequeue.records import Offset, ShardName, Stamp, TopicId, TopicPartition
+from queue_tables.schema.reasons import Reason
 
 WINDOW_US = 1_000_000
 TOPICS = {
@@ -85,7 +82,7 @@ class Queue:
         for place, p, o in zip(
             found.duplicates, found.original_partition, found.original_offset, strict=True
         ):
-            verdict[at[place]] = (DUPLICATE, int(p), int(o))
+            verdict[at[place]] = (Reason.DUPLICATE, int(p), int(o))
         for place, reason in zip(found.refused, found.reasons, strict=True):
             verdict[at[place]] = (reason,)
         assert verdict == expected
@@ -100,9 +97,9 @@ class Queue:
             key = (r["shard"], r["stamp"], r["row"])
             rule = TOPICS.get(r["topic_id"])
             if rule is None:
-                reasons[key] = TOPIC_GONE
+                reasons[key] = Reason.TOPIC_GONE
             elif not 0 <= r["partition"] < rule.partitions:
-                reasons[key] = PARTITION_GONE
+                reasons[key] = Reason.PARTITION_GONE
         refused = {
             (r["shard"], r["request"])
             for r in rows
@@ -116,11 +113,11 @@ class Queue:
                 verdict[key] = (reasons[key],)
                 continue
             if (r["shard"], r["request"]) in refused:
-                verdict[key] = (REQUEST_REFUSED,)
+                verdict[key] = (Reason.REQUEST_REFUSED,)
                 continue
             known = (r["topic_id"], r["message_id"])
             if r["message_id"] and known in self.known:
-                verdict[key] = (DUPLICATE, *self.known[known])
+                verdict[key] = (Reason.DUPLICATE, *self.known[known])
                 continue
             place = TopicPartition(r["topic_id"], r["partition"])
             offset = nexts.get(place, Offset(0))
@@ -166,13 +163,13 @@ def test_of_several_copies_the_first_in_cut_order_survives() -> None:
     ]
     verdict = Queue().take(rows)
     assert verdict["a", 4, 1] == ("ok", 0)
-    assert verdict["a", 5, 0] == verdict["b", 5, 0] == (DUPLICATE, 2, 0)
+    assert verdict["a", 5, 0] == verdict["b", 5, 0] == (Reason.DUPLICATE, 2, 0)
 
 
 def test_a_copy_in_a_later_batch_gets_its_originals_offset() -> None:
     queue = Queue()
     queue.take([row("a", n, 0, message_id=f"m{n}") for n in range(1, 9)])
-    assert queue.take([row("b", 9, 0, message_id="m3")]) == {("b", 9, 0): (DUPLICATE, 0, 2)}
+    assert queue.take([row("b", 9, 0, message_id="m3")]) == {("b", 9, 0): (Reason.DUPLICATE, 0, 2)}
 
 
 def test_the_same_id_in_another_topic_is_no_copy() -> None:
@@ -188,8 +185,8 @@ def test_one_refused_row_refuses_an_atomic_request_and_no_other() -> None:
         row("a", 1, 2),
     ]
     assert Queue().take(rows) == {
-        ("a", 1, 0): (REQUEST_REFUSED,),
-        ("a", 1, 1): (TOPIC_GONE,),
+        ("a", 1, 0): (Reason.REQUEST_REFUSED,),
+        ("a", 1, 1): (Reason.TOPIC_GONE,),
         ("b", 1, 0): ("ok", 1),
         ("a", 1, 2): ("ok", 0),
     }

@@ -10,12 +10,6 @@ import pyarrow as pa
 import pytest
 
 from jobs.ordering.numbering import (
-    CONSUMED_OVERLAP,
-    NO_RECORD,
-    PARTITION_GONE,
-    PRODUCER_FENCED,
-    REQUEST_REFUSED,
-    TOPIC_GONE,
     order,
 )
 from jobs.rows.batch import Batch
@@ -29,9 +23,10 @@ from queue_tables.schema.marks import (
     producer_mark,
     sequence_mark,
 )
+from queue_tables.schema.reasons import Fate, Reason, with_fate
 from tests.unit.jobs.ordering.test_numbering import TOPICS, Row, fresh_index, narrow, row
 
-_REFUSALS = {TOPIC_GONE, PARTITION_GONE, REQUEST_REFUSED, PRODUCER_FENCED, CONSUMED_OVERLAP}
+_REFUSALS = set(with_fate(Fate.REFUSED))
 Span = tuple[int, int]
 
 
@@ -126,14 +121,14 @@ class Model:
         for q in sorted(requests, key=lambda q: (q.stamp, q.shard, q.first_row)):
             fate[id(q)] = rows = self._rows(q)
             if q.consumed is not None and len(rows) > 1 and set(rows) & _REFUSALS:
-                fate[id(q)] = rows = [REQUEST_REFUSED if r == "ok" else r for r in rows]
+                fate[id(q)] = rows = [Reason.REQUEST_REFUSED if r == "ok" else r for r in rows]
             if q.consumed is not None and not set(rows) & _REFUSALS:
                 at = self.consumed.get(q.generation)
                 current = q.generation >= max(self.consumed, default=0)
                 if current and (at is None or at == q.consumed[0]):
                     self.consumed[q.generation] = q.consumed[1]
                 else:
-                    fate[id(q)] = rows = [CONSUMED_OVERLAP] * len(rows)
+                    fate[id(q)] = rows = [Reason.CONSUMED_OVERLAP] * len(rows)
             if q.producer and q.sequence is not None and "ok" in rows:
                 end = q.sequence + len(rows)
                 self.sequences[q.producer] = max(end, self.sequences.get(q.producer, 0))
@@ -144,11 +139,11 @@ class Model:
             newest = self.epochs.get(q.producer)
             begins = not q.partitions and q.consumed is None
             if newest is not None and (q.epoch < newest or (begins and q.epoch == newest)):
-                return [PRODUCER_FENCED] * max(1, len(q.partitions))
+                return [Reason.PRODUCER_FENCED] * max(1, len(q.partitions))
             self.epochs[q.producer] = q.epoch
         if not q.partitions:
-            return [NO_RECORD]
-        return ["ok" if p < 3 else PARTITION_GONE for p in q.partitions]
+            return [Reason.NO_RECORD]
+        return ["ok" if p < 3 else Reason.PARTITION_GONE for p in q.partitions]
 
 
 def _random_request(rng: random.Random, shard: str, stamp: int, first_row: int) -> Sent:
@@ -225,8 +220,8 @@ def test_a_zombie_is_refused_from_the_new_epoch_on_and_not_before() -> None:
     ]
     assert Queue().take(requests) == [
         ["ok"],
-        [NO_RECORD],
-        [PRODUCER_FENCED] * 2,
+        [Reason.NO_RECORD],
+        [Reason.PRODUCER_FENCED] * 2,
         ["ok"],
         ["ok"],
     ]
@@ -234,7 +229,7 @@ def test_a_zombie_is_refused_from_the_new_epoch_on_and_not_before() -> None:
 
 def test_of_two_that_take_the_same_epoch_the_first_has_it() -> None:
     requests = [Sent("a", 1, 0, [], "p", 5), Sent("b", 1, 0, [], "p", 5), Sent("b", 2, 0, [0])]
-    assert Queue().take(requests) == [[NO_RECORD], [PRODUCER_FENCED], ["ok"]]
+    assert Queue().take(requests) == [[Reason.NO_RECORD], [Reason.PRODUCER_FENCED], ["ok"]]
 
 
 def test_of_two_consumers_of_the_same_records_one_counts_whole() -> None:
@@ -248,9 +243,9 @@ def test_of_two_consumers_of_the_same_records_one_counts_whole() -> None:
     queue = Queue()
     assert queue.take(requests) == [
         ["ok"] * 2,
-        [CONSUMED_OVERLAP] * 3,
-        [CONSUMED_OVERLAP],
-        [NO_RECORD],
+        [Reason.CONSUMED_OVERLAP] * 3,
+        [Reason.CONSUMED_OVERLAP],
+        [Reason.NO_RECORD],
         ["ok"],
     ]
     assert queue.marks == {consumed_mark("g", "in", 0, 0): 26}
@@ -259,7 +254,7 @@ def test_of_two_consumers_of_the_same_records_one_counts_whole() -> None:
 def test_a_refused_row_refuses_the_transform_and_moves_nothing() -> None:
     queue = Queue()
     assert queue.take([Sent("a", 1, 0, [0, 99], consumed=(0, 5))]) == [
-        [REQUEST_REFUSED, PARTITION_GONE]
+        [Reason.REQUEST_REFUSED, Reason.PARTITION_GONE]
     ]
     assert queue.take([Sent("a", 2, 0, [0, 1], consumed=(0, 5))]) == [["ok", "ok"]]
 
@@ -271,7 +266,7 @@ def test_after_a_seek_transforms_begin_anew() -> None:
         Sent("a", 2, 0, [0], consumed=(3, 4), generation=1),
         Sent("a", 3, 0, [0], consumed=(3, 4), generation=1),
     ]
-    assert queue.take(requests) == [[CONSUMED_OVERLAP], ["ok"], [CONSUMED_OVERLAP]]
+    assert queue.take(requests) == [[Reason.CONSUMED_OVERLAP], ["ok"], [Reason.CONSUMED_OVERLAP]]
 
 
 def test_a_zombie_of_before_a_seek_adds_nothing_to_what_came_after_it() -> None:
@@ -281,7 +276,7 @@ def test_a_zombie_of_before_a_seek_adds_nothing_to_what_came_after_it() -> None:
         Sent("b", 2, 0, [0], consumed=(10, 20)),
         Sent("a", 3, 0, [0], consumed=(5, 20), generation=1),
     ]
-    assert queue.take(requests) == [[CONSUMED_OVERLAP], ["ok"]]
+    assert queue.take(requests) == [[Reason.CONSUMED_OVERLAP], ["ok"]]
 
 
 def test_a_request_whose_rows_are_torn_apart_is_reported() -> None:
