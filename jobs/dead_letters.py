@@ -18,11 +18,12 @@ if __package__ in {None, ""}:  # run as a file by spark-submit: find the package
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from jobs.command_line.maintenance import Report, parser_of, run_job, run_parts
-from lakequeue.arguments import WrongUsage, header_of, past_of
+from lakequeue.arguments import header_of, past_of
 from lakequeue.client.admin import Admin
 from lakequeue.client.redrive import dead_letter_topics, look_through, redrive
 from lakequeue.client.redriven import Wanted
 from lakequeue.clock import Micros
+from lakequeue.errors import WrongUsage
 from lakequeue.settings import Settings
 
 

@@ -23,9 +23,9 @@ from jobs.command_line.maintenance import Report, parser_of, run_job
 from jobs.copies.fork_cuts import SKEW_MS, cut_at, cut_with
 from jobs.copies.mirror_work import Cut, Mirror, promote, take_cut
 from jobs.measuring.history import said
-from lakequeue.arguments import WrongUsage, micros_of
+from lakequeue.arguments import micros_of
 from lakequeue.clock import Micros
-from lakequeue.errors import InvalidRequest
+from lakequeue.errors import InvalidRequest, WrongUsage
 from lakequeue.settings import Settings
 from queue_tables.delta.store import open_store
 from queue_tables.groups.history import read_moment

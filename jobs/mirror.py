@@ -19,9 +19,8 @@ if __package__ in {None, ""}:  # run as a file by spark-submit: find the package
 
 from jobs.command_line.maintenance import Report, parser_of, run_job
 from jobs.copies.mirror_work import Mirror, keep_up, plan_of, promote, take_cut
-from lakequeue.arguments import WrongUsage
 from lakequeue.clock import Micros
-from lakequeue.errors import RootUnusable
+from lakequeue.errors import RootUnusable, WrongUsage
 from lakequeue.settings import Settings
 from queue_tables.log.reader import LogReader
 from queue_tables.replica import ReplicaTable, must_be_whole

@@ -7,16 +7,10 @@ from base64 import b64decode
 from datetime import datetime
 
 from lakequeue.clock import Micros
-from lakequeue.errors import InvalidRequest
+from lakequeue.errors import InvalidRequest, WrongUsage
 from lakequeue.times import check_number, check_time, to_micros
 
 _TIMES = "2013-01-31T07:00:00Z, or whole milliseconds since 1970"
-
-
-class WrongUsage(InvalidRequest):
-    """An option or argument that cannot be read: nothing was asked of any service."""
-
-    code = "wrong_usage"
 
 
 def header_of(text: str) -> tuple[str, str]:

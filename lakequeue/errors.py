@@ -1,10 +1,10 @@
 """One tree of errors, the same classes on both sides of the wire.
 
 Four branches tell what to do: `Rejected` fix the request, `Fenced` stop and rejoin, `TryAgain`
-wait and retry, `Broken` page someone. Each class carries its `code`, `http_status` and
-`retryable` as data; an instance adds `detail` (with the numbers), `hint` (the remedy), and for
-produce and ack `stored` ("no", "unknown", or "yes" when only waiting for it to be ordered failed).
-Rendered as RFC 9457 problem+json.
+wait and retry, `Broken` page someone. Each class carries its `code`, `http_status`, `retryable` and
+`exit_code` as data, and docs/errors.md is made from that. An instance adds `detail` (with the
+numbers), `hint` (the remedy), and for produce and ack `stored` ("no", "unknown", or "yes" when only
+waiting for it to be ordered failed). Rendered as RFC 9457 problem+json.
 """
 
 # longer than 400 lines: one tree of errors, the same on both sides of the wire
@@ -22,6 +22,8 @@ class LakequeueError(Exception):
     code: ClassVar[str] = "error"
     http_status: ClassVar[int] = 500
     retryable: ClassVar[bool] = False
+    exit_code: ClassVar[int] = 1
+    """What a command ends with that fails for it."""
 
     def __init__(
         self,
@@ -54,11 +56,23 @@ class LakequeueError(Exception):
         return body | {k: v for k, v in said.items() if v is not None} | self.extra
 
 
+def every() -> dict[str, type[LakequeueError]]:
+    """Every error that there is, by its code."""
+    found: dict[str, type[LakequeueError]] = {}
+    classes: list[type[LakequeueError]] = [LakequeueError]
+    while classes:
+        one = classes.pop()
+        found[one.code] = one
+        classes += one.__subclasses__()
+    return found
+
+
 class Rejected(LakequeueError):
     """The request is wrong and will stay wrong: fix it before sending it again."""
 
     code = "rejected"
     http_status = 422
+    exit_code = 8
 
 
 class Fenced(LakequeueError):
@@ -66,6 +80,7 @@ class Fenced(LakequeueError):
 
     code = "fenced"
     http_status = 409
+    exit_code = 10
 
 
 class TryAgain(LakequeueError):
@@ -74,6 +89,7 @@ class TryAgain(LakequeueError):
     code = "try_again"
     http_status = 503
     retryable = True
+    exit_code = 9
 
 
 class Broken(LakequeueError):
@@ -97,6 +113,13 @@ class InvalidRequest(Rejected):
     """A field has a wrong value: `record` (index, if any) and `field` name it."""
 
     code = "invalid_request"
+
+
+class WrongUsage(InvalidRequest):
+    """An option or argument cannot be read: nothing was asked of any service."""
+
+    code = "wrong_usage"
+    exit_code = 2
 
 
 class InvalidName(Rejected):
@@ -144,6 +167,7 @@ class InvalidSetting(Rejected):
     """A setting that does not exist, or cannot have this value."""
 
     code = "invalid_setting"
+    exit_code = 2
 
 
 class TopicExists(Rejected):
@@ -165,6 +189,13 @@ class UnsupportedMediaType(Rejected):
 
     code = "unsupported_media_type"
     http_status = 415
+
+
+class SignatureInvalid(Rejected):
+    """A delivery of a webhook is not signed by its secret: do not act on it."""
+
+    code = "signature_invalid"
+    http_status = 401
 
 
 class NotOrdered(Rejected):
@@ -359,6 +390,18 @@ class NotReady(TryAgain):
     code = "not_ready"
 
 
+class TopicClosed(TryAgain):
+    """The topic takes no records for a while, or has grown in this moment: send again."""
+
+    code = "topic_closed"
+
+
+class NotDrained(TryAgain):
+    """The old partitions were not consumed in time; the topic is open again, and as it was."""
+
+    code = "not_drained"
+
+
 class Unreachable(TryAgain):
     """Client side: no node answers; check the URLs, or start the services."""
 
@@ -401,22 +444,25 @@ class SchemaDrift(Broken):
     """A table's schema is not the declared one: run the release that wrote it, or migrate it."""
 
     code = "schema_drift"
+    exit_code = 4
 
 
 class NewerFormat(Broken):
     """The root was written by a newer lakequeue: upgrade this one."""
 
     code = "newer_format"
+    exit_code = 4
 
 
 class RootUnusable(Broken):
     """The root cannot be written, or its atomic create does not work: choose another root."""
 
     code = "root_unusable"
+    exit_code = 4
 
 
 class CorruptTable(Broken):
-    """A commit or data file is missing or damaged."""
+    """A commit or data file is missing or damaged: `lakequeue doctor` names the table."""
 
     code = "corrupt_table"
 
@@ -425,24 +471,28 @@ class MissingDependency(Broken):
     """Something outside Python is missing (Java, jars): the hint says how to get it."""
 
     code = "missing_dependency"
+    exit_code = 6
 
 
 class PortInUse(Broken):
     """Another process listens on the port: stop it, or choose another port."""
 
     code = "port_in_use"
+    exit_code = 3
 
 
 class AlreadyRunning(Broken):
     """One `lakequeue up` serves a root: use the one that runs, or stop it."""
 
     code = "already_running"
+    exit_code = 5
 
 
 class StartFailed(Broken):
     """A service of `lakequeue up` did not become ready: the detail ends with its log."""
 
     code = "start_failed"
+    exit_code = 7
 
 
 class UnlockedDoors(Broken):

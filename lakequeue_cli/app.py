@@ -11,8 +11,7 @@ import sys
 
 import typer
 
-from lakequeue.arguments import WrongUsage
-from lakequeue.errors import Fenced, InvalidSetting, LakequeueError, Rejected, TryAgain
+from lakequeue.errors import LakequeueError
 from lakequeue.processes.logs import log_to_stderr
 from lakequeue.processes.programs import packages_first
 from lakequeue_cli.commands import (
@@ -30,14 +29,6 @@ from lakequeue_cli.commands import (
     topic,
     up,
     webhook,
-)
-
-EXIT_CODES: tuple[tuple[type[LakequeueError], int], ...] = (
-    (InvalidSetting, 2),
-    (WrongUsage, 2),
-    (Rejected, 8),
-    (TryAgain, 9),
-    (Fenced, 10),
 )
 
 app = typer.Typer(
@@ -65,11 +56,6 @@ app.add_typer(config.app, name="config")
 app.add_typer(job.app, name="job")
 
 
-def exit_code(error: LakequeueError) -> int:
-    """The exit code for an error."""
-    return next((code for kind, code in EXIT_CODES if isinstance(error, kind)), 1)
-
-
 def main() -> None:
     """Run the command; every error is one or two lines, never a traceback."""
     packages_first()
@@ -81,7 +67,7 @@ def main() -> None:
         print(f"error: {error.detail}", file=sys.stderr)
         if error.hint:
             print(f"hint: {error.hint}", file=sys.stderr)
-        sys.exit(exit_code(error))
+        sys.exit(error.exit_code)
     except BrokenPipeError:
         # Whoever read our output has had enough (`| head`).
         sys.stderr.close()

@@ -8,8 +8,9 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from lakequeue.arguments import WrongUsage, micros_of
+from lakequeue.arguments import micros_of
 from lakequeue.client.admin import Admin
+from lakequeue.errors import WrongUsage
 from lakequeue.settings import Settings
 from lakequeue.wire import SeekTo, moment_of
 

@@ -6,7 +6,10 @@ from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from typing import Any
 
+from pydantic import BaseModel, Field
+
 from lakequeue import wire
+from lakequeue.errors import every
 
 _QUERY = "x-query-parameters"
 _PROBLEM = {wire.PROBLEM: {"schema": {"$ref": "#/components/schemas/Problem"}}}
@@ -17,6 +20,33 @@ _FRONT = {
     "431": "The head of the request is too large",
 }
 """What any call may be answered by what carries it."""
+
+
+class Problem(BaseModel):
+    """An error, RFC 9457. Some calls add fields that say what was done."""
+
+    type: str
+    title: str
+    status: int
+    code: str
+    detail: str
+    hint: str
+    retryable: bool
+    stored: str | None = Field(None, description="of sends and acks: no, unknown or yes")
+    retry_after_s: float | None = None
+    record: int | None = Field(None, description="index of the bad record in the request")
+    field: str | None = Field(None, description="the bad field")
+
+
+def problems(*statuses: int) -> dict[Any, Any]:
+    """The answers of a call that are problems."""
+    return dict.fromkeys(statuses, Problem)
+
+
+def _codes(status: str) -> str:
+    """The codes of errors that are answered with a status."""
+    codes = sorted(c for c, error in every().items() if str(error.http_status) == status)
+    return ", ".join(f"`{code}`" for code in codes)
 
 
 def completed(
@@ -41,6 +71,8 @@ def completed(
         for status, response in responses.items():
             if status == "default" or status >= "400":
                 response["content"] = _PROBLEM
+            if status >= "400" and status not in _FRONT and (codes := _codes(status)):
+                response["description"] = codes
     _lift_definitions(document, schemas)
     return document
 

@@ -15,6 +15,7 @@ from typing import Any, get_args
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from lakequeue.errors import Broken, Fenced, LakequeueError, Rejected, TryAgain, every
 from lakequeue.metrics import EVERY, MOST_VALUES, OTHER, ROLES, Metric
 from lakequeue.settings import Settings
 from lakequeue.wire import JoinRequest
@@ -220,6 +221,34 @@ def decisions_page(folder: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
+def errors_page() -> str:
+    """Every error: its code, what it means for HTTP and for commands, and what to do."""
+    lines = [
+        "# Errors",
+        "",
+        "Generated from `lakequeue/errors.py` by `make docs`; do not edit.",
+        "",
+        "A service answers an error as `application/problem+json` with `code`, `detail` (the "
+        "numbers), `hint` (what to do) and `retryable`. The SDK raises a class of the same name, "
+        "and a command ends with the exit code. If `retryable` is true, the same request can "
+        "succeed later.",
+    ]
+    found = every().values()
+    for branch in (Rejected, Fenced, TryAgain, Broken):
+        lines += ["", f"## {branch.__name__}", "", _first_line(branch), ""]
+        lines += ["| code | status | exit code | what to do |", "|---|---|---|---|"]
+        lines += [
+            f"| `{one.code}` | {one.http_status} | {one.exit_code} | {_cell(_first_line(one))} |"
+            for one in sorted(found, key=lambda one: one.code)
+            if issubclass(one, branch) and one is not branch
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _first_line(error: type[LakequeueError]) -> str:
+    return " ".join((error.__doc__ or "").partition("\n\n")[0].split())
+
+
 def _default(value: Any) -> str:
     if value is None:
         return "–"
@@ -238,6 +267,7 @@ def pages() -> dict[Path, str]:
         DOCS / "tables.md": tables_page(TABLES),
         DOCS / "configuration.md": configuration_page(Settings),
         DOCS / "topic-settings.md": topic_settings_page(),
+        DOCS / "errors.md": errors_page(),
         DOCS / "metrics.md": metrics_page(),
         DOCS / "decisions" / "README.md": decisions_page(DOCS / "decisions"),
         GRAFANA / "lakequeue.json": dashboard_json(),

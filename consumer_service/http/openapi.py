@@ -7,30 +7,13 @@ from typing import Any
 from pydantic import BaseModel
 
 from lakequeue import wire
+from serving.openapi_document import problems
 
 DESCRIPTION = (
     "Groups of consumers, over the ordered log. A 200 to an ack means that the position is "
     "durable and will never be delivered again. Errors are application/problem+json with `code`, "
     "`detail`, `hint`, `retryable`, and for acks `stored`."
 )
-
-
-class Problem(BaseModel):
-    """An error, RFC 9457."""
-
-    type: str
-    title: str
-    status: int
-    code: str
-    detail: str
-    hint: str
-    retryable: bool
-    stored: str | None = None
-    retry_after_s: float | None = None
-
-
-def _problems(*statuses: int) -> dict[Any, Any]:
-    return dict.fromkeys(statuses, Problem)
 
 
 DEFINITIONS: dict[str, Any] = {}
@@ -44,9 +27,9 @@ def _body(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def _call(
-    answers: dict[Any, Any], *problems: int, body: type[BaseModel] | None = None
+    answers: dict[Any, Any], *statuses: int, body: type[BaseModel] | None = None
 ) -> dict[str, Any]:
-    call: dict[str, Any] = {"responses": {**answers, **_problems(*problems)}}
+    call: dict[str, Any] = {"responses": {**answers, **problems(*statuses)}}
     if body is not None:
         call["openapi_extensions"] = _body(body)
     return call

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from ingest.commit.draining import TopicClosed, refuse_if_changed
+from ingest.commit.draining import refuse_if_changed
 from ingest.commit.expectations import Expectations, Ticket
 from ingest.commit.inbox_table import to_table
 from lakequeue.clock import HybridClock, WallClock
@@ -17,6 +17,7 @@ from lakequeue.errors import (
     RootUnusable,
     ShardSealed,
     StorageUnavailable,
+    TopicClosed,
 )
 from lakequeue.records import ShardName, Stamp, Version
 from lakequeue.steps import Step, reach

@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from lakequeue.clock import Micros
-from lakequeue.errors import InvalidRequest, OrderTimeout, TryAgain
+from lakequeue.errors import InvalidRequest, OrderTimeout, TopicClosed
 from lakequeue.records import ShardName, Stamp, TopicId
 from queue_rules.produce.rows import Request
 from queue_tables.log.marks import LogMarks
@@ -25,12 +25,6 @@ from serving.front.parking import Steps, Until, Wake
 
 _LOOK_S = 0.05
 _MOST_RETRY_S = 1.0
-
-
-class TopicClosed(TryAgain):
-    """The topic takes no records for a while, or has grown in this moment: send again."""
-
-    code = "topic_closed"
 
 
 def refuse_if_closed(topic: Topic, now: Micros) -> None:

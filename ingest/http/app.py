@@ -26,7 +26,7 @@ from serving.answers import answer_errors, json_answer, waiting
 from serving.front.messages import Answer, json_of
 from serving.front.parking import Steps
 from serving.meters import CONTENT_TYPE
-from serving.openapi_document import completed
+from serving.openapi_document import Problem, completed
 
 _PIECE = 256 << 10
 _MAX_CONFIG_BYTES = 1 << 20
@@ -54,7 +54,7 @@ def create_app(node: IngestNode, metrics: Metrics, producing: Producing) -> Open
         info=info,
         doc_ui=False,
         static_folder=None,
-        validation_error_model=openapi.Problem,
+        validation_error_model=Problem,
     )
     app.url_map.strict_slashes = False
     answer_errors(app, unknown="unknown", finish=_discard_body)

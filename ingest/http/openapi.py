@@ -9,27 +9,12 @@ from pydantic import BaseModel, Field
 
 from ingest.http import cloud_events
 from lakequeue import wire
+from serving.openapi_document import problems
 
 DESCRIPTION = (
     "Topics, and records into them. A 200 to a produce call means that every record is durable. "
     "Errors are application/problem+json with `code`, `detail`, `hint`, `retryable` and `stored`."
 )
-
-
-class Problem(BaseModel):
-    """An error, RFC 9457; produce calls also say `stored`, and name `record` and `field`."""
-
-    type: str
-    title: str
-    status: int
-    code: str
-    detail: str
-    hint: str
-    retryable: bool
-    stored: str | None = Field(None, description="no, unknown or yes")
-    retry_after_s: float | None = None
-    record: int | None = Field(None, description="index of the bad record in the request")
-    field: str | None = Field(None, description="the bad field")
 
 
 class RecordIn(BaseModel):
@@ -83,10 +68,6 @@ def _schema(model: type[BaseModel]) -> dict[str, Any]:
     return found
 
 
-def _problems(*statuses: int) -> dict[Any, Any]:
-    return dict.fromkeys(statuses, Problem)
-
-
 def _body(model: type[BaseModel]) -> dict[str, Any]:
     content = {wire.JSON: {"schema": _schema(model)}}
     return {"requestBody": {"required": True, "content": content}}
@@ -104,24 +85,24 @@ _QUERY = [
     if name != "consumed"
 ]
 
-DESCRIBE: dict[str, Any] = {"responses": {200: wire.TopicDescription, **_problems(404)}}
+DESCRIBE: dict[str, Any] = {"responses": {200: wire.TopicDescription, **problems(404)}}
 CREATE: dict[str, Any] = {
     "responses": {
         200: wire.TopicDescription,
         201: wire.TopicDescription,
-        **_problems(400, 409, 422, 503),
+        **problems(400, 409, 422, 503),
     },
     "openapi_extensions": _body(wire.TopicConfig),
 }
 ALTER: dict[str, Any] = {
-    "responses": {200: wire.TopicDescription, **_problems(400, 404, 422, 503)},
+    "responses": {200: wire.TopicDescription, **problems(400, 404, 422, 503)},
     "openapi_extensions": _body(wire.TopicChanges),
 }
-DELETE: dict[str, Any] = {"responses": {204: None, **_problems(404, 503)}}
+DELETE: dict[str, Any] = {"responses": {204: None, **problems(404, 503)}}
 PRODUCE: dict[str, Any] = {
     "responses": {
         200: wire.ProduceAnswer,
-        **_problems(400, 404, 409, 413, 415, 422, 429, 503, 504, 507),
+        **problems(400, 404, 409, 413, 415, 422, 429, 503, 504, 507),
     },
     "openapi_extensions": {
         "requestBody": {
@@ -141,9 +122,9 @@ PRODUCE_MANY: dict[str, Any] = {
     "openapi_extensions": _body(ProduceManyIn),
 }
 BEGIN_EPOCH: dict[str, Any] = {
-    "responses": {201: wire.EpochAnswer, **_problems(409, 422, 429, 503, 504, 507)}
+    "responses": {201: wire.EpochAnswer, **problems(409, 422, 429, 503, 504, 507)}
 }
-SETTLE: dict[str, Any] = {"responses": {200: wire.SettledTopic, **_problems(404, 422, 503, 504)}}
+SETTLE: dict[str, Any] = {"responses": {200: wire.SettledTopic, **problems(404, 422, 503, 504)}}
 _PRODUCE_PATH = "/v1/topics/{topic}/records"
 
 
@@ -160,10 +141,4 @@ def finished(document: dict[str, Any]) -> dict[str, Any]:
     timeout = _parameter("timeout_ms", _schema(wire.ProduceQuery)["properties"]["timeout_ms"])
     for path in ("/v1/producers/{producer_id}/epochs", "/v1/topics/{topic}/settle"):
         document["paths"][path]["post"]["parameters"].append(timeout)
-    problem = {wire.PROBLEM: {"schema": {"$ref": "#/components/schemas/Problem"}}}
-    for path in document["paths"].values():
-        for operation in path.values():
-            for status, response in operation.get("responses", {}).items():
-                if status >= "400":
-                    response["content"] = problem
     return document

@@ -15,9 +15,8 @@ from typing import Any
 import structlog
 
 from jobs.command_line.options import Exit
-from lakequeue.arguments import WrongUsage
 from lakequeue.clock import Micros, wall_micros
-from lakequeue.errors import Broken, LakequeueError, RootUnusable
+from lakequeue.errors import Broken, LakequeueError, RootUnusable, WrongUsage
 from lakequeue.processes.logs import log_to_stderr
 from lakequeue.settings import Settings
 from lakequeue.steps import arm

@@ -7,7 +7,7 @@ import threading
 import time
 from typing import Any, Protocol
 
-from lakequeue.errors import LakequeueError, TryAgain, UnknownGroup
+from lakequeue.errors import LakequeueError, NotDrained, UnknownGroup
 from lakequeue.wire import MAX_CLOSED_MS, GroupDescription, GroupSummary, TopicDescription
 
 _LOOK_S = 0.2
@@ -32,12 +32,6 @@ class Topics(Protocol):
 
     def group(self, group: str) -> GroupDescription:
         """Positions, lag, owners and members."""
-
-
-class NotDrained(TryAgain):
-    """The old partitions were not consumed in time; the topic is open again, and as it was."""
-
-    code = "not_drained"
 
 
 def grow(admin: Topics, topic: str, partitions: int, timeout_s: float) -> TopicDescription:

@@ -4,20 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from lakequeue.errors import LakequeueError, Rejected, TryAgain
-
-
-def _tree(cls: type[LakequeueError]) -> dict[str, type[LakequeueError]]:
-    found = {cls.code: cls}
-    for sub in cls.__subclasses__():
-        found |= _tree(sub)
-    return found
+from lakequeue.errors import LakequeueError, Rejected, TryAgain, every
 
 
 def from_problem(body: dict[str, Any], status: int) -> LakequeueError:
     """Rebuild the error that the other side raised from its problem+json `body`."""
     fallback = TryAgain if status >= 500 or status == 429 else Rejected
-    cls = _tree(LakequeueError).get(str(body.get("code")), fallback)
+    cls = every().get(str(body.get("code")), fallback)
     # The other names are those of the constructor: stored, retry_after_s, and what is extra.
     known = {"type", "title", "status", "code", "detail", "hint", "retryable"}
     given = {k: v for k, v in body.items() if k not in known}

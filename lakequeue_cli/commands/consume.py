@@ -12,13 +12,12 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from lakequeue.arguments import WrongUsage
 from lakequeue.client.admin import Admin
 from lakequeue.client.consuming.consumer import Consumer
 from lakequeue.client.consuming.holding import Lost, Place
 from lakequeue.client.message import Message
 from lakequeue.client.record import Record
-from lakequeue.errors import InvalidRequest, LakequeueError
+from lakequeue.errors import InvalidRequest, LakequeueError, WrongUsage
 from lakequeue.wire import JoinRequest, dumps_exactly
 from lakequeue_cli.declared_options import settings_of, with_settings
 from lakequeue_cli.options import (

@@ -6,8 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from lakequeue.arguments import WrongUsage, bytes_of
+from lakequeue.arguments import bytes_of
 from lakequeue.clock import wall_micros
+from lakequeue.errors import WrongUsage
 from lakequeue.settings import Settings
 from lakequeue_cli.options import AsJson
 from lakequeue_cli.output import print_json

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lakequeue.arguments import WrongUsage, past_of
+from lakequeue.arguments import past_of
 from lakequeue.clock import wall_micros
+from lakequeue.errors import WrongUsage
 from lakequeue.settings import Settings
 from lakequeue.wire import moment_of
 from lakequeue_cli.options import AsJson

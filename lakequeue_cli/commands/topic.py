@@ -6,9 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from lakequeue.arguments import WrongUsage
 from lakequeue.client.record import Record
-from lakequeue.errors import InvalidRequest
+from lakequeue.errors import InvalidRequest, WrongUsage
 from lakequeue.wire import TopicDescription
 from lakequeue.wire.calls.topics import TopicIdentity, TopicSettings
 from lakequeue.wire.declared import declared

@@ -18,35 +18,13 @@ import typer
 
 from lakequeue.clock import boot_seconds
 from lakequeue.errors import (
-    AlreadyRunning,
     LakequeueError,
-    MissingDependency,
-    NewerFormat,
-    PortInUse,
-    RootUnusable,
-    SchemaDrift,
     StartFailed,
 )
 from lakequeue.settings import Settings
 
 if TYPE_CHECKING:
     from lakequeue_cli.supervisor.cluster import Cluster
-
-EXIT_CODES: dict[type[LakequeueError], int] = {
-    PortInUse: 3,
-    RootUnusable: 4,
-    NewerFormat: 4,
-    SchemaDrift: 4,
-    AlreadyRunning: 5,
-    MissingDependency: 6,
-    StartFailed: 7,
-}
-"""What `up` exits with, by the error that ended it; every other error: 1."""
-
-
-def exit_code(error: LakequeueError) -> int:
-    """The exit code for an error."""
-    return next((code for kind, code in EXIT_CODES.items() if isinstance(error, kind)), 1)
 
 
 def up(
@@ -126,7 +104,7 @@ def up(
         _stay(cluster, signals, started_at)
     except LakequeueError as error:
         _say(f"error: {error}")
-        raise typer.Exit(exit_code(error)) from error
+        raise typer.Exit(error.exit_code) from error
     finally:
         if cluster is not None:
             cluster.stop()

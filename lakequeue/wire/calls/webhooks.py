@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from pydantic import Field
 
-from lakequeue.errors import InvalidRequest, Rejected
+from lakequeue.errors import InvalidRequest, SignatureInvalid
 from lakequeue.wire.calls.groups import GroupOptions
 from lakequeue.wire.shapes import AnswerShape
 
@@ -26,13 +26,6 @@ _SECRET_BYTES: Final = (24, 64)
 ID: Final = "webhook-id"
 TIMESTAMP: Final = "webhook-timestamp"
 SIGNATURE: Final = "webhook-signature"
-
-
-class SignatureInvalid(Rejected):
-    """A delivery is not signed by its secret: do not act on it."""
-
-    code = "signature_invalid"
-    http_status = 401
 
 
 class WebhookRequest(GroupOptions):

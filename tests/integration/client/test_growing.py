@@ -16,8 +16,7 @@ import pytest
 
 from coordination.zookeeper.bells import Bell, BellListener
 from lakequeue import Admin, Consumer, Producer
-from lakequeue.client.growing import NotDrained
-from lakequeue.errors import InvalidRequest
+from lakequeue.errors import InvalidRequest, NotDrained
 from queue_tables.topics import TopicStore
 from tests.support.data.order_truth import judge, log_rows
 from tests.support.services.consumer_node import NodeProcess, Queue

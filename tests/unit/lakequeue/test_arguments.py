@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from typer.testing import CliRunner
 
-from lakequeue.arguments import WrongUsage, bytes_of, micros_of, past_of
+from lakequeue.arguments import bytes_of, micros_of, past_of
+from lakequeue.errors import WrongUsage
 from lakequeue_cli.app import app
 
 NOW = 10_000_000_000

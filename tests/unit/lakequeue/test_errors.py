@@ -29,6 +29,13 @@ def test_unknown_codes_are_judged_by_their_status(
     assert isinstance(from_problem({"code": "from_the_future"}, status), kind)
 
 
+def test_every_error_is_declared_in_one_module_with_a_code_of_its_own() -> None:
+    declared = [e for e in vars(errors).values() if isinstance(e, type)]
+    classes = [e for e in declared if issubclass(e, errors.LakequeueError)]
+    assert {e.code: e for e in classes} == errors.every()
+    assert len(classes) == len(errors.every())
+
+
 ROOT = Path(__file__).parents[3]
 PACKAGES = (
     *("lakequeue", "serving", "ingest", "consumer_service"),

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from lakequeue.errors import InvalidRequest
+from lakequeue.errors import InvalidRequest, SignatureInvalid
 from lakequeue.wire.calls.webhooks import (
     SIGNATURE,
-    SignatureInvalid,
     new_secret,
     secret_bytes,
     sign,

@@ -20,7 +20,7 @@ from lakequeue.errors import (
 )
 from lakequeue.records import Format
 from lakequeue.wire import DeadLetterPlace, GroupDescription, RecordStatus, to_bytes
-from lakequeue_cli.app import app, exit_code
+from lakequeue_cli.app import app
 from lakequeue_cli.commands.config import source_of
 from lakequeue_cli.commands.consume import End, as_document, render
 from lakequeue_cli.commands.group import STATUS_COLUMNS, rows_of, status_row_of
@@ -71,7 +71,7 @@ def test_bad_positions_say_what_is_possible(bad: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         position_of(bad, relative_to="latest")
     assert caught.value.hint
-    assert exit_code(caught.value) == 2, "wrong usage"
+    assert caught.value.exit_code == 2, "wrong usage"
 
 
 def test_times_and_durations() -> None:
@@ -153,7 +153,7 @@ def test_group_rows_and_plain_tables() -> None:
     [(UnknownTopic("x"), 8), (Overloaded("x"), 9), (EpochSuperseded("x"), 10), (Broken("x"), 1)],
 )
 def test_exit_codes(error: LakequeueError, code: int) -> None:
-    assert exit_code(error) == code
+    assert error.exit_code == code
 
 
 def test_settings_name_their_source() -> None:
