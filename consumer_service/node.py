@@ -135,6 +135,8 @@ class Node:
 
     def start(self, url: str) -> None:
         """Follow the log, hold what is assigned, stand for controller, and be found as `url`."""
+        self.bell.start()
+        self.journal.start()
         self.url = url
         self.tailer.start(self.session)
         self.keeper.start()

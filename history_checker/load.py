@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from history_checker.history import Event, Outcome, Recorder
 from lakequeue import Producer
@@ -43,7 +43,11 @@ class LoadProducer:
         self._failure: BaseException | None = None
         self.acknowledged = 0
         self._thread = threading.Thread(target=self._run, name=f"load-{name}", daemon=True)
+
+    def start(self) -> Self:
+        """Begin, in a thread of its own."""
         self._thread.start()
+        return self
 
     def _run(self) -> None:
         try:

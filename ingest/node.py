@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from ingest.commit.appender import Appender, Committed, Submission
 from ingest.commit.draining import refuse_if_closed, settle
@@ -97,6 +97,13 @@ class IngestNode:
         self._request_ids = RequestIds()
         self._sticky: dict[str, StickyRoundRobin] = {}
         self._sticky_lock = threading.Lock()
+
+    def start(self) -> Self:
+        """Begin to commit, to follow the log, and to be found."""
+        self._order_tail.start()
+        self.committer.start()
+        self.presence.start()
+        return self
 
     # -- topics -----------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ and goes on without it, and the order job then finds new records by its slow pol
 from __future__ import annotations
 
 import threading
-from typing import Any
+from typing import Any, Self
 
 import structlog
 
@@ -49,7 +49,12 @@ class Presence:
         self._thread: threading.Thread | None = None
         if hosts is not None:
             self._thread = threading.Thread(target=self._run, name="presence", daemon=True)
+
+    def start(self) -> Self:
+        """Begin to connect, if an ensemble is named."""
+        if self._thread is not None:
             self._thread.start()
+        return self
 
     @property
     def state(self) -> str:
@@ -111,6 +116,8 @@ class Presence:
         session = Session(str(self._hosts), self._queue_id, self._node, self._settings)
         session.start(_CONNECT_S)
         interval_ms = self._settings.ring_interval_ms
-        self._bells = {name: Bell(session, name, interval_ms) for name in ("inbox", "topics")}
+        self._bells = {
+            name: Bell(session, name, interval_ms).start() for name in ("inbox", "topics")
+        }
         self._directory = Directory(session)
         return session

@@ -23,7 +23,7 @@ def run(settings: Settings, node: str, parent: int | None) -> None:
 def _start(settings: Settings, name: str, url: str) -> Served:
     """Open the root and a shard."""
     let_arrow_go_without_pandas()
-    node = IngestNode(settings, name, url)
+    node = IngestNode(settings, name, url).start()
     arm(settings.crash_at)
     metrics = Metrics(node)
     producing = Producing(node, metrics)

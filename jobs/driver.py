@@ -48,7 +48,7 @@ def order_work(
     root: QueueRoot, settings: Settings, session: Session
 ) -> tuple[Work, ShardKind, float]:
     """The order job."""
-    bell = Bell(session, "log", settings.coordination.ring_interval_ms)
+    bell = Bell(session, "log", settings.coordination.ring_interval_ms).start()
     work = OrderWork(root, settings.order, bell, settings.driver.tables_s)
     return work, "inbox", settings.order.batch_interval_s
 

@@ -168,7 +168,7 @@ def stage_of(cluster: Cluster, folder: Path, rate: int, timeout_s: float) -> Ite
             stack.callback(consumer.stop)
             consumers.append(consumer)
         producers = [
-            LoadProducer(cluster.ingest_urls[:1], TOPIC, folder, f"p{n + 1}", rate // 2)
+            LoadProducer(cluster.ingest_urls[:1], TOPIC, folder, f"p{n + 1}", rate // 2).start()
             for n in range(2)
         ]
         view = stack.enter_context(View())

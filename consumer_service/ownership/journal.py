@@ -133,6 +133,10 @@ class Journal:
             name="journal",
         )
 
+    def start(self) -> None:
+        """Begin to commit."""
+        self._committer.start()
+
     @property
     def shard(self) -> ShardName:
         """The shard that facts go to now; a new name after a seal."""

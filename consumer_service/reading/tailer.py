@@ -81,7 +81,7 @@ class Tailer:
 
     def start(self, session: Session) -> None:
         """Begin to follow the log."""
-        self._bell = BellListener(session, "log")
+        self._bell = BellListener(session, "log").start()
         self._thread.start()
 
     def stop(self) -> None:

@@ -122,7 +122,7 @@ class Controller:
 
     def start(self) -> Controller:
         """Become a candidate."""
-        self._topics_bell = BellListener(self._session, "topics", self._changed)
+        self._topics_bell = BellListener(self._session, "topics", self._changed).start()
         self.election.start()
         self._thread.start()
         return self

@@ -31,7 +31,11 @@ class Bell:
         self._pending = threading.Event()
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"bell-{name}", daemon=True)
+
+    def start(self) -> Self:
+        """Begin, in a thread of its own."""
         self._thread.start()
+        return self
 
     def ring(self, version: int) -> None:
         """Ring with the newest version; returns at once, whatever ZooKeeper does."""
@@ -42,7 +46,8 @@ class Bell:
         """Stop ringing; a ring that has not been sent is dropped."""
         self._closing.set()
         self._pending.set()
-        self._thread.join()
+        if self._thread.is_alive():
+            self._thread.join()
 
     def _run(self) -> None:
         while True:
@@ -80,7 +85,11 @@ class BellListener:
         self.version = 0
         """The newest version that was rung."""
         self._thread = threading.Thread(target=self._run, name=f"hear-{name}", daemon=True)
+
+    def start(self) -> Self:
+        """Begin, in a thread of its own."""
         self._thread.start()
+        return self
 
     def wait(self, timeout_s: float) -> bool:
         """Wait for a ring; False after `timeout_s`. Never waits for ZooKeeper itself."""
@@ -97,7 +106,8 @@ class BellListener:
         self._closing.set()
         self._changed.set()
         self._rung.set()
-        self._thread.join()
+        if self._thread.is_alive():
+            self._thread.join()
 
     def __enter__(self) -> Self:
         return self

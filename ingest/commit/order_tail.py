@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -53,14 +53,19 @@ class OrderTail:
         self._log = self._at_end(LOG.name)
         self._rejects = self._at_end(REJECTS.name)
         self._thread = threading.Thread(target=self._run, name="order-tail", daemon=True)
+
+    def start(self) -> Self:
+        """Begin, in a thread of its own."""
         self._thread.start()
+        return self
 
     def close(self) -> None:
         """Stop, and let whoever still waits answer "stored"."""
         with self._expectations.changed:
             self._stopping = True
             self._expectations.changed.notify_all()
-        self._thread.join()
+        if self._thread.is_alive():
+            self._thread.join()
         self._expectations.give_up()
 
     def _at_end(self, table: str) -> Tail:

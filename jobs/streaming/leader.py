@@ -143,6 +143,8 @@ class Leader:
 
     def start(self) -> None:
         """Become a standby and a candidate, as soon as everything is warm."""
+        for bell in (self._source_bell, self._standby_bell):
+            bell.start()
         for thread in self._threads:
             thread.start()
 

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from lakequeue.errors import NotReady, Overloaded
 
@@ -126,7 +126,11 @@ class GroupCommitter(Generic[T]):
         self._changed = threading.Condition()
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> Self:
+        """Begin, in a thread of its own."""
         self._thread.start()
+        return self
 
     @property
     def pending_bytes(self) -> int:
@@ -156,7 +160,8 @@ class GroupCommitter(Generic[T]):
         with self._changed:
             self._stopping = True
             self._changed.notify()
-        self._thread.join(timeout_s)
+        if self._thread.is_alive():
+            self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
     def _run(self) -> None:

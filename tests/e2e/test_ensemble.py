@@ -29,7 +29,7 @@ def test_a_killed_server_of_three_costs_nothing(tmp_path: Path, history: Path) -
         with Admin(cluster.ingest_urls, cluster.consumer_urls, timeout_s=30) as admin:
             admin.create_topic(topic, partitions=2)
             consumer = LoadConsumer(cluster.consumer_urls, topic, group, history, "c0")
-            producer = LoadProducer(cluster.ingest_urls, topic, history, "p0", RATE)
+            producer = LoadProducer(cluster.ingest_urls, topic, history, "p0", RATE).start()
             try:
                 wait_until("records come", lambda: consumer.received() >= 2 * RATE, 90)
                 ensemble.kill(ensemble.leader())

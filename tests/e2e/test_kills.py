@@ -63,7 +63,9 @@ def test_nothing_is_lost_doubled_or_reordered_when_it_is_killed(
     consumers = [
         LoadConsumer(cluster.consumer_urls, topic, group, history, f"c{i}") for i in range(3)
     ]
-    producers = [LoadProducer(cluster.ingest_urls, topic, history, f"p{i}", RATE) for i in range(2)]
+    producers = [
+        LoadProducer(cluster.ingest_urls, topic, history, f"p{i}", RATE).start() for i in range(2)
+    ]
     try:
         _received_more(consumers, 2 * RATE)
         STRIKES[victim](cluster, consumers)

@@ -70,7 +70,7 @@ def ordered_here(cluster: Cluster) -> Iterator[None]:
     root = QueueRoot.open(cluster.root)
     session = Session(cluster.zookeeper, root.queue_id, "order")
     session.start()
-    bell = Bell(session, "log")
+    bell = Bell(session, "log").start()
     try:
         with ordering(root, bell=bell):
             yield
@@ -92,7 +92,8 @@ def test_nodes_and_partitions_come_and_go_under_load(tmp_path: Path, history: Pa
             for i in range(3)
         ]
         producers = [
-            LoadProducer(cluster.ingest_urls[:1], TOPIC, history, f"p{i}", RATE) for i in range(2)
+            LoadProducer(cluster.ingest_urls[:1], TOPIC, history, f"p{i}", RATE).start()
+            for i in range(2)
         ]
 
         def more(count: int) -> None:

@@ -64,7 +64,9 @@ class Soak:
             consumers = [self._consumer(n, stack) for n in range(3)]
             stop_workers = self._work(stack)
             producers = [
-                LoadProducer(faulty.ingest_urls, topic, folder, f"p{n}-{topic}", rate, lenient=True)
+                LoadProducer(
+                    faulty.ingest_urls, topic, folder, f"p{n}-{topic}", rate, lenient=True
+                ).start()
                 for n, (topic, rate) in enumerate(
                     [(self.stream, self._rate // 2)] * 2 + [(self.jobs, JOBS_RATE)]
                 )

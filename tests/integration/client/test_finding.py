@@ -45,7 +45,7 @@ def nodes(own_queue: Queue) -> Iterator[list[IngestService]]:
         urls = {node.ready["url"] for node in started}
         wait_for(lambda: all(known(node) == urls for node in started), "both are registered")
         started[0].create("t", partitions=PARTITIONS)
-        bell = Bell(own_queue.session, "log")
+        bell = Bell(own_queue.session, "log").start()
         stack.callback(bell.close)
         stack.enter_context(ordering(own_queue.root, bell=bell))
         yield started

@@ -50,7 +50,7 @@ def place(own_queue: Queue, start_node: Callable[..., NodeProcess]) -> Iterator[
         )
         node = start_node(own_queue)
         ingest.create("t", partitions=2)
-        bell = Bell(own_queue.session, "log")
+        bell = Bell(own_queue.session, "log").start()
         stack.callback(bell.close)
         stack.enter_context(ordering(own_queue.root, bell=bell))
         admin = stack.enter_context(Admin(str(ingest.ready["url"]), node.url, timeout_s=30))
@@ -176,7 +176,7 @@ def test_an_open_topic_cannot_be_settled_nor_grow_as_if_it_were_closed(place: Pl
 
 def test_each_change_of_a_topic_is_rung_so_that_nobody_waits_to_look(place: Place) -> None:
     topics, admin = TopicStore(place.queue.root), place.admin
-    with BellListener(place.queue.session, "topics") as bell:
+    with BellListener(place.queue.session, "topics").start() as bell:
         for change in (
             lambda: admin.create_topic("new", partitions=1),
             lambda: admin.alter_topic("new", partitions=3),

@@ -92,7 +92,7 @@ def says(node: IngestService, status: int) -> bool:
 def test_a_node_that_is_alone_goes_on_whatever_its_clock_says(own_queue: Queue) -> None:
     wall = Wall(wall_micros())
     settings = Settings(root=own_queue.root.uri, zookeeper=own_queue.session.hosts)
-    node = IngestNode(settings, "alone", "http://127.0.0.1:1", wall=wall)
+    node = IngestNode(settings, "alone", "http://127.0.0.1:1", wall=wall).start()
     try:
         wait_for(lambda: node.presence.state == "connected", "it is registered", 60.0)
         topic, _ = node.topics.create("t", partitions=1)

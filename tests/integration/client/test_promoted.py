@@ -49,7 +49,7 @@ def test_groups_and_producers_go_on_in_a_promoted_replica_and_in_the_source(
         session = Session(cluster.queue.zookeeper.hosts, root.queue_id, "order", FAST)
         session.start()
         stack.callback(session.stop)
-        bell = Bell(session, "log")
+        bell = Bell(session, "log").start()
         stack.callback(bell.close)
         queue = Queue(root, cluster.queue.zookeeper, session, LogBuilder(root, bell))
         ingest = stack.enter_context(IngestService(Path(to)))

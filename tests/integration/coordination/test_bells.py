@@ -13,8 +13,8 @@ pytestmark = pytest.mark.zookeeper
 
 
 def test_a_ring_wakes_a_listener_in_another_session(sessions: MakeSession) -> None:
-    bell = Bell(sessions("a"), "log")
-    with BellListener(sessions("b"), "log") as listener:
+    bell = Bell(sessions("a"), "log").start()
+    with BellListener(sessions("b"), "log").start() as listener:
         for version in (5, 6):
             bell.ring(version)
             assert listener.wait(DEADLINE_S)
@@ -24,8 +24,8 @@ def test_a_ring_wakes_a_listener_in_another_session(sessions: MakeSession) -> No
 
 def test_many_rings_are_few_writes_and_the_last_one_is_heard(sessions: MakeSession) -> None:
     session = sessions("a")
-    bell = Bell(session, "log", ring_interval_ms=50)
-    with BellListener(sessions("b"), "log") as listener:
+    bell = Bell(session, "log", ring_interval_ms=50).start()
+    with BellListener(sessions("b"), "log").start() as listener:
         for version in range(1, 1_001):
             bell.ring(version)
         wait_for(lambda: listener.version == 1_000)
@@ -39,8 +39,8 @@ def test_nobody_waits_while_zookeeper_is_away_and_a_missed_ring_is_heard_on_retu
     own_zookeeper: EmbeddedZooKeeper, sessions: MakeSession
 ) -> None:
     ringer, hearer = sessions("a", server=own_zookeeper), sessions("b", server=own_zookeeper)
-    bell = Bell(ringer, "log")
-    with BellListener(hearer, "log") as listener:
+    bell = Bell(ringer, "log").start()
+    with BellListener(hearer, "log").start() as listener:
         bell.ring(1)
         wait_for(lambda: listener.version == 1)
         own_zookeeper.pause()
@@ -57,8 +57,8 @@ def test_nobody_waits_while_zookeeper_is_away_and_a_missed_ring_is_heard_on_retu
 
 def test_a_listener_hears_on_after_a_lost_session(sessions: MakeSession) -> None:
     ringer, hearer = sessions("a"), sessions("b")
-    bell = Bell(ringer, "log")
-    with BellListener(hearer, "log") as listener:
+    bell = Bell(ringer, "log").start()
+    with BellListener(hearer, "log").start() as listener:
         expire(hearer)
         bell.ring(9)
         wait_for(lambda: listener.version == 9)
@@ -66,6 +66,6 @@ def test_a_listener_hears_on_after_a_lost_session(sessions: MakeSession) -> None
 
 
 def test_waking_a_listener_needs_no_ring(sessions: MakeSession) -> None:
-    with BellListener(sessions("a"), "log") as listener:
+    with BellListener(sessions("a"), "log").start() as listener:
         listener.wake()
         assert listener.wait(DEADLINE_S)

@@ -119,7 +119,7 @@ def test_the_bell_of_topics_brings_new_partitions(sessions: MakeSession, control
     join(b, "billing", member("m1", "flights", "later"))
     settled(a, {"m1": 2})
     topics.counts |= {"flights": 4, "later": 1}
-    bell = Bell(b, "topics")
+    bell = Bell(b, "topics").start()
     bell.ring(1)
     settled(a, {"m1": 5})
     bell.close()

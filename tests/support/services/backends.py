@@ -124,7 +124,7 @@ def real(folder: Path, zookeeper: EmbeddedZooKeeper) -> Iterator[Backend]:
     """The same, with processes."""
     for queue in open_queue(folder, zookeeper):
         service = IngestService(Path(queue.root.uri), "--zookeeper", zookeeper.hosts)
-        bell = Bell(queue.session, "log")
+        bell = Bell(queue.session, "log").start()
         with service, ordering(queue.root, bell=bell):
             node = NodeProcess(queue, f"behaviour-{uuid4().hex[:6]}")
             try:

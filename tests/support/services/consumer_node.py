@@ -242,7 +242,7 @@ def open_queue(folder: Path, server: EmbeddedZooKeeper) -> Iterator[Queue]:
     root = fresh_root(str(folder))
     session = Session(server.hosts, root.queue_id, "order", FAST)
     session.start()
-    bell = Bell(session, "log")
+    bell = Bell(session, "log").start()
     yield Queue(root, server, session, LogBuilder(root, bell))
     bell.close()
     session.stop()

@@ -91,7 +91,7 @@ def cluster(own_queue: Queue, start_node: Callable[..., NodeProcess]) -> Iterato
         )
         ingest.create("in", partitions=2)
         ingest.create("out", partitions=2)
-        bell = Bell(own_queue.session, "log")
+        bell = Bell(own_queue.session, "log").start()
         stack.callback(bell.close)
         stack.enter_context(ordering(own_queue.root, bell=bell))
         running = Cluster(own_queue, ingest, start_node(own_queue))

@@ -181,7 +181,7 @@ def committer(commit: Callable[[list[Any]], Any], **options: Any) -> GroupCommit
         "max_group_bytes": 100,
         "max_pending_bytes": 200,
     } | options
-    return GroupCommitter(commit, **limits)
+    return GroupCommitter(commit, **limits).start()
 
 
 def test_what_comes_while_a_commit_runs_is_one_group_with_one_result() -> None:
