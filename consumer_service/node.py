@@ -10,6 +10,7 @@ import orjson
 import structlog
 
 from consumer_service.blindness import Blindness
+from consumer_service.clients import Clients
 from consumer_service.members import Members
 from consumer_service.ownership.held import Held, Holdings
 from consumer_service.ownership.journal import Journal
@@ -54,8 +55,11 @@ MAX_SKEW_S = 5.0
 class Node:
     """Everything that one process has. `start` before serving, `drain` before leaving."""
 
-    def __init__(self, settings: Settings, root: QueueRoot, session: Session, name: str) -> None:
+    def __init__(
+        self, settings: Settings, root: QueueRoot, session: Session, name: str, clients: Clients
+    ) -> None:
         consumer = settings.consumer
+        self.clients = clients
         self.name = name
         self.settings = settings
         self.root = root
@@ -126,6 +130,7 @@ class Node:
             name,
             self.topics,
             self.blindness.elsewhere,
+            clients.worker,
             allow_private=consumer.webhook_allow_private,
         )
         self.draining = threading.Event()

@@ -7,12 +7,16 @@ from pathlib import Path
 
 import structlog
 
+from consumer_service.clients import Clients
 from consumer_service.http.app import create_app
 from consumer_service.http.ways import ways_of
 from consumer_service.memory import return_what_is_free
 from consumer_service.metrics import Metrics
 from consumer_service.node import Node
+from coordination.groups.webhooks import Webhook
 from coordination.zookeeper.session import Session
+from lakequeue.client.consuming.consumer import Consumer
+from lakequeue.client.redrive_parts import redrive_part
 from lakequeue.errors import MissingDependency
 from lakequeue.settings import Settings
 from lakequeue.steps import arm
@@ -75,7 +79,19 @@ def make_node(settings: Settings, name: str) -> Node:
         settings.zookeeper, root.queue_id, name, settings.coordination, _remember_in(settings, name)
     )
     session.start()
-    return Node(settings, root, session, name)
+    return Node(settings, root, session, name, Clients(_worker, redrive_part))
+
+
+def _worker(webhook: Webhook, url: str) -> Consumer:
+    return Consumer(
+        list(webhook.topics),
+        webhook.group,
+        urls=url,
+        mode="queue",
+        max_in_flight=webhook.concurrency,
+        max_poll_records=webhook.concurrency,
+        **webhook.options,
+    )
 
 
 def _remember_in(settings: Settings, name: str) -> Path | None:

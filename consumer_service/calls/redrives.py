@@ -1,6 +1,6 @@
 """Redrive by HTTP: as much of one as a request may take, by a client within the node.
 
-It is the redrive of the SDK (`lakequeue.client.redrive`), so it is exactly once for the same
+It is the redrive of the client (`lakequeue/client/redrive.py`), so it is exactly once for the same
 reason, and may meet others of the same topic. What is left is for the next request: the pace is the
 caller's.
 """
@@ -10,7 +10,6 @@ from __future__ import annotations
 import threading
 
 from consumer_service.node import Node
-from lakequeue.client.redrive_parts import redrive_part
 from lakequeue.errors import NotReady, Overloaded
 from lakequeue.wire import RedriveAnswer, RedriveRequest
 
@@ -46,4 +45,4 @@ class Redrives:
                 "this node is stopping" if ingest else "no ingest node is registered",
                 hint="dead records go back through one: start it, or ask another node",
             )
-        return redrive_part(topic, request, ingest, node.url, node.draining.is_set)
+        return node.clients.redrive(topic, request, ingest, node.url, node.draining.is_set)

@@ -8,9 +8,9 @@ import time
 import httpx2
 import orjson
 
+from consumer_service.clients import Record
 from consumer_service.webhooks.target import Target, Verdict, addresses_of, judge
 from consumer_service.webhooks.watched import Line
-from lakequeue.client.message import Message
 from lakequeue.wire.calls.webhooks import sign
 
 _MAX_ANSWER_BYTES = 64 << 10
@@ -33,11 +33,11 @@ class Endpoint:
         self._idle: list[Line] = []
         self._lines: list[Line] = []
 
-    def post(self, group: str, message: Message) -> Verdict:
+    def post(self, group: str, record: Record) -> Verdict:
         """Post one record; what that came to. Does not raise."""
-        body = orjson.dumps(message.document() | {"group": group})
+        body = orjson.dumps(record.document() | {"group": group})
         # The same for every attempt, so that an endpoint can tell a repetition.
-        delivery_id = f"{group}/{message.topic}/{message.partition}/{message.offset}"
+        delivery_id = f"{group}/{record.topic}/{record.partition}/{record.offset}"
         headers = sign(self._key, delivery_id, int(time.time()), body)
         headers |= {"content-type": "application/json", "host": self._target.host_header}
         try:

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
+from functools import partial
 
 import structlog
 
+from consumer_service.clients import Worker
 from consumer_service.webhooks.runner import WebhookRunner
 from consumer_service.webhooks.target import addresses_of, target_of
 from coordination.groups import membership
@@ -47,6 +49,7 @@ class Webhooks:
         node: str,
         topics: TopicStore,
         elsewhere: Callable[[], str | None],
+        worker: Callable[[Webhook, str], Worker],
         *,
         allow_private: bool,
     ) -> None:
@@ -55,6 +58,7 @@ class Webhooks:
         self._node = node
         self._topics = topics
         self._elsewhere = elsewhere
+        self._worker = worker
         self._allow_private = allow_private
         self._url = ""
         self._posts: dict[str, _Post] = {}
@@ -155,7 +159,8 @@ class Webhooks:
             if group not in self._posts:
                 election = Election(self._session, _post_name(group), {"node": self._node}).start()
                 self._posts[group] = _Post(election)
-            self._posts[group].look(webhook, self._url, allow_private=self._allow_private)
+            worker = partial(self._worker, webhook, self._url)
+            self._posts[group].look(webhook, worker, allow_private=self._allow_private)
 
     def _give_up(self, groups: Iterable[str]) -> None:
         posts = [self._posts.pop(group) for group in list(groups)]
@@ -172,13 +177,13 @@ class _Post:
         self._election = election
         self._runner: WebhookRunner | None = None
 
-    def look(self, webhook: Webhook, url: str, *, allow_private: bool) -> None:
+    def look(self, webhook: Webhook, worker: Callable[[], Worker], *, allow_private: bool) -> None:
         """Run for `webhook` if the post is ours, and not for what it was before."""
         leads = self._election.leading.is_set()
         if self._runner is not None and (not leads or self._runner.webhook != webhook):
             self._end_runner()
         if leads and self._runner is None:
-            self._runner = WebhookRunner(webhook, url, allow_private=allow_private).start()
+            self._runner = WebhookRunner(webhook, worker, allow_private=allow_private).start()
 
     def ask_to_stop(self) -> None:
         """Begin to end."""

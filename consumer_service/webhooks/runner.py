@@ -7,16 +7,16 @@ webhook has its own threads and connections, so a slow or dead endpoint holds up
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 import structlog
 
+from consumer_service.clients import Record, Worker
 from consumer_service.webhooks.endpoint import Endpoint
 from consumer_service.webhooks.target import target_of
 from coordination.groups.webhooks import Webhook
-from lakequeue.client.consuming.consumer import Consumer
-from lakequeue.client.message import Message
 from lakequeue.errors import LakequeueError
 from lakequeue.wire.calls.webhooks import secret_bytes
 
@@ -29,9 +29,11 @@ FIRST_RETRY_S, LAST_RETRY_S = 1.0, 30.0
 class WebhookRunner:
     """Runs in a thread until `stop`."""
 
-    def __init__(self, webhook: Webhook, url: str, *, allow_private: bool) -> None:
+    def __init__(
+        self, webhook: Webhook, worker: Callable[[], Worker], *, allow_private: bool
+    ) -> None:
         self.webhook = webhook
-        self._url = url
+        self._worker = worker
         self._allow_private = allow_private
         self._stopping = threading.Event()
         name = f"webhook-{webhook.group}"
@@ -78,39 +80,31 @@ class WebhookRunner:
                 allow_private=self._allow_private,
             )
             stack.callback(endpoint.close)
-            consumer = Consumer(
-                list(webhook.topics),
-                webhook.group,
-                urls=self._url,
-                mode="queue",
-                max_in_flight=webhook.concurrency,
-                max_poll_records=webhook.concurrency,
-                **webhook.options,
-            )
-            stack.callback(consumer.close)
+            worker = self._worker()
+            stack.callback(worker.close)
             pool = ThreadPoolExecutor(webhook.concurrency, f"webhook-{webhook.group}")
             # First of all: answers of what is under way still count.
             stack.callback(pool.shutdown, wait=True)
             while not self._stopping.is_set():
-                for message in consumer.poll(POLL_S, max_records=webhook.concurrency):
-                    pool.submit(self._post, endpoint, message)
+                for record in worker.poll(POLL_S, max_records=webhook.concurrency):
+                    pool.submit(self._post, endpoint, record)
 
-    def _post(self, endpoint: Endpoint, message: Message) -> None:
+    def _post(self, endpoint: Endpoint, record: Record) -> None:
         try:
-            verdict = endpoint.post(self.webhook.group, message)
+            verdict = endpoint.post(self.webhook.group, record)
             if verdict.done:
-                message.ack()
+                record.ack()
                 return
             log.info(
                 "webhook.refused",
                 group=self.webhook.group,
-                topic=message.topic,
-                partition=message.partition,
-                offset=message.offset,
-                attempt=message.attempt,
+                topic=record.topic,
+                partition=record.partition,
+                offset=record.offset,
+                attempt=record.attempt,
                 reason=verdict.reason,
             )
-            message.nack(verdict.delay_s)
+            record.nack(verdict.delay_s)
         except Exception as e:
             # Not settled: it is delivered again when its time is over.
             log.exception("webhook.failed", group=self.webhook.group, error=str(e))

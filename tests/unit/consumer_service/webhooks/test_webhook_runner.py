@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from consumer_service.clients import Worker
 from consumer_service.webhooks import runner
 from consumer_service.webhooks.runner import WebhookRunner
 from coordination.groups.webhooks import Webhook
@@ -14,11 +15,15 @@ from lakequeue.wire.calls.webhooks import new_secret
 WEBHOOK = Webhook("g", "http://example.com/", ("orders",), new_secret(), 2, 1_000)
 
 
+def unused() -> Worker:
+    raise AssertionError
+
+
 def test_an_error_that_nobody_foresaw_does_not_end_a_runner(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(runner, "FIRST_RETRY_S", 0.001)
-    made = WebhookRunner(WEBHOOK, "http://127.0.0.1:1", allow_private=False)
+    made = WebhookRunner(WEBHOOK, unused, allow_private=False)
     tries = 0
     again = threading.Event()
 
