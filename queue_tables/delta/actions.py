@@ -19,9 +19,9 @@ import orjson
 
 from lakequeue.errors import CorruptTable
 from lakequeue.records import Version
+from queue_tables.delta.checkpoint_names import checkpoint_part
 
 _COMMIT = re.compile(r"(\d{20})\.json\Z")
-_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parquet\Z")
 # The characters that Hadoop's Path and java.net.URI leave alone in a path.
 _SAFE = "/=:@!$&'()*+,;~-._"
 OWN_ENGINE = "lakequeue"
@@ -205,14 +205,6 @@ def commit_version(name: str) -> Version | None:
     """The version of a commit file, or None if `name` is not one."""
     match = _COMMIT.match(name)
     return Version(int(match[1])) if match else None
-
-
-def checkpoint_part(name: str) -> tuple[Version, int, int] | None:
-    """(version, part, parts) of a classic checkpoint file, or None if `name` is not one."""
-    match = _CHECKPOINT.match(name)
-    if not match:
-        return None
-    return Version(int(match[1])), int(match[2] or 1), int(match[3] or 1)
 
 
 def has_table(names: Iterable[str]) -> bool:

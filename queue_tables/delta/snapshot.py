@@ -7,8 +7,11 @@ import io
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
+from urllib.parse import unquote
 
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -24,13 +27,13 @@ from queue_tables.delta.actions import (
     Remove,
     Txn,
     add_from,
-    checkpoint_part,
     commit_path,
     commit_version,
     metadata_from,
     parse,
     protocol_from,
 )
+from queue_tables.delta.checkpoint_names import checkpoint_part
 from queue_tables.delta.guard import FOREIGN_TXN, GUARDED_TXN, REPAIRED_TXN, is_guarded
 from queue_tables.delta.store import Store
 
@@ -38,7 +41,7 @@ _NOTHING = Version(-1)
 _BASE = Protocol()
 _OWN_PROPERTIES = "lakequeue."
 """Table properties that begin so are the queue's: a shard is sealed, a Spark query is quiet."""
-_UNREADABLE = (pa.ArrowInvalid, OSError, KeyError)
+_UNREADABLE = (pa.ArrowInvalid, OSError, KeyError, ValueError)
 """What reading a half-written checkpoint raises."""
 _ADD_FIELDS = (
     "path",
@@ -165,7 +168,7 @@ class _Moved(Exception):
 
 def checkpoint_versions(store: Store, table_path: str) -> list[Version]:
     """Versions of the checkpoints all of whose parts are there, rising."""
-    return sorted(version for version, _ in _complete(store.names(f"{table_path}/_delta_log")))
+    return sorted({key[0] for key in _complete(store.names(f"{table_path}/_delta_log"))})
 
 
 def is_readable_checkpoint(store: Store, table_path: str, version: Version) -> bool:
@@ -173,19 +176,25 @@ def is_readable_checkpoint(store: Store, table_path: str, version: Version) -> b
 
     Not one that has what does not count: only the commits tell what does.
     """
-    for (found, _), names in _complete(store.names(f"{table_path}/_delta_log")).items():
-        if found == version:
+    for key, names in _complete(store.names(f"{table_path}/_delta_log")).items():
+        if key[0] == version:
             with contextlib.suppress(*_UNREADABLE):
-                return _is_trusted(_read_checkpoint(store, table_path, version, names, Snapshot()))
+                found = _read_checkpoint(store, table_path, version, names, Snapshot())
+                if _is_trusted(found):
+                    return True
     return False
 
 
-def _complete(names: Iterable[str]) -> dict[tuple[Version, int], list[str]]:
-    """(version, parts) → the files of each checkpoint that has all its parts."""
-    parts: dict[tuple[Version, int], list[str]] = defaultdict(list)
+_Key = tuple[Version, int, str]
+"""Version, parts and own name of a checkpoint."""
+
+
+def _complete(names: Iterable[str]) -> dict[_Key, list[str]]:
+    """The files of each checkpoint that has all its parts."""
+    parts: dict[_Key, list[str]] = defaultdict(list)
     for name in names:
         if (found := checkpoint_part(name)) is not None:
-            parts[found[0], found[2]].append(name)
+            parts[found.version, found.parts, found.own_name].append(name)
     return {key: found for key, found in parts.items() if len(found) == key[1]}
 
 
@@ -220,7 +229,7 @@ def _load(store: Store, table_path: str, blank: Snapshot, at: Version | None) ->
 def _start(
     store: Store,
     table_path: str,
-    complete: Mapping[tuple[Version, int], list[str]],
+    complete: Mapping[_Key, list[str]],
     commits: set[Version],
     blank: Snapshot,
 ) -> Snapshot:
@@ -264,30 +273,43 @@ def _read_checkpoint(
     store: Store, table_path: str, version: Version, names: list[str], blank: Snapshot
 ) -> Snapshot:
     snapshot = replace(blank, version=version, files={}, txns={})
-    keep_files = blank.keep_files
-    columns = ["txn", "metaData", "protocol", "sidecar"]
-    if keep_files:
-        columns += [f"add.{name}" for name in _ADD_FIELDS]
+    log = f"{table_path}/_delta_log"
     for name in sorted(names):
-        source = io.BytesIO(store.get(f"{table_path}/_delta_log/{name}"))
-        table = pq.ParquetFile(source).read(columns=columns)
-        if _rows(table, "sidecar"):
-            # Of version 2: its files stand elsewhere. An older checkpoint, or the commits, do.
-            raise KeyError("sidecar")
-        for body in _rows(table, "protocol"):
-            snapshot.protocol = protocol_from(body)
-            snapshot.guarded = is_guarded(snapshot.protocol)
-        for body in _rows(table, "metaData"):
-            snapshot.metadata = metadata_from(_without_maps(body, "configuration"))
-        for body in _rows(table, "txn"):
-            snapshot.txns[body["appId"]] = body["version"]
-        if keep_files:
-            for body in _rows(table, "add"):
-                add = add_from(_without_maps(body, "partitionValues"))
-                snapshot.files[add.path] = add
+        sidecars = _take_in(snapshot, name, store.get(f"{log}/{name}"))
+        # Of version 2: its files may stand beside it, in as many as its writer liked.
+        for sidecar in sidecars if blank.keep_files else ():
+            beside = unquote(sidecar["path"]).rpartition("/")[2]
+            _take_in(snapshot, beside, store.get(f"{log}/_sidecars/{beside}"))
     if snapshot.metadata is None:
         raise KeyError("metaData")
     return snapshot
+
+
+def _take_in(snapshot: Snapshot, name: str, data: bytes) -> list[dict[str, Any]]:
+    """Take what a file of a checkpoint says into the snapshot; the sidecars that it names."""
+    if name.endswith(".json"):
+        lines = [orjson.loads(line) for line in data.splitlines() if line.strip()]
+        read = partial(_of_lines, lines)
+    else:
+        columns = ["txn", "metaData", "protocol", "sidecar"]
+        if snapshot.keep_files:
+            columns += [f"add.{field}" for field in _ADD_FIELDS]
+        read = partial(_rows, pq.ParquetFile(io.BytesIO(data)).read(columns=columns))
+    for body in read("protocol"):
+        snapshot.protocol = protocol_from(body)
+        snapshot.guarded = is_guarded(snapshot.protocol)
+    for body in read("metaData"):
+        snapshot.metadata = metadata_from(_without_maps(body, "configuration"))
+    for body in read("txn"):
+        snapshot.txns[body["appId"]] = body["version"]
+    for body in read("add") if snapshot.keep_files else ():
+        add = add_from(_without_maps(body, "partitionValues"))
+        snapshot.files[add.path] = add
+    return read("sidecar")
+
+
+def _of_lines(lines: list[dict[str, Any]], action: str) -> list[dict[str, Any]]:
+    return [line[action] for line in lines if action in line]
 
 
 def _rows(table: pa.Table, column: str) -> list[dict[str, Any]]:

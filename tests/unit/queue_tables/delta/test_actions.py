@@ -16,12 +16,12 @@ from queue_tables.delta.actions import (
     Protocol,
     Remove,
     Txn,
-    checkpoint_part,
     commit_path,
     commit_version,
     encode,
     parse,
 )
+from queue_tables.delta.checkpoint_names import checkpoint_part
 
 EVERY_ACTION: list[Action] = [
     CommitInfo({"stamp": 7, "rows": 2}, 1_700_000_000_000, "WRITE", "abc"),
@@ -115,10 +115,11 @@ def test_names_of_log_files() -> None:
     assert commit_version("00000000000000000007.json") == 7
     assert commit_version(".00000000000000000007.json.99-ab.tmp") is None
     assert commit_version("00000000000000000007.checkpoint.parquet") is None
-    assert checkpoint_part("00000000000000000007.checkpoint.parquet") == (7, 1, 1)
-    assert checkpoint_part("00000000000000000007.checkpoint.0000000002.0000000003.parquet") == (
-        7,
-        2,
-        3,
-    )
+    seven = "00000000000000000007.checkpoint"
+    assert checkpoint_part(f"{seven}.parquet") == (7, 1, 1, "")
+    assert checkpoint_part(f"{seven}.0000000002.0000000003.parquet") == (7, 2, 3, "")
+    own = "80a083e8-7026-4e79-81be-64bd76c43a11"
+    for form in ("json", "parquet"):
+        assert checkpoint_part(f"{seven}.{own}.{form}") == (7, 1, 1, own)
+    assert checkpoint_part(f"{seven}.{own}.txt") is None
     assert checkpoint_part("00000000000000000007.json") is None
