@@ -28,6 +28,7 @@ from jobs.ordering.order_piece import CONTROL_TOPICS, NoneKnown, Piece, control_
 from jobs.ordering.order_state import ORDER_TXN, OrderState, order_number
 from jobs.ordering.order_whole import Done, Whole
 from jobs.ordering.rejects import RejectsTable, commit_fenced
+from jobs.ordering.unpassed import Unpassed, reaches
 from jobs.rows.batch import Batch, above, unfold
 from lakequeue.clock import WallClock, hour_of, wall_micros
 from lakequeue.errors import LeadershipLost
@@ -75,6 +76,7 @@ class OrderTerm:
         self._wall = wall
         self._counter = 0
         self._plan: dict[ShardName, Stamp] | None = None
+        self._unpassed = Unpassed(self._rejects)
         self._holds: dict[ShardName, Held] = {}
         self._pool = ThreadPoolExecutor(files, thread_name_prefix="log-writer")
 
@@ -95,6 +97,7 @@ class OrderTerm:
         self._rejects.refresh()
         self._rejects.begin(self.epoch)
         self._plan = self._rejects.unfinished(state.watermarks())
+        self._unpassed.begin(self._plan or {}, state.watermarks())
         return self._plan
 
     def process(
@@ -133,6 +136,7 @@ class OrderTerm:
         self._commit_rejects(whole)
         self._commit(whole)
         reach(Step.ORDER_COMMITTED)
+        self._unpassed.passed(whole.watermarks)
         whole.ids.settle()
         return whole.done(state.log.version, time.perf_counter() - began)
 
@@ -180,8 +184,7 @@ class OrderTerm:
         if not whole.rows:
             reach(Step.ORDER_CUT)
             self._counter += 1
-            if self._plan is not None:
-                whole.recorded = self._rejects.recorded(self._plan, watermarks)
+            whole.recorded = self._unpassed.recorded()
         rows = with_verdicts(settled_files(rows, state.root), whole.recorded)
         # Of all trials together: each file is read once, and not for each of them.
         tried = sources or SourceFiles(state.root.store)
@@ -248,6 +251,9 @@ class OrderTerm:
     def _commit_rejects(self, whole: Whole) -> None:
         plan, self._plan = self._plan, None
         planned = None if plan is None else self._without(plan)
+        if planned:
+            store, came = self._state.root.store, whole.watermarks
+            planned = {s: e for s, e in planned.items() if s in came or reaches(store, s, e)}
         # Where every shard of the plan waits, nothing of it is left to keep to.
         if planned and self._without(whole.watermarks) != planned:
             raise LeadershipLost(

@@ -34,6 +34,9 @@ whole: like this its beginning is delivered at once, and a backlog is soon taken
 _PATIENCE = 3
 """Looks at which a shard cannot be read, and nothing is admitted; then it is passed over."""
 
+UNREADABLE = (CorruptTable, ValueError, TypeError, LookupError)
+"""What the log of a shard raises that cannot be read."""
+
 Offset = dict[ShardName, Stamp]
 """What Spark keeps: the last stamp admitted of each shard."""
 
@@ -44,10 +47,10 @@ class _Unsure(Exception):
 
 class _Failed(NamedTuple):
     times: int
-    why: str
+    error: Exception
 
 
-_NEVER_FAILED = _Failed(0, "")
+_NEVER_FAILED = _Failed(0, ValueError())
 
 
 @dataclass(slots=True)
@@ -78,6 +81,8 @@ class Lookout:
         self._held: dict[ShardName, Stamp] = {}
         self._turned_back = False
         self._failed: dict[ShardName, _Failed] = {}
+        self._aside: dict[ShardName, Stamp] = {}
+        """Planned up to there, and not to be read so far: nothing of it is taken before it is."""
 
     def begin(self, term: Term) -> None:
         """Go on from the watermarks of `term`; of the present one only what waits may be new."""
@@ -91,6 +96,7 @@ class Lookout:
         self._marks = dict(term.watermarks)
         self._shards = {}
         self._plan = term.plan
+        self._aside = {}
         self._max_commits = FIRST_COMMITS
 
     def _hold(self, term: Term) -> None:
@@ -144,23 +150,39 @@ class Lookout:
         self._max_commits = min(self._max_commits * 2, MOST_COMMITS)
         return self._admit(ends(admitted))
 
-    def _planned(self, plan: Mapping[ShardName, Stamp]) -> Offset:
-        """Exactly the cut that an earlier term has committed rejects for."""
+    def _planned(self, plan: Mapping[ShardName, Stamp]) -> Offset | None:
+        """Exactly the cut that an earlier term has committed rejects for.
+
+        But for shards that cannot be read: they wait, as in any other cut. None: all of them do.
+        """
         self._look()
-        self._plan = None
         for name, end in plan.items():
-            shard = self._shards.get(name)
+            if end > self._marks.get(name, 0) and not self._reaches(name, end):
+                self._failed[name] = _Failed(_PATIENCE, self._not_there(name, end))
+                self._aside[name] = end
+        self._plan = None
+        due = {n: e for n, e in plan.items() if e > self._marks.get(n, 0) and n not in self._aside}
+        return self._admit(due) if due else None
+
+    def _reaches(self, name: ShardName, end: Stamp) -> bool:
+        """Whether the commit of that stamp is there, and all before it."""
+        shard = self._shards.get(name)
+        try:
             while shard is not None and shard.truncated and shard.pending[-1].stamp < end:
                 self._read(name, shard, more=True)
-            pending = shard.pending if shard is not None else []
-            last = max((seen.stamp for seen in pending if seen.stamp <= end), default=0)
-            if last != end and end > self._marks.get(name, 0):
-                raise CorruptTable(
-                    f"{self._kind} shard {name} has no commit of stamp {end}, which was planned "
-                    f"(newest below it: {last})",
-                    hint="if a part of the root was restored, restore all of it to one moment",
-                )
-        return self._admit({n: e for n, e in plan.items() if e > self._marks.get(n, 0)})
+        except UNREADABLE as error:
+            self._shards.pop(name, None)
+            self._failed[name] = _Failed(_PATIENCE, error)
+            return False
+        return shard is not None and any(seen.stamp == end for seen in shard.pending)
+
+    def _not_there(self, name: ShardName, end: Stamp) -> Exception:
+        if name in self._failed:
+            return self._failed[name].error
+        return CorruptTable(
+            f"{self._kind} shard {name} has no commit of stamp {end}, which was planned",
+            hint="if a part of the root was restored, restore all of it to one moment",
+        )
 
     def _admit(self, new_ends: Mapping[ShardName, Stamp]) -> Offset:
         for name, end in new_ends.items():
@@ -184,7 +206,7 @@ class Lookout:
             shard = self._look_at(name)
             if shard is not None and (pending := self._before_hold(name, shard)):
                 found[name] = pending
-        truncated = frozenset(n for n, s in self._shards.items() if s.truncated)
+        truncated = frozenset(n for n, s in self._shards.items() if s.truncated and n in found)
         return Look(found, truncated)
 
     def _look_at(self, name: ShardName) -> _Shard | None:
@@ -202,7 +224,7 @@ class Lookout:
             self._root.forget_shards(self._kind)
             self._shards.pop(name, None)
             return None
-        except (CorruptTable, ValueError, TypeError, LookupError) as error:
+        except UNREADABLE as error:
             self._pass_over(name, error)
             return None
         self._failed.pop(name, None)
@@ -215,15 +237,24 @@ class Lookout:
         """
         self._shards.pop(name, None)
         times = self._failed.get(name, _NEVER_FAILED).times + 1
-        self._failed[name] = _Failed(times, f"{type(error).__name__}: {error}")
+        self._failed[name] = _Failed(times, error)
         if times < _PATIENCE:
             raise _Unsure
 
     def stuck(self) -> dict[ShardName, str]:
         """The shards that are passed over since they cannot be read, and why."""
-        return {name: f.why for name, f in self._failed.items() if f.times >= _PATIENCE}
+        return {
+            name: f"{type(f.error).__name__}: {f.error}"
+            for name, f in self._failed.items()
+            if f.times >= _PATIENCE or name in self._aside
+        }
 
     def _before_hold(self, name: ShardName, shard: _Shard) -> list[Seen]:
+        if (end := self._aside.get(name)) is not None:
+            if not self._reaches(name, end):
+                self._failed[name] = _Failed(_PATIENCE, self._not_there(name, end))
+                return []
+            del self._aside[name]
         held = self._held.get(name)
         return [seen for seen in shard.pending if held is None or seen.stamp < held]
 

@@ -326,3 +326,44 @@ def test_a_shard_whose_log_cannot_be_read_is_passed_over(root: QueueRoot) -> Non
     assert [r["value"] for r in log_rows(root)] == [b"b", b"a"]
     assert not orderer.lookout.stuck()
     assert np.all([r["offset"] for r in log_rows(root)] == [0, 1])
+
+
+@pytest.mark.parametrize("how", ["torn", "gone"])
+def test_a_planned_shard_whose_log_cannot_be_read_waits_and_all_others_go_on(
+    root: QueueRoot, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    topic_id = topic(root)
+    shard, other, third = (ForeignShard(root, name) for name in ("node", "other", "third"))
+    shard.commit(BASE, records(topic_id, BASE, [b"a"]))
+    shard.commit(BASE + 1, records(topic_id, BASE + 1, [b"copy"] * 2, message_id="m"))
+    other.commit(BASE + 2, records(topic_id, BASE + 2, [b"copy"] * 2, message_id="n"))
+
+    def die(step: Step) -> None:
+        if step is Step.ORDER_REJECTS_COMMITTED:
+            raise SystemExit(9)
+
+    with monkeypatch.context() as dying:
+        dying.setattr("jobs.ordering.order_batch.reach", die)
+        with pytest.raises(SystemExit):
+            Orderer(root, 1).drain()
+    recorded = reject_rows(root)
+    assert len(recorded) == 2
+    bad = f"{shard.path}/_delta_log/{2:020d}.json"
+    kept = bytes(root.store.get(bad))
+    root.store.delete(bad)
+    if how == "torn":
+        root.store.put(bad, kept[: len(kept) // 2])
+    third.commit(BASE + 3, records(topic_id, BASE + 3, [b"third"]))
+    # Each leader that begins meets the same.
+    for epoch in (2, 3):
+        orderer = Orderer(root, epoch)
+        for _ in range(4):
+            orderer.drain()
+        assert [r["value"] for r in log_rows(root)] == [b"copy", b"third"]
+        assert shard.name in orderer.lookout.stuck()
+    root.store.delete(bad)
+    root.store.put(bad, kept)
+    orderer.drain()
+    assert [r["value"] for r in log_rows(root)] == [b"copy", b"third", b"a", b"copy"]
+    assert reject_rows(root) == recorded, "what is recorded is not recorded twice"
+    assert not orderer.lookout.stuck()
