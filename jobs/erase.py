@@ -7,6 +7,7 @@ is left by the records that are still there. What is erased:
 |---|---|
 | `log`, and dead letters in it | files are rewritten: key and value null, a header says so |
 | `rejects`: duplicates of them | the same |
+| files that could not be read | told, since nobody can look into them; erased if one says so |
 | inbox shards | the file they came in is dropped and deleted: its rows are ordered |
 """
 
@@ -23,6 +24,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from jobs.maintenance.unreadable_files import Unreadable, passed_unreadable, unreadable_in
 from lakequeue.clock import Micros, hour_of
 from lakequeue.errors import CommitConflict, CorruptTable
 from lakequeue.records import Format, ShardName, Stamp
@@ -82,16 +84,19 @@ def erase(
     *,
     dry_run: bool,
     delete_now: bool = False,
+    delete_unreadable: bool = False,
 ) -> dict[str, Any]:
     """Erase what `match` takes of topic `name`, as far as it is ordered; the report.
 
     `delete_now`: files that hold them and have left their table, now or by an earlier rewriting,
-    are deleted at once, not after the grace of vacuum. Raises `UnknownTopic`, and `CommitConflict`
+    are deleted at once, not after the grace of vacuum. `unreadable` in the report: files that were
+    put aside as their bytes, and may hold such records; `delete_unreadable`: they go as well, with
+    whatever else is in them. Raises `UnknownTopic`, and `CommitConflict`
     if other maintenance was faster again and again.
     """
     for attempt in range(1, _ATTEMPTS + 1):
         try:
-            return _erase(root, name, match, now, dry_run, delete_now)
+            return _erase(root, name, match, now, dry_run, delete_now, delete_unreadable)
         except (CommitConflict, FileNotFoundError):
             if attempt == _ATTEMPTS:
                 raise
@@ -99,7 +104,13 @@ def erase(
 
 
 def _erase(
-    root: QueueRoot, name: str, match: Match, now: Micros, dry_run: bool, delete_now: bool
+    root: QueueRoot,
+    name: str,
+    match: Match,
+    now: Micros,
+    dry_run: bool,
+    delete_now: bool,
+    delete_unreadable: bool,
 ) -> dict[str, Any]:
     topics = TopicStore(root)
     topic = topics.get(name)
@@ -108,10 +119,18 @@ def _erase(
     found = _find(log, rejects, topic, letters, match)
     report: dict[str, Any] = {"topic": name, "topic_id": topic.topic_id} | found.count()
     report["offsets"] = _by_partition(found.offsets)
+    unread = unreadable_in(rejects)
+    report["unreadable"] = unread.said
     reach(Step.ERASE_PLANNED)
     if dry_run:
         return report
-    report["inbox_files_deleted"] = _erase_inbox(root, found.places)
+    if delete_unreadable:
+        report |= {"unreadable": [], "unreadable_deleted": unread.said}
+        for path, numbers in unread.rows.items():
+            found.rejects[path] = sorted({*found.rejects.get(path, ()), *numbers})
+    else:
+        unread = Unreadable()
+    report["inbox_files_deleted"] = _erase_inbox(root, found.places, unread.places)
     for shard in root.shards("inbox"):
         # What a run of retention left behind when it was killed may hold copies as well.
         delete_removed(root, shard_path("inbox", shard))
@@ -125,9 +144,12 @@ def _erase(
     behind = {table.name: left_behind(root, table.name) for table in (LOG, REJECTS)}
     outside = {name: [*files.removed, *files.unnamed] for name, files in behind.items()}
     still = _find(log, rejects, topic, letters, match, outside, found)
+    in_rejects = {*still.rejects}
+    if delete_unreadable:
+        in_rejects |= unreadable_in(rejects, outside[REJECTS.name]).rows.keys()
     old: list[str] = []
-    for name, paths in ((LOG.name, still.log), (REJECTS.name, still.rejects)):
-        for path in paths:
+    for name, paths in ((LOG.name, {*still.log}), (REJECTS.name, in_rejects)):
+        for path in sorted(paths):
             # What no commit names may be another process's, which is about to give it up.
             if delete_now and path in behind[name].removed:
                 root.store.delete(f"{name}/{path}")
@@ -327,23 +349,26 @@ def _write_rejects(table: TableLog, rows: pa.Table, hour: str) -> Add:
     return write_data_file(table.store, table.path, rows, {"hour": hour}, REJECTS)
 
 
-def _erase_inbox(root: QueueRoot, places: set[Place]) -> int:
-    """Drop and delete the inbox files in which erased rows came; how many."""
+def _erase_inbox(root: QueueRoot, places: set[Place], unread: set[Place]) -> int:
+    """Drop and delete the inbox files in which erased rows came, and the `unread`; how many."""
     done = watermarks_in(LogMarks(root).read())
     stamps: dict[str, set[int]] = defaultdict(set)
     for shard, stamp in places:
         stamps[shard].add(stamp)
     deleted = 0
-    for shard in sorted(set(root.shards("inbox")) & set(stamps)):
+    bad = {shard: {s for name, s in unread if name == shard} for shard, _ in unread}
+    for shard in sorted(set(root.shards("inbox")) & (stamps.keys() | bad.keys())):
         path = shard_path("inbox", shard)
         table = TableLog(root.store, path).open()
+        passed = done.get(ShardName(shard), Stamp(0))
         hours = {hour_of(stamp) for stamp in stamps[shard]}
         drop = [
             add
             for add in table.files.values()
-            if add.partition_values["hour"] in hours
-            and _is_of(table, add, stamps[shard], done.get(ShardName(shard), Stamp(0)))
+            if add.partition_values["hour"] in hours and _is_of(table, add, stamps[shard], passed)
         ]
+        if shard in bad:
+            drop += passed_unreadable(table, bad[shard], passed)
         if drop:
             rewrite_files(table, drop, (), {ERASED_INFO: True}, data_change=True)
         for add in drop:
@@ -354,7 +379,9 @@ def _erase_inbox(root: QueueRoot, places: set[Place]) -> int:
 
 def _is_of(table: TableLog, add: Add, stamps: set[int], done: Stamp) -> bool:
     """Whether an erased row is in the file, and all of it is ordered."""
-    held: set[int] = set(
-        read_data_file(table.store, table.path, add.path, ["stamp"])["stamp"].to_pylist()
-    )
+    try:
+        rows = read_data_file(table.store, table.path, add.path, ["stamp"])
+    except CorruptTable:
+        return False  # nobody can say what is in it
+    held: set[int] = set(rows["stamp"].to_pylist())
     return not held.isdisjoint(stamps) and max(held) <= done

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
@@ -11,7 +12,7 @@ from lakequeue.clock import wall_micros
 from lakequeue.errors import WrongUsage
 from lakequeue.settings import Settings
 from lakequeue_cli.options import AsJson
-from lakequeue_cli.output import print_json
+from lakequeue_cli.output import note, print_json
 
 
 def erase(
@@ -35,6 +36,14 @@ def erase(
             help="Delete the replaced files at once: queries that read them now may fail.",
         ),
     ] = False,
+    delete_unreadable: Annotated[
+        bool,
+        typer.Option(
+            "--delete-unreadable",
+            help="Delete also the files that could not be read and are kept as bytes, with all that"
+            " is in them: they may hold such records.",
+        ),
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -43,6 +52,9 @@ def erase(
     With several options: the records that match all of them. Also in dead letters, in rejected
     copies and in the inbox. Without --delete-now the old files go after the grace of the compaction
     job; the report names them.
+
+    Exit codes: 0 all are erased; 1 also files are kept that nobody can read, and that may hold such
+    records: see --delete-unreadable.
     """
     # Loaded here: a machine with the SDK and CLI alone has no storage packages.
     from jobs.erase import erase as erase_records
@@ -70,18 +82,32 @@ def erase(
             wall_micros(),
             dry_run=dry,
             delete_now=delete_now,
+            delete_unreadable=delete_unreadable,
         )
 
     if not dry_run and not yes:
         found = run(dry=True)
         typer.confirm(
             f"Erase {found['records']} records of {topic}, {found['dead_letters']} dead letters and"
-            f" {found['rejects']} rejected copies for good?",
+            f" {found['rejects']} rejected copies for good?{_and_files(found, delete_unreadable)}",
             abort=True,
         )
     report = run(dry=dry_run)
     if as_json:
         print_json(report | {"where": where, "dry_run": dry_run})
-        return
-    for name, value in report.items():
-        print(f"{name}: {value}")
+    else:
+        for name, value in report.items():
+            print(f"{name}: {value}")
+    if report["unreadable"]:
+        note(
+            f"{len(report['unreadable'])} files of the inbox could not be read and are kept as"
+            " bytes in rejects: they may hold such records. Look into them (lakequeue rejects"
+            " export --reason unreadable), or say it again with --delete-unreadable"
+        )
+        raise typer.Exit(0 if dry_run else 1)
+
+
+def _and_files(found: Mapping[str, Any], wanted: bool) -> str:
+    if not wanted:
+        return ""
+    return f" And {len(found['unreadable'])} files that cannot be read, with all that is in them?"

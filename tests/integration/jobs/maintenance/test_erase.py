@@ -26,7 +26,7 @@ from queue_tables.log.writer import write_log_file
 from queue_tables.root import QueueRoot
 from queue_tables.schema.topic_rules import Topic
 from queue_tables.topics import TopicStore
-from tests.support.data.order_truth import Inbox, rows_in
+from tests.support.data.order_truth import Inbox, reject_rows, rows_in
 from tests.support.data.secrets_on_disk import files_with
 from tests.support.runs.erase_process import run_erase
 from tests.support.runs.maintenance_process import run_compaction
@@ -249,3 +249,44 @@ def test_the_command_reports_in_json(root: QueueRoot, topic: Topic) -> None:
     assert files_with(Path(root.uri), SECRET) == []
     wrong = command("orders", "--where", "secret = 1", "--yes")
     assert (wrong.returncode, "predicate" in wrong.stderr) == (8, True)
+
+
+def test_a_file_that_could_not_be_read_is_named_and_goes_if_one_says_so(
+    root: QueueRoot, topic: Topic
+) -> None:
+    inbox = Inbox(root, "torn")
+    said = {"topic_id": topic.topic_id, "key": b"alice", "message_id": "t"}
+    inbox.commit(NOW + 9, [said | {"value": SECRET + b" torn"}])
+    inbox.commit(NOW + 10, [said | {"value": b"other", "key": b"bob", "message_id": "u"}])
+    shard = str(inbox.name)
+    path = f"inbox/{shard}/{next(iter(load_snapshot(root.store, f'inbox/{shard}').files))}"
+    torn = bytes(root.store.get(path))[:-9]
+    root.store.delete(path)
+    root.store.put(path, torn)
+    Orderer(root, 2).drain()
+    assert reject_rows(root)[-1]["value"] == torn
+
+    def command(*args: str) -> tuple[int, dict[str, Any], str]:
+        line = [sys.executable, "-m", "lakequeue_cli.app", "erase", "orders", "--json", *args]
+        line += ["--where", "key = 'alice'", "--root", root.uri]
+        done = subprocess.run(line, capture_output=True, text=True, check=False)
+        return done.returncode, json.loads(done.stdout), done.stderr
+
+    for mode, code in (("--dry-run", 0), ("--yes", 1)):
+        found, report, error = command(mode, "--delete-now")
+        assert (found, len(report["unreadable"])) == (code, 1)
+        assert report["unreadable"][0] | {"detail": ""} == {
+            "shard": shard, "stamp": NOW + 9, "detail": "", "bytes": len(torn)
+        }  # fmt: skip
+        assert "1 files of the inbox could not be read" in error
+        assert "--delete-unreadable" in error
+    assert read(LogReader(root), topic)[:4] == ERASED
+    assert root.store.exists(path)
+    assert reject_rows(root)[-1]["value"] == torn
+
+    found, report, _ = command("--yes", "--delete-now", "--delete-unreadable")
+    assert (found, report["unreadable"], len(report["unreadable_deleted"])) == (0, [], 1)
+    assert not root.store.exists(path)
+    assert files_with(root.uri, torn[4:100]) == files_with(root.uri, SECRET) == []
+    assert [row["key"] for row in rows_in(root, "log")].count(b"bob") == 4
+    assert command("--yes")[0] == 0
