@@ -53,7 +53,8 @@ def repair(
         except FileNotFoundError:
             continue  # not made yet, or a shard that was removed meanwhile
         except CorruptTable as damage:
-            if queue.is_table(path):
+            # A shard without its first commit is being removed; no other table ever is.
+            if not paths[path].sharded or queue.is_table(path):
                 found.append(Repair(path, lost=[f"{damage.detail}; {damage.hint}"]))
     _show(found, execute=execute, as_json=as_json)
     raise typer.Exit(1 if any(one.lost for one in found) else 0)
