@@ -232,6 +232,16 @@ class OffsetOutOfRange(Rejected):
     code = "offset_out_of_range"
 
 
+class UndecodableRecord(Rejected):
+    """The next record cannot be read, and the group stops at such (`undecodable`: "stop").
+
+    Erase it, or seek the group past it.
+    """
+
+    code = "undecodable_record"
+    http_status = 409
+
+
 class SkippedRecords(Rejected):
     """An earlier record is not acked yet: ack in order, or say commit_through=True."""
 

@@ -132,7 +132,7 @@ def topic_settings_page() -> str:
         "",
         "The first member of a group gives its options, and they stay until the group is deleted. "
         "`max_in_flight` is each member's own. The retry policy of a topic comes before that of "
-        "a group. All but `predicate` are for queue groups.",
+        "a group. All but `predicate` and `undecodable` are for queue groups.",
         "",
         *_declared_table(JoinRequest),
     ]

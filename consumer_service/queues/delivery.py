@@ -7,7 +7,6 @@ whoever takes the partition over knows every attempt that a consumer can have se
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
@@ -19,6 +18,7 @@ from consumer_service.ownership.journal import Journal, wait_committed
 from consumer_service.ownership.takeover import fact_of
 from consumer_service.polls.batches import Batch, QueueDelivered, picked
 from consumer_service.queues.due_timer import DueTimer
+from consumer_service.queues.settling import condemn, owed_of, pass_unread, settle
 from consumer_service.queues.taking import skip_expired, take_again, take_new
 from consumer_service.queues.waiters import Waiters
 from consumer_service.reading.encode import queue_records_of
@@ -29,9 +29,10 @@ from lakequeue.errors import OffsetOutOfRange
 from lakequeue.steps import Step, reach
 from lakequeue.wire import UNDECODABLE
 from lakequeue.wire.limits import DEFAULT_MAX_IN_FLIGHT
-from queue_rules.queues.attempts import Attempt, Move
+from queue_rules.queues.attempts import Attempt
 from queue_rules.queues.fair_share import fair_share
 from queue_rules.queues.record_facts import record_facts
+from queue_rules.queues.undecodable_policy import policy_in
 from queue_tables.groups.facts import Kind
 from serving.front.parking import Steps, Until, finish
 
@@ -264,7 +265,7 @@ class QueueDelivery:
                 # They may be done by now: if their consumer goes meanwhile, no other gets them.
                 for one in batch.deliver:
                     held.queue.begin(one.offset, one.attempt, 0)
-        batch.future.add_done_callback(partial(_settle, batch, once))
+        batch.future.add_done_callback(partial(settle, batch, once))
         for move in moves:
             if move.kind in {Kind.DELIVERED, Kind.PARKED}:
                 self._timer.expect(move.until)
@@ -313,22 +314,24 @@ class QueueDelivery:
         records = queue_records_of(rows, held.key, held.generation, some)
         if any(UNDECODABLE in record for record in records):
             self._on_undecodable(held.key.group, records)
-            if not once:
-                records, some = self._condemn(held, records, some)
+            records, some = self._without_unread(held, records, some, once=once)
         delivered.records += records
         attempts = [(one.offset, one.attempt) for one in some]
         delivered.taken.append((held, batch.epoch, attempts))
 
-    def _condemn(
-        self, held: Held, records: list[dict[str, Any]], some: list[Attempt]
+    def _without_unread(
+        self, held: Held, records: list[dict[str, Any]], some: list[Attempt], *, once: bool
     ) -> tuple[list[dict[str, Any]], list[Attempt]]:
-        """What cannot be read goes to the dead letters; the others, and their attempts."""
-        now = wall_micros()
-        with held.lock:
-            for record, one in zip(records, some, strict=True):
-                if UNDECODABLE in record and held.queue is not None:
-                    held.queue.condemn(one, now)
-        self._on_dying()
+        """Those that are handed out, as the group has it of what cannot be read."""
+        policy = policy_in(held.options, "queue")
+        if policy == "tombstone" or (policy == "dead_letter" and once):
+            return records, some
+        unread = [one for one, r in zip(some, records, strict=True) if UNDECODABLE in r]
+        if policy == "dead_letter":
+            condemn(held, unread)
+            self._on_dying()
+        elif not once:
+            pass_unread(held, unread, self._journal)
         readable = [at for at, record in enumerate(records) if UNDECODABLE not in record]
         return [records[at] for at in readable], [some[at] for at in readable]
 
@@ -340,34 +343,7 @@ class QueueDelivery:
             if held.epoch == batch.epoch and held.queue is not None:
                 held.queue.never_left(batch.deliver)
                 if unsaid:
-                    held.owed += _owed_of(batch)
-
-
-def _settle(batch: Batch, once: bool, future: Future[object]) -> None:
-    """In the committer's thread: the facts stand, or do not."""
-    held, entry = batch.held, batch.entry
-    with held.settled:
-        held.pending -= 1
-        if entry is not None:
-            held.superseded_by = entry.refused.get(held.key, held.superseded_by)
-        if held.queue is not None and held.epoch == batch.epoch:
-            if future.exception() is not None:
-                for one in batch.deliver if once else ():
-                    held.queue.cancel(one, 0)
-                held.queue.never_left(batch.deliver)
-                held.owed += _owed_of(batch)
-            elif once:
-                for one in batch.deliver:
-                    held.queue.finish_ack(one)
-            for move in batch.moves:
-                if move.kind is Kind.DYING and move.offset in held.queue.dying:
-                    held.queue.dying[move.offset].written = future.exception() is None
-        held.settled.notify_all()
-
-
-def _owed_of(batch: Batch) -> list[Move]:
-    """What the tables must hear all the same: nobody asks for it again, as a consumer does."""
-    return [move for move in batch.moves if move.kind is not Kind.DELIVERED]
+                    held.owed += owed_of(batch)
 
 
 def _is_due(held: Held) -> bool:

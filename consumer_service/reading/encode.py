@@ -97,6 +97,11 @@ def plain_records(rows: pa.Table) -> list[dict[str, Any]]:
         return [_one_of(rows.slice(at, 1)) for at in range(rows.num_rows)]
 
 
+def unreadable_among(rows: pa.Table) -> list[dict[str, Any]]:
+    """Those of the records that cannot be read: mostly none, at the price of one reading."""
+    return [record for record in plain_records(rows) if UNDECODABLE in record]
+
+
 def _one_of(row: pa.Table) -> dict[str, Any]:
     try:
         return _all_of(row)[0]

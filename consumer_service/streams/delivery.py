@@ -14,15 +14,16 @@ from consumer_service.members import Member
 from consumer_service.ownership.held import Held, Holdings
 from consumer_service.polls.batches import QueueDelivered
 from consumer_service.polls.matching import look
-from consumer_service.reading.encode import records_of
+from consumer_service.reading.encode import records_of, unreadable_among
 from consumer_service.reading.segments import prefix_within
 from consumer_service.reading.tailer import Tailer
 from consumer_service.reading.undecodable import OnUndecodable, ignore
 from lakequeue.clock import boot_seconds, wall_micros
-from lakequeue.errors import OffsetOutOfRange
+from lakequeue.errors import OffsetOutOfRange, UndecodableRecord
 from lakequeue.wire import UNDECODABLE
 from queue_rules.predicates.of_group import predicate_in
 from queue_rules.predicates.terms import Condition
+from queue_rules.queues.undecodable_policy import policy_in
 from serving.front.parking import Steps, Until, finish
 
 READ_AHEAD_ROWS = 20_000
@@ -196,12 +197,17 @@ class Delivery:
         self, delivered: Delivered, member: Member, mine: list[Held], max_records: int
     ) -> None:
         left_bytes = self._max_poll_bytes
+        stopped: UndecodableRecord | None = None
         for held in mine:
             left = max_records - len(delivered.records)
             if left <= 0 or left_bytes <= 0:
                 break
             at = held.cursor.delivered
-            rows, epoch, before = self._take(held, member, left, left_bytes)
+            try:
+                rows, epoch, before = self._take(held, member, left, left_bytes)
+            except UndecodableRecord as error:
+                stopped = error  # other partitions go on
+                continue
             if rows is None:
                 # Passed over: a look at a long history is broken off, and goes on.
                 delivered.more |= held.cursor.delivered > at
@@ -212,6 +218,8 @@ class Delivery:
                 self._on_undecodable(member.group, records)
             delivered.records += records
             left_bytes -= rows.nbytes
+        if stopped is not None and not (delivered.records or delivered.more):
+            raise stopped
 
     def _take(
         self, held: Held, member: Member, max_rows: int, max_bytes: int
@@ -249,6 +257,8 @@ class Delivery:
         if following == position:
             return nothing
         alive = None if rows is None else not_expired(rows, wall_micros())
+        if alive is not None and policy_in(held.options, "stream") != "tombstone":
+            alive, following = self._readable(held, alive, following)
         with held.lock:
             # The last look before the records leave: still owned, by this member, in time.
             if (
@@ -267,6 +277,33 @@ class Delivery:
                 among = [] if alive is None else alive["offset"].to_pylist()
                 held.cursor.deliver_among(among, following)
         return alive, epoch, position
+
+    def _readable(self, held: Held, rows: pa.Table, following: int) -> tuple[pa.Table | None, int]:
+        """The rows without those that cannot be read, or up to the first of these; where to go on.
+
+        Raises `UndecodableRecord` where the group stops at one and it is the first.
+        """
+        bad = unreadable_among(rows)
+        if not bad:
+            return rows, following
+        self._on_undecodable(held.key.group, bad)
+        if policy_in(held.options, "stream") == "stop":
+            first = bad[0]["offset"]
+            before = rows.filter(pc.less(rows["offset"], first))
+            if before.num_rows:
+                return before, first
+            raise UndecodableRecord(
+                f"{held.topic}/{held.key.partition}: the record at offset {first} cannot be read:"
+                f" {bad[0][UNDECODABLE]}",
+                hint="erase it (lakequeue erase), or seek the group past it; with undecodable skip"
+                " or tombstone a group goes on by itself",
+                topic=held.topic,
+                partition=int(held.key.partition),
+                offset=first,
+            )
+        offsets = pa.array([record["offset"] for record in bad], pa.int64())
+        kept = rows.filter(pc.invert(pc.is_in(rows["offset"], value_set=offsets)))
+        return (kept if kept.num_rows else None), following
 
     def _resume_at(
         self, held: Held, member: Member, position: int, expired: OffsetOutOfRange

@@ -12,7 +12,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from jobs.rows.row_faults import Reason
 from lakequeue.errors import CorruptTable
 from lakequeue.records import Stamp
 from lakequeue.wire import ERASED_HEADER
@@ -21,6 +20,7 @@ from queue_tables.delta.table import TableLog
 from queue_tables.delta.tail import commit_versions
 from queue_tables.files.parquet import read_data_file
 from queue_tables.schema.odd_bytes import headers_of
+from queue_tables.schema.reasons import Reason
 
 Place = tuple[str, int]
 """(shard, stamp): the group commit."""

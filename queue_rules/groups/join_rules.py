@@ -12,6 +12,7 @@ from lakequeue.wire import (
 from lakequeue.wire.declared import declared
 from queue_rules.predicates.of_group import predicate_of
 from queue_rules.queues.retry_policy import check_retry
+from queue_rules.queues.undecodable_policy import check_policy
 from queue_tables.schema.topic_rules import Topic
 
 
@@ -28,6 +29,7 @@ def check_options(
     """Raise `InvalidRequest` for options that do not go together. Pure."""
     # Parsed before the group is made of it.
     predicate_of(request.given())
+    check_policy(request.mode, request.undecodable)
     if request.mode == "stream":
         for one in declared(JoinRequest):
             if one.setting.of_queues and getattr(request, one.name) is not None:

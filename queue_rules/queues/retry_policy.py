@@ -17,6 +17,7 @@ from lakequeue.wire.calls.retries import (
     DEFAULT_MAX_ATTEMPTS,
 )
 from lakequeue.wire.limits import DEFAULT_VISIBILITY_MS
+from queue_rules.queues.undecodable_policy import check_policy
 from queue_tables.schema.topic_rules import Topic, check_dead_letters
 
 
@@ -69,6 +70,7 @@ def check_retry(
     request: GroupOptions, topics: Sequence[Topic], others: Mapping[str, Topic]
 ) -> None:
     """Raise `InvalidRequest` for options of a queue group that do not go together."""
+    check_policy("queue", request.undecodable)
     first_ms, longest_ms = request.backoff_ms, request.backoff_max_ms
     if first_ms is not None and longest_ms is not None and longest_ms < first_ms:
         raise InvalidRequest(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 import deltalake
 import pyarrow as pa
@@ -21,6 +22,8 @@ from lakequeue.errors import (
 )
 from tests.support.services.backends import Backend, in_background, join, lag, take
 from tests.support.services.zookeeper import wait_for
+
+Policy: TypeAlias = Literal["dead_letter", "tombstone", "skip", "stop"]
 
 
 def committed(backend: Backend, group: str) -> list[int | None]:
@@ -314,6 +317,34 @@ def test_a_group_with_a_predicate_has_what_it_takes_and_passes_the_rest(backend:
         admin.seek(topic, "earliest", predicate=where)
         with pytest.raises(GroupMismatch):
             admin.seek(topic, "earliest", predicate="key = 'k1'")
+
+
+@pytest.mark.parametrize(
+    ("mode", "policy", "others"),
+    [("stream", "stop", ["dead_letter"]), ("queue", "skip", ["stop"])],
+)
+def test_what_becomes_of_an_undecodable_record_is_a_setting_of_the_group(
+    backend: Backend, mode: Literal["stream", "queue"], policy: Policy, others: list[Policy]
+) -> None:
+    topic = backend.topic()
+    backend.send(topic, "v")
+    with backend.consumer(topic, topic, mode=mode, undecodable=policy) as consumer:
+        (message,) = take(consumer, 1)
+        message.ack()
+        consumer.commit()
+    with backend.admin() as admin:
+        assert admin.group(topic).options == {"undecodable": policy}
+    with (
+        pytest.raises(GroupMismatch, match="has undecodable"),
+        backend.consumer(topic, topic, mode=mode, undecodable="tombstone") as other,
+    ):
+        other.poll(20)
+    for wrong in others:
+        with (
+            pytest.raises(InvalidRequest, match=f"is not for {mode} groups"),
+            backend.consumer(topic, f"{topic}-2", mode=mode, undecodable=wrong) as refused,
+        ):
+            refused.poll(20)
 
 
 def test_what_has_expired_is_passed_and_leaves_no_lag(backend: Backend) -> None:

@@ -52,6 +52,10 @@ class ConsumerOptions(TypedDict, total=False):
     predicate: str
     """SQL over the records; only those for which it is true are the group's, and the others are
     passed over. All members give the same, or none."""
+    undecodable: Literal["dead_letter", "tombstone", "skip", "stop"]
+    """What becomes of a record that cannot be read; all members give the same, or none. Queue
+    groups: "dead_letter" (default), "tombstone" (delivered without key and value), "skip". Stream
+    groups: "tombstone" (default), "skip", "stop" (`poll` raises `UndecodableRecord`)."""
     visibility_timeout_ms: int
     """Queue groups: how long a record is kept for a worker; renewed while it is held."""
     max_attempts: int

@@ -34,13 +34,14 @@ SeekTo = Literal["earliest", "latest", "committed", "offset", "time"]
 
 
 Ordering = Literal["none", "key"]
+Undecodable = Literal["dead_letter", "tombstone", "skip", "stop"]
 
 
 class GroupOptions(SettingsRequest):
     """The options of a group: the one declaration.
 
-    Kept from the first member on. All but `predicate` are for queue groups. A topic's own retry
-    policy comes before the group's.
+    Kept from the first member on. All but `predicate` and `undecodable` are for queue groups. A
+    topic's own retry policy comes before the group's.
     """
 
     visibility_timeout_ms: Annotated[
@@ -81,6 +82,15 @@ class GroupOptions(SettingsRequest):
             least=1,
             most=MAX_PREDICATE_CHARS,
             option="--where",
+        ),
+    ] = None
+    undecodable: Annotated[
+        Undecodable | None,
+        Setting(
+            "what becomes of a record that cannot be read. dead_letter: to the dead letters (the"
+            " default of queue groups); tombstone: delivered without key and value (that of stream"
+            " groups); skip: passed over; stop: the partition stops before it (stream groups)",
+            stands_for="dead_letter, in stream groups tombstone",
         ),
     ] = None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -283,10 +284,8 @@ def test_that_records_have_expired_is_said_until_it_stands(how: str) -> None:
     assert not world.held.owed
 
 
-def test_what_cannot_be_read_goes_to_the_dead_letters_and_the_others_come(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    world = World()
+def cannot_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The record at offset 2."""
     read = encode._all_of
 
     def unforeseen(table: pa.Table) -> list[dict[str, Any]]:
@@ -295,8 +294,54 @@ def test_what_cannot_be_read_goes_to_the_dead_letters_and_the_others_come(
         return read(table)
 
     monkeypatch.setattr(encode, "_all_of", unforeseen)
+
+
+def test_what_cannot_be_read_goes_to_the_dead_letters_and_the_others_come(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World()
+    cannot_read(monkeypatch)
     assert world.attempts() == [(0, 1), (1, 1), (3, 1)]
     (condemned,) = world.queue.dying.values()
     assert (condemned.offset, condemned.reason, condemned.written) == (2, "undecodable", False)
     assert world.attempts() == [], "it does not come again"
     assert world.queue.held_by("m") == 3
+
+
+def test_a_group_that_skips_what_cannot_be_read_settles_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World()
+    world.held.options = '{"undecodable": "skip"}'
+    cannot_read(monkeypatch)
+    assert world.attempts() == [(0, 1), (1, 1), (3, 1)]
+    assert not world.queue.dying
+    assert world.queue.held_by("m") == 3
+    assert world.attempts() == [], "it does not come again"
+    acked = [(f.offset, f.attempt) for f in world.journal.facts if f.kind is Kind.ACKED]
+    assert acked == [(2, 1)], "and that is durable"
+
+
+@pytest.mark.parametrize("policy", ["tombstone", "skip"])
+def test_what_cannot_be_read_is_handed_out_or_not_at_most_once(
+    monkeypatch: pytest.MonkeyPatch, policy: str
+) -> None:
+    world = World()
+    world.held.options = json.dumps({"undecodable": policy})
+    world.member.request.delivery = "at_most_once"
+    cannot_read(monkeypatch)
+    some = [0, 1, 3] if policy == "skip" else [0, 1, 2, 3]
+    assert [r["offset"] for r in world.poll().records] == some
+    assert world.poll().records == []
+
+
+def test_a_group_that_takes_tombstones_gets_what_cannot_be_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World()
+    world.held.options = '{"undecodable": "tombstone"}'
+    cannot_read(monkeypatch)
+    records = world.poll().records
+    assert [r["offset"] for r in records] == [0, 1, 2, 3]
+    assert (records[2]["value"], records[2]["undecodable"][:8]) == (None, "KeyError")
+    assert not world.queue.dying

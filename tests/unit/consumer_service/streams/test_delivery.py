@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pyarrow as pa
 import pytest
 
 from consumer_service.members import Member
 from consumer_service.ownership.held import Held, Holdings
 from consumer_service.ownership.partition_states import PartitionState
+from consumer_service.reading import encode
 from consumer_service.streams.delivery import Delivered, Delivery
-from lakequeue.errors import StorageUnavailable
-from lakequeue.records import Partition, TopicId
+from lakequeue.errors import StorageUnavailable, UndecodableRecord
+from lakequeue.records import Format, Partition, TopicId
 from lakequeue.wire import JoinRequest
 from queue_rules.groups.member_states import Liveness, MemberState
 from queue_rules.streams.cursor import Cursor
 from queue_tables.groups.facts import Key
+from queue_tables.schema.schemas import LOG
+
+
+def log_rows(first: int, end: int) -> pa.Table:
+    """As a tailer reads them."""
+    some = list(range(first, end))
+    plain = {
+        "topic_id": "t", "topic": "orders", "partition": 0, "key": None, "value": b"v",
+        "key_format": int(Format.TEXT), "value_format": int(Format.TEXT), "headers": [],
+        "timestamp": 0, "message_id": "m", "deliver_at": None, "expires_at": None,
+    }  # fmt: skip
+    schema = pa.schema([LOG.arrow.field(name) for name in encode.COLUMNS])
+    return pa.Table.from_pylist([plain | {"offset": n} for n in some], schema=schema)
 
 
 def held(partition: int, delivered: int = 0) -> Held:
@@ -108,3 +124,67 @@ def test_records_of_an_epoch_that_the_answer_does_not_name_are_dropped() -> None
     )
     delivered.keep_only({("orders", 0): 3, ("orders", 1): 4})
     assert delivered.records == [{"topic": "orders", "partition": 0}]
+
+
+class Stream:
+    """A partition of six records of which the third and the fourth cannot be read."""
+
+    def __init__(self, policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.held = held(0)
+        self.held.options = json.dumps({"undecodable": policy}) if policy else ""
+        self.told: list[int] = []
+        read = encode._all_of
+
+        def unforeseen(table: pa.Table) -> list[dict[str, Any]]:
+            if {2, 3} & {*table["offset"].to_pylist()}:
+                raise KeyError("nobody thought of it")
+            return read(table)
+
+        monkeypatch.setattr(encode, "_all_of", unforeseen)
+        lease = SimpleNamespace(epoch=1, trusted=lambda: True)
+        self.held.lease = cast("Any", lease)
+        tailer = SimpleNamespace(
+            end=lambda _: 6, read=lambda _where, at, _rows, _bytes: log_rows(at, 6)
+        )
+        holdings = Holdings()
+        holdings.add(self.held)
+        self.delivery = Delivery(
+            cast("Any", tailer), holdings, 1 << 20, lambda _: None, self.undecodable
+        )
+        self.member = member()
+
+    def undecodable(self, _group: str, records: Any) -> None:
+        self.told += [r["offset"] for r in records if "undecodable" in r]
+
+    def poll(self) -> list[tuple[int, bool]]:
+        found = self.delivery.poll(self.member, 100, 0, lambda: False)
+        return [(r["offset"], r["value"] is not None) for r in found.records]
+
+
+@pytest.mark.parametrize("policy", ["", "tombstone"])
+def test_what_cannot_be_read_is_a_tombstone(policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = Stream(policy, monkeypatch)
+    assert stream.poll() == [(n, n not in {2, 3}) for n in range(6)]
+    assert stream.told == [2, 3]
+
+
+def test_a_stream_that_skips_passes_what_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = Stream("skip", monkeypatch)
+    assert stream.poll() == [(n, True) for n in (0, 1, 4, 5)]
+    assert stream.told == [2, 3]
+    cursor = stream.held.cursor
+    assert cursor.delivered == 6
+    assert cursor.ack([0, 1, 4, 5], through=False) == 6
+
+
+def test_a_stream_that_stops_says_where_and_goes_on_when_it_can(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stream = Stream("stop", monkeypatch)
+    assert stream.poll() == [(0, True), (1, True)]
+    for _ in range(2):
+        with pytest.raises(UndecodableRecord, match="orders/0: the record at offset 2") as stopped:
+            stream.poll()
+        assert (stopped.value.extra["offset"], stopped.value.http_status) == (2, 409)
+    monkeypatch.undo()
+    assert stream.poll() == [(n, True) for n in range(2, 6)]
