@@ -127,5 +127,5 @@ def test_a_table_that_is_not_there_is_refused(queue: QueueInHand) -> None:
     assert "there is no table logs" in done.stderr
     assert "tables are group_history, group_offsets," in done.stderr
     nothing = command("/nowhere/at/all")
-    assert nothing.returncode == 1
+    assert nothing.returncode == 4
     assert "there is no queue at" in nothing.stderr
