@@ -79,7 +79,11 @@ def make_node(settings: Settings, name: str) -> Node:
         settings.zookeeper, root.queue_id, name, settings.coordination, _remember_in(settings, name)
     )
     session.start()
-    return Node(settings, root, session, name, Clients(_worker, redrive_part))
+    try:
+        return Node(settings, root, session, name, Clients(_worker, redrive_part))
+    except BaseException:
+        session.stop()  # a damaged table is tried again, with a session anew
+        raise
 
 
 def _worker(webhook: Webhook, url: str) -> Consumer:

@@ -19,6 +19,7 @@ from typing import Any
 from lakequeue.errors import LakequeueError, RootUnusable
 from lakequeue.processes.parent import die_with_parent
 from lakequeue.settings import FrontSettings
+from serving.damage import started
 from serving.front.budget import Budget
 from serving.front.front import Front
 from serving.front.routes import Way
@@ -105,7 +106,8 @@ def serve(
 ) -> None:
     """Serve until SIGTERM or SIGINT. `parent`: end when this process (or 0: the parent) does.
 
-    `start` makes the node, given the URL; it raises what `lakequeue.errors` names.
+    `start` makes the node, given the URL; it raises what `lakequeue.errors` names. While it raises
+    that a table is damaged the process waits, alive and not ready (`serving.damage`).
     """
     if parent is not None:
         die_with_parent(parent or None)
@@ -114,7 +116,12 @@ def serve(
     listener = listen(at.host, at.port)
     url = at.url or reached_at(*listener.getsockname()[:2])
     try:
-        served = start(url)
+        served = started(
+            lambda: start(url),
+            listener,
+            node,
+            lambda damage: print_event("waits", url=url, node=node, **damage.to_problem()),
+        )
     except LakequeueError as e:
         print_event("failed", **e.to_problem())
         sys.stderr.write(f"{e}\n")

@@ -50,8 +50,9 @@ class OrderTail:
         # A look at a local directory costs microseconds, at an object store a request.
         self._poll_s = poll_s or (0.01 if root.store.local_path else 0.05)
         self._stopping = False
-        self._log = self._at_end(LOG.name)
-        self._rejects = self._at_end(REJECTS.name)
+        self._tails: tuple[Tail, Tail] | None = None
+        """Of `log` and `rejects`; None: they could not be read, and records are taken without."""
+        self._find_ends()
         self._thread = threading.Thread(target=self._run, name="order-tail", daemon=True)
 
     def start(self) -> Self:
@@ -67,6 +68,14 @@ class OrderTail:
         if self._thread.is_alive():
             self._thread.join()
         self._expectations.give_up()
+
+    def _find_ends(self) -> None:
+        """Follow both tables from their ends on, as soon as they can be read."""
+        self._tails = None
+        try:
+            self._tails = self._at_end(LOG.name), self._at_end(REJECTS.name)
+        except (LakequeueError, OSError) as error:
+            log.warning("order_tail.cannot_read", error=str(error))
 
     def _at_end(self, table: str) -> Tail:
         newest = TableLog(self._store, table, keep_files=False).open().version
@@ -89,7 +98,7 @@ class OrderTail:
                 # Somebody cleaned up commits we had not read: who waits now is answered by the
                 # timeout, "stored, not known to be ordered".
                 log.warning("order tail lost its place, starting again at the end")
-                self._log, self._rejects = self._at_end(LOG.name), self._at_end(REJECTS.name)
+                self._find_ends()
             except (LakequeueError, OSError) as e:
                 # Storage is away: the requests that wait run into their own timeout.
                 log.warning("order tail cannot read", error=str(e))
@@ -97,13 +106,17 @@ class OrderTail:
     def _look(self) -> None:
         # `rejects` after `log`: then whatever was refused before a commit of `log` is known here
         # when that commit is judged.
-        passed = self._log.poll()
-        refused = self._rejects.poll()
+        if self._tails is None:
+            self._find_ends()
+            return
+        log_tail, rejects_tail = self._tails
+        passed = log_tail.poll()
+        refused = rejects_tail.poll()
         awaited = self._expectations.awaited()
         if not awaited or not (passed or refused):
             return
         if passed:
-            self._log.make_durable()
+            log_tail.make_durable()
         for commit in refused:
             for rows in self._rows(REJECTS.name, commit, awaited, _REJECTED):
                 self._expectations.refused(

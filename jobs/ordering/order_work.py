@@ -56,7 +56,7 @@ class OrderWork(Work):
         self._root = root
         self._settings = settings
         self._bell = bell
-        self._state = OrderState(root, settings.max_index_ids)
+        self._opened: OrderState | None = None
         self._term: OrderTerm | None = None
         self._lock = threading.Lock()
         self._sealer = Sealer(root, "inbox")
@@ -97,6 +97,8 @@ class OrderWork(Work):
 
     def _state_samples(self) -> Iterator[Sample]:
         """Without the lock, which a batch may hold for long: sizes of dictionaries are enough."""
+        if self._opened is None:
+            return  # its tables are damaged, or it has just started
         yield Sample(metrics.ORDER_INDEX, len(self._state.index))
         if self._term is None:
             return  # the leader tells
@@ -105,9 +107,17 @@ class OrderWork(Work):
         yield Sample(metrics.PARTITIONS, sum(topic.partitions for topic in topics))
 
     def warm(self) -> None:
-        """Load the index of ids."""
+        """Load the index of ids. Raises what is wrong with `log` and `topics`, if anything is."""
         with self._lock:
+            if self._opened is None:
+                self._opened = OrderState(self._root, self._settings.max_index_ids)
             self._state.warm()
+
+    @property
+    def _state(self) -> OrderState:
+        if self._opened is None:
+            raise NotReady("log and topics are not read yet")
+        return self._opened
 
     def follow(self) -> None:
         """Take in the leader's commits."""

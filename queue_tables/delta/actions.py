@@ -357,7 +357,7 @@ def _from_json(kind: str, body: Mapping[str, Any]) -> Action | None:
             return None  # cdc, domainMetadata: never on the queue's tables, and not ours to judge
 
 
-def parse(version: int, data: bytes) -> Commit:
+def parse(version: int, data: bytes, table: str = "") -> Commit:
     """Read a commit file. Raises `CorruptTable` for one that is empty, torn or not Delta's."""
     actions: list[Action] = []
     try:
@@ -368,16 +368,16 @@ def parse(version: int, data: bytes) -> Commit:
                     if action is not None:
                         actions.append(action)
     except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as e:
-        raise _torn(version, str(e)) from e
+        raise _torn(version, str(e), table) from e
     if not data.strip():
-        raise _torn(version, "the file is empty")
+        raise _torn(version, "the file is empty", table)
     return Commit(Version(version), tuple(actions))
 
 
-def _torn(version: int, why: str) -> CorruptTable:
+def _torn(version: int, why: str, table: str) -> CorruptTable:
     return CorruptTable(
-        f"commit {version} cannot be read: {why}",
+        f"{f'{table}: ' if table else ''}commit {version} cannot be read: {why}",
         hint="lakequeue makes a commit durable before it is visible, so another engine wrote this"
         " one; if it is the newest version and there was a power loss, nobody has acted on it:"
-        f" move _delta_log/{version:020d}.json away and start again",
+        f" move {commit_path(table, version) if table else f'{version:020d}.json'} away",
     )

@@ -42,7 +42,7 @@ def erased_after(store: Store, table_path: str, version: Version) -> Version | N
 
 
 def _commit(store: Store, table_path: str, version: Version) -> Commit:
-    return parse(version, store.get(commit_path(table_path, version)))
+    return parse(version, store.get(commit_path(table_path, version)), table_path)
 
 
 def _too_long_ago(table_path: str, at_ms: int) -> InvalidRequest:

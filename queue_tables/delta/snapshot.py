@@ -220,7 +220,7 @@ def _load(store: Store, table_path: str, blank: Snapshot, at: Version | None) ->
             data = store.get(commit_path(table_path, version))
         except FileNotFoundError:
             break
-        snapshot.apply(parse(version, data))
+        snapshot.apply(parse(version, data, table_path))
     if snapshot.version < max(commits, default=-1) or snapshot.metadata is None:
         raise _Moved
     return snapshot

@@ -55,7 +55,7 @@ class Tail:
             except FileNotFoundError:
                 break
             try:
-                commit = parse(version, data)
+                commit = parse(version, data, self._table_path)
             except CorruptTable:
                 if found:
                     return found
@@ -134,7 +134,7 @@ def _stamp_at_or_before(
     store: Store, table_path: str, versions: list[Version], index: int, lowest: int
 ) -> tuple[int, Stamp | None]:
     for i in range(index, lowest - 1, -1):
-        commit = parse(versions[i], store.get(commit_path(table_path, versions[i])))
+        commit = parse(versions[i], store.get(commit_path(table_path, versions[i])), table_path)
         if (stamp := commit.info.get("stamp")) is not None:
             return i, Stamp(stamp)
     return lowest, None
