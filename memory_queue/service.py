@@ -197,13 +197,13 @@ class Service:
         return topic.topic_id, self.log.limits_of(topic)
 
     def _produce(self, call: Call, name: str) -> tuple[int, Any]:
-        query = valid(wire.ProduceQuery, call.query)
+        query = valid(wire.ProduceQuery, call.query, texts=True)
         topic = self._topics.get(name)
         parsed = json_request_of(call.body, topic.topic_id, self.log.limits_of(topic))
         return 200, self.log.produce([parsed], [topic], range(len(parsed.rows)), query)
 
     def _produce_parts(self, call: Call) -> tuple[int, Any]:
-        query = valid(wire.ProduceQuery, call.query)
+        query = valid(wire.ProduceQuery, call.query, texts=True)
         parts = parts_of(call.body, self._limits_of, wire.MAX_REQUEST_RECORDS)
         topics = [self._topics.get(topic) for topic in parts.topics]
         return 200, self.log.produce(parts.requests, topics, parts.numbers, query)
@@ -225,7 +225,7 @@ class Service:
 
     def _page(self, call: Call, name: str) -> tuple[int, Any]:
         # Not through pydantic: values are JSON already.
-        query = valid(wire.BrowseQuery, call.query)
+        query = valid(wire.BrowseQuery, call.query, texts=True)
         return 200, vars(positions.page(self.log, self._topics.get(name), query))
 
     def _record(self, _call: Call, name: str, partition: str, offset: str) -> tuple[int, Any]:
@@ -309,7 +309,7 @@ class Service:
         )
 
     def _poll(self, call: Call, name: str, member_id: str) -> tuple[int, Any] | Later:
-        query = valid(wire.PollQuery, call.query)
+        query = valid(wire.PollQuery, call.query, texts=True)
         group, member = self._groups.member(name, member_id)
         now = self.clock.micros()
         take = (

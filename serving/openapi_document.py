@@ -20,6 +20,15 @@ _FRONT = {
     "431": "The head of the request is too large",
 }
 """What any call may be answered by what carries it."""
+_NAME = {"pattern": r"^[A-Za-z0-9._-]{1,249}$"}
+_NAMED = frozenset({"topic", "group", "producer_id"})
+"""Parameters of paths that are names."""
+_STATES: dict[str, dict[str, Any]] = {
+    "/healthz": {"200": ("It answers", wire.JSON)},
+    "/readyz": {"200": ("Ready", wire.JSON), "503": ("Not ready: `reasons`", wire.JSON)},
+    "/metrics": {"200": ("Prometheus text", "text/plain")},
+}
+"""What is answered there is no problem, whatever its status."""
 
 
 class Problem(BaseModel):
@@ -64,17 +73,30 @@ def completed(
         schemas.setdefault(name, deepcopy(schema))
     for operation in _operations(document):
         operation.setdefault("parameters", []).extend(operation.pop(_QUERY, ()))
-        responses = operation.setdefault("responses", {})
-        for status, said in _FRONT.items():
-            responses.setdefault(status, {"description": said})
-        responses.setdefault("default", {"description": "A problem"})
-        for status, response in responses.items():
-            if status == "default" or status >= "400":
-                response["content"] = _PROBLEM
-            if status >= "400" and status not in _FRONT and (codes := _codes(status)):
-                response["description"] = codes
+        _complete_responses(operation.setdefault("responses", {}))
+        for parameter in operation["parameters"]:
+            if parameter["in"] == "path" and parameter["name"] in _NAMED:
+                parameter["schema"] = parameter["schema"] | _NAME
+    for path, answers in _STATES.items():
+        for status, (said, kind) in answers.items():
+            schema = {"type": "object" if kind == wire.JSON else "string"}
+            document["paths"][path]["get"]["responses"][status] = {
+                "description": said,
+                "content": {kind: {"schema": schema}},
+            }
     _lift_definitions(document, schemas)
     return document
+
+
+def _complete_responses(responses: dict[str, Any]) -> None:
+    for status, said in _FRONT.items():
+        responses.setdefault(status, {"description": said})
+    responses.setdefault("default", {"description": "A problem"})
+    for status, response in responses.items():
+        if status == "default" or status >= "400":
+            response["content"] = _PROBLEM
+            if status >= "400" and status not in _FRONT and (codes := _codes(status)):
+                response["description"] = codes
 
 
 def _operations(document: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -27,4 +27,4 @@ def json_body(shape: type[Shape], max_bytes: int, hint: str) -> Shape:
 
 def query_parameters(shape: type[Shape]) -> Shape:
     """The query parameters. Raises `InvalidRequest`."""
-    return valid(shape, request.args.to_dict())
+    return valid(shape, request.args.to_dict(), texts=True)

@@ -12,6 +12,8 @@ from serving.front.shares import Kind
 
 MAX_BODY_BYTES = 4 << 20
 _STATE_S = 2.0
+_NO_BODY = 64 << 10
+"""A call without a body: one that comes nevertheless is passed over."""
 _GROUP = r"/v1/groups/[^/]+"
 _MEMBER = rf"{_GROUP}/members/[^/]+"
 
@@ -31,12 +33,12 @@ def ways_of(settings: Settings, alive: Callable[[], dict[str, str]]) -> Sequence
         call.done(json_of(alive()))
 
     return [
-        Way("GET", "/healthz/?", state, 0, healthz),
-        Way("GET", "/(readyz|metrics)/?", state, 0, within_s=_STATE_S),
-        Way("GET", rf"{_MEMBER}/(records|events)/?", poll, 0),
+        Way("GET", "/healthz/?", state, _NO_BODY, healthz),
+        Way("GET", "/(readyz|metrics)/?", state, _NO_BODY, within_s=_STATE_S),
+        Way("GET", rf"{_MEMBER}/(records|events)/?", poll, _NO_BODY),
         Way("POST", rf"{_GROUP}/receive/?", poll, MAX_BODY_BYTES),
         Way("POST", rf"({_MEMBER}|{_GROUP})/acks/?", ack, MAX_BODY_BYTES),
         Way("", rf"{_GROUP}/members(/.*)?", member, MAX_BODY_BYTES),
-        Way("GET", "/v1/topics/.*", browse, 0),
+        Way("GET", "/v1/topics/.*", browse, _NO_BODY),
         Way("", ".*", admin, MAX_BODY_BYTES),
     ]

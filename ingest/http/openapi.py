@@ -68,9 +68,9 @@ def _schema(model: type[BaseModel]) -> dict[str, Any]:
     return found
 
 
-def _body(model: type[BaseModel]) -> dict[str, Any]:
+def _body(model: type[BaseModel], *, required: bool = True) -> dict[str, Any]:
     content = {wire.JSON: {"schema": _schema(model)}}
-    return {"requestBody": {"required": True, "content": content}}
+    return {"requestBody": {"required": required, "content": content}}
 
 
 def _parameter(name: str, schema: dict[str, Any]) -> dict[str, Any]:
@@ -92,11 +92,11 @@ CREATE: dict[str, Any] = {
         201: wire.TopicDescription,
         **problems(400, 409, 422, 503),
     },
-    "openapi_extensions": _body(wire.TopicConfig),
+    "openapi_extensions": _body(wire.TopicConfig, required=False),
 }
 ALTER: dict[str, Any] = {
     "responses": {200: wire.TopicDescription, **problems(400, 404, 422, 503)},
-    "openapi_extensions": _body(wire.TopicChanges),
+    "openapi_extensions": _body(wire.TopicChanges, required=False),
 }
 DELETE: dict[str, Any] = {"responses": {204: None, **problems(404, 503)}}
 PRODUCE: dict[str, Any] = {

@@ -16,6 +16,8 @@ from serving.front.shares import Kind
 
 MAX_CONFIG_BYTES = 1 << 20
 _STATE_S = 2.0
+_NO_BODY = 64 << 10
+"""A call without a body: one that comes nevertheless is passed over."""
 _INLINE_BYTES = 64 << 10
 """A body up to this is parsed by the event loop: to hand it to a thread would cost as much."""
 _MOST_SENDS = 4_096
@@ -42,8 +44,8 @@ class Ways:
         )
         body = self._settings.ingest.max_request_bytes
         return [
-            Way("GET", "/healthz/?", state, 0, self._healthz),
-            Way("GET", "/(readyz|metrics)/?", state, 0, within_s=_STATE_S),
+            Way("GET", "/healthz/?", state, _NO_BODY, self._healthz),
+            Way("GET", "/(readyz|metrics)/?", state, _NO_BODY, within_s=_STATE_S),
             Way("POST", "/v1/topics/[^/]+/records/?", send, body, self._one_topic),
             Way("POST", "/v1/records/?", send, body, self._many_topics),
             Way("POST", "/v1/producers/[^/]+/epochs/?", ordered, MAX_CONFIG_BYTES),

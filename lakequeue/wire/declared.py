@@ -135,9 +135,13 @@ def changes_of(
     model: type[BaseModel], name: str, doc: str, **also: tuple[Any, Setting]
 ) -> type[SettingsRequest]:
     """The request that changes some of the settings: each that may be altered may be left out."""
-    fields = {one.name: (one.type, one.setting) for one in declared(model) if one.setting.alterable}
+    fields = {
+        one.name: (one.type | None if one.nullable else one.type, one.setting)
+        for one in declared(model)
+        if one.setting.alterable
+    }
     given: dict[str, Any] = {
-        field: (Annotated[kind | None, setting], None)
+        field: (Annotated[kind, setting], None)
         for field, (kind, setting) in (fields | also).items()
     }
     return create_model(name, __base__=SettingsRequest, __doc__=doc, __module__=__name__, **given)

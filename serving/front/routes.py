@@ -34,7 +34,8 @@ class Routes:
         self._all = [
             (
                 way.method,
-                re.compile(way.path),
+                # A dot is any character: a path may have a line break, in percents.
+                re.compile(way.path, re.DOTALL),
                 Route(shares[way.kind.name], way.max_body, way.native, way.within_s),
             )
             for way in ways

@@ -382,7 +382,7 @@ class SeekRequest(RequestShape):
     time: TimeOnTheWire | None = None
     """The first record whose timestamp is not before it: microseconds, or RFC 3339 text."""
     shift: int = Field(0, ge=-MAX_WHOLE, le=MAX_WHOLE)
-    topics: list[str] | None = None
+    topics: list[str] | None = Field(None, min_length=1)
     partition: int | None = Field(None, ge=0)
     predicate: str | None = Field(None, min_length=1, max_length=MAX_PREDICATE_CHARS)
     """Of a group that is made by this; another one's must be the same."""

@@ -113,7 +113,7 @@ TopicChanges = changes_of(
     "TopicChanges",
     "`PATCH /v1/topics/{topic}`: only the fields that are given change; partitions only grow.",
     closed_for_ms=(
-        int,
+        int | None,
         Setting("take no records for so long, from now on", "open", least=0, most=MAX_CLOSED_MS),
     ),
 )

@@ -17,6 +17,7 @@ def test_requests_follow_each_other_on_one_connection(front: Running) -> None:
         "text/plain",
     )
     assert raw.get("/nothing").status == 404
+    assert raw.get("/no%0Athing").status == 404, "a path may have any character"
 
 
 def test_requests_sent_ahead_are_answered_in_order(front: Running) -> None:
