@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from pyspark import SparkConf
 from pyspark.sql import SparkSession
 
 from jobs.jars import jar_paths
@@ -51,10 +52,12 @@ def running_session(app: str) -> SparkSession | None:
         return None
     builder = SparkSession.builder.appName(app)
     if SparkSession.getActiveSession() is None and "PYSPARK_GATEWAY_PORT" in os.environ:
-        # On one machine, workers start where the submitter stands; see
-        # `lakequeue/processes/programs.py`.
-        for name in ("PYTHONPATH", "PYTHONSAFEPATH"):
-            builder = builder.config(f"spark.executorEnv.{name}", programs.environment()[name])
+        # See `lakequeue/processes/programs.py`: on one machine, workers start where the submitter
+        # stands. Machines of a cluster have a PYTHONPATH of their own, which this would replace.
+        ours = programs.environment()
+        builder = builder.config("spark.executorEnv.PYTHONSAFEPATH", ours["PYTHONSAFEPATH"])
+        if SparkConf().get("spark.master", "local").startswith("local"):
+            builder = builder.config("spark.executorEnv.PYTHONPATH", ours["PYTHONPATH"])
     return builder.getOrCreate()
 
 
