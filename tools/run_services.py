@@ -11,7 +11,7 @@ so this starts again at once, says which tests were unstable, last, and is green
 them has passed then. More than `MOST` failures are no coincidence, and end it.
 Each room is a process of its own: what one leaves behind (a session, a meter, a process that
 would not end) does not reach another, and a room that dies takes no other with it.
-Two rooms run at a time: one that starts Spark or whole clusters beside one that mostly waits.
+Two rooms run at a time: the tests marked `spark` of one beside the others of another.
 Decision records 0014 and 0027 have the reasons.
 """
 
@@ -34,9 +34,10 @@ WHOLE_LONGEST_S = 3 * 3_600
 """The same with the whole matrix."""
 _TESTS = Path("tests")
 _NO_ROOMS = {"unit", "support", "integration"}
-_HEAVY = {"e2e", "faults", "jobs", "spark"}
-"""Two of these at once would be too much for two cores."""
-_PASSED, _TESTS_FAILED = 0, 1
+_LANES = ("spark", "not spark")
+"""Marks of the tests in each lane. Two Sparks at once would be too much for two cores."""
+_SMALL, _EVERY = "not matrix", "(matrix or not matrix)"
+_PASSED, _TESTS_FAILED, _NO_TESTS = 0, 1, 5
 """pytest's exit codes; the others are about the run itself."""
 _SHOWING = threading.Lock()
 
@@ -51,17 +52,16 @@ def rooms() -> list[str]:
     )
 
 
-def main(chosen: list[str]) -> int:
+def main(given: list[str]) -> int:
     """0 if every test has passed, be it the second time; else pytest's exit code."""
-    picked = [] if WHOLE in chosen else ["-m", "not matrix"]
-    every = [room for room in chosen if room != WHOLE] or rooms()
-    lanes = (
-        [room for room in every if Path(room).name in _HEAVY],
-        [room for room in every if Path(room).name not in _HEAVY],
-    )
+    whole = WHOLE in given
+    every = [room for room in given if room != WHOLE] or rooms()
+    chosen, longest_s = (_EVERY, WHOLE_LONGEST_S) if whole else (_SMALL, LONGEST_S)
     failed: list[str] = []
-    with ThreadPoolExecutor(len(lanes)) as pool:
-        codes = list(pool.map(lambda lane: _in_turn(lane, failed, picked), lanes))
+    with ThreadPoolExecutor(len(_LANES)) as pool:
+        codes = list(
+            pool.map(lambda mark: _in_turn(every, mark, chosen, failed, longest_s), _LANES)
+        )
     if any(codes):
         return next(filter(None, codes))
     if len(failed) > MOST:
@@ -69,7 +69,7 @@ def main(chosen: list[str]) -> int:
         return _TESTS_FAILED
     if failed:
         print(f"\nonce more, in a fresh process: {len(failed)} that failed", flush=True)
-        code, _ = _run(*failed)
+        code, _ = _run(*failed, mark=chosen, longest_s=longest_s)
         if code != _PASSED:
             return code
         print("\nUNSTABLE, failed and then passed; each is a fault of its test or of the program:")
@@ -77,12 +77,16 @@ def main(chosen: list[str]) -> int:
     return _PASSED
 
 
-def _in_turn(lane: list[str], failed: list[str], picked: list[str]) -> int:
-    """Run the rooms of a lane; add to `failed`. An exit code only if pytest could not run."""
-    for room in lane:
-        longest_s = None if picked else WHOLE_LONGEST_S
-        code, found = _run(room, *picked, longest_s=longest_s)
-        if code not in (_PASSED, _TESTS_FAILED):
+def _in_turn(every: list[str], mark: str, chosen: str, failed: list[str], longest_s: float) -> int:
+    """Run the tests with `mark` of each room, of those that are `chosen`; add to `failed`.
+
+    An exit code only if pytest could not run.
+    """
+    for room in every:
+        if mark == "spark" and not _names_spark(Path(room)):
+            continue
+        code, found = _run(room, mark=f"{mark} and {chosen}", longest_s=longest_s)
+        if code not in (_PASSED, _TESTS_FAILED, _NO_TESTS):
             return code
         failed += found
         if len(failed) > MOST:
@@ -90,26 +94,30 @@ def _in_turn(lane: list[str], failed: list[str], picked: list[str]) -> int:
     return _PASSED
 
 
-def _run(*what: str, longest_s: float | None = None) -> tuple[int, list[str]]:
+def _names_spark(room: Path) -> bool:
+    """Whether a test of this room can be marked `spark`: to ask pytest takes seconds."""
+    files = [room] if room.suffix == ".py" else room.rglob("*.py")
+    return any(file.exists() and "spark" in file.read_text() for file in files)
+
+
+def _run(*what: str, mark: str, longest_s: float) -> tuple[int, list[str]]:
     """pytest's exit code, and what failed; a run that died is itself what failed.
 
     What it says is shown when it ends, in one piece.
     """
-    print(f"begun: {' '.join(what)}", flush=True)
+    print(f"begun: {' '.join(what)} ({mark})", flush=True)
     with tempfile.TemporaryDirectory() as cache, tempfile.TemporaryFile() as said:
-        command = [sys.executable, "-m", "pytest", "-o", f"cache_dir={cache}", *what]
+        command = [sys.executable, "-m", "pytest", "-o", f"cache_dir={cache}", *what, "-m", mark]
         try:
             code = subprocess.run(
                 command,
                 check=False,
-                timeout=longest_s or LONGEST_S,
+                timeout=longest_s,
                 stdout=said,
                 stderr=subprocess.STDOUT,
             ).returncode
         except subprocess.TimeoutExpired:
-            _show(
-                said, f"\n{' '.join(what)} took more than {longest_s or LONGEST_S} s, and was ended"
-            )
+            _show(said, f"\n{' '.join(what)} took more than {longest_s} s, and was ended")
             return _TESTS_FAILED, list(what)
         _show(said)
         failed = _failed(Path(cache))

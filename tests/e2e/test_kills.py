@@ -52,6 +52,7 @@ STRIKES: dict[str, Strike] = {
 }
 
 
+@pytest.mark.spark
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("victim", STRIKES)
 def test_nothing_is_lost_doubled_or_reordered_when_it_is_killed(

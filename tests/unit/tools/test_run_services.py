@@ -101,17 +101,22 @@ def test_a_room_that_hangs_is_ended(
     assert capfd.readouterr().out.count("took more than") == 2
 
 
-def test_a_heavy_room_runs_beside_the_others_and_what_each_says_stays_together(
+def test_tests_with_spark_run_beside_the_others_and_what_each_says_stays_together(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    Path("e2e").mkdir()
-    meets = "import os\n\ndef test_meets():\n    os.close(os.open({!r}, os.{}))\n"
+    Path("pytest.ini").write_text("[pytest]\nmarkers =\n  spark: a\n  matrix: b\n")
+    Path("room").mkdir()
+    meets = "def test_{0}():\n    os.close(os.open('meeting', os.{1}))\n\n"
     os.mkfifo("meeting")  # opened by both ends or by none
-    Path("e2e/test_heavy.py").write_text(meets.format("meeting", "O_RDONLY"))
-    Path("test_light.py").write_text(meets.format("meeting", "O_WRONLY"))
-    assert main(["e2e", "test_light.py"]) == 0
-    out = capfd.readouterr().out
-    assert [out.count(f"{name} .") for name in ("test_heavy.py", "test_light.py")] == [1, 1]
+    Path("room/test_both.py").write_text(
+        "import os\nimport pytest\n\n"
+        + meets.format("waits", "O_WRONLY")
+        + "@pytest.mark.spark\n"
+        + meets.format("computes", "O_RDONLY")
+        + "@pytest.mark.matrix\ndef test_of_the_matrix():\n    pytest.fail('is not chosen')\n"
+    )
+    assert main(["room"]) == 0
+    assert capfd.readouterr().out.count("1 passed, 2 deselected") == 2
 
 
 def test_a_run_that_could_not_begin_is_not_repeated(capfd: pytest.CaptureFixture[str]) -> None:
