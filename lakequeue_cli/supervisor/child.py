@@ -16,6 +16,7 @@ from lakequeue.processes import parent
 from lakequeue_cli.supervisor.backoff import Backoff
 from lakequeue_cli.supervisor.child_states import ALIVE, Cause, State, advance
 from lakequeue_cli.supervisor.plan import ChildSpec
+from lakequeue_cli.supervisor.room import full_disk
 
 _LOG_TAIL_BYTES = 4_000
 
@@ -35,6 +36,8 @@ class Child:
         """When a child that backs off is started, or one that drains is killed: boot seconds."""
         self.once: tuple[str, ...] = ()
         """Arguments for the next start alone: a crash point must not fire again for ever."""
+        self.waits_for_room = False
+        """It has ended because a disk is full, and is started again when that is over."""
         self._environ = dict(environ)
         self._started_at = 0.0
         self._process: subprocess.Popen[bytes] | None = None
@@ -101,6 +104,10 @@ class Child:
         self._pidfd = -1
         self._process = None
         return boot_seconds() - self._started_at
+
+    def full_disk(self) -> str | None:
+        """Which disk that it needs is full, in words."""
+        return full_disk(self.spec.writes_to)
 
     def terminate(self) -> None:
         """Ask it to end."""

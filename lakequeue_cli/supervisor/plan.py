@@ -68,6 +68,8 @@ class ChildSpec:
     drain: Drain
     drain_s: float
     """How long it may take to end before it is killed."""
+    writes_to: tuple[Path, ...] = ()
+    """Local folders without which it cannot live."""
 
 
 class ZooKeeperPorts(NamedTuple):
@@ -177,24 +179,31 @@ class Layout:
             "--die-with-parent",
             *self.extra.get(name, ()),
         )
-        return ChildSpec(name, started, ZooKeeperReady(port), Drain.ZOOKEEPER, 10.0)
+        places = (self.work_dir,)
+        return ChildSpec(name, started, ZooKeeperReady(port), Drain.ZOOKEEPER, 10.0, places)
 
     def _driver(self, number: int, port: int) -> ChildSpec:
         name = f"driver-{number}"
         started = self._command("jobs.driver", name, "--host", self.host, "--port", str(port))
         probe = DriverReady(self.work_dir / f"driver-{name}.json")
-        return ChildSpec(name, started, probe, Drain.DRIVER, 30.0)
+        return ChildSpec(name, started, probe, Drain.DRIVER, 30.0, self._places)
 
     def service(self, role: Role, number: int, port: int) -> ChildSpec:
         """A node of one of the two services."""
         name = f"{role}-{number}"
         module, drain = _SERVICES[role]
         started = self._command(module, name, "--host", self.host, "--port", str(port))
-        return ChildSpec(name, started, HttpReady(f"{self.url(port)}/readyz"), drain, 25.0)
+        probe = HttpReady(f"{self.url(port)}/readyz")
+        return ChildSpec(name, started, probe, drain, 25.0, self._places)
 
     def url(self, port: int) -> str:
         """Base URL of the service that listens on `port`."""
         return f"http://{self.host}:{port}"
+
+    @property
+    def _places(self) -> tuple[Path, ...]:
+        """Where all but ZooKeeper write: their root as well, if it is on this machine."""
+        return (self.work_dir, *(() if "://" in self.root else (Path(self.root),)))
 
     def _command(self, module: str, name: str, *more: str) -> tuple[str, ...]:
         return (

@@ -20,6 +20,7 @@ from lakequeue_cli.supervisor.child_states import ALIVE, Cause, State
 from lakequeue_cli.supervisor.log_files import bound_log
 from lakequeue_cli.supervisor.plan import DriverReady
 from lakequeue_cli.supervisor.probes import driver_state, read_state, ready
+from lakequeue_cli.supervisor.room import LOOK_S
 
 _LOOK_S = 0.1
 _LOGS_S = 30.0
@@ -244,7 +245,27 @@ class Watch:
         due = child.state is State.BACKING_OFF and now >= child.due_at
         if due or (child.state is State.HELD and child.name in self._to_revive):
             self._to_revive.discard(child.name)
-            child.spawn()
+            self._start_again(child, now)
+
+    def _start_again(self, child: Child, now: float) -> None:
+        """Now, or when there is room on its disks: until then it would only end again."""
+        full = child.full_disk()
+        if full is None:
+            try:
+                child.spawn()
+            except OSError as error:
+                full = f"it cannot be started: {error.strerror}"
+        if full is None:
+            if child.waits_for_room:
+                self._report(child.name, "there is room again: started")
+            child.waits_for_room = False
+            return
+        if not child.waits_for_room:
+            self._report(child.name, f"{full}: waiting for room")
+        child.waits_for_room = True
+        child.due_at = now + LOOK_S
+        if child.state is State.HELD:
+            self._to_revive.add(child.name)
 
     def _all_serve(self) -> bool:
         if any(child.state is not State.READY for child in self.children.values()):
@@ -265,10 +286,16 @@ class Watch:
             child.take(Cause.ENDED_AND_HELD)
             self._report(child.name, f"{how}; held down")
             return
-        delay_s = child.backoff.delay_s(ran_s)
+        full = child.full_disk()
+        # That it ended for want of room says nothing of how well it would run with some.
+        delay_s = LOOK_S if full else child.backoff.delay_s(ran_s)
         child.take(Cause.ENDED)
         child.due_at = now + delay_s
         if self._stopping:
+            return
+        if full:
+            child.waits_for_room = True
+            self._report(child.name, f"{how} after {ran_s:.1f} s; {full}: waiting for room")
             return
         self._report(child.name, f"{how} after {ran_s:.1f} s; starting again in {delay_s:g} s")
         if not self._ever_served and child.backoff.failures >= _HOPELESS_STARTS:

@@ -45,7 +45,7 @@ def _say(name: str, what: str) -> None:
     sys.stderr.write(f"{name}: {what}\n")
 
 
-class _LightLayout(Layout):
+class LightLayout(Layout):
     """With drivers that start no Spark (`light_driver.py`)."""
 
     def _driver(self, number: int, port: int) -> ChildSpec:
@@ -96,7 +96,7 @@ class FaultyCluster:
         )
         if not spark:
             real = self.cluster.layout
-            self.cluster.layout = _LightLayout(
+            self.cluster.layout = LightLayout(
                 **{f.name: getattr(real, f.name) for f in fields(real)}
             )
         for links in self._links.values():
