@@ -136,6 +136,11 @@ class Table:
         object.__setattr__(self, "arrow", pa.schema(fields))
 
     @property
+    def meanings(self) -> dict[str, str]:
+        """What each column means, by its name."""
+        return {column.name: column.doc for column in self.columns}
+
+    @property
     def file_arrow(self) -> pa.Schema:
         """The Arrow schema of a data file: without the partition columns."""
         return pa.schema([f for f in self.arrow if f.name not in self.partition_by])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -17,16 +17,24 @@ if TYPE_CHECKING:
     from queue_tables.delta.actions import Metadata
 
 
-def delta_schema(schema: pa.Schema) -> str:
-    """Delta's JSON of an Arrow schema; every column nullable, as in every table of the queue."""
-    return orjson.dumps(_delta_struct(schema)).decode()
+def delta_schema(schema: pa.Schema, meanings: Mapping[str, str] | None = None) -> str:
+    """Delta's JSON of an Arrow schema, with the `meanings` of columns as their comments.
+
+    Every column is nullable, as in every table of the queue.
+    """
+    return orjson.dumps(_delta_struct(schema, meanings or {})).decode()
 
 
-def _delta_struct(fields: Iterable[pa.Field]) -> dict[str, Any]:
+def _delta_struct(fields: Iterable[pa.Field], comments: Mapping[str, str]) -> dict[str, Any]:
     return {
         "type": "struct",
         "fields": [
-            {"name": f.name, "type": _delta_type(f.type), "nullable": True, "metadata": {}}
+            {
+                "name": f.name,
+                "type": _delta_type(f.type),
+                "nullable": True,
+                "metadata": {"comment": comments[f.name]} if f.name in comments else {},
+            }
             for f in fields
         ],
     }
@@ -37,7 +45,7 @@ def _delta_type(kind: pa.DataType) -> Any:
         element = _delta_type(kind.value_type)
         return {"type": "array", "elementType": element, "containsNull": True}
     if pa.types.is_struct(kind):
-        return _delta_struct(kind)
+        return _delta_struct(kind, {})
     return _DELTA_TYPES[kind]
 
 
@@ -94,7 +102,7 @@ def with_later_columns(found: Metadata, table: Table) -> Metadata | None:
     if not lacking:
         return None
     schema = orjson.loads(found.schema_string)
-    declared = orjson.loads(delta_schema(table.arrow))["fields"]
+    declared = orjson.loads(delta_schema(table.arrow, table.meanings))["fields"]
     schema["fields"] += [field for field in declared if field["name"] in lacking]
     return replace(found, schema_string=orjson.dumps(schema).decode())
 

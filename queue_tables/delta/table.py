@@ -333,7 +333,7 @@ def create_table(
         GUARDED,
         Metadata(
             id=str(uuid.uuid4()),
-            schema_string=delta_schema(table.arrow),
+            schema_string=delta_schema(table.arrow, table.meanings),
             partition_columns=table.partition_by,
             configuration=configuration or {},
             created_time=now_ms,

@@ -6,6 +6,8 @@ Rendered for Arrow here, for Spark as DDL, for Delta as its schema JSON, and for
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from lakequeue.wire.calls.topics import TopicSettings
 from lakequeue.wire.limits import MAX_MESSAGE_ID_CHARS, MAX_WHOLE
 from queue_tables.delta.columns import Column, Table
@@ -96,17 +98,35 @@ INBOX = Table(
     properties=_SHARD_TOMBSTONES,
 )
 
+_FIRST = ("topic", "partition", "offset", "key", "value", "headers", "timestamp")
+_INTERNAL = {"topic_id", "producer_id", "producer_epoch", "sequence", "stamp", "row", "shard"}
+
+
+def _readable_first(*columns: Column) -> tuple[Column, ...]:
+    """What people look for first, what the queue itself needs last, with a word that says so."""
+
+    def rank(column: Column) -> int:
+        if column.name in _FIRST:
+            return _FIRST.index(column.name)
+        return len(_FIRST) + (column.name in _INTERNAL)
+
+    return tuple(
+        replace(column, doc=f"internal: {column.doc}") if column.name in _INTERNAL else column
+        for column in sorted(columns, key=rank)
+    )
+
+
 LOG = Table(
     "log",
     "The ordered records: the truth.",
     "the order leader; maintenance",
-    (
-        _HOUR,
+    _readable_first(
         Column("topic", "string", "name of the topic when the record was ordered"),
-        *_RECORD,
         Column("offset", "long", "position in the partition, gapless from 0"),
+        *_RECORD,
         Column("ordered_at", "timestamp", "when the order leader numbered it"),
         Column("shard", "string", "inbox shard it came through"),
+        _HOUR,
     ),
     partition_by=("hour",),
     stats=("topic", "topic_id", "partition", "offset", "timestamp", "ordered_at", "stamp"),

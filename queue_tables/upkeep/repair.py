@@ -162,7 +162,7 @@ def _declared_metadata(log: TableLog, declared: Table) -> Metadata:
     own = {k: v for k, v in log.configuration.items() if not k.startswith("delta.")}
     return replace(
         log.metadata,
-        schema_string=delta_schema(declared.arrow),
+        schema_string=delta_schema(declared.arrow, declared.meanings),
         partition_columns=declared.partition_by,
         configuration={**dict(declared.properties), **own},
     )

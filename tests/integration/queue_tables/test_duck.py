@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+import lakequeue.duck
 from queue_tables.querying.arrow_files import Gate
 from queue_tables.root import QueueRoot
+from queue_tables.schema.schemas import LOG
 from tests.support.data.log_builder import LogBuilder
 from tests.support.services.s3 import S3Server
 
@@ -48,6 +50,16 @@ def test_a_process_ends_well_while_files_are_read_ahead(tmp_path: Path) -> None:
 def test_a_process_ends_well_while_files_of_an_object_store_are_read_ahead() -> None:
     with S3Server() as s3:
         ask(QueueRoot.over(s3.store("ends")), s3.environ)
+
+
+def test_the_columns_of_the_log_come_with_the_readable_ones_first(tmp_path: Path) -> None:
+    root = QueueRoot.open(str(tmp_path))
+    log = LogBuilder(root)
+    log.append(log.topic("orders", partitions=1), ["a"])
+    connection = lakequeue.duck.connect(root.uri)
+    shown = [row[0] for row in connection.sql("DESCRIBE lakequeue_log").fetchall()]
+    assert shown == [field.name for field in LOG.arrow]
+    assert shown[:5] == ["topic", "partition", "offset", "key", "value"]
 
 
 def test_the_end_waits_for_a_read_under_way_and_refuses_the_next() -> None:

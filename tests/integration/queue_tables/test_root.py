@@ -8,14 +8,18 @@ from pathlib import Path
 import orjson
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 
 from lakequeue.errors import CorruptTable, NewerFormat, RootUnusable, SchemaDrift
 from queue_tables.delta.actions import Metadata
 from queue_tables.delta.declared import delta_schema
 from queue_tables.delta.store import LocalStore, Store
 from queue_tables.delta.table import TableLog
+from queue_tables.querying.arrow_tables import dataset
 from queue_tables.root import QueueRoot, probe_storage
-from queue_tables.schema.schemas import GROUP_OFFSETS, LOG, TOPICS
+from queue_tables.schema.schemas import GROUP_OFFSETS, INBOX, LOG, REJECTS, TOPICS
+from queue_tables.shards.shards import ShardWriter
+from tests.support.data.log_builder import LogBuilder
 from tests.support.faults.faulty_store import FaultyStore
 
 
@@ -27,6 +31,47 @@ def test_a_new_root_has_its_tables_and_an_identity(tmp_path: Path) -> None:
     assert QueueRoot.open(str(tmp_path / "other")).queue_id != root.queue_id
     found = orjson.loads((tmp_path / "q/_lakequeue/format.json").read_bytes())
     assert (found["format"], found["queue_id"]) == (1, root.queue_id)
+
+
+def test_every_engine_can_read_what_a_column_means(tmp_path: Path) -> None:
+    root = QueueRoot.open(str(tmp_path / "q"))
+    shard = ShardWriter.create(root, "inbox", "node")
+    for declared in (TOPICS, LOG, GROUP_OFFSETS, REJECTS):
+        fields = DeltaTable(tmp_path / "q" / declared.name).schema().fields
+        assert {f.name: f.metadata.get("comment") for f in fields} == declared.meanings
+    fields = DeltaTable(tmp_path / "q" / shard.path).schema().fields
+    assert {f.name: f.metadata.get("comment") for f in fields} == INBOX.meanings
+
+
+def test_people_find_a_record_first_and_what_the_queue_needs_last(tmp_path: Path) -> None:
+    names = [f.name for f in LOG.arrow]
+    first = ["topic", "partition", "offset", "key", "value", "headers", "timestamp"]
+    assert names[: len(first)] == first
+    internal = [name for name in names if LOG.meanings[name].startswith("internal: ")]
+    assert names[-len(internal) :] == internal
+    assert {"topic_id", "stamp", "row", "shard", "sequence"} <= set(internal)
+    QueueRoot.open(str(tmp_path / "q"))
+    assert [f.name for f in DeltaTable(tmp_path / "q" / "log").schema().fields] == names
+
+
+def test_a_root_whose_log_has_no_comments_and_another_order_opens_and_is_read(
+    tmp_path: Path,
+) -> None:
+    """As the last release made it."""
+    root = QueueRoot.open(str(tmp_path))
+    table = TableLog(root.store, LOG.name).open()
+    before = delta_schema(pa.schema(sorted(LOG.arrow, key=lambda field: field.name)))
+    table.commit([Metadata(table.metadata.id, before, LOG.partition_by)])
+    root = QueueRoot.open(str(tmp_path))
+    log = LogBuilder(root)
+    topic = log.topic("orders", partitions=1)
+    log.append(topic, ["a", "b"])
+    assert TableLog(root.store, LOG.name).open().metadata.schema_string == before
+    rows = dataset(root.uri, LOG.name).to_table().to_pylist()
+    assert [(r["topic"], r["offset"], r["value"]) for r in rows] == [
+        ("orders", 0, b"a"),
+        ("orders", 1, b"b"),
+    ]
 
 
 def test_a_root_that_is_not_there_is_only_created_when_asked(tmp_path: Path) -> None:

@@ -173,6 +173,10 @@ def test_every_table_reads_the_same_in_spark_delta_rs_and_duckdb(
         assert wanted, f"{name} has rows"
         path = Path(str(queue.store.local_path)) / name
         assert by_spark(spark, f"SELECT * FROM delta.`{path}`") == wanted, name
+        described = spark.sql(f"DESCRIBE delta.`{path}`").collect()
+        told = {row["col_name"]: row["comment"] for row in described}
+        meanings = TABLES[name.partition("/")[0]].meanings
+        assert {column: told[column] for column in meanings} == meanings, name
         connection.register("one", rows)
         assert by_duckdb(connection, "SELECT * FROM one") == wanted, name
 
