@@ -202,7 +202,7 @@ class IngestNode:
         troubles = self._clock_troubles() if self.presence.state == "connected" else []
         if troubles and len(self.presence.nodes().ingest) > 1:
             raise NotReady(
-                troubles[0].detail, hint="send to another node; mend NTP on this one", stored="no"
+                troubles[0].detail, hint="send to another node; fix NTP on this one", stored="no"
             )
 
     def _complete(self, request: Request, topic: Topic) -> None:

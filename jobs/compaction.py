@@ -46,7 +46,7 @@ def options() -> argparse.ArgumentParser:
         "--most-mb",
         type=_within(1, 1 << 20),
         default=_DEFAULT.run_bytes >> 20,
-        help="most to read in one run, MiB (%(default)s); the rest waits for the next",
+        help="limit of what one run reads, MiB (%(default)s); the next run continues",
     )
     parser.add_argument(
         "--grace-hours",

@@ -51,14 +51,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--since",
         metavar="TIME",
-        help="only records whose own time is not before this: RFC 3339, milliseconds since 1970, "
+        help="only records with a timestamp at or after this: RFC 3339, milliseconds since 1970, "
         "or how long ago (12h)",
     )
-    parser.add_argument("--until", metavar="TIME", help="… and before this, in the same ways")
+    parser.add_argument(
+        "--until",
+        metavar="TIME",
+        help="only records with a timestamp before this, in the same forms",
+    )
     parser.add_argument(
         "--to", metavar="NAME", help="send them to this topic (the one that each died in)"
     )
-    parser.add_argument("--rate", type=float, help="at most so many records a second (any)")
+    parser.add_argument("--rate", type=float, help="limit of records per second (none)")
     parser.add_argument("--url", help="ingest node(s), separated by commas; from the settings")
     parser.add_argument("--consumer-url", help="consumer-service node(s), likewise")
     return run_job(parser, send_back, argv)

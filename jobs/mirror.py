@@ -45,12 +45,12 @@ def options() -> argparse.ArgumentParser:
     parser.add_argument(
         "--promote",
         action="store_true",
-        help="let producers and consumers use the replica, for good; the source is not needed",
+        help="make the replica a queue; the source is not needed",
     )
     parser.add_argument(
         "--incomplete",
         action="store_true",
-        help="promote although the last run has died in the middle of a long way",
+        help="promote even if the last run died in the middle of a large copy",
     )
     parser.add_argument(
         "--step-mb", type=int, default=1_024, help="file size of one commit at most, about (1024)"

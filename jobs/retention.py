@@ -33,21 +33,21 @@ def options() -> argparse.ArgumentParser:
         "rejects and metrics by age, ordered and folded rows of shards, shards that are done with.",
     )
     parser.add_argument(
-        "--rejects-days", type=_days, default=7.0, help="age at which rejects go (7)"
+        "--rejects-days", type=_days, default=7.0, help="remove rejects older than this (7)"
     )
     parser.add_argument(
-        "--metrics-days", type=_days, default=400.0, help="age at which hours of metrics go (400)"
+        "--metrics-days", type=_days, default=400.0, help="remove metrics older than this (400)"
     )
     parser.add_argument(
         "--history-mb",
         type=_megabytes,
         default=1_024,
-        help="most to keep of where groups were, MiB (1024); back to the oldest record otherwise",
+        help="limit of saved group positions, MiB (1024); otherwise back to the oldest record",
     )
     parser.add_argument(
         "--forget-groups-days",
         type=_days,
-        help="groups of which nothing was heard for this long keep nothing (never)",
+        help="ignore groups that did nothing for this long (never)",
     )
     return parser
 

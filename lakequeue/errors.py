@@ -389,7 +389,7 @@ class CoordinationUnavailable(TryAgain):
 
 
 class ClockSkew(TryAgain):
-    """A clock is more than 5 s off: mend NTP on the node that is named."""
+    """A clock is more than 5 s wrong: fix NTP on the node that is named."""
 
     code = "clock_skew"
 

@@ -43,7 +43,7 @@ def parser_of(prog: str, description: str, *, root: bool = True) -> argparse.Arg
     )
     if root:
         parser.add_argument("--root", help="root URI or directory of the queue")
-    parser.add_argument("--dry-run", action="store_true", help="say what would be done, no more")
+    parser.add_argument("--dry-run", action="store_true", help="only say what would be done")
     parser.add_argument("--json", action="store_true", help="the report as one JSON document")
     parser.add_argument("--log-level", help="debug, info, warning or error")
     parser.add_argument("--crash-at", help="for fault tests: step[:count[:kill|stop]]")

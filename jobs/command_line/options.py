@@ -69,15 +69,15 @@ def parse(prog: str, description: str, argv: Sequence[str] | None, role: str) ->
     parser.add_argument("--log-level", help="debug, info, warning or error")
     parser.add_argument("--driver-memory", help="heap of the Spark driver, e.g. 1g")
     parser.add_argument(
-        "--available-now", action="store_true", help="do what is there now, then end"
+        "--available-now", action="store_true", help="process what is there now, then end"
     )
     parser.add_argument(
-        "--dry-run", action="store_true", help="say what waits, no more; needs the root alone"
+        "--dry-run", action="store_true", help="only show the backlog; needs only the root"
     )
     parser.add_argument(
         "--json",
         action="store_true",
-        help="one JSON document, the report, and no lines that tell how it stands",
+        help="print one JSON document, the report, instead of lines",
     )
     parser.add_argument("--crash-at", help="for fault tests: step[:count[:kill|stop]]")
     parser.add_argument(

@@ -112,12 +112,12 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
         help="setting of the Spark session, where this job starts it",
     )
     parser.add_argument(
-        "--available-now", action="store_true", help="take what is there now, then end"
+        "--available-now", action="store_true", help="read what is there now, then end"
     )
     parser.add_argument("--interval", default="1 second", help="between batches (%(default)s)")
     parser.add_argument("--name", help="name of the query; default stream-in-TOPIC")
     parser.add_argument(
-        "--dry-run", action="store_true", help="say what columns would be written, no more"
+        "--dry-run", action="store_true", help="only say which columns would be written"
     )
     parser.add_argument("--json", action="store_true", help="the report as one JSON document")
     parser.add_argument("--driver-memory", default="1g", help="heap of the Spark driver")

@@ -24,7 +24,7 @@ class Wanted:
     since: int | datetime | None = None
     """The record's own time is not before this."""
     until: int | datetime | None = None
-    """… and before this."""
+    """Only records with a timestamp before this."""
     _from: int = field(init=False, default=_EVER[0])
     _to: int = field(init=False, default=_EVER[1])
 

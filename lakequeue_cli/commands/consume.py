@@ -121,17 +121,17 @@ def consume(
     group: Annotated[
         str | None,
         typer.Option(
-            "-g", "--group", help="Read as this group, and acknowledge; without it: look."
+            "-g", "--group", help="Read as this group and acknowledge; without it, only show."
         ),
     ] = None,
     offset: Annotated[
         str, typer.Option("-o", "--offset", help="earliest, latest, an offset, -10, @TIME.")
     ] = "earliest",
     count: Annotated[
-        int | None, typer.Option("-n", "--count", min=1, help="Stop after so many records.")
+        int | None, typer.Option("-n", "--count", min=1, help="Stop after this many records.")
     ] = None,
     exit_at_end: Annotated[
-        bool, typer.Option("-e", "--exit-at-end", help="Stop at what is the end now.")
+        bool, typer.Option("-e", "--exit-at-end", help="Stop at the present end.")
     ] = False,
     pattern: Annotated[
         str | None,

@@ -28,14 +28,16 @@ def redrive(
         typer.Option("-H", "--header", help="Only records with this NAME=VALUE; may be repeated."),
     ] = None,
     since: Annotated[
-        str | None, typer.Option(help="Only records whose own time is not before this (RFC 3339).")
+        str | None, typer.Option(help="Only records with a timestamp at or after this (RFC 3339).")
     ] = None,
-    until: Annotated[str | None, typer.Option(help="… and before this.")] = None,
+    until: Annotated[
+        str | None, typer.Option(help="Only records with a timestamp before this.")
+    ] = None,
     to: Annotated[
         str | None, typer.Option(help="Send them to this topic instead of where they died.")
     ] = None,
     rate: Annotated[
-        float | None, typer.Option(min=0.001, help="At most so many records a second.")
+        float | None, typer.Option(min=0.001, help="Limit of records per second.")
     ] = None,
     url: Url = None,
     service: ConsumerUrl = None,

@@ -27,7 +27,7 @@ def erase(
     key_hex: Annotated[str | None, typer.Option(help="… given in hexadecimal digits.")] = None,
     root: Annotated[str | None, typer.Option(help="Root folder or URI of the queue.")] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be erased, no more.")
+        bool, typer.Option("--dry-run", help="Only show what would be erased.")
     ] = False,
     delete_now: Annotated[
         bool,

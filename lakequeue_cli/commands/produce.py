@@ -47,7 +47,7 @@ def line_of(text: str, number: int, delimiter: str | None, key: str | None, kind
         if not found:
             raise InvalidRequest(
                 f"line {number} has no {delimiter!r} between key and value",
-                hint="mend the line, or leave out -K",
+                hint="correct the line, or leave out -K",
             )
         key, text = given, rest
     if kind is As.TEXT:
@@ -58,7 +58,7 @@ def line_of(text: str, number: int, delimiter: str | None, key: str | None, kind
         return Line(key, orjson.Fragment(text))
     except orjson.JSONDecodeError as e:
         raise InvalidRequest(
-            f"line {number} is not JSON: {e}", hint="mend the line, or send text: -t text"
+            f"line {number} is not JSON: {e}", hint="correct the line, or send text: -t text"
         ) from e
 
 
@@ -83,17 +83,15 @@ def produce(
     deliver_at: Annotated[
         str | None, typer.Option(help="Queue groups get it at this time (RFC 3339).")
     ] = None,
-    ttl: Annotated[
-        str | None, typer.Option(help="Not delivered when it is older: 30s, 7d.")
-    ] = None,
+    ttl: Annotated[str | None, typer.Option(help="The record expires after: 30s, 7d.")] = None,
     kind: Annotated[As, typer.Option("-t", "--type", help="How a value is sent.")] = As.TEXT,
     wait: Annotated[
-        bool, typer.Option("--wait", help="Wait until ordered, and print the offset too.")
+        bool, typer.Option("--wait", help="Wait until records are ordered; also print offsets.")
     ] = False,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print nothing but errors.")] = False,
     url: Url = None,
     timeout_s: Annotated[
-        float, typer.Option("--timeout", min=0.0, help="Seconds until a record is given up.")
+        float, typer.Option("--timeout", min=0.0, help="Seconds after which a record fails.")
     ] = 30.0,
     as_json: AsJson = False,
 ) -> None:

@@ -35,7 +35,7 @@ Reason = Annotated[
 Since = Annotated[
     str | None, typer.Option(help="Only rejected since this time, or so long ago: 24h.")
 ]
-Until = Annotated[str | None, typer.Option(help="… and before this.")]
+Until = Annotated[str | None, typer.Option(help="Only records with a timestamp before this.")]
 Root = Annotated[str | None, typer.Option(help="Root folder or URI of the queue.")]
 _SHOWN = ("rejected_at", "topic", "partition", "reason", "shard", "stamp", "row", "message_id")
 

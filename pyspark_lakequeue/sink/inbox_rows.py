@@ -109,7 +109,9 @@ class Shaper:
     def _check_rules(self, rows: pa.Table) -> None:
         """The rules that the order job goes by (`queue_tables.schema.record_rules`)."""
         for row, fault in sorted(faults_of(rows, INBOX).items())[:1]:
-            raise self._refused(row, str(fault), "filter such rows out, or mend them", fault.column)
+            raise self._refused(
+                row, str(fault), "filter such rows out, or correct them", fault.column
+            )
 
     def _refused(self, row: int, why: str, hint: str, field: str) -> InvalidRequest:
         at = self.done + row

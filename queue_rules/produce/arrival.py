@@ -33,7 +33,7 @@ def check_whole(
     if ahead_s > max_ahead_s:
         raise ClockSkew(
             f"after = {request.after} is {ahead_s:.1f} s ahead of this node's clock",
-            hint="a clock is off: mend NTP on this node or on the one that gave the stamp",
+            hint="a clock is wrong: fix NTP on this node, or on the node that gave the stamp",
             stored="no",
             retry_after_s=max(1.0, ahead_s - max_ahead_s),
         )

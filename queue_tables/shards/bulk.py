@@ -230,7 +230,7 @@ def _check_stamps(files: Sequence[BulkFile], newest: int) -> None:
     if lowest <= newest:
         raise ClockSkew(
             f"the clock of this driver is {(newest - lowest) / 1e6:.3f} s behind the batch before",
-            hint="wait for that long, or mend NTP, then run the batch again",
+            hint="wait that long, or fix NTP; then run the batch again",
             stored="no",
         )
 

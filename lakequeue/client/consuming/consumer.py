@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("lakequeue.consumer")
 _CLOSE_TIMEOUT_S = 10.0
+_LATE_ACKS = (
+    "some acks came too late; those records will be delivered again, no action is needed: %s"
+)
 
 
 def _delta() -> ModuleType:
@@ -180,7 +183,7 @@ class Consumer(ConsumerBase):
             if self._fetcher is not None and self._core.error is None:
                 self.commit(_CLOSE_TIMEOUT_S)
         except LakequeueError as error:
-            _log.warning("not everything that was acknowledged is stored: %s", error)
+            _log.warning(_LATE_ACKS, error)
         finally:
             self._core.end()
             if self._bell is not None:
@@ -314,7 +317,7 @@ class AsyncConsumer(ConsumerBase):
             if self._tasks and self._core.error is None:
                 await self.commit(_CLOSE_TIMEOUT_S)
         except LakequeueError as error:
-            _log.warning("not everything that was acknowledged is stored: %s", error)
+            _log.warning(_LATE_ACKS, error)
         finally:
             self._core.end()
             await drive_async.run(self._core.leave(), self._http, self._bell)

@@ -37,7 +37,7 @@ class Lost:
         return EpochSuperseded(
             f"{self.topic}/{self.partition} of group {group}: epoch {self.epoch} presented, "
             f"{current} current ({self.reason})",
-            hint="its records are delivered again to the new owner; nothing is to be done",
+            hint="the new owner gets its records again; no action is needed",
             topic=self.topic,
             partition=self.partition,
             epoch=self.epoch,

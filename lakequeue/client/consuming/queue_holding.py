@@ -220,7 +220,7 @@ class QueueHolding:
             f"{message.topic}/{message.partition}@{message.offset} of group {self._group}: "
             f"attempt {found['attempt']} presented, {current or 'a newer one'} current "
             f"({found['why']})",
-            hint="another worker has it now, or it is settled; nothing is to be done",
+            hint="another worker has it now, or it is settled; no action is needed",
             **{k: v for k, v in found.items() if k != "location"},
         )
 

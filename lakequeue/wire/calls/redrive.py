@@ -17,7 +17,7 @@ class RedriveRequest(RequestShape):
     since: TimeOnTheWire | None = None
     """Only records whose own time is not before this: microseconds, or RFC 3339 text."""
     until: TimeOnTheWire | None = None
-    """… and before this."""
+    """Only records with a timestamp before this."""
     to: str | None = None
     """Send them to this topic, by their keys, instead of where they died."""
     max: int = Field(1_000, ge=1, le=MAX_REQUEST_RECORDS)
