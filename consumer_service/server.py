@@ -13,15 +13,21 @@ from consumer_service.http.ways import ways_of
 from consumer_service.memory import return_what_is_free
 from consumer_service.metrics import Metrics
 from consumer_service.node import Node
+from consumer_service.own_key import OwnKey
 from coordination.groups.webhooks import Webhook
 from coordination.zookeeper.session import Session
+from lakequeue.calling.credentials import Credentials, use
 from lakequeue.client.consuming.consumer import Consumer
 from lakequeue.client.redrive_parts import redrive_part
 from lakequeue.errors import MissingDependency
 from lakequeue.settings import Settings
 from lakequeue.steps import arm
+from queue_tables.audit import Audit
+from queue_tables.entries import AccessWatch, must_be_locked
 from queue_tables.root import QueueRoot
 from queue_tables.schema.schemas import LOG, TOPICS
+from serving.doors.gate import ServiceGate, names_of
+from serving.doors.issuers import Issuers
 from serving.process import DRAIN_S, Listening, Served, serve
 
 log = structlog.get_logger()
@@ -38,9 +44,19 @@ def run(settings: Settings, name: str, parent: int | None) -> None:
 
 def _start(settings: Settings, name: str, url: str) -> Served:
     """Become a node."""
+    must_be_locked(settings.root, settings.consumer.host, settings.access)
+    # Asked for when a client calls: until then nothing is read.
+    keys: list[OwnKey] = []
+    use(Credentials(lambda: keys[0].secret() if keys else None, ca=_text(settings.ca)))
     node = make_node(settings, name)
+    audit = Audit(node.root, name).start()
+    names = names_of(url, settings.consumer.host)
+    gate = ServiceGate("consumer", settings.access, names, audit)
+    watch = AccessWatch(node.root, gate.replace).start()
+    issuers = Issuers(gate.doors).start()
+    keys.append(OwnKey(node.root, name, lambda: gate.doors.registry))
     metrics = Metrics(node)
-    app = create_app(node, metrics)
+    app = create_app(node, metrics, audit)
     arm(settings.crash_at)
     node.start(url)
     # A thread: the event loop must not wait, and has to answer meanwhile.
@@ -53,6 +69,10 @@ def _start(settings: Settings, name: str, url: str) -> Served:
     def close() -> None:
         drain()
         draining.join(DRAIN_S)
+        keys[0].close()
+        issuers.stop()
+        watch.stop()
+        audit.close()
 
     def alive() -> dict[str, str]:
         return {"status": "alive", "node": name, "shard": node.journal.shard}
@@ -63,6 +83,7 @@ def _start(settings: Settings, name: str, url: str) -> Served:
         on_term=drain,
         close=close,
         ways=ways_of(settings, alive),
+        gate=gate,
         on_front=metrics.front.began,
     )
 
@@ -96,6 +117,10 @@ def _worker(webhook: Webhook, url: str) -> Consumer:
         max_poll_records=webhook.concurrency,
         **webhook.options,
     )
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)
 
 
 def _remember_in(settings: Settings, name: str) -> Path | None:

@@ -10,6 +10,10 @@ from ingest.metrics import Metrics
 from ingest.node import IngestNode
 from lakequeue.settings import Settings
 from lakequeue.steps import arm
+from queue_tables.audit import Audit
+from queue_tables.entries import AccessWatch, must_be_locked
+from serving.doors.gate import ServiceGate, names_of
+from serving.doors.issuers import Issuers
 from serving.process import DRAIN_S, Listening, Served, serve
 
 
@@ -23,16 +27,30 @@ def run(settings: Settings, node: str, parent: int | None) -> None:
 def _start(settings: Settings, name: str, url: str) -> Served:
     """Open the root and a shard."""
     let_arrow_go_without_pandas()
+    must_be_locked(settings.root, settings.ingest.host, settings.access)
     node = IngestNode(settings, name, url).start()
+    audit = Audit(node.root, name).start()
+    names = names_of(url, settings.ingest.host)
+    gate = ServiceGate("ingest", settings.access, names, audit)
+    watch = AccessWatch(node.root, gate.replace).start()
+    issuers = Issuers(gate.doors).start()
     arm(settings.crash_at)
     metrics = Metrics(node)
     producing = Producing(node, metrics)
+
+    def close() -> None:
+        node.close(DRAIN_S)
+        issuers.stop()
+        watch.stop()
+        audit.close()
+
     return Served(
-        app=create_app(node, metrics, producing),
+        app=create_app(node, metrics, producing, audit),
         facts={"shard": node.appender.shard},
         on_term=node.stopping.set,
-        close=lambda: node.close(DRAIN_S),
-        ways=Ways(settings, node, producing).all(),
+        close=close,
+        ways=Ways(settings, node, producing, gate).all(),
         bodies=node.budget,
+        gate=gate,
         on_front=metrics.front.began,
     )

@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from lakequeue.calling.credentials import Credentials
     from lakequeue.client.admin import Admin
     from lakequeue.client.consuming.consumer import AsyncConsumer, Consumer
     from lakequeue.client.consuming.holding import Lost
@@ -28,6 +29,7 @@ _HOME = {
     "Admin": "lakequeue.client.admin",
     "AsyncConsumer": "lakequeue.client.consuming.consumer",
     "AsyncProducer": "lakequeue.client.producing.producer",
+    "Credentials": "lakequeue.calling.credentials",
     "Consumer": "lakequeue.client.consuming.consumer",
     "Delivered": "lakequeue.client.producing.outbox",
     "LakequeueError": "lakequeue.errors",
@@ -46,6 +48,7 @@ __all__ = [
     "AsyncConsumer",
     "AsyncProducer",
     "Consumer",
+    "Credentials",
     "Delivered",
     "LakequeueError",
     "Lost",

@@ -249,6 +249,13 @@ class SkippedRecords(Rejected):
     http_status = 409
 
 
+class UnknownName(Rejected):
+    """No key, grant or issuer of that name: `lakequeue auth list` shows all."""
+
+    code = "unknown_name"
+    http_status = 404
+
+
 class Unauthenticated(Rejected):
     """Say who you are: `Authorization: Bearer` with an API key, or a token that is good now."""
 

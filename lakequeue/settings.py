@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -196,6 +196,26 @@ class FrontSettings(_Slice):
     )
 
 
+class AccessSettings(_Slice):
+    """Who comes in; who may do what stands in the table `access` (`lakequeue auth`)."""
+
+    let_anybody_read_write_and_delete: bool = Field(
+        False,
+        description="whether a node may listen where others reach it while authentication is off: "
+        "then anybody who reaches its port may read, write and delete everything",
+    )
+    hosts: tuple[str, ...] = Field(
+        (),
+        description="further names by which this node is reached, without ports; a request for "
+        "another name is refused while authentication is off. A JSON list",
+    )
+    origins: tuple[str, ...] = Field(
+        (),
+        description="origins of web pages that may call this node, such as "
+        "`https://console.example.org`. A JSON list",
+    )
+
+
 class CoordinationSettings(_Slice):
     """ZooKeeper."""
 
@@ -245,6 +265,17 @@ class Settings(BaseSettings):
         None,
         description="local folder for checkpoints and logs; default <root>/_work or temporary",
     )
+    api_key: SecretStr | None = Field(
+        None, description="API key or token that clients and the command line show"
+    )
+    api_key_file: Path | None = Field(
+        None, description="file that has it, in its place; read again when it has changed"
+    )
+    ca: Path | None = Field(
+        None, description="file of the certificates that clients trust; default: the system's"
+    )
+    cert: Path | None = Field(None, description="file of a client's certificate")
+    key: Path | None = Field(None, description="file of its private key, if it is another one")
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"],
         BeforeValidator(lambda given: given.lower() if isinstance(given, str) else given),
@@ -256,6 +287,7 @@ class Settings(BaseSettings):
     offsets: OffsetsSettings = OffsetsSettings()
     driver: DriverSettings = DriverSettings()
     front: FrontSettings = FrontSettings()
+    access: AccessSettings = AccessSettings()
     consumer: ConsumerSettings = ConsumerSettings()
     coordination: CoordinationSettings = CoordinationSettings()
     server: ServerSettings = ServerSettings()

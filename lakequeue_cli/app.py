@@ -11,10 +11,13 @@ import sys
 
 import typer
 
-from lakequeue.errors import LakequeueError
+from lakequeue.calling.credentials import Credentials, use
+from lakequeue.errors import InvalidSetting, LakequeueError
 from lakequeue.processes.logs import log_to_stderr
 from lakequeue.processes.programs import packages_first
+from lakequeue.settings import Settings
 from lakequeue_cli.commands import (
+    auth,
     config,
     consume,
     dlq,
@@ -52,8 +55,28 @@ app.add_typer(webhook.app, name="webhook")
 app.command()(erase.erase)
 app.command()(doctor.doctor)
 app.command()(repair.repair)
+app.add_typer(auth.app, name="auth")
 app.add_typer(config.app, name="config")
 app.add_typer(job.app, name="job")
+
+
+def _use_credentials() -> None:
+    """Of the settings file as well as of the environment; never of the command line."""
+    try:
+        settings = Settings()
+    except InvalidSetting:
+        return  # the command says so, if it needs them
+    if settings.api_key is None and settings.api_key_file is None and settings.ca is None:
+        return
+    secret = settings.api_key
+    files = {"ca": settings.ca, "cert": settings.cert, "key": settings.key}
+    use(
+        Credentials(
+            None if secret is None else secret.get_secret_value(),
+            settings.api_key_file,
+            **{name: str(path) for name, path in files.items() if path is not None},
+        )
+    )
 
 
 def main() -> None:
@@ -62,6 +85,7 @@ def main() -> None:
     # Standard output is for what was asked: a script reads it.
     log_to_stderr("warning")
     try:
+        _use_credentials()
         app()
     except LakequeueError as error:
         print(f"error: {error.detail}", file=sys.stderr)

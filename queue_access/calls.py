@@ -97,11 +97,15 @@ CONSUMER: tuple[CallRight, ...] = (
     *_SERVICE,
     CallRight("GET", "/v1/groups", "known"),
     CallRight("GET", _G, "any", Kind.GROUP),
-    CallRight(
-        "PUT", _G, Right.MANAGE, Kind.GROUP, changes=True, also=(_CONSUME_TOPICS, _DEAD_LETTERS)
-    ),
+    CallRight("PUT", _G, Right.MANAGE, Kind.GROUP, changes=True, also=(_DEAD_LETTERS,)),
     CallRight("DELETE", _G, Right.MANAGE, Kind.GROUP, changes=True),
-    CallRight("POST", _G + "/members", Right.CONSUME, Kind.GROUP, also=(_CONSUME_TOPICS,)),
+    CallRight(
+        "POST",
+        _G + "/members",
+        Right.CONSUME,
+        Kind.GROUP,
+        also=(_CONSUME_TOPICS, _DEAD_LETTERS),
+    ),
     CallRight("DELETE", _M, Right.CONSUME, Kind.GROUP),
     CallRight("POST", _M + "/heartbeat", Right.CONSUME, Kind.GROUP),
     CallRight("GET", _M + "/records", Right.CONSUME, Kind.GROUP, also=(_CONSUME_TOPICS,)),

@@ -57,7 +57,7 @@ class Doors:
         self.issuer_keys: dict[str, IssuerKeys] = {}
         """By the issuer's name; filled by who fetches them."""
         self._calls = calls
-        self._wall_s = wall_s
+        self.wall_s = wall_s
         self._tokens: dict[int, tuple[Registry, str, Verified]] = {}
         """Tokens that were verified: most requests come with one that did before."""
 
@@ -81,14 +81,14 @@ class Doors:
         key = None if key_id is None else self.registry.keys.get(key_id)
         if key is None or not key.fits(text):
             raise _unknown("this key is not known", "it was revoked, or is mistyped")
-        if key.expired(int(self._wall_s() * 1_000_000)):
+        if key.expired(int(self.wall_s() * 1_000_000)):
             raise _unknown(f"the key lq_{key.id} has expired", "ask for a new one")
         until = float("inf") if key.expires_at is None else key.expires_at / 1_000_000
         rights = self.registry.rights_of(key.principal)
         return Caller(key.principal, rights, f"key lq_{key.id}", until)
 
     def _of_token(self, text: str) -> Caller:
-        now, registry = self._wall_s(), self.registry
+        now, registry = self.wall_s(), self.registry
         known = self._tokens.get(hash(text))
         if known is not None and known[0] is registry and known[1] == text and known[2].until > now:
             found = known[2]
@@ -117,8 +117,7 @@ class Doors:
 
         Raises `Unauthenticated`, `Forbidden`, `IssuerUnavailable`.
         """
-        found = self._calls.find(method, path)
-        call, name = (None, "") if found is None else found
+        call, name = self.find(method, path)
         if not self.registry.locked or (call is not None and call.needs is None):
             return ANYBODY, call, name
         caller = self.caller(authorization, certificate)
@@ -130,6 +129,10 @@ class Doors:
             )
         check(caller, call, name)
         return caller, call, name
+
+    def find(self, method: str, path: str) -> tuple[CallRight | None, str]:
+        """(call, the name it is about); None: nobody declared it."""
+        return self._calls.find(method, path) or (None, "")
 
     def still(self, caller: Caller, call: CallRight | None, name: str) -> LakequeueError | None:
         """Why a call that has waited may not go on; None: it may.
@@ -143,7 +146,7 @@ class Doors:
             return _unknown("authentication was switched on meanwhile")
         key_id = id_of(f"{caller.how.removeprefix('key ')}_-")
         key_gone = caller.how.startswith("key ") and key_id not in registry.keys
-        if key_gone or caller.until <= self._wall_s():
+        if key_gone or caller.until <= self.wall_s():
             return _unknown(f"the credentials of {caller.principal} have ended meanwhile")
         now = Caller(caller.principal, registry.rights_of(caller.principal, caller.groups))
         try:

@@ -28,6 +28,17 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def is_literal(name: str) -> bool:
+    """Whether it is an address, or this machine: what no page can make stand for another one."""
+    if name in _LOOPBACK_NAMES:
+        return True
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
 def host_of(netloc: str) -> str:
     """The name in a `Host` header, in small letters and without the port; "" if it has no form."""
     try:
@@ -78,7 +89,7 @@ class Pages:
                 return
             raise MalformedBody("the header Host is missing", hint="send it", stored="no")
         name = host_of(host)
-        if not name or not (self._any_host or name in self._names or is_loopback(name)):
+        if not name or not (self._any_host or name in self._names or is_literal(name)):
             raise WrongHost(
                 f"{host[:100]!r} is no name of this node",
                 hint="ask for an address that /v1/nodes names; `access.hosts` lists further names",

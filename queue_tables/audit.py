@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 
 import pyarrow as pa
 import structlog
 
 from lakequeue.errors import CommitConflict, LakequeueError, TailLost
+from queue_access.audit_line import Line
 from queue_tables.delta.actions import Txn
 from queue_tables.delta.table import TableLog, create_table
 from queue_tables.files.parquet import write_data_file
@@ -26,22 +27,6 @@ log = structlog.get_logger("audit")
 GATHER_S = 1.0
 MOST_KINDS = 256
 """Kinds of refusals in one second that get a row each; those beyond share one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One row."""
-
-    principal: str
-    call: str
-    outcome: str
-    name: str = ""
-    how: str = ""
-    address: str = ""
-    status: int | None = None
-    detail: str = ""
-    before: str | None = None
-    after: str | None = None
 
 
 class Audit:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -10,7 +11,15 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import structlog
 
-from lakequeue.errors import CommitConflict, LakequeueError, TailLost
+from lakequeue.errors import (
+    CommitConflict,
+    LakequeueError,
+    RootUnusable,
+    TailLost,
+    UnlockedDoors,
+)
+from lakequeue.settings import AccessSettings
+from queue_access.pages import is_loopback
 from queue_access.registry import LOCKED, Entry, Registry, newest
 from queue_tables.delta.actions import Txn
 from queue_tables.delta.table import TableLog, create_table
@@ -155,3 +164,20 @@ class AccessWatch:
                 log.warning("access.not_read", error=error.detail)
             except Exception as error:
                 log.exception("access.failed", error=str(error))
+
+
+def must_be_locked(uri: str, host: str, settings: AccessSettings) -> None:
+    """Raise `UnlockedDoors` for a port that others reach while everybody may do everything."""
+    locked = False
+    with contextlib.suppress(RootUnusable):  # there is no queue yet
+        # Always: a table that cannot be read is found before anything is started.
+        locked = AccessTable(QueueRoot.existing(uri)).locked
+    if locked or is_loopback(host) or settings.let_anybody_read_write_and_delete:
+        return
+    raise UnlockedDoors(
+        f"listening on {host} would let anybody who reaches the port read, write and delete "
+        "everything in this queue",
+        hint=f"switch authentication on: `lakequeue auth init --root {uri}`; or, if it is what you "
+        "want, set access.let_anybody_read_write_and_delete = true "
+        "(LAKEQUEUE_ACCESS__LET_ANYBODY_READ_WRITE_AND_DELETE=true)",
+    )

@@ -22,6 +22,7 @@ from lakequeue.settings import FrontSettings
 from serving.damage import started
 from serving.front.budget import Budget
 from serving.front.front import Front
+from serving.front.hub import Gate
 from serving.front.routes import Way
 from serving.front.server import BACKLOG, Server
 
@@ -48,6 +49,8 @@ class Served:
     """How calls are answered; the last takes what none before it does."""
     bodies: Budget = field(default_factory=lambda: Budget(_BODIES))
     """What bodies take of memory, from their first byte on."""
+    gate: Gate | None = None
+    """Decides who comes in; None: everybody does."""
     on_front: Callable[[Front], None] = lambda _: None
     """The front has begun to take requests."""
 
@@ -134,7 +137,7 @@ def serve(
         print_event("ready", url=url, node=node, pid=os.getpid(), **served.facts)
 
     Server(listener, DRAIN_S).run(
-        served.app, served.ways, at.front, served.bodies, ready, served.on_term
+        served.app, served.ways, at.front, served.bodies, ready, served.on_term, served.gate
     )
     served.close()
     print_event("stopped", node=node)

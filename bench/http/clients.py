@@ -28,7 +28,8 @@ def slow_heads(_url: str, count: int) -> Iterator[bytes]:
 def slow_bodies(_url: str, count: int) -> Iterator[bytes]:
     """A head, and one byte of the body."""
     head = (
-        b"POST /v1/topics/bench/records HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+        b"POST /v1/topics/bench/records HTTP/1.1\r\nHost: localhost\r\n"
+        b"Content-Type: application/json\r\n"
         b"Content-Length: 1000\r\n\r\n{"
     )
     yield from [head] * count
@@ -43,7 +44,8 @@ def waits(_url: str, count: int) -> Iterator[bytes]:
     """Sends that wait for their offsets, with no order job there."""
     body = b'{"records":[{"value":"x"}]}'
     head = (
-        b"POST /v1/topics/bench/records?wait=ordered&timeout_ms=60000 HTTP/1.1\r\nHost: a\r\n"
+        b"POST /v1/topics/bench/records?wait=ordered&timeout_ms=60000 HTTP/1.1\r\n"
+        b"Host: localhost\r\n"
         b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body)
     )
     yield from [head + body] * count
@@ -63,13 +65,13 @@ def polls(url: str, count: int) -> Iterator[bytes]:
             members = list(pool.map(join, range(max(1, count // POLLS))))
     for number in range(count):
         path = f"/v1/groups/many/members/{members[number % len(members)]}/records?wait_ms=60000"
-        yield f"GET {path} HTTP/1.1\r\nHost: a\r\n\r\n".encode()
+        yield f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
 
 
 def readers(_url: str, count: int) -> Iterator[bytes]:
     """Ask for much, and never read it."""
     path = "/v1/topics/bench/records?partition=0&offset=0&max=2000"
-    yield from [f"GET {path} HTTP/1.1\r\nHost: a\r\n\r\n".encode() * 4] * count
+    yield from [f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode() * 4] * count
 
 
 KINDS: dict[str, Sends] = {

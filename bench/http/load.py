@@ -50,7 +50,8 @@ def _cpu(pid: int) -> float:
 
 def _run(address: tuple[str, int], seconds: float) -> list[float]:
     request = (
-        b"POST /v1/topics/bench/records HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+        b"POST /v1/topics/bench/records HTTP/1.1\r\nHost: localhost\r\n"
+        b"Content-Type: application/json\r\n"
         b"Content-Length: %d\r\n\r\n" % len(_BODY)
     ) + _BODY
     took: list[float] = []

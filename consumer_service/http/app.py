@@ -30,12 +30,11 @@ from consumer_service.polls.batches import QueueDelivered
 from consumer_service.streams.delivery import Delivered
 from consumer_service.webhooks.posts import Webhooks
 from lakequeue import wire
-from lakequeue.errors import (
-    LakequeueError,
-    NotReady,
-    SentOn,
-)
+from lakequeue.errors import LakequeueError, NotReady, SentOn
+from queue_access.audit_line import Nowhere, Sink
+from queue_access.rights import Kind
 from serving.answers import answer_errors, bad_path, in_pieces, json_answer, waiting
+from serving.doors.asked import audit_changes, may_know, may_work
 from serving.front import wsgi
 from serving.front.messages import Answer, json_of
 from serving.front.parking import Steps
@@ -47,7 +46,7 @@ MAX_BODY_BYTES = 4 << 20
 Shape = TypeVar("Shape", bound=BaseModel)
 
 
-def create_app(node: Node, metrics: Metrics) -> OpenAPI:
+def create_app(node: Node, metrics: Metrics, audit: Sink | None = None) -> OpenAPI:
     """The WSGI application of a node."""
     info = Info(title="lakequeue consumer service", version="1", description=openapi.DESCRIPTION)
     app = OpenAPI(
@@ -55,6 +54,7 @@ def create_app(node: Node, metrics: Metrics) -> OpenAPI:
     )
     app.url_map.strict_slashes = False
     answer_errors(app)
+    audit_changes(app, audit or Nowhere())
     groups = Groups(node)
     seeks, stand_ins = Seeks(node), StandIns(node, groups)
     _members(app, node, groups)
@@ -79,7 +79,9 @@ def _members(app: OpenAPI, node: Node, groups: Groups) -> None:
             raise NotReady("this node is stopping", hint="join through another node")
         node.blindness.check()
         host = request.headers.get(wire.HOST_HEADER, request.remote_addr or "")
-        return _answer(groups.join(path.group, _body(wire.JoinRequest), host), 201)
+        asked = _body(wire.JoinRequest)
+        may_work(asked.topics, asked.dead_letter_topic)
+        return _answer(groups.join(path.group, asked, host), 201)
 
     @app.delete("/v1/groups/<group>/members/<member>", summary="Leave a group", **openapi.LEAVE)
     def leave(path: MemberPath) -> Response:
@@ -97,7 +99,7 @@ def _delivery(app: OpenAPI, node: Node, groups: Groups, metrics: Metrics) -> Non
     @app.get("/v1/groups/<group>/members/<member>/records", summary="Poll", **openapi.POLL)
     def poll(path: MemberPath) -> Response:
         query = query_parameters(wire.PollQuery)
-        member = node.members.get(path.group, path.member)
+        member = _member(node, path)
         groups.send_away(member)
         limit = min(query.max, settings.max_poll_records)
         return waiting(_polled(node, groups, metrics, member, limit, query, hung_up()))
@@ -108,7 +110,7 @@ def _delivery(app: OpenAPI, node: Node, groups: Groups, metrics: Metrics) -> Non
         **openapi.EVENTS,
     )
     def events(path: MemberPath) -> Response:
-        member = node.members.get(path.group, path.member)
+        member = _member(node, path)
         last = request.headers.get("Last-Event-ID")
         stream = event_stream(node, groups, member, last, hung_up(), metrics)
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
@@ -122,7 +124,8 @@ def _delivery(app: OpenAPI, node: Node, groups: Groups, metrics: Metrics) -> Non
 def _groups(app: OpenAPI, groups: Groups, seeks: Seeks, stand_ins: StandIns) -> None:
     @app.get("/v1/groups", summary="List the groups", responses={200: wire.GroupList})
     def list_groups() -> Response:
-        return _answer(groups.list())
+        known = groups.list().groups
+        return _answer(wire.GroupList(groups=[g for g in known if may_know(Kind.GROUP, g.group)]))
 
     @app.get("/v1/groups/<group>", summary="Describe a group", **openapi.DESCRIBE)
     def describe(path: GroupPath) -> Response:
@@ -155,11 +158,14 @@ def _queue_verbs(
 ) -> None:
     @app.put("/v1/groups/<group>", summary="Make a queue group", **openapi.PUT_QUEUE)
     def create(path: GroupPath) -> Response:
-        return _answer(groups.create(path.group, _body(wire.QueueGroupRequest)))
+        asked = _body(wire.QueueGroupRequest)
+        may_work([], asked.dead_letter_topic)
+        return _answer(groups.create(path.group, asked))
 
     @app.post("/v1/groups/<group>/receive", summary="Receive without joining", **openapi.RECEIVE)
     def receive(path: GroupPath) -> Response:
         asked = _body(wire.ReceiveRequest)
+        may_work(asked.topics or [path.group])
         if (url := node.blindness.elsewhere()) is not None:
             stand_ins.dismiss(path.group)
             return _received_at(f"{url}/v1/groups/{path.group}")
@@ -179,7 +185,9 @@ def _purge(app: OpenAPI, purges: Purges) -> None:
 def _redrive(app: OpenAPI, redrives: Redrives) -> None:
     @app.post("/v1/topics/<topic>/redrive", summary="Send dead records back", **openapi.REDRIVE)
     def redrive(path: TopicPath) -> Response:
-        return _answer(redrives.run(path.topic, _body(wire.RedriveRequest)))
+        asked = _body(wire.RedriveRequest)
+        may_work([], asked.to)
+        return _answer(redrives.run(path.topic, asked))
 
 
 def _status(app: OpenAPI, statuses: Statuses) -> None:
@@ -207,7 +215,9 @@ def _load(app: OpenAPI, advising: Advising) -> None:
 def _webhooks(app: OpenAPI, webhooks: Webhooks) -> None:
     @app.put("/v1/groups/<group>/webhook", summary="Register a webhook", **openapi.PUT_WEBHOOK)
     def put(path: GroupPath) -> Response:
-        return _answer(webhooks.put(path.group, _body(wire.WebhookRequest)))
+        asked = _body(wire.WebhookRequest)
+        may_work(asked.topics, asked.dead_letter_topic)
+        return _answer(webhooks.put(path.group, asked))
 
     @app.get("/v1/groups/<group>/webhook", summary="Describe a webhook", **openapi.WEBHOOK)
     def get(path: GroupPath) -> Response:
@@ -266,6 +276,13 @@ def _state(app: OpenAPI, node: Node, metrics: Metrics) -> None:
 
 
 # -- bodies and answers ---------------------------------------------------------------------------
+
+
+def _member(node: Node, path: MemberPath) -> Member:
+    """The member that asks for records; its rights may have changed since it joined."""
+    member = node.members.get(path.group, path.member)
+    may_work(member.request.topics)
+    return member
 
 
 def hung_up() -> Callable[[], bool]:

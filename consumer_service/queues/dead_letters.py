@@ -24,6 +24,7 @@ from consumer_service.ownership.takeover import fact_of
 from consumer_service.reading.encode import plain_records
 from consumer_service.reading.tailer import Tailer
 from lakequeue import metrics
+from lakequeue.calling.credentials import Bearer, credentials_of
 from lakequeue.clock import boot_seconds, wall_micros
 from lakequeue.errors import (
     InvalidRequest,
@@ -110,7 +111,9 @@ class DeadLetters:
         self._stopping = threading.Event()
         self._slow: weakref.WeakSet[Held] = weakref.WeakSet()
         """Where something is refused for good: one record at a time."""
-        self._http = httpx2.Client(timeout=ORDER_TIMEOUT_MS / 1_000 + 10)
+        self._http = httpx2.Client(
+            timeout=ORDER_TIMEOUT_MS / 1_000 + 10, trust_env=False, auth=Bearer(credentials_of())
+        )
         self._thread = threading.Thread(target=self._run, name="dead-letters", daemon=True)
 
     def start(self) -> None:

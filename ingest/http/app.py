@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 from werkzeug.exceptions import HTTPException
 
 from ingest.http import openapi
-from ingest.http.bodies import query_of
+from ingest.http.bodies import media_type, query_of
 from ingest.http.cloud_events import attributes_of
 from ingest.http.decompression import decompress, too_large_body
 from ingest.http.producing import Asked, Producing
@@ -21,8 +21,11 @@ from ingest.metrics import Metrics
 from ingest.node import IngestNode
 from ingest.producers import begin_epoch
 from lakequeue import wire
-from lakequeue.errors import MalformedBody
+from lakequeue.errors import MalformedBody, UnknownTopic, UnsupportedMediaType
+from queue_access.audit_line import Nowhere, Sink
+from queue_access.rights import Kind, Right
 from serving.answers import answer_errors, json_answer, waiting
+from serving.doors.asked import audit_changes, caller, may_know, must, was
 from serving.front.messages import Answer, json_of
 from serving.front.parking import Steps
 from serving.meters import CONTENT_TYPE
@@ -45,7 +48,9 @@ class ProducerPath(BaseModel):
     producer_id: str = Field(description="1 to 249 characters of A-Z a-z 0-9 . _ -")
 
 
-def create_app(node: IngestNode, metrics: Metrics, producing: Producing) -> OpenAPI:
+def create_app(
+    node: IngestNode, metrics: Metrics, producing: Producing, audit: Sink | None = None
+) -> OpenAPI:
     """The WSGI application of a node."""
     node.on_committed = metrics.committed
     info = Info(title="lakequeue ingest", version="1", description=openapi.DESCRIPTION)
@@ -58,6 +63,7 @@ def create_app(node: IngestNode, metrics: Metrics, producing: Producing) -> Open
     )
     app.url_map.strict_slashes = False
     answer_errors(app, unknown="unknown", finish=_discard_body)
+    audit_changes(app, audit or Nowhere())
     _topics(app, node)
     _settling(app, node)
     _records(app, node, producing)
@@ -70,7 +76,9 @@ def _topics(app: OpenAPI, node: IngestNode) -> None:
     @app.get("/v1/topics", summary="List the topics", responses={200: wire.TopicList})
     def list_topics() -> Response:
         node.topics.refresh()
-        return json_answer({"topics": [t.description for t in node.topics.list()]})
+        return json_answer(
+            {"topics": [t.description for t in node.topics.list() if may_know(Kind.TOPIC, t.topic)]}
+        )
 
     @app.get("/v1/topics/<topic>", summary="Describe a topic", **openapi.DESCRIBE)
     def get_topic(path: TopicPath) -> Response:
@@ -80,18 +88,34 @@ def _topics(app: OpenAPI, node: IngestNode) -> None:
     @app.put("/v1/topics/<topic>", summary="Create a topic", **openapi.CREATE)
     def put_topic(path: TopicPath) -> Response:
         config = _config()
+        _must_feed(config)
+        _was(node, path.topic)
         topic, created = node.topics.create(path.topic, **config)
         return json_answer(topic.description, 201 if created else 200)
 
     @app.patch("/v1/topics/<topic>", summary="Alter a topic", **openapi.ALTER)
     def patch_topic(path: TopicPath) -> Response:
         changes = _config()
+        _must_feed(changes)
+        _was(node, path.topic)
         return json_answer(node.topics.alter(path.topic, **changes).description)
 
     @app.delete("/v1/topics/<topic>", summary="Delete a topic", **openapi.DELETE)
     def delete_topic(path: TopicPath) -> Response:
+        _was(node, path.topic)
         node.topics.delete(path.topic)
         return Response(status=204)
+
+
+def _must_feed(config: dict[str, Any]) -> None:
+    """Whoever has dead records sent to a topic sends to it."""
+    letters = config.get("dead_letter_topic")
+    must(Right.PRODUCE, Kind.TOPIC, [letters if isinstance(letters, str) else None])
+
+
+def _was(node: IngestNode, name: str) -> None:
+    with contextlib.suppress(UnknownTopic):
+        was(node.topics.get(name).description)
 
 
 def _settling(app: OpenAPI, node: IngestNode) -> None:
@@ -134,6 +158,7 @@ def _asked() -> Asked:
         request.headers.get("Content-Type", ""),
         request.headers.get("Content-Encoding", ""),
         attributes_of(request.headers.items()),
+        caller(),
     )
 
 
@@ -218,6 +243,11 @@ def _read(limit: int, length: int | None, grow: Any) -> bytes:
 
 def _config() -> dict[str, Any]:
     """The JSON object of a topic call; an empty body is an empty object."""
+    kind = request.headers.get("Content-Type", wire.JSON)
+    if media_type(kind) != "json":
+        raise UnsupportedMediaType(
+            f"{kind[:100]!r} is not understood here", hint=f"send {wire.JSON}"
+        )
     body = _body(_MAX_CONFIG_BYTES, lambda _: None)
     if not body.strip():
         return {}

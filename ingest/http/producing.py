@@ -17,6 +17,8 @@ from ingest.node import IngestNode
 from lakequeue import wire
 from lakequeue.errors import LakequeueError, UnsupportedMediaType
 from lakequeue.steps import Step, reach
+from queue_access.doors import ANYBODY, Caller, owns_producer
+from queue_access.rights import Kind, Right
 from queue_rules.produce.json_body import parts_of
 from queue_rules.produce.rows import Request as Part
 from queue_rules.produce.validation import Limits
@@ -35,6 +37,7 @@ class Asked:
     encoding: str
     event: Mapping[str, str] | None
     """Attributes of a CloudEvent in binary mode."""
+    caller: Caller = ANYBODY
 
 
 @dataclass(slots=True)
@@ -62,7 +65,9 @@ def asked_of(request: Request) -> Asked:
         for name, value in parse_qsl(request.query, keep_blank_values=True):
             query.setdefault(name, value)
     event = attributes_of(said.items()) if "ce-specversion" in said else None
-    return Asked(query, said.get("content-type", ""), said.get("content-encoding", ""), event)
+    return Asked(
+        query, said.get("content-type", ""), said.get("content-encoding", ""), event, request.caller
+    )
 
 
 class Producing:
@@ -115,6 +120,7 @@ class Producing:
         limits = self._node.limits_of(topic)
         with self._room(body if kind != "arrow" else b""):
             part = request_of(body, kind, envelope, topic.topic_id, limits, asked.event)
+        may_send(asked.caller, part)
         size = part.rows.total_bytes
         lease.shrink_to(size)
         return Parsed([part], [topic], range(len(part.rows)), query, started, size)
@@ -127,7 +133,10 @@ class Producing:
         query, _ = query_of(asked.query, "json")
         body = self._unpacked(body, asked, lease)
         with self._room(body):
-            parts = parts_of(body, self._limits_of, node.settings.max_request_records)
+            limits_of = partial(self._limits_of, asked.caller)
+            parts = parts_of(body, limits_of, node.settings.max_request_records)
+        for part in parts.requests:
+            may_send(asked.caller, part)
         size = sum(part.rows.total_bytes for part in parts.requests)
         lease.shrink_to(size)
         topics = [node.topic(name) for name in parts.topics]
@@ -142,10 +151,24 @@ class Producing:
         lease.grow(cost)
         return lease
 
-    def _limits_of(self, name: str) -> tuple[str, Limits]:
+    def _limits_of(self, caller: Caller, name: str) -> tuple[str, Limits]:
+        caller.must(Right.PRODUCE, Kind.TOPIC, name)
         topic = self._node.topic(name)
         return topic.topic_id, self._node.limits_of(topic)
 
     def _unpacked(self, body: bytes, asked: Asked, lease: Lease) -> bytes:
         limit = self._node.settings.max_request_bytes
         return decompress(body, asked.encoding, limit, lease.grow)
+
+
+def may_send(caller: Caller, part: Part) -> None:
+    """Raise `Forbidden` unless the caller may send it, as far as its body tells.
+
+    To begin with an epoch is to shut others of that id out; to send with `consumed` is to consume.
+    """
+    producer = part.producer_id if part.producer_epoch is not None else None
+    if producer is not None and not owns_producer(caller.principal, producer):
+        caller.must(Right.PRODUCE, Kind.PRODUCER, producer)
+    if part.consumed is not None:
+        caller.must(Right.CONSUME, Kind.GROUP, part.consumed.group)
+        caller.must(Right.CONSUME, Kind.TOPIC, part.consumed.topic)

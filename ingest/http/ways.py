@@ -8,6 +8,7 @@ from functools import partial
 from ingest.http.producing import Asked, Parsed, Producing, asked_of
 from ingest.node import IngestNode
 from lakequeue.settings import Settings
+from serving.doors.gate import ServiceGate
 from serving.front.budget import Lease
 from serving.front.call import Call
 from serving.front.messages import json_of
@@ -28,7 +29,10 @@ Parse = Callable[[Asked, bytes, Lease], Parsed]
 class Ways:
     """The ways of a node."""
 
-    def __init__(self, settings: Settings, node: IngestNode, producing: Producing) -> None:
+    def __init__(
+        self, settings: Settings, node: IngestNode, producing: Producing, gate: ServiceGate
+    ) -> None:
+        self._gate = gate
         self._settings = settings
         self._node = node
         self._producing = producing
@@ -77,6 +81,7 @@ class Ways:
         call.in_thread(partial(parse, asked, body, lease), partial(self._commit, call))
 
     def _commit(self, call: Call, parsed: Parsed) -> None:
+        self._gate.records(call.request.caller, sum(len(part.rows) for part in parsed.parts))
         if parsed.waits:
             call.takes_from(_ORDERED)
         call.follow(self._producing.steps(parsed), inline=not parsed.parts[0].judged)

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import httpx2
 
+from lakequeue.calling.credentials import Bearer, Credentials, credentials_of
 from lakequeue.calling.effects import Effect, Http, Reply, Request, Script, Together, Unanswered
 
 T = TypeVar("T")
@@ -39,14 +40,25 @@ def new_bell() -> Bell:
     return Bell(threading.RLock())
 
 
-def open_http(headers: dict[str, str], urls: Sequence[str]) -> httpx2.Client:
+def open_http(
+    headers: dict[str, str],
+    urls: Sequence[str],
+    credentials: Credentials | str | None = None,
+) -> httpx2.Client:
     """A client for loopback and data-centre use: no proxy from the environment."""
-    return httpx2.Client(**client_args(headers, urls))
+    return httpx2.Client(**client_args(headers, urls, credentials))
 
 
-def client_args(headers: dict[str, str], urls: Sequence[str]) -> dict[str, Any]:
+def client_args(
+    headers: dict[str, str],
+    urls: Sequence[str],
+    credentials: Credentials | str | None = None,
+) -> dict[str, Any]:
     """Keyword arguments of httpx2's clients."""
-    args = {
+    who = credentials_of(credentials)
+    args: dict[str, Any] = {
+        # A request goes through it twice: whoever has no secret pays nothing.
+        "auth": Bearer(who) if who.has_secret else None,
         "headers": headers,
         "timeout": timeout_of(30.0),
         "follow_redirects": False,
@@ -57,6 +69,8 @@ def client_args(headers: dict[str, str], urls: Sequence[str]) -> dict[str, Any]:
         # Reading all certificates takes longer than a request. Without them a redirect to https
         # fails, which is right: it would leave what was configured.
         args["verify"] = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    else:
+        args["verify"] = who.trust()
     return args
 
 

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import httpx2
 
+from lakequeue.calling.credentials import Credentials
 from lakequeue.calling.drive import client_args, reply_of, request_args, unanswered
 from lakequeue.calling.effects import Effect, Http, Script, Together, Unanswered
 
@@ -43,9 +44,13 @@ class AsyncBell:
         return True
 
 
-def open_http(headers: dict[str, str], urls: Sequence[str]) -> httpx2.AsyncClient:
+def open_http(
+    headers: dict[str, str],
+    urls: Sequence[str],
+    credentials: Credentials | str | None = None,
+) -> httpx2.AsyncClient:
     """A client for loopback and data-centre use: no proxy from the environment."""
-    return httpx2.AsyncClient(**client_args(headers, urls))
+    return httpx2.AsyncClient(**client_args(headers, urls, credentials))
 
 
 async def run(script: Script[T], http: httpx2.AsyncClient, bell: AsyncBell) -> T:

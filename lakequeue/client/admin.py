@@ -16,6 +16,7 @@ from pydantic import BaseModel, ValidationError
 
 from lakequeue.calling import drive
 from lakequeue.calling.calls import Policy, call
+from lakequeue.calling.credentials import Credentials
 from lakequeue.calling.effects import Reply, Request
 from lakequeue.calling.nodes import Nodes
 from lakequeue.client.growing import grow
@@ -82,11 +83,13 @@ class Admin:
         consumer_urls: str | Sequence[str] = DEFAULT_CONSUMER_URL,
         *,
         timeout_s: float = 10.0,
+        credentials: Credentials | str | None = None,
     ) -> None:
+        """`credentials`: an API key or token; by default what the environment says."""
         self._ingest = Nodes(urls)
         self._consumer = Nodes(consumer_urls)
         self._timeout_s = timeout_s
-        self._http = drive.open_http({}, self._ingest.urls + self._consumer.urls)
+        self._http = drive.open_http({}, self._ingest.urls + self._consumer.urls, credentials)
         self._closing = False
         self._bell = drive.new_bell()
 

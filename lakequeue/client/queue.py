@@ -15,6 +15,7 @@ import orjson
 
 from lakequeue.calling import drive
 from lakequeue.calling.calls import Policy, call
+from lakequeue.calling.credentials import Credentials
 from lakequeue.calling.effects import Request
 from lakequeue.calling.nodes import Nodes
 from lakequeue.client.admin import Admin
@@ -42,13 +43,16 @@ class Queue:
         consumer_urls: str | Sequence[str] = DEFAULT_CONSUMER_URL,
         *,
         timeout_s: float = 30.0,
+        credentials: Credentials | str | None = None,
     ) -> None:
         self.name = checked_name(name, "queue")
         self._timeout_s = timeout_s
-        self._admin = Admin(urls, consumer_urls, timeout_s=timeout_s)
-        self._producer = Producer(urls, linger_ms=0, delivery_timeout_s=timeout_s)
+        self._admin = Admin(urls, consumer_urls, timeout_s=timeout_s, credentials=credentials)
+        self._producer = Producer(
+            urls, linger_ms=0, delivery_timeout_s=timeout_s, credentials=credentials
+        )
         self._nodes = Nodes(consumer_urls)
-        self._http = drive.open_http({}, self._nodes.urls)
+        self._http = drive.open_http({}, self._nodes.urls, credentials)
         self._bell = drive.new_bell()
         self._closing = False
 
@@ -65,6 +69,7 @@ class Queue:
         dead_letter_queue: str | None = None,
         partitions: int = DEFAULT_PARTITIONS,
         timeout_s: float = 30.0,
+        credentials: Credentials | str | None = None,
     ) -> Queue:
         """Create the queue, unless it exists with these options.
 
@@ -73,7 +78,7 @@ class Queue:
         `ordering="key"`: a key's next message only after the one before it is deleted. Raises
         `GroupMismatch` for a queue with other options.
         """
-        queue = cls(name, urls, consumer_urls, timeout_s=timeout_s)
+        queue = cls(name, urls, consumer_urls, timeout_s=timeout_s, credentials=credentials)
         try:
             queue._admin.create_topic(name, partitions=partitions, if_not_exists=True)
             options = {

@@ -58,8 +58,8 @@ class Call:
     """Belongs to the event loop's thread, but for `gone` and what its steps do."""
 
     __slots__ = (
-        "_built", "_connection", "_due", "_head", "_hub", "_inline", "_over", "_steps", "_streams",
-        "_timer", "_waits", "gone_away", "lease", "request", "route",
+        "_built", "_connection", "_due", "_head", "_hub", "_inline", "_over", "_refusal", "_steps",
+        "_streams", "_timer", "_waits", "gone_away", "lease", "request", "route",
     )  # fmt: skip
 
     def __init__(
@@ -79,6 +79,8 @@ class Call:
         self.gone_away = False
         self._built: Lease | None = None
         """What an answer takes of the share until it is written."""
+        self._refusal: LakequeueError | None = None
+        """Why it may not go on, although it was let in."""
         self._steps: Steps[Answer] | Pieces | None = None
         self._head: Answer | None = None
         """The head of an answer in pieces."""
@@ -95,6 +97,7 @@ class Call:
         hub, route = self._hub, self.route
         hub.calls += 1
         try:
+            hub.gate.begins(self.request)
             route.share.check()
             if route.share.overfull:
                 hub.let_stalled_go(route.share)
@@ -224,6 +227,9 @@ class Call:
                     self._steps, self._head = result.pieces, result.answer
                 else:
                     self._steps = result.steps
+            if self._refusal is not None:
+                # So that the call gives back what it holds, in a thread where it may wait.
+                return self._steps.throw(self._refusal)
             return next(self._steps)
         except StopIteration as end:
             return _END if end.value is None else end.value
@@ -287,6 +293,7 @@ class Call:
     def _resume(self) -> None:
         if self._unpark():
             self.route.share.busy += 1
+            self._refusal = self._hub.gate.still(self.request)
             self._go_on()
 
     def _unpark(self) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from serving.front import wsgi
 from serving.front.budget import Budget
 from serving.front.connection import Connection
-from serving.front.hub import Hub, Limits
+from serving.front.hub import Gate, Hub, Limits
 from serving.front.routes import Routes, Way
 
 
@@ -23,9 +23,10 @@ class Front(Hub):
         bodies: Budget,
         server: tuple[str, int],
         loop: asyncio.AbstractEventLoop,
+        gate: Gate | None = None,
     ) -> None:
-        super().__init__(app, (way.kind for way in ways), limits, bodies, server, loop)
-        self._routes = Routes(ways, self.shares)
+        super().__init__(app, (way.kind for way in ways), limits, bodies, server, loop, gate)
+        self._routes = Routes(ways, self.shares, self.gate)
 
     def connection(self) -> Connection:
         """A client comes."""

@@ -14,12 +14,12 @@ from typing import Protocol
 
 import structlog
 
-from lakequeue.errors import Broken, Overloaded
+from lakequeue.errors import Broken, LakequeueError, Overloaded
 from serving.front import wsgi
 from serving.front.budget import Budget
 from serving.front.deadlines import Deadlines, Due
 from serving.front.mailbox import Mailbox
-from serving.front.messages import Answer, date_of, problem_of
+from serving.front.messages import Answer, Request, Seat, date_of, problem_of
 from serving.front.shares import Kind, Share
 
 log = structlog.get_logger(__name__)
@@ -70,6 +70,42 @@ class Peer(Due, Protocol):
         """End it now."""
 
 
+class Gate(Protocol):
+    """Decides whether a request comes in at all. Asked by the event loop: it must not block."""
+
+    def admit(self, request: Request) -> None:
+        """Put down in `request` who calls. Raises what a refusal is answered with.
+
+        The head of the request is there, and nothing else.
+        """
+
+    def begins(self, request: Request) -> None:
+        """The request is whole. Raises as above."""
+
+    def still(self, request: Request) -> LakequeueError | None:
+        """Why a call that has waited may not go on; None: it may."""
+
+    def left(self, seat: Seat) -> None:
+        """The connection with this seat is over."""
+
+
+class Everybody:
+    """Lets everybody in."""
+
+    def admit(self, request: Request) -> None:
+        """See `Gate`."""
+
+    def begins(self, request: Request) -> None:
+        """See `Gate`."""
+
+    def still(self, request: Request) -> LakequeueError | None:
+        """See `Gate`."""
+        return None
+
+    def left(self, seat: Seat) -> None:
+        """See `Gate`."""
+
+
 class Hub:
     """Everything that connections and calls share."""
 
@@ -81,8 +117,10 @@ class Hub:
         bodies: Budget,
         server: tuple[str, int],
         loop: asyncio.AbstractEventLoop,
+        gate: Gate | None = None,
     ) -> None:
         self.app = app
+        self.gate: Gate = gate or Everybody()
         self.limits = limits
         self.bodies = bodies
         self.server = server

@@ -12,11 +12,21 @@ from urllib.parse import unquote_to_bytes
 import orjson
 
 from lakequeue import wire
-from lakequeue.errors import LakequeueError, SentOn, TryAgain
+from lakequeue.errors import LakequeueError, SentOn, TryAgain, Unauthenticated
+from queue_access.calls import CallRight
+from queue_access.doors import ANYBODY, Caller
 
 Header = tuple[bytes, bytes]
 _DEFAULT_RETRY_S = 1.0
 _NO_BODY = frozenset({204, 304})
+
+
+@dataclass(slots=True)
+class Seat:
+    """A connection, as quotas see it."""
+
+    principal: str | None = None
+    """Whose it is; None: nobody has shown."""
 
 
 @dataclass(slots=True)
@@ -34,6 +44,13 @@ class Request:
     version: str = "1.1"
     keep_alive: bool = True
     body: bytes = b""
+    certificate: str | None = None
+    """The name in the client's certificate, which was verified."""
+    seat: Seat = field(default_factory=Seat)
+    caller: Caller = ANYBODY
+    call: CallRight | None = None
+    about: str = ""
+    """The topic, group or producer in the path, as far as rights are over it."""
 
     def header(self, name: bytes) -> str:
         """The value of the first header of this name (small letters); "" if there is none."""
@@ -69,6 +86,8 @@ def problem_of(error: LakequeueError) -> Answer:
     headers: list[tuple[str, str]] = []
     if isinstance(error, SentOn) and "location" in error.extra:
         headers.append(("Location", str(error.extra["location"])))
+    if isinstance(error, Unauthenticated):
+        headers.append(("WWW-Authenticate", 'Bearer realm="lakequeue"'))
     if error.retry_after_s is not None:
         # Whole seconds, as the header wants them, and never 0; the body has the exact time.
         headers.append(("Retry-After", str(max(1, round(error.retry_after_s)))))

@@ -12,7 +12,7 @@ from serving.front.budget import Lease
 from serving.front.call import Route
 from serving.front.deadlines import body_due
 from serving.front.hub import Hub
-from serving.front.messages import Answer, Header, Request, decoded, problem_of
+from serving.front.messages import Answer, Header, Request, Seat, decoded, problem_of
 from serving.front.routes import Routes
 
 MAX_HEAD_BYTES = 64 << 10
@@ -47,15 +47,35 @@ class Reading:
     """The requests of one connection. It has its bytes from `feed`, and waits for nothing."""
 
     __slots__ = (
-        "_address", "_body", "_discarded", "_headers", "_hub", "_lease", "_parser", "_received",
-        "_request", "_route", "_routes", "_target", "asked", "began", "exhausted", "head_bytes",
-        "is_last", "wants_continue",
+        "_address",
+        "_body",
+        "_discarded",
+        "_headers",
+        "_hub",
+        "_lease",
+        "_parser",
+        "_received",
+        "_request",
+        "_route",
+        "_routes",
+        "_seat",
+        "_target",
+        "asked",
+        "began",
+        "certificate",
+        "exhausted",
+        "head_bytes",
+        "is_last",
+        "wants_continue",
     )  # fmt: skip
 
     def __init__(self, hub: Hub, routes: Routes, address: str) -> None:
         self._hub = hub
         self._routes = routes
         self._address = address
+        self._seat = Seat()
+        self.certificate: str | None = None
+        """The name in the client's certificate."""
         self._parser: Any = None
         self.asked: deque[Asked] = deque()
         """In the order in which they came."""
@@ -142,6 +162,7 @@ class Reading:
     def close(self) -> None:
         """The connection is over."""
         self.forget()
+        self._hub.gate.left(self._seat)
         for one in self.asked:
             if one.lease is not None:
                 one.lease.shrink_to(0)
@@ -198,6 +219,8 @@ class Reading:
             self._address,
             parser.get_http_version(),
             parser.should_keep_alive(),
+            certificate=self.certificate,
+            seat=self._seat,
         )
         self._request = request
         self.began = self._hub.now()

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from serving.front.call import Native, Route
+from serving.front.hub import Gate
 from serving.front.messages import Request
 from serving.front.shares import Kind, Share
 
@@ -30,7 +31,8 @@ class Way:
 class Routes:
     """The ways of a node. The last takes what none before it does."""
 
-    def __init__(self, ways: Sequence[Way], shares: dict[str, Share]) -> None:
+    def __init__(self, ways: Sequence[Way], shares: dict[str, Share], gate: Gate) -> None:
+        self._gate = gate
         self._all = [
             (
                 way.method,
@@ -42,7 +44,8 @@ class Routes:
         ]
 
     def find(self, request: Request) -> Route:
-        """Who answers. Raises `Overloaded` if they can take no more."""
+        """Who answers. Raises what the gate raises; `Overloaded` if they can take no more."""
+        self._gate.admit(request)
         asked = "GET" if request.method == "HEAD" else request.method
         route = next(
             route

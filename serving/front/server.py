@@ -16,7 +16,7 @@ from serving.front import wsgi
 from serving.front.budget import Budget
 from serving.front.deadlines import SLOT_S
 from serving.front.front import Front
-from serving.front.hub import Limits
+from serving.front.hub import Gate, Limits
 from serving.front.routes import Way
 
 log = structlog.get_logger(__name__)
@@ -86,9 +86,10 @@ class Server:
         bodies: Budget,
         ready: Callable[[Front], None],
         on_term: Callable[[], None],
+        gate: Gate | None = None,
     ) -> None:
         """Blocks. `ready` is called when requests are taken, `on_term` when no more are."""
-        asyncio.run(self._run(app, ways, limits_of(settings), bodies, ready, on_term))
+        asyncio.run(self._run(app, ways, limits_of(settings), bodies, ready, on_term, gate))
 
     async def _run(
         self,
@@ -98,10 +99,11 @@ class Server:
         bodies: Budget,
         ready: Callable[[Front], None],
         on_term: Callable[[], None],
+        gate: Gate | None,
     ) -> None:
         loop = asyncio.get_running_loop()
         host, port = self._listener.getsockname()[:2]
-        front = Front(app, ways, limits, bodies, (str(host), int(port)), loop)
+        front = Front(app, ways, limits, bodies, (str(host), int(port)), loop, gate)
         stopping, rested = asyncio.Event(), asyncio.Event()
         front.rested = rested.set
         for number in (signal.SIGTERM, signal.SIGINT):

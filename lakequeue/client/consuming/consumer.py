@@ -55,7 +55,9 @@ class Consumer(ConsumerBase):
         self._bell: drive.Bell | None = None
         super().__init__(topics, group, options)
         self._bell = drive.Bell(self._core.lock)
-        self._http = drive.open_http(self._headers, self._core.nodes.urls)
+        self._http = drive.open_http(
+            self._headers, self._core.nodes.urls, options.get("credentials")
+        )
         self._fetcher: threading.Thread | None = None
         self._keeper: threading.Thread | None = None
         self._closed = False
@@ -214,7 +216,9 @@ class AsyncConsumer(ConsumerBase):
     ) -> None:
         self._bell = drive_async.AsyncBell()
         super().__init__(topics, group, options)
-        self._http = drive_async.open_http(self._headers, self._core.nodes.urls)
+        self._http = drive_async.open_http(
+            self._headers, self._core.nodes.urls, options.get("credentials")
+        )
         self._tasks: list[asyncio.Task[None]] = []
         self._closed = False
 

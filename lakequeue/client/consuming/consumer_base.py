@@ -10,6 +10,7 @@ from typing import Literal, TypedDict
 
 from pydantic import ValidationError
 
+from lakequeue.calling.credentials import Credentials
 from lakequeue.calling.nodes import Nodes
 from lakequeue.client.consuming.core import Consuming, OnLost, OnStatus
 from lakequeue.client.consuming.holding import Stretch
@@ -76,6 +77,8 @@ class ConsumerOptions(TypedDict, total=False):
     """Queue groups: a held record is renewed for so long at most; 3600. 0: never."""
     connect_timeout_s: float
     """The first join must succeed within this time; 30. Later ones are tried for ever."""
+    credentials: Credentials | str | None
+    """An API key or token, or `Credentials`; by default what the environment says."""
     on_lost: OnLost | None
     """Called with the list of `Lost` partitions, in the background, as soon as it is known."""
     on_status: OnStatus | None

@@ -31,7 +31,7 @@ class Producer(ProducerBase):
         self._bell: drive.Bell | None = None
         super().__init__(urls, options)
         self._bell = drive.Bell(self._core.lock)
-        self._http = drive.open_http({}, self._core.nodes.urls)
+        self._http = drive.open_http({}, self._core.nodes.urls, options.get("credentials"))
         self._threads: list[threading.Thread] = []
         self._beginning = threading.Lock()
 
@@ -176,7 +176,7 @@ class AsyncProducer(ProducerBase):
     ) -> None:
         self._bell = drive_async.AsyncBell()
         super().__init__(urls, options)
-        self._http = drive_async.open_http({}, self._core.nodes.urls)
+        self._http = drive_async.open_http({}, self._core.nodes.urls, options.get("credentials"))
         self._tasks: list[asyncio.Task[None]] = []
         self._beginning = asyncio.Lock()
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypedDict
 
+from lakequeue.calling.credentials import Credentials
 from lakequeue.calling.nodes import Nodes
 from lakequeue.client.producing.delivering import Acks, Delivering, OnAck, OnError
 from lakequeue.client.producing.outbox import HeadersIn, Limits, Outgoing
@@ -43,6 +44,8 @@ class ProducerOptions(TypedDict, total=False):
     find_nodes: bool
     """Ask the given nodes which others there are, and send each partition's records through one of
     them; True. False: only the given ones, where the others cannot be reached from here."""
+    credentials: Credentials | str | None
+    """An API key or token, or `Credentials`; by default what the environment says."""
     on_ack: OnAck | None
     """Called as (record, delivered), where the sending is done: keep it short."""
     on_error: OnError | None

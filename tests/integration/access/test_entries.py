@@ -12,11 +12,12 @@ import duckdb
 import pytest
 from deltalake import DeltaTable
 
+from queue_access.audit_line import Line
 from queue_access.keys import new_key
 from queue_access.registry import LOCKED, Entry, Registry, entry_of_grant, entry_of_key
 from queue_access.rights import checked_grant
 from queue_tables import entries
-from queue_tables.audit import MOST_KINDS, Audit, Line
+from queue_tables.audit import MOST_KINDS, Audit
 from queue_tables.entries import AccessTable, AccessWatch
 from queue_tables.root import QueueRoot
 

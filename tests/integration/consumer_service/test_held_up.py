@@ -25,7 +25,7 @@ def connected(node: NodeProcess, receive_bytes: int | None = None) -> Raw:
 
 
 def asked(path: str) -> bytes:
-    return f"GET {path} HTTP/1.1\r\nHost: a\r\n\r\n".encode()
+    return f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
 
 
 def test_parked_polls_stop_neither_acks_nor_health(queue: Queue, node: NodeProcess) -> None:
@@ -89,7 +89,10 @@ def test_clients_that_never_read_stop_nobody(queue: Queue, node: NodeProcess) ->
 def test_a_body_without_length_has_the_same_limit(node: NodeProcess) -> None:
     """600 MiB went through a limit of 4 MiB."""
     raw = connected(node)
-    raw.send(b"POST /v1/groups/g/acks HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
+    raw.send(
+        b"POST /v1/groups/g/acks HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        b"Transfer-Encoding: chunked\r\n\r\n"
+    )
     for _ in range(80):
         raw.send(b"10000\r\n" + b" " * 0x10000 + b"\r\n")
     raw.send(b"0\r\n\r\n")

@@ -258,7 +258,8 @@ def test_what_a_hung_up_client_did_not_get_is_delivered_again(
         host, port = node.url.removeprefix("http://").split(":")
         with socket.create_connection((host, int(port))) as link:
             link.sendall(
-                f"GET {member.path}/records?wait_ms=20000 HTTP/1.1\r\nHost: x\r\n\r\n".encode()
+                f"GET {member.path}/records?wait_ms=20000 HTTP/1.1\r\n"
+                "Host: localhost\r\n\r\n".encode()
             )
             wait_for(lambda: _parked(node) == 1, "the poll is parked")
         queue.log.append(topic, ["a"])

@@ -71,7 +71,12 @@ def test_produce(
     ),
 )
 def test_topics(service: IngestService, method: str, config: dict[str, Any]) -> None:
-    answer = service.http.request(method, "/v1/topics/fuzzed", content=json.dumps(config).encode())
+    answer = service.http.request(
+        method,
+        "/v1/topics/fuzzed",
+        content=json.dumps(config).encode(),
+        headers={"Content-Type": "application/json"},
+    )
     assert answer.status_code < 500, answer.text
     if answer.status_code >= 400:
         assert answer.json()["detail"]

@@ -77,7 +77,7 @@ def test_life_of_a_topic(service: IngestService) -> None:
     ],
 )
 def test_a_bad_topic_is_refused(service: IngestService, body: bytes, status: int) -> None:
-    answer = service.http.put("/v1/topics/bad", content=body)
+    answer = service.http.put("/v1/topics/bad", content=body, headers=JSON)
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == wire.PROBLEM
     assert_problem(service.http.get("/v1/topics/bad"), 404, "unknown_topic", None)

@@ -60,7 +60,7 @@ class Raw:
 
     def get(self, path: str) -> Response:
         """Ask, and read the answer."""
-        self.send(f"GET {path} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+        self.send(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
         return self.read()
 
     def post(self, path: str, body: bytes, *headers: str) -> Response:
@@ -118,7 +118,7 @@ class Raw:
 
 def posted(path: str, body: bytes, *headers: str) -> bytes:
     """The bytes of a POST."""
-    lines = [f"POST {path} HTTP/1.1", "Host: a", f"Content-Length: {len(body)}", *headers]
+    lines = [f"POST {path} HTTP/1.1", "Host: localhost", f"Content-Length: {len(body)}", *headers]
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 
 

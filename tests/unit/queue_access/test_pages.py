@@ -38,7 +38,6 @@ def test_names_of_this_node_are_good(host: str) -> None:
         "localhost.evil.example.org",
         "localhost@evil.example.org",
         "evil.example.org/localhost",
-        "198.51.100.7",
         "",
         "[::1",
         "queue-2",

@@ -1,0 +1,45 @@
+"""What people write on the command line, as entries. Pure."""
+
+from __future__ import annotations
+
+import re
+
+from lakequeue.errors import InvalidName, InvalidRequest
+
+RESERVED = frozenset({"everybody", "nodes-of-this-queue"})
+_PLAIN = re.compile(r"[A-Za-z0-9_-]{1,100}")
+_SUBJECT = re.compile(r"[A-Za-z0-9_-]{1,100}(/(groups/)?[^\s/][^\x00-\x1f\x7f]{0,248})?|\*")
+_AGE = re.compile(r"(\d{1,6})([mhd])")
+_SECONDS = {"m": 60, "h": 3_600, "d": 86_400}
+
+
+def checked_principal(name: str) -> str:
+    """Whom a key is for. Raises `InvalidName`."""
+    if _PLAIN.fullmatch(name) is None or name in RESERVED:
+        raise InvalidName(
+            f"{name!r} cannot be the name of a principal",
+            hint="1 to 100 characters of A-Z a-z 0-9 _ -; its producers are <name>.…",
+        )
+    return name
+
+
+def checked_subject(name: str) -> str:
+    """Whom a grant or a quota is for: a principal, `corp/ada`, `corp/groups/x`, `cert/x`.
+
+    Raises `InvalidName`.
+    """
+    if _SUBJECT.fullmatch(name) is None or name in RESERVED:
+        raise InvalidName(
+            f"{name!r} is nobody",
+            hint="a principal (ada), one of an issuer (corp/ada), a group of one "
+            "(corp/groups/analysts), or a client certificate (cert/prometheus)",
+        )
+    return name
+
+
+def age_s(text: str) -> int:
+    """`90d`, `12h` or `30m` in seconds. Raises `InvalidRequest`."""
+    found = _AGE.fullmatch(text)
+    if found is None or int(found[1]) == 0:
+        raise InvalidRequest(f"{text!r} is no age", hint="90d, 12h or 30m", field="expires")
+    return int(found[1]) * _SECONDS[found[2]]

@@ -1,0 +1,80 @@
+"""One line of the audit: who did what, from where, and what came of it. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+from urllib.parse import urlsplit
+
+import orjson
+
+MOST_CHARS: Final = 4_096
+_SECRET: Final = frozenset({"secret", "authorization", "password", "token", "api_key"})
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One row of the table `audit`, but for its time and its node."""
+
+    principal: str
+    call: str
+    outcome: str
+    name: str = ""
+    how: str = ""
+    address: str = ""
+    status: int | None = None
+    detail: str = ""
+    before: str | None = None
+    after: str | None = None
+
+
+class Sink(Protocol):
+    """Where lines go; see `queue_tables.audit`."""
+
+    def changed(self, line: Line) -> None:
+        """A change: written when this returns."""
+
+    def refused(self, line: Line) -> None:
+        """A refusal: written soon."""
+
+
+class Nowhere:
+    """A sink without a table: for parts that are tried alone."""
+
+    def changed(self, line: Line) -> None:
+        """See `Sink`."""
+
+    def refused(self, line: Line) -> None:
+        """See `Sink`."""
+
+
+def without_secrets(said: Any) -> Any:
+    """The JSON of a request as it may be kept: no secret, and of a URL only where it leads."""
+    if isinstance(said, dict):
+        return {k: _shown(str(k), v) for k, v in said.items()}
+    if isinstance(said, list):
+        return [without_secrets(one) for one in said]
+    return said
+
+
+def _shown(name: str, value: Any) -> Any:
+    if name.lower() in _SECRET:
+        return None if value is None else "(not shown)"
+    if name.lower() == "url" and isinstance(value, str):
+        try:
+            parts = urlsplit(value)
+            return f"{parts.scheme}://{parts.hostname}/…"
+        except ValueError:
+            return "(not shown)"
+    return without_secrets(value)
+
+
+def kept(body: bytes) -> str | None:
+    """What is kept of the body of a change; None: it says nothing."""
+    if not body.strip():
+        return None
+    try:
+        text = orjson.dumps(without_secrets(orjson.loads(body))).decode()
+    except (orjson.JSONDecodeError, orjson.JSONEncodeError):
+        return None
+    return text if len(text) <= MOST_CHARS else text[:MOST_CHARS] + "…"

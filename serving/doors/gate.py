@@ -1,0 +1,175 @@
+"""The gate of a service: pages, credentials, rights and quotas, asked with the head of a request.
+
+Everything here runs in the event loop's thread. What blocks (the table, the issuers) is done by
+others, who replace what is asked here.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Iterable
+from urllib.parse import urlsplit
+
+from lakequeue.errors import (
+    Forbidden,
+    ForeignPage,
+    LakequeueError,
+    Unauthenticated,
+    WrongHost,
+)
+from lakequeue.settings import AccessSettings
+from queue_access.audit_line import Line, Nowhere, Sink
+from queue_access.calls import CALLS, Calls, Service
+from queue_access.doors import ANYBODY, Caller, Doors
+from queue_access.pages import Pages, check_content_type
+from queue_access.quotas import Meters, over
+from queue_access.registry import Registry
+from serving.front.messages import Request, Seat
+
+_WANTED = frozenset(
+    {
+        b"host",
+        b"origin",
+        b"sec-fetch-site",
+        b"authorization",
+        b"content-type",
+        b"content-length",
+        b"transfer-encoding",
+    }
+)
+_AUDITED = (Unauthenticated, Forbidden, ForeignPage, WrongHost)
+
+
+class ServiceGate:
+    """See the module, and `serving.front.hub.Gate`."""
+
+    def __init__(
+        self,
+        service: Service,
+        settings: AccessSettings,
+        names: Iterable[str],
+        audit: Sink | None = None,
+        wall_s: Callable[[], float] = time.time,
+    ) -> None:
+        """`names`: those by which this node is reached."""
+        self._names = [*names, *settings.hosts]
+        self._origins = settings.origins
+        self._audit = audit or Nowhere()
+        self._doors = Doors(Calls(CALLS[service]), wall_s)
+        self._meters = Meters()
+        self.refusals: dict[str, int] = {}
+        """Code of the error → how often."""
+        self._pages = Pages(self._names, self._origins)
+
+    @property
+    def doors(self) -> Doors:
+        """Who decides."""
+        return self._doors
+
+    def replace(self, registry: Registry) -> None:
+        """What counts from now on. Thread-safe."""
+        self._doors.registry = registry
+        # A page that gets in by a name of its own has no credentials to come in with.
+        self._pages = Pages(self._names, self._origins, any_host=registry.locked)
+
+    def admit(self, request: Request) -> None:
+        """See `Gate`."""
+        said = {name: value for name, value in request.headers if name in _WANTED}
+        try:
+            self._admit(request, said)
+        except LakequeueError as error:
+            error.stored = error.stored or "no"
+            self._refused(request, error)
+            raise
+
+    def _admit(self, request: Request, said: dict[bytes, bytes]) -> None:
+        def text(name: bytes) -> str:
+            return said[name].decode("latin-1") if name in said else ""
+
+        host = text(b"host") if b"host" in said else None
+        self._pages.check(host, text(b"origin"), text(b"sec-fetch-site"), request.version)
+        if request.method != "GET":
+            check_content_type(
+                request.method,
+                text(b"content-length"),
+                text(b"transfer-encoding"),
+                text(b"content-type"),
+            )
+        caller, call, name = self._doors.admit(
+            request.method, request.path, text(b"authorization"), request.certificate
+        )
+        request.caller, request.call, request.about = caller, call, name
+        if caller is not ANYBODY:
+            self._use(caller, request)
+
+    def _use(self, caller: Caller, request: Request) -> None:
+        quota = self._doors.registry.quota_of(caller.principal)
+        meter = self._meters.of(caller.principal)
+        now = self._doors.wall_s()
+        meter.take("requests", quota.requests_per_s, 1, now)
+        meter.take("bytes", quota.bytes_per_s, 0, now)
+        seat = request.seat
+        if seat.principal != caller.principal:
+            most = quota.connections
+            if most is not None and meter.connections >= most:
+                raise over(f"{meter.connections} connections are open, {most} are allowed")
+            self.left(seat)
+            seat.principal = caller.principal
+            meter.connections += 1
+
+    def begins(self, request: Request) -> None:
+        """See `Gate`: the body counts when it is there."""
+        if request.caller is not ANYBODY and request.body:
+            rate = self._doors.registry.quota_of(request.caller.principal).bytes_per_s
+            if rate is not None:
+                meter = self._meters.of(request.caller.principal)
+                meter.take("bytes", rate, len(request.body), self._doors.wall_s())
+
+    def records(self, caller: Caller, count: int) -> None:
+        """So many records are sent. Raises `OverQuota`. For the event loop's thread."""
+        if caller is not ANYBODY:
+            rate = self._doors.registry.quota_of(caller.principal).records_per_s
+            if rate is not None:
+                meter = self._meters.of(caller.principal)
+                meter.take("records", rate, count, self._doors.wall_s())
+
+    def still(self, request: Request) -> LakequeueError | None:
+        """See `Gate`."""
+        error = self._doors.still(request.caller, request.call, request.about)
+        if error is not None:
+            self._refused(request, error)
+        return error
+
+    def left(self, seat: Seat) -> None:
+        """See `Gate`."""
+        if seat.principal is not None:
+            meter = self._meters.of(seat.principal)
+            meter.connections = max(0, meter.connections - 1)
+            seat.principal = None
+
+    def _refused(self, request: Request, error: LakequeueError) -> None:
+        self.refusals[error.code] = self.refusals.get(error.code, 0) + 1
+        if not isinstance(error, _AUDITED):
+            return
+        known, name = self._doors.find(request.method, request.path)
+        call = "no call" if known is None else f"{known.method} {known.path}"
+        caller = request.caller
+        named = caller is not ANYBODY
+        self._audit.refused(
+            Line(
+                principal=caller.principal if named else "",
+                call=call,
+                outcome="refused",
+                name=name[:249],
+                how=caller.how if named else "",
+                address=request.address,
+                status=error.http_status,
+                detail=error.code,
+            )
+        )
+
+
+def names_of(url: str, host: str) -> list[str]:
+    """Names by which a node is reached that listens on `host` and says that it is at `url`."""
+    return [urlsplit(url).hostname or "", host, socket.gethostname()]

@@ -1,0 +1,1 @@
+"""Queues whose doors are locked."""
