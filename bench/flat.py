@@ -85,7 +85,7 @@ class Course:
         """So many batches more."""
         for _ in range(batches):
             self._batch()
-            self._checkpoints.look(self._leader.state.log.version)
+            self._checkpoints.write_if_due(self._leader.state.log.version)
             if len(self.took_ms) % self.maintain_every == 0:
                 began = time.perf_counter()
                 self.maintain()

@@ -28,7 +28,7 @@ import structlog
 from coordination.embedded import EmbeddedZooKeeper
 from coordination.groups import membership
 from coordination.groups.controller import Controller, read_assignment
-from coordination.groups.membership import Member, group_path
+from coordination.groups.membership import RegisteredMember, group_path
 from coordination.zookeeper.session import Session
 
 TOPIC, PARTITIONS = "bench", 4
@@ -55,7 +55,7 @@ def _packets(hosts: str) -> int:
 def _fill(session: Session, count: int) -> list[str]:
     """Groups with one member each; written directly, which takes seconds and not minutes."""
     names = [f"group-{number:05}" for number in range(count)]
-    member = Member("first", (TOPIC,), "elsewhere").to_json()
+    member = RegisteredMember("first", (TOPIC,), "elsewhere").to_json()
     for name in names:
         session.ensure(group_path(session, name, "config"), b'{"mode": "stream"}')
         for part in ("members", "leases", "lease-epochs"):
@@ -103,7 +103,7 @@ def _measured(hosts: str, groups: int, changes: int) -> dict[str, Any]:
         for name in random.Random(7).sample(names, changes):
             if about == "changed":
                 began = time.monotonic()
-                membership.join(consumers, name, Member("second", (TOPIC,), "elsewhere"))
+                membership.join(consumers, name, RegisteredMember("second", (TOPIC,), "elsewhere"))
                 _wait(consumers, name, 2)
                 took_ms.append((time.monotonic() - began) * 1_000)
             time.sleep(PAUSE_S)

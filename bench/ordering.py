@@ -72,7 +72,7 @@ def run_job(root: QueueRoot, hosts: str, work: Path) -> list[dict[str, Any]]:
     if done.returncode:
         sys.exit(f"the order job ended with {done.returncode}:\n{done.stderr[-4_000:]}")
     events = [json.loads(line) for line in done.stderr.splitlines() if line.startswith("{")]
-    return [event for event in events if event["event"] == "batch"]
+    return [event for event in events if event["event"] == "batch.ordered"]
 
 
 def main() -> None:

@@ -55,7 +55,7 @@ class Polls:
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     begun: int = 0
-    """Number of the newest poll; an older one that is still parked delivers nothing any more."""
+    """Number of the newest poll; an older one that is still waiting delivers nothing any more."""
     answered: list[tuple[int, Answer]] = field(default_factory=list)
     """Answers with records that no later poll has confirmed, in order, with their numbers."""
     streams: int = 0
@@ -85,7 +85,7 @@ class Member:
     host: str = ""
     options: str = ""
     """Queue groups: the options of the group, JSON."""
-    stand_in: bool = False
+    anonymous_member: bool = False
     """For clients that have not joined: what it has delivered is theirs when it is gone."""
     visibility_ms: int | None = None
     """Queue groups: how long what it polls now is kept; None: as the group says."""
@@ -101,15 +101,15 @@ class Member:
     """Rotates over the partitions, so that a busy one does not starve the others."""
 
     @contextmanager
-    def parked(self) -> Iterator[None]:
+    def polling(self) -> Iterator[None]:
         """While one of its polls waits, the member is alive."""
         with self.parking:
-            self.liveness.parked += 1
+            self.liveness.polls += 1
         try:
             yield
         finally:
             with self.parking:
-                self.liveness.parked -= 1
+                self.liveness.polls -= 1
 
     @property
     def active(self) -> bool:
@@ -174,7 +174,7 @@ class Members:
         )
 
     def leave(self, member: Member, cause: Cause) -> None:
-        """Stop serving the member; the keeper gives its partitions back."""
+        """Stop serving the member; the reconciler gives its partitions back."""
         with self._lock:
             before, member.state = member.state, advance(member.state, cause)
             if before is not member.state:
@@ -182,7 +182,7 @@ class Members:
                 while len(self._gone) > REMEMBERED:
                     self._gone.pop(next(iter(self._gone)))
                 log.info(
-                    "member.leaving",
+                    "member.left",
                     group=member.group,
                     member=member.member_id,
                     reason=explain(cause),
@@ -192,7 +192,7 @@ class Members:
     def works_on(self, member: Member) -> bool:
         """Whether it goes for the node's sake: what it has is worked on, and it joins elsewhere."""
         cause = self._gone.get((member.group, member.member_id))
-        return cause in {Cause.DRAINED, Cause.BLIND}
+        return cause in {Cause.DRAINED, Cause.UNREADABLE}
 
     def removed(self, member: Member) -> None:
         """Its partitions are given back and its ephemeral node is gone."""
@@ -249,13 +249,13 @@ class Members:
             return member
 
     def wake_groups(self, groups: set[str]) -> None:
-        """Let all parked polls of these groups look again."""
+        """Let all waiting polls of these groups look again."""
         for member in self.all():
             if member.group in groups:
                 member.wake.set()
 
     def wake(self, member_ids: set[str]) -> None:
-        """Let the parked polls of these members look again."""
+        """Let the waiting polls of these members look again."""
         for member in self.all():
             if member.member_id in member_ids:
                 member.wake.set()

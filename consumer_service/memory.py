@@ -3,7 +3,7 @@
 A node holds much for moments (decoded row groups, bodies, facts on their way) and little for
 long. Arrow's own pool keeps what was freed for good. So does glibc once a large piece was freed:
 from then on it takes pieces up to that size from its heaps, and of these gives back only what is
-free at their very end. Both together are half as much again as a node with a million parked
+free at their very end. Both together are half as much again as a node with a million delayed
 records needs (decision 0019). So Arrow takes its memory from glibc, and there the size is fixed
 from which on a piece is mapped by itself, and unmapped when it is freed.
 

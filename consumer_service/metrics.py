@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from consumer_service.node import Node
 from consumer_service.ownership.partition_states import Cause
-from coordination.zookeeper.watched import session_samples
+from coordination.zookeeper.session_metrics import session_samples
 from lakequeue import metrics
 from lakequeue.metrics import Sample
 from queue_tables.delta.storage_meter import METER, samples
@@ -24,7 +24,7 @@ class Metrics:
     def __init__(self, node: Node) -> None:
         self._node = node
         self._lock = threading.Lock()
-        self._parked = 0
+        self._polling = 0
         self._meters = meters = Meters(metrics.EVERY + metrics.CONSUMER)
         meters.counts(
             metrics.DELIVERED_RECORDS,
@@ -54,19 +54,19 @@ class Metrics:
         )
         self.text = meters.text
         self.silent = meters.silent
-        node.holdings.moved = self._moved
+        node.owned_partitions.moved = self._moved
         node.journal.timed = self._committed
 
     @contextlib.contextmanager
-    def parked(self) -> Iterator[None]:
+    def polling(self) -> Iterator[None]:
         """A long poll waits."""
         with self._lock:
-            self._parked += 1
+            self._polling += 1
         try:
             yield
         finally:
             with self._lock:
-                self._parked -= 1
+                self._polling -= 1
 
     def delivered(self, group: str, count: int, size: int) -> None:
         """`count` records leave, in an answer of `size` bytes."""
@@ -92,12 +92,12 @@ class Metrics:
 
     def _state(self) -> Iterator[Sample]:
         node = self._node
-        held = node.holdings.all()
+        owned = node.owned_partitions.all()
         yield Sample(metrics.READY, float(not node.not_ready()))
-        yield Sample(metrics.PARKED_POLLS, self._parked)
+        yield Sample(metrics.PARKED_POLLS, self._polling)
         yield Sample(metrics.MEMBERS, len(node.members.all()))
-        yield Sample(metrics.LEASES_HELD, sum(h.lease is not None for h in held))
-        out = sum(h.cursor.out if h.queue is None else h.queue.open for h in held)
+        yield Sample(metrics.LEASES_HELD, sum(h.lease is not None for h in owned))
+        out = sum(h.cursor.out if h.queue is None else h.queue.open for h in owned)
         yield Sample(metrics.OUTSTANDING, out)
         yield Sample(metrics.TAIL_BYTES, node.segments.bytes)
         yield Sample(metrics.GAP_OFFSETS, node.tailer.gap_offsets)

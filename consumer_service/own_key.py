@@ -57,7 +57,7 @@ class OwnKey:
                 try:
                     self._make(now)
                 except LakequeueError as error:
-                    log.warning("own_key.not_made", error=error.detail)
+                    log.warning("own_key.creation_failed", error=error.detail)
                     self._due = now + _AGAIN_S
             return self._text
 
@@ -88,4 +88,4 @@ class OwnKey:
                 AccessTable(self._root).change(lambda _: [gone], f"node {self._node}")
             except LakequeueError as error:
                 # It expires.
-                log.info("own_key.not_taken_back", error=error.detail)
+                log.info("own_key.take_back_failed", error=error.detail)

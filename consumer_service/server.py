@@ -36,7 +36,7 @@ log = structlog.get_logger()
 def run(settings: Settings, name: str, parent: int | None) -> None:
     """Serve until SIGTERM or SIGINT. `parent`: end when this process (or 0: the parent) does."""
     # Before there are threads.
-    log.debug("memory.allocators", **return_what_is_free())
+    log.debug("memory.configured", **return_what_is_free())
     consumer = settings.consumer
     at = Listening(consumer.host, consumer.port, settings.front, consumer.url)
     serve(name, at, lambda url: _start(settings, name, url), parent)

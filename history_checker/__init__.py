@@ -1,4 +1,5 @@
-"""Judges histories: one entry, `check(history, terms)`, for every test and load of the project.
+"""Judges histories: one entry, `check(history, requirements)`, for every test and load of the
+project.
 
 Given: all events of all processes (`history_checker/history.py`), ended by a fresh reader's `read`
 events that cover every record of every partition, made after the load has stopped; with the dead,
@@ -27,9 +28,9 @@ from history_checker.liveness import check_liveness
 from history_checker.log import check_log
 from history_checker.queue import check_queues
 from history_checker.stream import check_coverage, check_streams
-from history_checker.verdict import Anomaly, GroupTerms, Terms, Verdict
+from history_checker.verdict import Anomaly, GroupRequirements, Requirements, Verdict
 
-__all__ = ["Anomaly", "GroupTerms", "Terms", "Verdict", "check"]
+__all__ = ["Anomaly", "GroupRequirements", "Requirements", "Verdict", "check"]
 
 _RULES = (
     check_log,
@@ -42,13 +43,13 @@ _RULES = (
 )
 
 
-def check(history: Iterable[Event], terms: Terms | None = None) -> Verdict:
+def check(history: Iterable[Event], requirements: Requirements | None = None) -> Verdict:
     """Judge a history; events are expected in the order of time."""
-    terms = terms or Terms()
+    requirements = requirements or Requirements()
     indexed = index(history)
     verdict = Verdict()
     for rule in _RULES:
-        rule(indexed, terms, verdict)
-    if terms.final:
-        check_coverage(indexed, terms, verdict)
+        rule(indexed, requirements, verdict)
+    if requirements.final:
+        check_coverage(indexed, requirements, verdict)
     return verdict

@@ -11,15 +11,15 @@ from itertools import pairwise
 
 from history_checker.history import Event
 from history_checker.indexed import Indexed, where
-from history_checker.verdict import Anomaly, Terms, Verdict
+from history_checker.verdict import Anomaly, Requirements, Verdict
 
 
-def check_batches(history: Indexed, terms: Terms, verdict: Verdict) -> None:
+def check_batches(history: Indexed, requirements: Requirements, verdict: Verdict) -> None:
     """Judge it all."""
     _check_reads(history, verdict)
     _check_cycles(history, verdict)
     _check_looks(history, verdict)
-    if terms.final:
+    if requirements.final:
         _check_torn(history, verdict)
 
 

@@ -10,14 +10,14 @@ from collections import defaultdict
 
 from history_checker.history import Event
 from history_checker.indexed import Indexed, where
-from history_checker.verdict import Anomaly, Terms, Verdict
+from history_checker.verdict import Anomaly, Requirements, Verdict
 
 
-def check_delta(history: Indexed, terms: Terms, verdict: Verdict) -> None:
+def check_delta(history: Indexed, requirements: Requirements, verdict: Verdict) -> None:
     """Judge it all."""
     _check_commits(history, verdict)
     _check_snapshots(history, verdict)
-    if terms.final:
+    if requirements.final:
         _check_positions(history, verdict)
         _check_engines(history, verdict)
         _check_replicas(history, verdict)

@@ -12,13 +12,13 @@ from itertools import pairwise
 
 from history_checker.history import Event
 from history_checker.indexed import Indexed, Place, Slot
-from history_checker.verdict import Anomaly, GroupTerms, Terms, Verdict
+from history_checker.verdict import Anomaly, GroupRequirements, Requirements, Verdict
 
 
-def check_effects(history: Indexed, terms: Terms, verdict: Verdict) -> None:
+def check_effects(history: Indexed, requirements: Requirements, verdict: Verdict) -> None:
     """Judge every group that has effects in its history, or is asked for them."""
     for group, events in history.groups.items():
-        asked = terms.of(group)
+        asked = requirements.of(group)
         sinks = _sinks(events)
         effects = Counter((e.topic, e.part, e.offset) for e in events if e.f == "effect")
         if effects or sinks:
@@ -36,7 +36,7 @@ def _sinks(events: list[Event]) -> dict[Slot, list[Event]]:
 def _check_counts(
     history: Indexed,
     group: str,
-    asked: GroupTerms,
+    asked: GroupRequirements,
     sinks: dict[Slot, list[Event]],
     effects: Counter[Place],
     verdict: Verdict,

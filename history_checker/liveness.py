@@ -1,7 +1,7 @@
 """The rules of liveness: after the last fault has ended, everything goes on within a grace.
 
-Judges stuck, orphan-partition, lease-never-expires, lag-unbounded and starved, if the terms name
-a grace. Only drained groups are looked at: of others nobody knows whether they wanted more.
+Judges stuck, orphan-partition, lease-never-expires, lag-unbounded and starved, if the requirements
+name a grace. Only drained groups are looked at: of others nobody knows whether they wanted more.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from history_checker.history import Event
 from history_checker.indexed import Indexed, Send, Slot, where
-from history_checker.verdict import Anomaly, Terms, Verdict
+from history_checker.verdict import Anomaly, Requirements, Verdict
 
 _CALLS = frozenset({"send", "poll", "commit_offset", "ack", "nack", "extend", "snapshot_read"})
 
@@ -28,16 +28,16 @@ class _Wait:
     got_ns: int | None
 
 
-def check_liveness(history: Indexed, terms: Terms, verdict: Verdict) -> None:
+def check_liveness(history: Indexed, requirements: Requirements, verdict: Verdict) -> None:
     """Judge it all; nothing without a grace."""
-    if terms.grace_s is None or not history.events:
+    if requirements.grace_s is None or not history.events:
         return
-    grace_ns = int(terms.grace_s * 1e9)
+    grace_ns = int(requirements.grace_s * 1e9)
     live = [e for e in history.events if e.f in _CALLS or e.f in {"receive", "heal"}]
     end_ns = max((e.t_ns for e in live), default=0)
     _check_stuck(live, {e.proc for e in history.of("crash")}, end_ns - grace_ns, verdict)
     healed = max((e.t_ns for e in history.of("heal")), default=0)
-    for group, asked in terms.groups.items():
+    for group, asked in requirements.groups.items():
         events = history.groups.get(group, [])
         if asked.mode == "queue":
             _check_leases(events, grace_ns // 1_000, verdict)

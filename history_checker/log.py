@@ -12,20 +12,20 @@ from itertools import pairwise
 
 from history_checker.history import Event
 from history_checker.indexed import READS, Indexed, Place, Send, Slot, where
-from history_checker.verdict import Anomaly, Terms, Verdict
+from history_checker.verdict import Anomaly, Requirements, Verdict
 
 
-def check_log(history: Indexed, terms: Terms, verdict: Verdict) -> None:
+def check_log(history: Indexed, requirements: Requirements, verdict: Verdict) -> None:
     """Judge it all."""
     verdict.sent = len(history.sends)
     verdict.acknowledged = sum(s.outcome == "ok" for s in history.sends.values())
     verdict.stored = len(history.final)
     _check_values(history, verdict)
     _check_offsets(history, verdict)
-    if not terms.final:
+    if not requirements.final:
         return
     _check_copies(history, verdict)
-    _check_ids(history, terms, verdict)
+    _check_ids(history, requirements, verdict)
     _check_gaps(history, verdict)
     _check_acknowledged(history, verdict)
     _check_send_order(history, verdict)
@@ -82,8 +82,8 @@ def _check_copies(history: Indexed, verdict: Verdict) -> None:
             verdict.add(Anomaly.REDRIVE_LOST, str(redriven))
 
 
-def _check_ids(history: Indexed, terms: Terms, verdict: Verdict) -> None:
-    window_ns = None if terms.dedup_window_s is None else terms.dedup_window_s * 1e9
+def _check_ids(history: Indexed, requirements: Requirements, verdict: Verdict) -> None:
+    window_ns = None if requirements.dedup_window_s is None else requirements.dedup_window_s * 1e9
     again = {e.value for e in history.of("redrive")}
     for dedup_id, copies in history.stored_ids.items():
         values = {e.value or "" for e in copies}

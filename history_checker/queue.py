@@ -17,16 +17,16 @@ from itertools import pairwise
 
 from history_checker.history import Event
 from history_checker.indexed import SETTLES, Indexed, Place, where
-from history_checker.verdict import Anomaly, GroupTerms, Terms, Verdict
+from history_checker.verdict import Anomaly, GroupRequirements, Requirements, Verdict
 
 Records = Mapping[Place, list[Event]]
 
 
-def check_queues(history: Indexed, terms: Terms, verdict: Verdict) -> None:
+def check_queues(history: Indexed, requirements: Requirements, verdict: Verdict) -> None:
     """Judge every queue group."""
-    for group, asked in terms.groups.items():
+    for group, asked in requirements.groups.items():
         if asked.mode == "queue":
-            _Group(history, terms, asked, verdict, history.groups.get(group, [])).judge()
+            _Group(history, requirements, asked, verdict, history.groups.get(group, [])).judge()
 
 
 def _windows(history: Indexed) -> list[tuple[int, int]]:
@@ -45,13 +45,13 @@ class _Group:
     def __init__(
         self,
         history: Indexed,
-        terms: Terms,
-        asked: GroupTerms,
+        requirements: Requirements,
+        asked: GroupRequirements,
         verdict: Verdict,
         events: list[Event],
     ) -> None:
         self._history, self._asked, self._verdict = history, asked, verdict
-        self._eps = terms.clock_eps_us
+        self._eps = requirements.clock_eps_us
         self._events = events
         self._records: dict[Place, list[Event]] = defaultdict(list)
         self._gone: dict[str, list[int]] = defaultdict(list)

@@ -13,13 +13,13 @@ from collections import Counter, defaultdict
 
 from history_checker.history import Event
 from history_checker.indexed import Indexed, Place, Slot, where
-from history_checker.verdict import Anomaly, GroupTerms, Terms, Verdict
+from history_checker.verdict import Anomaly, GroupRequirements, Requirements, Verdict
 
 
-def check_streams(history: Indexed, terms: Terms, verdict: Verdict) -> None:
+def check_streams(history: Indexed, requirements: Requirements, verdict: Verdict) -> None:
     """Judge every group that is not a queue group."""
     for group, events in history.groups.items():
-        asked = terms.of(group)
+        asked = requirements.of(group)
         if asked.mode == "stream":
             _check_polls(history, events, verdict)
             _check_positions(history, events, asked, verdict)
@@ -72,7 +72,7 @@ def _excused(history: Indexed, hidden: set[Place], before: Event, offset: int) -
 
 
 def _check_positions(
-    history: Indexed, events: list[Event], asked: GroupTerms, verdict: Verdict
+    history: Indexed, events: list[Event], asked: GroupRequirements, verdict: Verdict
 ) -> None:
     """Where each lease begins: not beyond what may be committed, nor below what surely is."""
     may_be: dict[Slot, int] = defaultdict(int)
@@ -125,10 +125,10 @@ def _check_owners(events: list[Event], verdict: Verdict) -> None:
                 verdict.add(Anomaly.TWO_OWNERS, f"{where(e)} and {owner}, epoch {e.lease_epoch}")
 
 
-def check_coverage(history: Indexed, terms: Terms, verdict: Verdict) -> None:
+def check_coverage(history: Indexed, requirements: Requirements, verdict: Verdict) -> None:
     """A drained group has got everything, of whatever kind it is."""
     acked = {group: _acked(events) for group, events in history.groups.items()}
-    for group, asked in terms.groups.items():
+    for group, asked in requirements.groups.items():
         if not asked.drained or asked.delivery == "at_most_once":
             continue
         events = history.groups.get(group, [])
@@ -148,7 +148,7 @@ def check_coverage(history: Indexed, terms: Terms, verdict: Verdict) -> None:
                 verdict.add(Anomaly.GROUP_DEPENDENCE, f"{group} never got {where(e)}")
 
 
-def _wanted(history: Indexed, asked: GroupTerms, e: Event) -> bool:
+def _wanted(history: Indexed, asked: GroupRequirements, e: Event) -> bool:
     if e.value is None or e.value in history.erased:
         return False
     send = history.sends.get(e.value)

@@ -166,7 +166,7 @@ class Anomaly(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class GroupTerms:
+class GroupRequirements:
     """What is asked of one group; by default of a stream group that may not be at its end."""
 
     mode: Literal["stream", "queue"] = "stream"
@@ -181,10 +181,10 @@ class GroupTerms:
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class Requirements:
     """What is asked of the whole history."""
 
-    groups: Mapping[str, GroupTerms] = field(default_factory=dict)
+    groups: Mapping[str, GroupRequirements] = field(default_factory=dict)
     """Groups that are not named are judged as stream groups that need not be drained."""
     clock_eps_us: int = 0
     """How far the clocks of deliverer and recorder may differ."""
@@ -195,9 +195,9 @@ class Terms:
     final: bool = True
     """The history ends with a read of every partition; without it nothing can be missing."""
 
-    def of(self, group: str) -> GroupTerms:
+    def of(self, group: str) -> GroupRequirements:
         """Those of a group."""
-        return self.groups.get(group, GroupTerms())
+        return self.groups.get(group, GroupRequirements())
 
 
 @dataclass(slots=True)

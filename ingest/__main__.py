@@ -1,4 +1,4 @@
-"""`python -m ingest`: one ingest node. Without --zookeeper: no bell, no registration."""
+"""`python -m ingest`: one ingest node. Without --zookeeper: no notification, no registration."""
 
 from ingest.server import run
 from serving.command import main

@@ -8,7 +8,7 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Iterator
 
-from coordination.zookeeper.watched import session_samples
+from coordination.zookeeper.session_metrics import session_samples
 from ingest.commit.appender import Committed
 from ingest.commit.unordered import Unordered
 from ingest.node import IngestNode

@@ -11,8 +11,8 @@ from typing import Any, Self
 
 from ingest.commit.appender import Appender, Committed, Submission
 from ingest.commit.draining import refuse_if_closed, settle
-from ingest.commit.expectations import Expectations, Ticket
 from ingest.commit.order_tail import OrderTail
+from ingest.commit.pending_offsets import PendingOffsets, Ticket
 from ingest.presence import Presence
 from ingest.request_ids import RequestIds
 from lakequeue import wire
@@ -23,10 +23,10 @@ from lakequeue.records import Stamp, Version, checked_name
 from lakequeue.settings import IngestSettings, Settings
 from queue_rules.produce.answers import answer_of
 from queue_rules.produce.arrival import check_whole, fill_in, limits_of, spread
+from queue_rules.produce.fencing_checks import check_consumed, refuse_if_judged_so
 from queue_rules.produce.outcomes import Outcome
 from queue_rules.produce.rows import NO_PARTITION, Request
 from queue_rules.produce.validation import Limits
-from queue_rules.produce.verdicts import check_consumed, refuse_if_judged_so
 from queue_tables.log.marks import LogMarks
 from queue_tables.root import QueueRoot
 from queue_tables.schema.schemas import TOPICS
@@ -72,11 +72,11 @@ class IngestNode:
         self.budget = Budget(max(self.settings.max_pending_bytes, self.settings.max_request_bytes))
         self.parsing = Budget(self.settings.max_parsed_bytes)
         """What bodies become, until only their records are left."""
-        self._expectations = Expectations()
+        self._pending_offsets = PendingOffsets()
         self.stopping = threading.Event()
-        self._order_tail = OrderTail(self.root, self._expectations, self.stopping)
+        self._order_tail = OrderTail(self.root, self._pending_offsets, self.stopping)
         clock = HybridClock(wall, highest_stamp(self.root, "inbox", node))
-        self.appender = Appender(self.root, node, clock, self._expectations, self.topics, wall)
+        self.appender = Appender(self.root, node, clock, self._pending_offsets, self.topics, wall)
         self.appender.on_committed = self._committed
         self.on_committed: Callable[[Committed], None] = lambda _: None
         self.presence = Presence(
@@ -234,7 +234,7 @@ class IngestNode:
     ) -> list[Outcome]:
         if ticket.outcomes is not None:
             return ticket.outcomes
-        self._expectations.abandon(ticket)
+        self._pending_offsets.abandon(ticket)
         why = "this node is stopping" if self.stopping.is_set() else "not ordered in time"
         raise OrderTimeout(
             f"the {ticket.count} records are stored, and {why}",
@@ -246,10 +246,10 @@ class IngestNode:
 
     def _topics_changed(self, version: Version) -> None:
         # Whoever assigns partitions hears of new ones.
-        self.presence.ring("topics", version)
+        self.presence.notify("topics", version)
 
     def _committed(self, committed: Committed) -> None:
-        self.presence.ring("inbox", committed.version)
+        self.presence.notify("inbox", committed.version)
         self.on_committed(committed)
 
     def settle(self, topic: Topic, timeout_s: float) -> Steps[int]:

@@ -1,4 +1,4 @@
-"""This node in ZooKeeper: registered, and ringing the bell. All of it is optional.
+"""This node in ZooKeeper: registered, and ringing the notification. All of it is optional.
 
 ZooKeeper is tried in a thread of its own, and tried again for as long as it is away: ingest starts
 and goes on without it, and the order job then finds new records by its slow poll.
@@ -11,8 +11,8 @@ from typing import Any, Self
 
 import structlog
 
-from coordination.zookeeper.bells import Bell
-from coordination.zookeeper.directory import Directory
+from coordination.zookeeper.discovery import Discovery
+from coordination.zookeeper.notifications import Notifier
 from coordination.zookeeper.registry import Registration, register
 from coordination.zookeeper.session import Session
 from lakequeue.errors import LakequeueError
@@ -44,8 +44,8 @@ class Presence:
         self._settings = settings
         self._stopping = threading.Event()
         self._session: Session | None = None
-        self._bells: dict[str, Bell] = {}
-        self._directory: Directory | None = None
+        self._notifiers: dict[str, Notifier] = {}
+        self._directory: Discovery | None = None
         self._thread: threading.Thread | None = None
         if hosts is not None:
             self._thread = threading.Thread(target=self._run, name="presence", daemon=True)
@@ -83,19 +83,19 @@ class Presence:
         alone = [NodeInfo(node=self._node, url=str(self._info["url"]))]
         return NodeList(ingest=alone, consumer=known.consumer)
 
-    def ring(self, name: str, version: int) -> None:
-        """Tell who hears that bell that there is something; never waits, never fails."""
-        bell = self._bells.get(name)
-        if bell is not None:
-            bell.ring(version)
+    def notify(self, name: str, version: int) -> None:
+        """Tell who hears that notification that there is something; never waits, never fails."""
+        notifier = self._notifiers.get(name)
+        if notifier is not None:
+            notifier.notify(version)
 
     def close(self) -> None:
         """End the session: the registration goes at once."""
         self._stopping.set()
         if self._thread is not None:
             self._thread.join()
-        for bell in self._bells.values():
-            bell.close()
+        for notifier in self._notifiers.values():
+            notifier.close()
         if self._session is not None:
             self._session.stop()
 
@@ -109,15 +109,15 @@ class Presence:
                     registration = register(self._session, ROLE, self._node, self._info)
                 return
             except LakequeueError as e:
-                log.info("no registration yet", error=e.detail)
+                log.info("registration.failed", error=e.detail)
                 self._stopping.wait(_RETRY_S)
 
     def _connect(self) -> Session:
         session = Session(str(self._hosts), self._queue_id, self._node, self._settings)
         session.start(_CONNECT_S)
         interval_ms = self._settings.ring_interval_ms
-        self._bells = {
-            name: Bell(session, name, interval_ms).start() for name in ("inbox", "topics")
+        self._notifiers = {
+            name: Notifier(session, name, interval_ms).start() for name in ("inbox", "topics")
         }
-        self._directory = Directory(session)
+        self._directory = Discovery(session)
         return session

@@ -18,8 +18,8 @@ from ingest.node import IngestNode
 from lakequeue.errors import InvalidRequest
 from lakequeue.records import checked_name
 from lakequeue.wire import MAX_WHOLE
+from queue_rules.produce.fencing_checks import fenced
 from queue_rules.produce.rows import Request, no_record
-from queue_rules.produce.verdicts import fenced
 from queue_tables.schema.marks import NO_TOPIC, producer_mark, sequence_mark
 from queue_tables.schema.reasons import Reason
 from serving.front.parking import Steps

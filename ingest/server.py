@@ -5,7 +5,7 @@ from __future__ import annotations
 from ingest.http.app import create_app
 from ingest.http.producing import Producing
 from ingest.http.ways import Ways
-from ingest.lean import let_arrow_go_without_pandas
+from ingest.import_guard import keep_pandas_out
 from ingest.metrics import Metrics
 from ingest.node import IngestNode
 from lakequeue.settings import Settings
@@ -26,7 +26,7 @@ def run(settings: Settings, node: str, parent: int | None) -> None:
 
 def _start(settings: Settings, name: str, url: str) -> Served:
     """Open the root and a shard."""
-    let_arrow_go_without_pandas()
+    keep_pandas_out()
     must_be_locked(settings.root, settings.ingest.host, settings.access)
     node = IngestNode(settings, name, url).start()
     audit = Audit(node.root, name).start()

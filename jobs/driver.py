@@ -18,19 +18,19 @@ from pyspark.sql import SparkSession
 if __package__ in {None, ""}:  # run as a file by spark-submit: find the packages beside it
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from coordination.zookeeper.bells import Bell
+from coordination.zookeeper.notifications import Notifier
 from coordination.zookeeper.registry import register
 from coordination.zookeeper.session import Session
 from jobs.command_line.maintenance import say_report
 from jobs.command_line.options import Exit, JobOptions, StateFile, parse
-from jobs.folding.offsets_work import OffsetsWork
-from jobs.ordering.order_work import OrderWork
-from jobs.streaming.leader import Leader, Work
+from jobs.folding.offsets_job import OffsetsJob
+from jobs.ordering.order_job import OrderJob
+from jobs.streaming.backlog_report import backlog_report
+from jobs.streaming.driver_metrics import DriverMetrics
+from jobs.streaming.leader import Leader, StreamingJob
 from jobs.streaming.query import ShardQuery
 from jobs.streaming.session import start_session
 from jobs.streaming.source import SourceOptions
-from jobs.streaming.waiting import waiting
-from jobs.streaming.watching import Watching
 from jobs.streaming.work_folder import WorkFolder
 from lakequeue.clock import wall_micros
 from lakequeue.errors import Broken, CoordinationUnavailable, Fenced, LakequeueError
@@ -40,29 +40,29 @@ from queue_tables.root import QueueRoot, ShardKind
 log = structlog.get_logger("driver")
 
 CONNECT_S = 30.0
-MakeWork = Callable[[QueueRoot, Settings, Session], tuple[Work, ShardKind, float]]
+MakeJob = Callable[[QueueRoot, Settings, Session], tuple[StreamingJob, ShardKind, float]]
 """-> the work, the shards it reads, the least time between two of its batches (seconds)"""
 
 
-def order_work(
+def order_job(
     root: QueueRoot, settings: Settings, session: Session
-) -> tuple[Work, ShardKind, float]:
+) -> tuple[StreamingJob, ShardKind, float]:
     """The order job."""
-    bell = Bell(session, "log", settings.coordination.ring_interval_ms).start()
-    work = OrderWork(root, settings.order, bell, settings.driver.tables_s)
-    return work, "inbox", settings.order.batch_interval_s
+    notifier = Notifier(session, "log", settings.coordination.ring_interval_ms).start()
+    job = OrderJob(root, settings.order, notifier, settings.driver.tables_s)
+    return job, "inbox", settings.order.batch_interval_s
 
 
-def offsets_work(
+def offsets_job(
     root: QueueRoot, settings: Settings, session: Session
-) -> tuple[Work, ShardKind, float]:
+) -> tuple[StreamingJob, ShardKind, float]:
     """The offsets job."""
-    return OffsetsWork(root), "journal", settings.offsets.fold_interval_s
+    return OffsetsJob(root), "journal", settings.offsets.fold_interval_s
 
 
-_READS: Mapping[MakeWork, tuple[str, ShardKind]] = {
-    order_work: ("order", "inbox"),
-    offsets_work: ("offsets", "journal"),
+_READS: Mapping[MakeJob, tuple[str, ShardKind]] = {
+    order_job: ("order", "inbox"),
+    offsets_job: ("offsets", "journal"),
 }
 """Name of the job, and the shards that it reads."""
 
@@ -74,12 +74,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         "python -m jobs.driver",
         "Order and offsets jobs of a queue, as two streaming queries in one Spark driver.",
         "driver",
-        (order_work, offsets_work),
+        (order_job, offsets_job),
     )
 
 
 def run(
-    argv: Sequence[str] | None, prog: str, description: str, role: str, works: Sequence[MakeWork]
+    argv: Sequence[str] | None, prog: str, description: str, role: str, jobs: Sequence[MakeJob]
 ) -> int:
     """Run `works` in one driver until SIGTERM, or until one of them ends."""
     wake = threading.Event()
@@ -92,8 +92,8 @@ def run(
     try:
         options = parse(prog, description, argv, role)
         if options.dry_run:
-            return _say_what_waits(prog, options, works)
-        process = _Process(prog, options, works, wake)
+            return _print_backlog(prog, options, jobs)
+        process = _Process(prog, options, jobs, wake)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, ask_to_stop)
         process.start()
@@ -107,10 +107,10 @@ def run(
         return Exit.FAILED
 
 
-def _say_what_waits(prog: str, options: JobOptions, works: Sequence[MakeWork]) -> int:
+def _print_backlog(prog: str, options: JobOptions, jobs: Sequence[MakeJob]) -> int:
     root, now = QueueRoot.existing(options.settings.root), wall_micros()
-    kinds = [_READS[work] for work in works]
-    report = {name: waiting(root, kind, now) for name, kind in kinds}
+    kinds = [_READS[job] for job in jobs]
+    report = {name: backlog_report(root, kind, now) for name, kind in kinds}
     say_report({"job": prog, "dry_run": True, **report}, as_json=options.as_json)
     return Exit.STOPPED
 
@@ -119,14 +119,14 @@ class _Process:
     """The parts of one driver process, in the order they are started and ended."""
 
     def __init__(
-        self, prog: str, options: JobOptions, works: Sequence[MakeWork], wake: threading.Event
+        self, prog: str, options: JobOptions, jobs: Sequence[MakeJob], wake: threading.Event
     ) -> None:
         self._prog = prog
         self._options = options
-        self._works = works
+        self._jobs = jobs
         self._wake = wake
         self._state = StateFile(options.work_dir, options.node, quiet=options.as_json)
-        self._running: list[Work] = []
+        self._running: list[StreamingJob] = []
         self._leaders: list[Leader] = []
         self._queries: list[ShardQuery] = []
         settings = options.settings
@@ -142,7 +142,7 @@ class _Process:
             settings.coordination,
             remember_in=options.work_dir / f"session-{options.node}",
         )
-        self._watching = Watching(options.node, self._session, self._root)
+        self._watching = DriverMetrics(options.node, self._session, self._root)
 
     def start(self) -> None:
         """Connect, start Spark, become a standby in each job."""
@@ -152,12 +152,12 @@ class _Process:
             self._state.say(url=self._watching.start(self._options.settings.driver))
         register(self._session, "driver", self._options.node, {"pid": os.getpid()})
         spark = start_session("lakequeue", self._folder, self._options.settings.order.driver_memory)
-        for make in self._works:
+        for make in self._jobs:
             self._start_job(spark, make)
 
-    def _start_job(self, spark: SparkSession, make: MakeWork) -> None:
+    def _start_job(self, spark: SparkSession, make: MakeJob) -> None:
         settings, now = self._options.settings, self._options.available_now
-        work, kind, interval_s = make(self._root, settings, self._session)
+        job, kind, interval_s = make(self._root, settings, self._session)
         source = SourceOptions(
             root=self._root.uri,
             folder=self._folder,
@@ -168,11 +168,11 @@ class _Process:
             min_interval_s=interval_s,
             tasks=settings.order.tasks,
         )
-        self._running.append(work)
-        work.watch(self._watching.meters)
-        query = ShardQuery(spark, source, work.process)
+        self._running.append(job)
+        job.watch(self._watching.meters)
+        query = ShardQuery(spark, source, job.process)
         query.start(self._folder / f"{kind}-checkpoint", available_now=now)
-        leader = Leader(work, self._session, query, self._state.say, patient=not now)
+        leader = Leader(job, self._session, query, self._state.say, patient=not now)
         self._watching.add(leader, query)
         leader.start()
         self._queries.append(query)
@@ -198,12 +198,12 @@ class _Process:
         code = Exit.STOPPED
         if errors and not asked:
             code = Exit.FENCED if any(isinstance(e, Fenced) for e in errors) else Exit.FAILED
-            log.error("ended", code=code.name, error=str(errors[0]), exc_info=errors[0])
+            log.error("driver.ended", code=code.name, error=str(errors[0]), exc_info=errors[0])
         for leader in self._leaders:
             leader.stop()
         self._watching.close()
         self._session.stop()
-        report = {work.name: dict(work.done) for work in self._running}
+        report = {job.name: dict(job.done) for job in self._running}
         self._state.say(state="stopped", code=int(code), done=report)
         if self._options.as_json:
             say_report({"job": self._prog, "dry_run": False, **report}, as_json=True)

@@ -20,15 +20,15 @@ if __package__ in {None, ""}:  # run as a file by spark-submit: find the package
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from jobs.command_line.maintenance import Report, parser_of, run_job
-from jobs.copies.fork_cuts import SKEW_MS, cut_at, cut_with
-from jobs.copies.mirror_work import Cut, Mirror, promote, take_cut
+from jobs.copies.mirror_copy import Mirror, SourceSnapshot, promote, take_source_snapshot
+from jobs.copies.source_snapshots import SKEW_MS, source_snapshot_at, source_snapshot_with
 from jobs.measuring.history import said
 from lakequeue.arguments import micros_of
 from lakequeue.clock import Micros
 from lakequeue.errors import InvalidRequest, WrongUsage
 from lakequeue.settings import Settings
 from queue_tables.delta.store import open_store
-from queue_tables.groups.history import read_moment
+from queue_tables.groups.history import read_group_snapshot
 from queue_tables.replica import ReplicaTable
 from queue_tables.root import QueueRoot
 from queue_tables.schema.schemas import LOG
@@ -79,22 +79,22 @@ def fork(settings: Settings, args: argparse.Namespace, now: Micros) -> Report:
         at = Micros(micros_of(args.as_of))
         if at > now:
             raise WrongUsage(f"--as-of {args.as_of} is to come", hint="give an earlier time")
-    cut, instants = cut_of(source, at, older_groups=args.older_groups)
+    snapshot, instants = source_snapshot_of(source, at, older_groups=args.older_groups)
     if args.dry_run:
         return {
-            "version": int(cut.log.version),
-            "files_copied": len(cut.log.files) + len(cut.topics.files),
-            "bytes_copied": sum(file.size for file in cut.log.files.values()),
+            "version": int(snapshot.log.version),
+            "files_copied": len(snapshot.log.files) + len(snapshot.topics.files),
+            "bytes_copied": sum(file.size for file in snapshot.log.files.values()),
         } | instants
     copy = QueueRoot.replica(args.to, source)
     _begin(copy, source, at)
-    taken = [cut]
+    taken = [snapshot]
 
-    def take(_: QueueRoot) -> Cut:
+    def take(_: QueueRoot) -> SourceSnapshot:
         """The one that was taken; after a conflict another."""
         nonlocal instants
         if not taken:
-            again, instants = cut_of(source, at, older_groups=args.older_groups)
+            again, instants = source_snapshot_of(source, at, older_groups=args.older_groups)
             return again
         return taken.pop()
 
@@ -103,9 +103,9 @@ def fork(settings: Settings, args: argparse.Namespace, now: Micros) -> Report:
     return {"queue_id": copy.queue_id} | report | instants
 
 
-def cut_of(
+def source_snapshot_of(
     source: QueueRoot, at: Micros | None, *, older_groups: bool, skew_ms: int = SKEW_MS
-) -> tuple[Cut, Report]:
+) -> tuple[SourceSnapshot, Report]:
     """What to copy, and which instants it is of: of the records, and of the groups.
 
     Exactly the time asked for where the versions of the tables reach, or where groups are kept as
@@ -113,21 +113,21 @@ def cut_of(
     `InvalidRequest` if there is nothing of then.
     """
     if at is None:
-        return take_cut(source), {}
+        return take_source_snapshot(source), {}
     try:
-        cut = cut_at(source, at, skew_ms)
+        snapshot = source_snapshot_at(source, at, skew_ms)
     except InvalidRequest as beyond:
-        moment = read_moment(source, at)
-        if moment is None:
+        group_snapshot = read_group_snapshot(source, at)
+        if group_snapshot is None:
             raise
-        if moment.as_of != at and not older_groups:
+        if group_snapshot.as_of != at and not older_groups:
             raise InvalidRequest(
-                f"{beyond.detail}; where groups were is kept as of {said(moment.as_of)}",
-                hint=f"--as-of {said(moment.as_of)} for the queue as it was then, or "
+                f"{beyond.detail}; where groups were is kept as of {said(group_snapshot.as_of)}",
+                hint=f"--as-of {said(group_snapshot.as_of)} for the queue as it was then, or "
                 "--older-groups for the records as of your time, with groups as of then",
             ) from beyond
-        return cut_with(source, moment, at), _instants(at, moment.as_of)
-    return cut, _instants(at, Micros(at - skew_ms * 1_000))
+        return source_snapshot_with(source, group_snapshot, at), _instants(at, group_snapshot.as_of)
+    return snapshot, _instants(at, Micros(at - skew_ms * 1_000))
 
 
 def _instants(records: Micros, groups: Micros) -> Report:

@@ -21,7 +21,7 @@ if __package__ in {None, ""}:  # run as a file by spark-submit: find the package
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from jobs.command_line.maintenance import Report, main_of, parser_of
-from jobs.measuring.history import keep_moment
+from jobs.measuring.history import save_group_snapshot
 from jobs.measuring.metrics_reading import (
     MEASURED,
     hour_number,
@@ -34,7 +34,7 @@ from jobs.measuring.metrics_rules import (
     HOUR_US,
     NO_MOVES,
     Position,
-    Wanted,
+    RequestedRanges,
     consumed_between,
     due_hours,
     ends_by,
@@ -113,7 +113,7 @@ def measure(root: QueueRoot, args: argparse.Namespace, now: Micros) -> Report:
             written.append(hour_of(number * HOUR_US))
             rows += len(made)
             before = {_of(row): row for row in made}
-    kept = keep_moment(root, now, dry_run=args.dry_run)
+    kept = save_group_snapshot(root, now, dry_run=args.dry_run)
     return {"hours": written, "rows": rows, "groups_kept_as_of": kept}
 
 
@@ -195,7 +195,7 @@ class _Measuring:
             rows += [] if row is None else [shared | row]
             if which is not None:
                 ranges[state.group] = which
-        wanted = Wanted(ranges)
+        wanted = RequestedRanges(ranges)
         measure_bytes(self._reader, topic.topic_id, partition, wanted)
         for row in rows:
             name = row["group"]

@@ -18,7 +18,7 @@ if __package__ in {None, ""}:  # run as a file by spark-submit: find the package
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from jobs.command_line.maintenance import Report, parser_of, run_job
-from jobs.copies.mirror_work import Mirror, keep_up, plan_of, promote, take_cut
+from jobs.copies.mirror_copy import Mirror, keep_up, plan_of, promote, take_source_snapshot
 from lakequeue.clock import Micros
 from lakequeue.errors import RootUnusable, WrongUsage
 from lakequeue.settings import Settings
@@ -89,11 +89,11 @@ def _would(source: QueueRoot, args: argparse.Namespace) -> Report:
         if (there := _existing(args.to)) is not None:
             there.must_replicate(source)
             table = ReplicaTable(there, LOG.name, source.queue_id)
-    cut = take_cut(source)
-    plan = plan_of(cut, LogReader(source, ("offset",)), table, args.step_mb << 20)
+    snapshot = take_source_snapshot(source)
+    plan = plan_of(snapshot, LogReader(source, ("offset",)), table, args.step_mb << 20)
     files = [*plan.put, *(file for step in plan.appends for file in step)]
     return {
-        "version": int(cut.log.version),
+        "version": int(snapshot.log.version),
         "records": sum(
             last - first + 1
             for step in plan.appends

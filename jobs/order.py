@@ -9,12 +9,12 @@ from pathlib import Path
 if __package__ in {None, ""}:  # run as a file by spark-submit: find the packages beside it
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from jobs.driver import leave, order_work, run
+from jobs.driver import leave, order_job, run
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run until SIGTERM, or with `--available-now` until all is done; an `Exit` code."""
-    return run(argv, "jobs.order", "The order job of a queue.", "order", (order_work,))
+    return run(argv, "jobs.order", "The order job of a queue.", "order", (order_job,))
 
 
 if __name__ == "__main__":

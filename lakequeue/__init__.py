@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from lakequeue.calling.credentials import Credentials
     from lakequeue.client.admin import Admin
     from lakequeue.client.consuming.consumer import AsyncConsumer, Consumer
-    from lakequeue.client.consuming.holding import Lost
+    from lakequeue.client.consuming.fetch_buffer import Lost
     from lakequeue.client.message import Message
-    from lakequeue.client.producing.outbox import Delivered
     from lakequeue.client.producing.producer import AsyncProducer, Producer
+    from lakequeue.client.producing.record_accumulator import Delivered, RecordMetadata
     from lakequeue.client.queue import Queue
     from lakequeue.client.record import Record
     from lakequeue.client.redrive import redrive_async
@@ -31,9 +31,11 @@ _HOME = {
     "AsyncProducer": "lakequeue.client.producing.producer",
     "Credentials": "lakequeue.calling.credentials",
     "Consumer": "lakequeue.client.consuming.consumer",
-    "Delivered": "lakequeue.client.producing.outbox",
+    # The old name of `RecordMetadata`, until 0.3.
+    "Delivered": "lakequeue.client.producing.record_accumulator",
+    "RecordMetadata": "lakequeue.client.producing.record_accumulator",
     "LakequeueError": "lakequeue.errors",
-    "Lost": "lakequeue.client.consuming.holding",
+    "Lost": "lakequeue.client.consuming.fetch_buffer",
     "Message": "lakequeue.client.message",
     "Producer": "lakequeue.client.producing.producer",
     "Queue": "lakequeue.client.queue",
@@ -50,6 +52,7 @@ __all__ = [
     "Consumer",
     "Credentials",
     "Delivered",
+    "RecordMetadata",
     "LakequeueError",
     "Lost",
     "Message",

@@ -293,7 +293,7 @@ class Settings(BaseSettings):
     server: ServerSettings = ServerSettings()
 
     def __init__(self, **given: Any) -> None:
-        # pydantic-settings passes over variables whose first part names no field.
+        # pydantic-settings skips variables whose first part names no field.
         known = {name.split(".")[0] for name in meanings()} | {"config"}
         stray = next(stray_variables(os.environ, known), None)
         if stray is not None:

@@ -38,8 +38,8 @@ class Step(StrEnum):
     ORDER_DATA_WRITTEN = "order.data_written"
     """The log files are durable, no commit names them."""
     ORDER_COMMITTED = "order.committed"
-    """Rows and watermarks are durable in one commit; no bell has rung."""
-    ORDER_RUNG = "order.rung"
+    """Rows and watermarks are durable in one commit; no notification is sent."""
+    ORDER_NOTIFIED = "order.notified"
 
     JOURNAL_DATA_WRITTEN = "journal.data_written"
     """The facts' file is durable, no commit names it."""

@@ -91,14 +91,16 @@ def _option(one: Declared) -> inspect.Parameter:
 def _ending(one: Declared) -> str:
     """What can be typed that is no plain number or word."""
     setting = one.setting
-    endings = ["500ms, 30s, 12h, 7d"] if one.unit == "ms" else []
+    terminal_states = ["500ms, 30s, 12h, 7d"] if one.unit == "ms" else []
     if setting.null is not None and not setting.from_file:
         zero = {"ms": "0s"}.get(one.unit or "", '""' if one.type is str else "0")
-        endings += [f"{zero}: {setting.null}"] if _taken_back(one) else [f"default: {setting.null}"]
+        terminal_states += (
+            [f"{zero}: {setting.null}"] if _taken_back(one) else [f"default: {setting.null}"]
+        )
     default = setting.stands_for if one.default is None and setting.null is None else one.default
     if default is not None and one.type is not bool:
-        endings += [f"default: {_duration(default) if one.unit == 'ms' else default}"]
-    return f" ({'; '.join(endings)})" if endings else ""
+        terminal_states += [f"default: {_duration(default) if one.unit == 'ms' else default}"]
+    return f" ({'; '.join(terminal_states)})" if terminal_states else ""
 
 
 def _duration(ms: Any) -> str:

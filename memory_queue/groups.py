@@ -1,7 +1,7 @@
 """The groups of an in-memory queue: members, who has which partition, positions.
 
-What takes a keeper, leases and a take-over in the services is one assignment here: a partition that
-changes hands gets the next epoch at once.
+What takes a reconciler, leases and a take-over in the services is one assignment here: a partition
+that changes hands gets the next epoch at once.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ NODE = "memory"
 
 
 @dataclass(eq=False)
-class Held:
+class ModelPartition:
     """A partition in a group: its owner, and how far the group is."""
 
     key: Key
@@ -57,7 +57,7 @@ class Held:
 
 
 @dataclass(eq=False)
-class Member:
+class ModelMember:
     """A member of a group."""
 
     member_id: str
@@ -77,8 +77,8 @@ class Group:
 
     name: str
     config: GroupConfig
-    members: dict[str, Member] = field(default_factory=dict)
-    held: dict[Key, Held] = field(default_factory=dict)
+    members: dict[str, ModelMember] = field(default_factory=dict)
+    owned: dict[Key, ModelPartition] = field(default_factory=dict)
     current: Assignment = field(default_factory=dict)
     version: int = 0
     pauses: PauseRules = NOTHING_PAUSED
@@ -90,33 +90,33 @@ class Group:
         """Records go to one of any number of workers."""
         return self.config.mode == "queue"
 
-    def of(self, member: Member) -> list[Held]:
+    def of(self, member: ModelMember) -> list[ModelPartition]:
         """What a member has; in a queue group, what it shares with the others."""
         owner = NODE if self.is_queue else member.member_id
         return [
-            held
-            for held in self.held.values()
-            if held.topic in member.request.topics and held.owner == owner
+            owned
+            for owned in self.owned.values()
+            if owned.topic in member.request.topics and owned.owner == owner
         ]
 
-    def in_turn(self, member: Member) -> list[Held]:
+    def in_turn(self, member: ModelMember) -> list[ModelPartition]:
         """What a member may take records from now, rotated at each call."""
         mine = [h for h in self.of(member) if not self.pauses.paused(h.topic, h.key.partition)]
         member.turn += 1
         turn = member.turn % len(mine) if mine else 0
         return mine[turn:] + mine[:turn]
 
-    def assigned(self, member: Member) -> list[Assigned]:
+    def assigned(self, member: ModelMember) -> list[Assigned]:
         """As polls and heartbeats tell it."""
         return [
             Assigned(
-                topic=held.topic,
-                partition=held.key.partition,
-                epoch=held.epoch,
-                generation=held.generation,
-                start=held.start,
+                topic=owned.topic,
+                partition=owned.key.partition,
+                epoch=owned.epoch,
+                generation=owned.generation,
+                start=owned.start,
             )
-            for held in sorted(self.of(member), key=lambda h: (h.topic, h.key.partition))
+            for owned in sorted(self.of(member), key=lambda h: (h.topic, h.key.partition))
         ]
 
 
@@ -140,8 +140,8 @@ class Groups:
         topics = [self._topics.get(topic) for topic in dict.fromkeys(request.topics)]
         check_options(request, topics, self._topics.by_name)
         group = self.made(name, GroupConfig(request.mode, request.given()))
-        below = latest_below(request.from_, {t.topic_id: t.partitions for t in topics}, group.held)
-        member = Member(uuid.uuid4().hex, request, host, below)
+        below = latest_below(request.from_, {t.topic_id: t.partitions for t in topics}, group.owned)
+        member = ModelMember(uuid.uuid4().hex, request, host, below)
         group.members[member.member_id] = member
         self.share(group)
         visibility_ms = policy_of(group.config.options, None).visibility_ms
@@ -164,19 +164,19 @@ class Groups:
         self.by_name[name] = group
         return group
 
-    def stand_in(self, name: str, topics: Sequence[str]) -> tuple[Group, Member]:
+    def anonymous_member(self, name: str, topics: Sequence[str]) -> tuple[Group, ModelMember]:
         """A worker for one request of a client that has not joined, and its group."""
         found = [self._topics.get(topic) for topic in topics]
         group = self.made(name, GroupConfig("queue"))
         request = JoinRequest(topics=list(topics), mode="queue", max_in_flight=MAX_IN_FLIGHT)
         for topic in found:
             for number in range(topic.partitions):
-                held = self.hold(group, Key(name, topic.topic_id, Partition(number)))
-                if held.owner is None:
-                    self._take(group, held, NODE)
-        return group, Member("stand-in", request, "", {})
+                owned = self.hold(group, Key(name, topic.topic_id, Partition(number)))
+                if owned.owner is None:
+                    self._take(group, owned, NODE)
+        return group, ModelMember("anonymous", request, "", {})
 
-    def member(self, name: str, member_id: str) -> tuple[Group, Member]:
+    def member(self, name: str, member_id: str) -> tuple[Group, ModelMember]:
         """An active member, and its group. Raises `UnknownMember`."""
         group = self.by_name.get(name)
         if group is None or member_id not in group.members:
@@ -194,9 +194,9 @@ class Groups:
         del group.members[member_id]
         group.waiting.discard(member_id)
         self._gone[member_id] = cause
-        for held in group.held.values():
-            if held.queue is not None:
-                held.queue.member_gone(member_id)
+        for owned in group.owned.values():
+            if owned.queue is not None:
+                owned.queue.member_gone(member_id)
         self.share(group)
 
     def find(self, member_id: str) -> Group | None:
@@ -225,61 +225,61 @@ class Groups:
             for target in mine
         }
         group.version += 1
-        for key, held in group.held.items():
+        for key, owned in group.owned.items():
             if key not in owners:
-                held.owner = None
+                owned.owner = None
         for key, owner in owners.items():
-            held = self.hold(group, key)
+            owned = self.hold(group, key)
             owner = NODE if group.is_queue else owner
-            if held.owner != owner:
-                self._take(group, held, owner)
+            if owned.owner != owner:
+                self._take(group, owned, owner)
 
-    def hold(self, group: Group, key: Key) -> Held:
+    def hold(self, group: Group, key: Key) -> ModelPartition:
         """The partition in the group, which may be new to it."""
-        held = group.held[key] = self.look_at(group, key)
-        return held
+        owned = group.owned[key] = self.look_at(group, key)
+        return owned
 
-    def look_at(self, group: Group, key: Key) -> Held:
+    def look_at(self, group: Group, key: Key) -> ModelPartition:
         """The same, and one that is new to the group stays so."""
-        held = group.held.get(key)
-        if held is None:
+        owned = group.owned.get(key)
+        if owned is None:
             topic = self._topics.by_id(key.topic_id)
             name = "" if topic is None else topic.topic
-            held = Held(key, name, *self._before.get(key, (0, 0)))
-        return held
+            owned = ModelPartition(key, name, *self._before.get(key, (0, 0)))
+        return owned
 
-    def _take(self, group: Group, held: Held, owner: str) -> None:
-        held.owner, held.epoch = owner, held.epoch + 1
-        begin = self._begin(group, held)
+    def _take(self, group: Group, owned: ModelPartition, owner: str) -> None:
+        owned.owner, owned.epoch = owner, owned.epoch + 1
+        begin = self._begin(group, owned)
         if begin is not None:
-            held.committed = begin
-        held.start = held.committed or 0
+            owned.committed = begin
+        owned.start = owned.committed or 0
         if not group.is_queue:
-            held.cursor = Cursor(held.start)
-        elif held.queue is None:
-            self.open_queue(group, held, held.start)
+            owned.cursor = Cursor(owned.start)
+        elif owned.queue is None:
+            self.open_queue(group, owned, owned.start)
 
-    def _begin(self, group: Group, held: Held) -> int | None:
+    def _begin(self, group: Group, owned: ModelPartition) -> int | None:
         """A position that the group has not committed: of its transforms, or the end."""
-        if group.is_queue and held.queue is not None:
+        if group.is_queue and owned.queue is not None:
             return None
         if not group.is_queue:
-            name = consumed_mark(*held.key, held.generation)
+            name = consumed_mark(*owned.key, owned.generation)
             consumed = self._log.read().get(name)
-            if consumed is not None and consumed > (held.committed or 0):
+            if consumed is not None and consumed > (owned.committed or 0):
                 return consumed
         below = max(
-            (m.latest_below.get(held.key.topic_id, 0) for m in group.members.values()), default=0
+            (m.latest_below.get(owned.key.topic_id, 0) for m in group.members.values()), default=0
         )
-        if held.committed is None and held.key.partition < below:
-            return self._log.end(*held.key[1:])
+        if owned.committed is None and owned.key.partition < below:
+            return self._log.end(*owned.key[1:])
         return None
 
-    def open_queue(self, group: Group, held: Held, start: int) -> None:
+    def open_queue(self, group: Group, owned: ModelPartition, start: int) -> None:
         """Begin with the records of a partition at `start`."""
-        topic = self._topics.by_id(held.key.topic_id)
+        topic = self._topics.by_id(owned.key.topic_id)
         states = RecordStates.settled((0, start)) if start else NOTHING
-        held.queue = QueuePartition(policy_of(group.config.options, topic), states)
+        owned.queue = QueuePartition(policy_of(group.config.options, topic), states)
 
     # -- whole groups -----------------------------------------------------------------------------
 
@@ -294,14 +294,14 @@ class Groups:
         """Raises `GroupActive`, `UnknownGroup`."""
         group = self.get(name)
         refuse_if_active(group)
-        for key, held in group.held.items():
-            self._before[key] = held.generation + 1, held.epoch
+        for key, owned in group.owned.items():
+            self._before[key] = owned.generation + 1, owned.epoch
         del self.by_name[name]
 
-    def partitions(self, group: Group) -> Iterator[tuple[Topic, Held]]:
+    def partitions(self, group: Group) -> Iterator[tuple[Topic, ModelPartition]]:
         """Those of the topics that it has members or positions in."""
         names = {name for m in group.members.values() for name in m.request.topics}
-        ids = {key.topic_id for key in group.held}
+        ids = {key.topic_id for key in group.owned}
         for topic in self._topics.list():
             if topic.topic in names or topic.topic_id in ids:
                 for number in range(topic.partitions):

@@ -19,14 +19,20 @@ from lakequeue.wire import ProduceQuery
 from memory_queue.topics import Topics
 from queue_rules.produce.answers import answer_of
 from queue_rules.produce.arrival import check_whole, fill_in, limits_of, spread
-from queue_rules.produce.outcomes import Outcome
-from queue_rules.produce.requests import Judged, Marks, judge_consumed, judge_epochs, move_sequences
-from queue_rules.produce.rows import Request, no_record
-from queue_rules.produce.validation import Limits
-from queue_rules.produce.verdicts import (
+from queue_rules.produce.fencing_checks import (
     check_consumed,
     refuse_if_judged_so,
 )
+from queue_rules.produce.outcomes import Outcome
+from queue_rules.produce.rows import Request, no_record
+from queue_rules.produce.transactional_requests import (
+    Marks,
+    TransactionalRequest,
+    judge_consumed,
+    judge_epochs,
+    move_sequences,
+)
+from queue_rules.produce.validation import Limits
 from queue_rules.queues.attempts import NewRecord
 from queue_rules.queues.key_order import key_hash
 from queue_tables.groups.record_states import NEVER
@@ -163,7 +169,7 @@ class Log:
         if request.sequence is not None:
             sequence = request.sequence + rows
         judged = [
-            Judged(
+            TransactionalRequest(
                 0,
                 rows,
                 request.topic_id,

@@ -11,7 +11,7 @@ from weakref import WeakSet
 
 import orjson
 
-from lakequeue.calling import drive
+from lakequeue.calling import blocking_runner
 from lakequeue.client.admin import Admin
 from lakequeue.client.consuming.consumer import AsyncConsumer, Consumer
 from lakequeue.client.consuming.consumer_base import ConsumerBase, ConsumerOptions
@@ -43,7 +43,7 @@ class MemoryQueue:
         self._service = Service(self.url)
         self._transport = MemoryTransport(self._service)
         self._made: WeakSet[Producer | Consumer | Admin | Queue] = WeakSet()
-        self._mounted = drive.mount((self.url, *urls), self._transport)
+        self._mounted = blocking_runner.mount((self.url, *urls), self._transport)
 
     @property
     def clock(self) -> Clock:

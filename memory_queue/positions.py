@@ -24,16 +24,16 @@ from lakequeue.wire import (
     SeekRequest,
     record_to_json,
 )
-from memory_queue.groups import NODE, Group, Groups, Held, options_of, refuse_if_active
+from memory_queue.groups import NODE, Group, Groups, ModelPartition, options_of, refuse_if_active
 from memory_queue.log import Log, Stored
 from memory_queue.topics import Topics
 from queue_rules.groups.group_config import GroupConfig, check_config
 from queue_rules.groups.seek_targets import Bounds, check_request, target_of
-from queue_rules.groups.status_words import (
-    answer_of,
+from queue_rules.groups.status_responses import (
     check_offset,
     check_partition,
     not_consumed,
+    response_of,
     stream_status,
 )
 from queue_rules.predicates.of_group import check_new, predicate_of
@@ -50,9 +50,9 @@ def describe(groups: Groups, log: Log, name: str) -> GroupDescription:
         group=name,
         mode="queue" if group.is_queue else "stream",
         options=options_of(group.config),
-        generation=max((held.generation for held in group.held.values()), default=None),
+        generation=max((owned.generation for owned in group.owned.values()), default=None),
         paused=group.pauses.paused(),
-        partitions=[_row(group, held, log) for _, held in groups.partitions(group)],
+        partitions=[_row(group, owned, log) for _, owned in groups.partitions(group)],
         members=[
             MemberState(
                 member_id=member.member_id,
@@ -66,31 +66,31 @@ def describe(groups: Groups, log: Log, name: str) -> GroupDescription:
     )
 
 
-def _row(group: Group, held: Held, log: Log) -> PartitionState:
-    end = log.end(*held.key[1:])
-    committed, open_now, seen = held.committed, 0, 0
+def _row(group: Group, owned: ModelPartition, log: Log) -> PartitionState:
+    end = log.end(*owned.key[1:])
+    committed, open_now, seen = owned.committed, 0, 0
     counts: dict[str, Any] = {}
-    if held.queue is not None:
-        committed = max(held.queue.seen.first_gap, held.committed or 0) or held.committed
-        seen = count_from(held.queue.seen, committed or 0)
-        dying = len(held.queue.dying)
-        in_flight, parked = held.queue.open - dying, held.queue.parked
+    if owned.queue is not None:
+        committed = max(owned.queue.seen.first_gap, owned.committed or 0) or owned.committed
+        seen = count_from(owned.queue.seen, committed or 0)
+        dying = len(owned.queue.dying)
+        in_flight, parked = owned.queue.open - dying, owned.queue.delayed
         counts = {"in_flight": in_flight, "parked": parked, "dying": dying}
-        counts["held_back"] = held.queue.held_back
-        if (refused := held.refused_letters.oldest) is not None:
+        counts["held_back"] = owned.queue.held_back
+        if (refused := owned.refused_letters.oldest) is not None:
             counts |= {"dying_because": refused.why, "dying_since": refused.since}
         open_now = in_flight + parked + dying
     return PartitionState(
-        topic=held.topic,
-        topic_id=held.key.topic_id,
-        partition=held.key.partition,
+        topic=owned.topic,
+        topic_id=owned.key.topic_id,
+        partition=owned.key.partition,
         committed_offset=committed,
         end_offset=end,
         lag=max(0, end - (committed or 0) - seen) + open_now,
-        owner=held.owner,
-        node=None if held.owner is None else NODE,
-        epoch=None if held.owner is None else held.epoch,
-        paused=group.pauses.paused(held.topic, held.key.partition),
+        owner=owned.owner,
+        node=None if owned.owner is None else NODE,
+        epoch=None if owned.owner is None else owned.epoch,
+        paused=group.pauses.paused(owned.topic, owned.key.partition),
         **counts,
     )
 
@@ -102,15 +102,17 @@ def status(
     check_partition(topic, partition)
     key = Key(group.name, topic.topic_id, Partition(partition))
     check_offset(topic, partition, offset, 0, log.end(*key[1:]))
-    held = {held.key: held for _, held in groups.partitions(group)}.get(key)
-    if held is None:
+    owned = {owned.key: owned for _, owned in groups.partitions(group)}.get(key)
+    if owned is None:
         raise not_consumed(group.name, topic.topic, exists=True)
-    if held.queue is not None:
-        found = held.queue.status(offset, now)
+    if owned.queue is not None:
+        found = owned.queue.status(offset, now)
     else:
-        cursor = Cursor(held.committed or 0) if held.owner is None else held.cursor
-        found = stream_status(cursor, held.owner or "", offset)
-    return answer_of(key, topic.topic, offset, found, "tables" if held.owner is None else "owner")
+        cursor = Cursor(owned.committed or 0) if owned.owner is None else owned.cursor
+        found = stream_status(cursor, owned.owner or "", offset)
+    return response_of(
+        key, topic.topic, offset, found, "tables" if owned.owner is None else "owner"
+    )
 
 
 def seek(topics: Topics, groups: Groups, log: Log, name: str, request: SeekRequest) -> SeekAnswer:
@@ -128,39 +130,41 @@ def seek(topics: Topics, groups: Groups, log: Log, name: str, request: SeekReque
     if options:
         check_config(name, group.config, GroupConfig("stream", options))
     chosen = _chosen(topics, groups, group, request)
-    moves: list[tuple[Held, int]] = []
+    moves: list[tuple[ModelPartition, int]] = []
     answer = SeekAnswer(executed=not request.dry_run, partitions=[])
-    for held in chosen:
-        bounds = Bounds(0, log.end(*held.key[1:]))
+    for owned in chosen:
+        bounds = Bounds(0, log.end(*owned.key[1:]))
         by_time = None
         if request.time is not None:
-            by_time = _offset_at(log.of(*held.key[1:]), request.time)
-        to_offset = target_of(request, held.committed, bounds, by_time)
-        moves.append((held, to_offset))
+            by_time = _offset_at(log.of(*owned.key[1:]), request.time)
+        to_offset = target_of(request, owned.committed, bounds, by_time)
+        moves.append((owned, to_offset))
         answer.partitions.append(
             SeekMove(
-                topic=held.topic,
-                partition=held.key.partition,
-                from_offset=held.committed,
+                topic=owned.topic,
+                partition=owned.key.partition,
+                from_offset=owned.committed,
                 to_offset=to_offset,
             )
         )
     if not request.dry_run:
         groups.by_name[name] = group
-        for held, to_offset in moves:
-            group.held[held.key] = held
-            held.generation += 1
-            held.committed = to_offset
+        for owned, to_offset in moves:
+            group.owned[owned.key] = owned
+            owned.generation += 1
+            owned.committed = to_offset
             if group.is_queue:
-                groups.open_queue(group, held, to_offset)
+                groups.open_queue(group, owned, to_offset)
     return answer
 
 
-def _chosen(topics: Topics, groups: Groups, group: Group, request: SeekRequest) -> list[Held]:
+def _chosen(
+    topics: Topics, groups: Groups, group: Group, request: SeekRequest
+) -> list[ModelPartition]:
     if request.topics is not None:
         some = [topics.get(topic) for topic in request.topics]
     else:
-        ids = {key.topic_id for key in group.held}
+        ids = {key.topic_id for key in group.owned}
         some = [topic for topic in topics.list() if topic.topic_id in ids]
         if not some:
             raise UnknownGroup(
@@ -198,7 +202,7 @@ def purge(
             f"group {name!r} is a stream group", hint="seek it to latest", field="group"
         )
     if request.topics is None:
-        chosen = [held for _, held in groups.partitions(group)]
+        chosen = [owned for _, owned in groups.partitions(group)]
     else:
         named = [topics.get(topic) for topic in request.topics]
         chosen = [
@@ -207,11 +211,13 @@ def purge(
             for number in range(topic.partitions)
         ]
     answer = PurgeAnswer(partitions=[])
-    for held in sorted(chosen, key=lambda one: one.key):
-        held.generation += 1
-        held.committed = held.start = end = log.end(*held.key[1:])
-        groups.open_queue(group, held, end)
-        answer.partitions.append(Purged(topic=held.topic, partition=held.key.partition, offset=end))
+    for owned in sorted(chosen, key=lambda one: one.key):
+        owned.generation += 1
+        owned.committed = owned.start = end = log.end(*owned.key[1:])
+        groups.open_queue(group, owned, end)
+        answer.partitions.append(
+            Purged(topic=owned.topic, partition=owned.key.partition, offset=end)
+        )
     return answer
 
 

@@ -25,19 +25,25 @@ from lakequeue.wire import (
     record_to_json,
 )
 from lakequeue.wire.limits import DEFAULT_MAX_IN_FLIGHT
-from memory_queue.groups import Group, Held, Member
+from memory_queue.groups import Group, ModelMember, ModelPartition
 from memory_queue.log import Log
 from memory_queue.topics import Topics
+from queue_rules.predicates.expressions import Condition
 from queue_rules.predicates.of_group import predicate_of
 from queue_rules.predicates.single import matches
-from queue_rules.predicates.terms import Condition
 from queue_rules.produce.json_body import json_request_of
 from queue_rules.queues.attempts import Attempt, Taken, move_of
 from queue_rules.queues.dead_records import dead_letter_of
 from queue_rules.queues.fair_share import fair_share
 from queue_rules.queues.partition import QueuePartition
-from queue_rules.queues.passing import take_among
-from queue_rules.queues.wishes import Wish, all_gone, refused_of, superseded, wishes_of
+from queue_rules.queues.receipt_actions import (
+    ReceiptAction,
+    all_gone,
+    receipt_actions_of,
+    refused_of,
+    superseded,
+)
+from queue_rules.queues.skip import fetch_matching
 from queue_tables.groups.facts import Key, Kind
 from queue_tables.schema.topic_rules import Topic
 
@@ -56,7 +62,7 @@ class Queues:
     # -- polls ------------------------------------------------------------------------------------
 
     def poll(
-        self, group: Group, member: Member, now: Micros, most: int, keep_ms: int | None = None
+        self, group: Group, member: ModelMember, now: Micros, most: int, keep_ms: int | None = None
     ) -> list[dict[str, Any]]:
         """Up to `most` records: those that are due again in any partition first, then new ones.
 
@@ -67,33 +73,33 @@ class Queues:
         records: list[dict[str, Any]] = []
         take_new = partial(self._take_new, predicate_of(group.config.options))
         for look in (self._take_again, take_new):
-            for held, queue in mine:
+            for owned, queue in mine:
                 while len(records) < room:
-                    taken = look(held, queue, now, member.member_id, room - len(records))
+                    taken = look(owned, queue, now, member.member_id, room - len(records))
                     if not taken.moves:
                         break
                     if keep_ms is not None:
                         _keep_until(queue, taken.deliver, now + keep_ms * 1_000)
-                    records += self._delivered(group, held, taken.deliver)
-                self._bury(group, held, queue, now)
+                    records += self._delivered(group, owned, taken.deliver)
+                self._send_dead(group, owned, queue, now)
         return records
 
     @staticmethod
     def _take_again(
-        _held: Held, queue: QueuePartition, now: Micros, member: str, most: int
+        _held: ModelPartition, queue: QueuePartition, now: Micros, member: str, most: int
     ) -> Taken:
         return queue.take_again(now, member, most)
 
     def _take_new(
         self,
         predicate: Condition | None,
-        held: Held,
+        owned: ModelPartition,
         queue: QueuePartition,
         now: Micros,
         member: str,
         most: int,
     ) -> Taken:
-        rows = self._log.of(*held.key[1:])
+        rows = self._log.of(*owned.key[1:])
         keys = queue.policy.key_order
         taken = Taken()
         while not taken.moves and queue.scan < len(rows) and queue.held_back is None:
@@ -101,14 +107,14 @@ class Queues:
             wanted = [row for row in some if predicate is None or matches(predicate, row.record)]
             following = queue.scan + len(some)
             new = [row.new(keys=keys) for row in wanted]
-            taken = take_among(queue, now, member, most, new, following)
+            taken = fetch_matching(queue, now, member, most, new, following)
         return taken
 
     def _room(
         self,
         group: Group,
-        member: Member,
-        mine: Iterable[tuple[Held, QueuePartition]],
+        member: ModelMember,
+        mine: Iterable[tuple[ModelPartition, QueuePartition]],
         now: Micros,
         most: int,
     ) -> int:
@@ -116,24 +122,24 @@ class Queues:
         limit = member.request.max_in_flight or DEFAULT_MAX_IN_FLIGHT
         asking = group.waiting | {member.member_id}
         available, has, others, late = 0, 0, 0, False
-        for held, queue in mine:
+        for owned, queue in mine:
             has += queue.held_by(member.member_id)
             others += sum(map(queue.held_by, asking - {member.member_id}))
             due = queue.next_due()
             available += queue.returned
             is_due = due is not None and due <= now
             late |= is_due
-            available += queue.parked if is_due else 0
-            available += max(0, self._log.end(*held.key[1:]) - queue.scan)
+            available += queue.delayed if is_due else 0
+            available += max(0, self._log.end(*owned.key[1:]) - queue.scan)
         share = fair_share(available, has, others, len(asking), due=late)
         return min(most, limit - has, share)
 
     def _delivered(
-        self, group: Group, held: Held, attempts: Iterable[Attempt]
+        self, group: Group, owned: ModelPartition, attempts: Iterable[Attempt]
     ) -> Iterator[dict[str, Any]]:
-        rows, checksum = self._log.of(*held.key[1:]), group_checksum(group.name)
+        rows, checksum = self._log.of(*owned.key[1:]), group_checksum(group.name)
         for one in attempts:
-            place = (*held.key[1:], one.offset, held.generation, one.attempt, checksum)
+            place = (*owned.key[1:], one.offset, owned.generation, one.attempt, checksum)
             record = record_to_json(rows[one.offset].record, str(QueueReceipt(*place)), one.attempt)
             yield record | {"deadline": one.deadline}
 
@@ -147,10 +153,10 @@ class Queues:
         Raises `AttemptSuperseded` with `settled` and `refused` when any receipt is not good.
         """
         answer = SettleAnswer()
-        for wish in wishes_of(request):
-            self._settle_one(group, wish, now, names, answer)
-        for held, queue in _queues(group.held.values()):
-            self._bury(group, held, queue, now)
+        for action in receipt_actions_of(request):
+            self._settle_one(group, action, now, names, answer)
+        for owned, queue in _queues(group.owned.values()):
+            self._send_dead(group, owned, queue, now)
         if not answer.settled and (gone := all_gone(group.name, answer.refused)) is not None:
             raise gone
         if answer.refused:
@@ -160,68 +166,72 @@ class Queues:
     def _settle_one(
         self,
         group: Group,
-        wish: Wish,
+        action: ReceiptAction,
         now: Micros,
         names: Mapping[str, str],
         answer: SettleAnswer,
     ) -> None:
-        receipt = wish.receipt
+        receipt = action.receipt
         if receipt.group != group_checksum(group.name):
-            answer.refused.append(refused_of(wish, names, "other_group"))
+            answer.refused.append(refused_of(action, names, "other_group"))
             return
         key = Key(group.name, TopicId(receipt.topic_id), Partition(receipt.partition))
-        held = group.held.get(key)
+        owned = group.owned.get(key)
         if self._topics.by_id(key.topic_id) is None:
-            answer.refused.append(refused_of(wish, names, "topic_deleted"))
+            answer.refused.append(refused_of(action, names, "topic_deleted"))
             return
-        if held is None or held.queue is None:
-            answer.refused.append(refused_of(wish, names, "unknown"))
+        if owned is None or owned.queue is None:
+            answer.refused.append(refused_of(action, names, "unknown"))
             return
-        if receipt.generation != held.generation:
-            answer.refused.append(refused_of(wish, names, "superseded"))
+        if receipt.generation != owned.generation:
+            answer.refused.append(refused_of(action, names, "superseded"))
             return
-        queue = held.queue
+        queue = owned.queue
         one = queue.begin(receipt.offset, receipt.attempt, now)
         if isinstance(one, Attempt):
-            answer.settled.append(self._do(queue, wish, one, now))
-        elif wish.does == "ack" and queue.was_acked(receipt.offset, receipt.attempt):
-            answer.settled.append(Settled(receipt=wish.text))  # a repeat
+            answer.settled.append(self._do(queue, action, one, now))
+        elif action.does == "ack" and queue.was_acked(receipt.offset, receipt.attempt):
+            answer.settled.append(Settled(receipt=action.text))  # a repeat
         else:
             why = "unknown" if one.why == "busy" else one.why
-            answer.refused.append(refused_of(wish, names, why, one))
+            answer.refused.append(refused_of(action, names, why, one))
 
-    def _do(self, queue: QueuePartition, wish: Wish, one: Attempt, now: Micros) -> Settled:
-        settled = Settled(receipt=wish.text)
-        if wish.does == "ack":
+    def _do(
+        self, queue: QueuePartition, action: ReceiptAction, one: Attempt, now: Micros
+    ) -> Settled:
+        settled = Settled(receipt=action.text)
+        if action.does == "ack":
             queue.finish_ack(one)
-        elif wish.does == "nack":
-            move = queue.nack(one, now, wish.ms, self._random)
+        elif action.does == "nack":
+            move = queue.nack(one, now, action.ms, self._random)
             queue.finish_nack(one, move)
             settled.due = move.until if move.kind is Kind.PARKED else None
         else:
-            move = queue.extend(one, now, wish.ms or 0)
+            move = queue.extend(one, now, action.ms or 0)
             queue.finish_extend(one, move)
             settled.deadline = move.until
         return settled
 
     # -- dead letters -----------------------------------------------------------------------------
 
-    def _bury(self, group: Group, held: Held, queue: QueuePartition, now: Micros) -> None:
+    def _send_dead(
+        self, group: Group, owned: ModelPartition, queue: QueuePartition, now: Micros
+    ) -> None:
         """Send what is dying to its dead-letter topic. What is refused there stays dying."""
         for one in list(queue.dying.values()):
             try:
-                queue.finish_dead(one, self._send(group, held, one))
+                queue.finish_dead(one, self._send(group, owned, one))
             except Rejected as error:
-                held.refused_letters.refused([one.offset], str(error), now, 0.0)
-        held.refused_letters.keep_only(queue.dying)
+                owned.refused_letters.refused([one.offset], str(error), now, 0.0)
+        owned.refused_letters.keep_only(queue.dying)
 
-    def _send(self, group: Group, held: Held, one: Attempt) -> str:
+    def _send(self, group: Group, owned: ModelPartition, one: Attempt) -> str:
         """Where the dead letter stands now."""
-        source = self._topics.by_id(held.key.topic_id)
-        topic = self._dead_letters(group, held, source)
-        record = self._log.of(*held.key[1:])[one.offset].record
+        source = self._topics.by_id(owned.key.topic_id)
+        topic = self._dead_letters(group, owned, source)
+        record = self._log.of(*owned.key[1:])[one.offset].record
         plain = record_to_json(record, "")
-        letter = dead_letter_of(plain, held.key.topic_id, group.name, one, held.generation)
+        letter = dead_letter_of(plain, owned.key.topic_id, group.name, one, owned.generation)
         body = {"records": [letter]}
         limits = self._log.limits_of(topic)
         request = json_request_of(orjson.dumps(body), topic.topic_id, limits)
@@ -229,10 +239,10 @@ class Queues:
         (record,) = sent["records"]
         return place_of(topic.topic, record["partition"], record["offset"])
 
-    def _dead_letters(self, group: Group, held: Held, source: Topic | None) -> Topic:
+    def _dead_letters(self, group: Group, owned: ModelPartition, source: Topic | None) -> Topic:
         name = group.config.options.get("dead_letter_topic")
         if name is None:
-            name = default_dead_letters(held.topic) if source is None else source.dead_letters
+            name = default_dead_letters(owned.topic) if source is None else source.dead_letters
         known = self._topics.by_name.get(name)
         if known is not None:
             return known
@@ -242,8 +252,8 @@ class Queues:
         return self._topics.create(name, config)[0]
 
 
-def _queues(some: Iterable[Held]) -> Iterator[tuple[Held, QueuePartition]]:
-    return ((held, held.queue) for held in some if held.queue is not None)
+def _queues(some: Iterable[ModelPartition]) -> Iterator[tuple[ModelPartition, QueuePartition]]:
+    return ((owned, owned.queue) for owned in some if owned.queue is not None)
 
 
 def _keep_until(queue: QueuePartition, delivered: Iterable[Attempt], deadline: Micros) -> None:
@@ -252,7 +262,7 @@ def _keep_until(queue: QueuePartition, delivered: Iterable[Attempt], deadline: M
             queue.finish_extend(begun, move_of(Kind.DELIVERED, begun)._replace(until=deadline))
 
 
-def next_due(group: Group, member: Member) -> Micros | None:
+def next_due(group: Group, member: ModelMember) -> Micros | None:
     """When something of the member's partitions becomes deliverable by time alone."""
     times = [queue.next_due() for _, queue in _queues(group.in_turn(member))]
     return min((time for time in times if time is not None), default=None)

@@ -19,15 +19,15 @@ from lakequeue.errors import InvalidRequest, LakequeueError, MalformedBody, Unkn
 from lakequeue.wire.parsing import valid
 from memory_queue import positions, streams
 from memory_queue.clock import Clock
-from memory_queue.groups import Group, Groups, Member
+from memory_queue.groups import Group, Groups, ModelMember
 from memory_queue.log import Log
 from memory_queue.queues import Queues, next_due
 from memory_queue.topics import Topics
 from queue_rules.groups.group_config import GroupConfig
 from queue_rules.groups.join_rules import check_some_exist
 from queue_rules.groups.member_states import Cause
-from queue_rules.groups.pause_words import answer_of as pause_answer_of
-from queue_rules.groups.pause_words import check_pause
+from queue_rules.groups.pause_responses import check_pause
+from queue_rules.groups.pause_responses import response_of as pause_answer_of
 from queue_rules.predicates.of_group import predicate_of
 from queue_rules.produce.json_body import json_request_of, parts_of
 from queue_rules.produce.validation import Limits
@@ -279,7 +279,7 @@ class Service:
 
     def _receive(self, call: Call, name: str) -> tuple[int, Any] | Later:
         asked = valid(wire.ReceiveRequest, _object(call.body))
-        group, member = self._groups.stand_in(name, asked.topics or [name])
+        group, member = self._groups.anonymous_member(name, asked.topics or [name])
         now = self.clock.micros()
         records = self._queues.poll(group, member, now, asked.max, asked.visibility_timeout_ms)
         left_s = asked.wait_ms / 1_000 - call.waited_s
@@ -359,7 +359,7 @@ def _refusal(call: Call, error: LakequeueError) -> Reply:
     return Reply(error.http_status, {"content-type": wire.PROBLEM}, problem)
 
 
-def _look_in_s(group: Group, member: Member, now: int, left_s: float) -> float:
+def _look_in_s(group: Group, member: ModelMember, now: int, left_s: float) -> float:
     due = next_due(group, member) if group.is_queue else None
     return left_s if due is None else max(0.001, min(left_s, (due - now) / 1e6))
 

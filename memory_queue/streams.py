@@ -16,30 +16,32 @@ from lakequeue.wire import (
     receipt_of,
     record_to_json,
 )
-from memory_queue.groups import Group, Held, Member
+from memory_queue.groups import Group, ModelMember, ModelPartition
 from memory_queue.log import Log, Stored
+from queue_rules.predicates.expressions import Condition
 from queue_rules.predicates.of_group import predicate_of
 from queue_rules.predicates.single import matches
-from queue_rules.predicates.terms import Condition
+from queue_rules.streams.commit_request import CommitRequest, commit_requests_of, judge, superseded
 from queue_rules.streams.cursor import Cursor
-from queue_rules.streams.wanted import Wanted, judge, superseded, wanted_of
 from queue_tables.groups.facts import Key
 
 
-def poll(log: Log, group: Group, member: Member, now: Micros, most: int) -> list[dict[str, Any]]:
+def poll(
+    log: Log, group: Group, member: ModelMember, now: Micros, most: int
+) -> list[dict[str, Any]]:
     """The next records of the member's partitions, at most `most`; what has expired is passed."""
     records: list[dict[str, Any]] = []
     predicate = predicate_of(group.config.options)
-    for held in group.in_turn(member):
+    for owned in group.in_turn(member):
         room = most - len(records)
         gapless = bool(member.request.gapless)
-        records += _delivered(held, _take(log, held, predicate, now, room, gapless=gapless))
+        records += _delivered(owned, _take(log, owned, predicate, now, room, gapless=gapless))
     return records
 
 
 def _take(
     log: Log,
-    held: Held,
+    owned: ModelPartition,
     predicate: Condition | None,
     now: Micros,
     most: int,
@@ -47,7 +49,7 @@ def _take(
     gapless: bool,
 ) -> list[Stored]:
     """The next records that live and that the predicate takes; the position passes the others."""
-    rows, cursor = log.of(*held.key[1:]), held.cursor
+    rows, cursor = log.of(*owned.key[1:]), owned.cursor
     some: list[Stored] = []
     following = len(rows)
     for row in islice(rows, cursor.delivered, None):
@@ -57,60 +59,60 @@ def _take(
                 break
             some.append(row)
     cursor.deliver_among([int(row.record.offset) for row in some], following)
-    if not gapless and cursor.pass_over():
+    if not gapless and cursor.skip():
         cursor.made_durable(cursor.accepted)
-        held.committed = cursor.durable
+        owned.committed = cursor.durable
     return some
 
 
-def _delivered(held: Held, rows: Iterable[Stored]) -> Iterable[dict[str, Any]]:
+def _delivered(owned: ModelPartition, rows: Iterable[Stored]) -> Iterable[dict[str, Any]]:
     for row in rows:
         offset = row.record.offset
-        receipt = receipt_of(held.key.topic_id, held.key.partition, offset, held.epoch)
+        receipt = receipt_of(owned.key.topic_id, owned.key.partition, offset, owned.epoch)
         yield record_to_json(row.record, receipt)
 
 
 def ack(
-    log: Log, group: Group, member: Member, request: AckRequest, ids: Mapping[str, str]
+    log: Log, group: Group, member: ModelMember, request: AckRequest, ids: Mapping[str, str]
 ) -> AckAnswer:
     """Commit positions; `ids` maps names of topics to topic ids.
 
     Errors: `SkippedRecords`, `InvalidRequest`, `OffsetOutOfRange` (nothing has changed);
     `EpochSuperseded` with what was committed and refused.
     """
-    wanted = wanted_of(group.name, request, ids)
+    wanted = commit_requests_of(group.name, request, ids)
     answer = AckAnswer()
     cursors: dict[Key, Cursor] = {}
     for key, parts in wanted.items():
-        held = group.held.get(key)
-        stale = [part for part in parts if not _accepts(held, member, part.epoch)]
-        if held is None or stale:
-            answer.refused += [_refusal(key, held, part) for part in stale]
+        owned = group.owned.get(key)
+        stale = [part for part in parts if not _accepts(owned, member, part.epoch)]
+        if owned is None or stale:
+            answer.refused += [_refusal(key, owned, part) for part in stale]
             continue
-        cursors[key] = cursor = replace(held.cursor, gaps=dict(held.cursor.gaps))
+        cursors[key] = cursor = replace(owned.cursor, gaps=dict(owned.cursor.gaps))
         judge(cursor, parts, log.end(*key[1:]), through=request.commit_through)
     for key, cursor in cursors.items():
-        held = group.held[key]
+        owned = group.owned[key]
         cursor.made_durable(cursor.accepted)
-        held.cursor, held.committed = cursor, cursor.durable
+        owned.cursor, owned.committed = cursor, cursor.durable
         answer.committed.append(
-            Committed(topic=held.topic, partition=key.partition, offset=cursor.durable)
+            Committed(topic=owned.topic, partition=key.partition, offset=cursor.durable)
         )
     if answer.refused:
         raise superseded(answer)
     return answer
 
 
-def _accepts(held: Held | None, member: Member, epoch: int | None) -> bool:
-    if held is None or held.owner != member.member_id:
+def _accepts(owned: ModelPartition | None, member: ModelMember, epoch: int | None) -> bool:
+    if owned is None or owned.owner != member.member_id:
         return False
-    return epoch is None or epoch == held.epoch
+    return epoch is None or epoch == owned.epoch
 
 
-def _refusal(key: Key, held: Held | None, wanted: Wanted) -> RefusedAck:
+def _refusal(key: Key, owned: ModelPartition | None, wanted: CommitRequest) -> RefusedAck:
     return RefusedAck(
-        topic=wanted.topic if held is None else held.topic,
+        topic=wanted.topic if owned is None else owned.topic,
         partition=key.partition,
         epoch=wanted.epoch or 0,
-        current_epoch=None if held is None else held.epoch or None,
+        current_epoch=None if owned is None else owned.epoch or None,
     )

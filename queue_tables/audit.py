@@ -79,13 +79,13 @@ class Audit:
     def _write(self, lines: Sequence[tuple[Line, int]]) -> None:
         for line, count in lines:
             told = {k: v for k, v in asdict(line).items() if v not in {"", None}}
-            log.info("audit.line", count=count, **told)
+            log.info("audit.recorded", count=count, **told)
         try:
             with self._writing:
                 self._commit(lines)
         except LakequeueError as error:
             # What it tells of has happened; the log has it.
-            log.warning("audit.not_written", error=error.detail, lines=len(lines))
+            log.warning("audit.failed", error=error.detail, lines=len(lines))
         except Exception:
             log.exception("audit.failed", lines=len(lines))
 

@@ -161,7 +161,7 @@ class AccessWatch:
                 if self._table.refresh():
                     self._tell(self._table.registry())
             except LakequeueError as error:
-                log.warning("access.not_read", error=error.detail)
+                log.warning("access.read_failed", error=error.detail)
             except Exception as error:
                 log.exception("access.failed", error=str(error))
 

@@ -135,10 +135,10 @@ class Meters:
                 for sample in ask():
                     found[sample.metric][sample.labels] = sample
             except LakequeueError as error:
-                # One source that is away (ZooKeeper, storage) must not blind the others.
-                log.info("not_measured", why=error.detail)
+                # One source that is away (ZooKeeper, storage) must not hide the others.
+                log.info("meters.failed", why=error.detail)
             except Exception:
-                log.exception("not_measured")
+                log.exception("meters.failed")
         return found
 
 

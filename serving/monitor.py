@@ -44,7 +44,7 @@ class Monitor:
         try:
             server = _Server((host, port), _handler(self.answer))
         except OSError as error:
-            log.warning("unwatched", host=host, port=port, why=error.strerror)
+            log.warning("monitor.failed", host=host, port=port, why=error.strerror)
             return None
         self._server = server
         threading.Thread(target=server.serve_forever, name="monitor", daemon=True).start()

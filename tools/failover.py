@@ -23,7 +23,7 @@ from pathlib import Path
 
 from coordination.zookeeper.election import leader
 from coordination.zookeeper.session import Session
-from history_checker import GroupTerms, Terms, Verdict, check
+from history_checker import GroupRequirements, Requirements, Verdict, check
 from history_checker.history import load
 from history_checker.load import LoadConsumer, LoadProducer
 from history_checker.truth import truth
@@ -201,7 +201,7 @@ def main() -> int:
         consumer_nodes=NODES,
         drivers=2,
         zookeepers=3,
-        bury=False,
+        close_dead_sessions=False,
         environ={"LAKEQUEUE_COORDINATION__SESSION_TIMEOUT_S": str(args.session_timeout_s)},
     )
     print("starting 3 ZooKeepers, 3 ingest and 3 consumer-service nodes, 2 drivers …", flush=True)
@@ -214,7 +214,7 @@ def main() -> int:
     except (LakequeueError, Failed, TimeoutError) as error:
         print(f"failover: {error}")
         return 1
-    verdict = check(events, Terms({GROUP: GroupTerms(topics=(TOPIC,), drained=True)}))
+    verdict = check(events, Requirements({GROUP: GroupRequirements(topics=(TOPIC,), drained=True)}))
     return report(stage.strikes, verdict, args.session_timeout_s)
 
 

@@ -12,12 +12,12 @@ from lakequeue.wire import MAX_WAIT_MS, AdviceAnswer
 from queue_rules.groups.advice import Look, Past, advise
 
 _LOOKS = 4
-"""In a stretch without earlier looks."""
+"""In a range of offsets without earlier looks."""
 APART_S = 5.0
 """Looks are kept so far apart: calls that follow each other quickly leave no more of them."""
 LONGER_S = 60.0
-"""A look may begin a stretch that is so much longer than was asked for. One from an hour ago says
-little about now."""
+"""A look may begin a range of offsets that is so much longer than was asked for. One from an hour
+ago says little about now."""
 _OLDEST_S = MAX_WAIT_MS / 1_000 + LONGER_S
 
 

@@ -12,7 +12,7 @@ from consumer_service.calls.descriptions import open_counts, shown
 from consumer_service.members import Member
 from consumer_service.node import Node
 from consumer_service.ownership.partition_states import PartitionState
-from consumer_service.streams.delivery import Delivered
+from consumer_service.streams.delivery import StreamPollResult
 from coordination.groups import leases, membership
 from coordination.groups.controller import read_assignment
 from coordination.groups.pauses import read_pauses
@@ -42,7 +42,7 @@ from queue_rules.groups.join_rules import check_options, check_some_exist, is_of
 from queue_rules.groups.start import latest_below
 from queue_rules.predicates.of_group import check_new, predicate_of
 from queue_rules.queues.retry_policy import check_retry, policy_of
-from queue_rules.streams.wanted import wanted_of
+from queue_rules.streams.commit_request import commit_requests_of
 from queue_tables.groups.backlog import lag_of
 from queue_tables.groups.facts import GroupState, Key
 from queue_tables.groups.state import read_group_state
@@ -66,7 +66,7 @@ class Groups:
         return JoinAnswer(
             member_id=member.member_id,
             assignment=self.assignment(member),
-            assignment_version=self._node.keeper.assignment_version(group),
+            assignment_version=self._node.reconciler.assignment_version(group),
             session_timeout_ms=member.session_timeout_ms,
             visibility_timeout_ms=(
                 policy_of(config.options, None).visibility_ms if config.mode == "queue" else None
@@ -74,14 +74,14 @@ class Groups:
             predicate=config.options.get("predicate"),
         )
 
-    def join_stand_in(self, group: str, request: JoinRequest) -> Member:
-        """Add a member for clients that do not join; see `StandIns`."""
-        return self._join(group, request, "stand-in", stand_in=True)[0]
+    def join_anonymous(self, group: str, request: JoinRequest) -> Member:
+        """Add a member for clients that do not join; see `AnonymousMembers`."""
+        return self._join(group, request, "anonymous", anonymous_member=True)[0]
 
     def let_go(self, member: Member) -> None:
         """The member goes; whoever has to know that it is gone waits for `member.gone`."""
         self._node.members.leave(member, member_states.Cause.LEFT)
-        self._node.keeper.look()
+        self._node.reconciler.wake()
 
     def create(self, group: str, request: QueueGroupRequest) -> QueueGroupAnswer:
         """See that there is a queue group with these options. Raises `GroupMismatch`, …"""
@@ -96,7 +96,7 @@ class Groups:
         return QueueGroupAnswer(group=group, options=dict(config.options))
 
     def _join(
-        self, group: str, request: JoinRequest, host: str, *, stand_in: bool = False
+        self, group: str, request: JoinRequest, host: str, *, anonymous_member: bool = False
     ) -> tuple[Member, GroupConfig]:
         node = self._node
         checked_name(group, "group")
@@ -113,9 +113,9 @@ class Groups:
             known = [key for key, state in states.items() if not state.deleted]
         member = node.members.new(group, request, host)
         member.options = orjson.dumps(dict(config.options)).decode()
-        member.stand_in = stand_in
+        member.anonymous_member = anonymous_member
         member.latest_below = latest_below(request.from_, partitions, known)
-        entry = membership.Member(
+        entry = membership.RegisteredMember(
             member.member_id,
             tuple(topic.topic for topic in topics),
             node.name,
@@ -128,7 +128,7 @@ class Groups:
             node.members.leave(member, member_states.Cause.LEFT)
             raise
         node.members.joined(member)
-        node.keeper.look()
+        node.reconciler.wake()
         return member, config
 
     def _config(self, group: str, request: JoinRequest) -> GroupConfig:
@@ -155,7 +155,7 @@ class Groups:
         As far as is known here: asked at each poll, so ZooKeeper is not. Topics that nobody has
         are not counted yet: this member may be the first that asks for them.
         """
-        given = self._node.keeper.assignment(member.group)
+        given = self._node.reconciler.assignment(member.group)
         if given is None or (mine := given.members.get(self._node.name)) is None:
             return False
         topics = set(member.request.topics)
@@ -183,14 +183,14 @@ class Groups:
 
     def send_away(self, member: Member) -> None:
         """Raise `SentOn` if this node cannot read the log, and another can."""
-        blindness = self._node.blindness
-        if (url := blindness.elsewhere()) is not None:
-            raise self._sent_to(url, member, member_states.Cause.BLIND, blindness.why())
+        read_failover = self._node.read_failover
+        if (url := read_failover.better_node()) is not None:
+            raise self._sent_to(url, member, member_states.Cause.UNREADABLE, read_failover.why())
 
     def _sent_to(self, url: str, member: Member, cause: member_states.Cause, why: str) -> SentOn:
         """The member goes, and its partitions with it; what tells it where to."""
         self._node.members.leave(member, cause)
-        self._node.keeper.look()
+        self._node.reconciler.wake()
         location = f"{url}/v1/groups/{member.group}/members"
         return SentOn(why, hint="join through the node at location", location=location)
 
@@ -199,14 +199,14 @@ class Groups:
         member = self._node.members.get(group, member_id)
         return HeartbeatAnswer(
             assignment=self.assignment(member),
-            assignment_version=self._node.keeper.assignment_version(group),
+            assignment_version=self._node.reconciler.assignment_version(group),
         )
 
     def leave(self, group: str, member_id: str) -> None:
         """The member goes; its partitions are given back at once. Raises `UnknownMember`."""
         member = self._node.members.get(group, member_id)
         self._node.members.leave(member, member_states.Cause.LEFT)
-        self._node.keeper.look()
+        self._node.reconciler.wake()
         # So that a seek right after it finds the group idle; if not, it goes by itself.
         member.gone.wait(LEAVE_WAIT_S)
 
@@ -215,14 +215,14 @@ class Groups:
         holder = self._node.name if member.request.mode == "queue" else member.member_id
         return [
             Assigned(
-                topic=held.topic,
-                partition=held.key.partition,
-                epoch=held.epoch if held.delivers else None,
-                generation=held.generation,
-                start=held.start if held.delivers else None,
+                topic=owned.topic,
+                partition=owned.key.partition,
+                epoch=owned.epoch if owned.delivers else None,
+                generation=owned.generation,
+                start=owned.start if owned.delivers else None,
             )
-            for held in self._node.holdings.of_member(member.group, holder)
-            if held.state is not PartitionState.RELEASING
+            for owned in self._node.owned_partitions.of_member(member.group, holder)
+            if owned.state is not PartitionState.RELEASING
         ]
 
     def acks(self, group: str, member_id: str, request: AckRequest) -> AckAnswer | SettleAnswer:
@@ -235,7 +235,7 @@ class Groups:
         if member.request.mode == "queue":
             return self.settle(group, request)
         ids = {name: node.topics.get(name).topic_id for name in member.request.topics}
-        wanted = wanted_of(group, request, ids)
+        wanted = commit_requests_of(group, request, ids)
         ends = {k: node.tailer.end(TopicPartition(k.topic_id, k.partition)) for k in wanted}
         answer = node.acks.commit(member_id, wanted, ends, through=request.commit_through)
         member.liveness.progress(member.liveness.seen)
@@ -253,12 +253,12 @@ class Groups:
             self._node.topics.refresh()
             check_some_exist(member.request.topics, self._node.topics.list())
 
-    def commit_delivered(self, member: Member, delivered: Delivered) -> None:
+    def commit_delivered(self, member: Member, delivered: StreamPollResult) -> None:
         """At-most-once: what is about to leave is committed first."""
         node = self._node
         ids = {name: node.topics.get(name).topic_id for name in member.request.topics}
         request = AckRequest(acks=[r["receipt"] for r in delivered.records])
-        wanted = wanted_of(member.group, request, ids)
+        wanted = commit_requests_of(member.group, request, ids)
         node.acks.commit(member.member_id, wanted, {}, through=True)
 
     # -- groups -----------------------------------------------------------------------------------
@@ -318,7 +318,7 @@ class Groups:
             raise UnknownGroup(
                 f"group {group!r} does not exist", hint="its first member creates it"
             )
-        owners = leases.held(node.session, group)
+        owners = leases.leases_of(node.session, group)
         names = {name for member in present.values() for name in member.topics}
         names |= {t.topic for key in states if (t := node.topics.by_id(key.topic_id)) is not None}
         rows = [
@@ -363,11 +363,11 @@ class Groups:
         where = TopicPartition(key.topic_id, key.partition)
         start, end = node.tailer.first(where), node.tailer.end(where)
         lease = owners.get((key.topic_id, key.partition))
-        held = node.holdings.get(key)
+        owned = node.owned_partitions.get(key)
         expires = None
-        if lease is not None and held is not None and held.trusted():
-            expires = held.trusted_for_ms()
-        counts = open_counts(state, held) if state is not None and state.mode == "queue" else {}
+        if lease is not None and owned is not None and owned.trusted():
+            expires = owned.trusted_for_ms()
+        counts = open_counts(state, owned) if state is not None and state.mode == "queue" else {}
         return PartitionRow(
             topic=topic,
             topic_id=key.topic_id,

@@ -10,8 +10,8 @@ from lakequeue.clock import boot_seconds
 from lakequeue.errors import NotReady, UnknownGroup
 from lakequeue.records import checked_name
 from lakequeue.wire import PauseAnswer, PauseRequest
+from queue_rules.groups.pause_responses import check_pause, response_of
 from queue_rules.groups.pause_rules import PauseRules
-from queue_rules.groups.pause_words import answer_of, check_pause
 from queue_tables.groups.state import read_group_state
 
 WAIT_SESSIONS = 2.0
@@ -33,12 +33,12 @@ class Pausing:
         """
         rules, change = self._change(group, request, paused=True)
         self._wait(group, change)
-        return answer_of(group, rules)
+        return response_of(group, rules)
 
     def resume(self, group: str, request: PauseRequest) -> PauseAnswer:
         """Deliver again. Errors as for `pause`."""
         rules, _ = self._change(group, request, paused=False)
-        return answer_of(group, rules)
+        return response_of(group, rules)
 
     def _change(self, group: str, request: PauseRequest, *, paused: bool) -> tuple[PauseRules, int]:
         node = self._node
@@ -66,7 +66,7 @@ class Pausing:
         changed = session.waker()
         while True:
             changed.clear()
-            owners = leases.held(session, group, changed)
+            owners = leases.leases_of(session, group, changed)
             heard = who_heard(session, group, change, changed)
             late = sorted({e.owner.node for e in owners.values() if e.owner.shard not in heard})
             if not late:

@@ -16,12 +16,12 @@ import orjson
 
 from consumer_service.calls.seek import Seeks
 from consumer_service.node import Node
-from consumer_service.ownership.held import Held
 from consumer_service.ownership.journal import Entry, wait_committed
+from consumer_service.ownership.owned_partition import OwnedPartition
 from consumer_service.ownership.takeover import fact_of
 from coordination.groups import leases, membership
-from lakequeue.calling import drive
-from lakequeue.calling.calls import Policy, call
+from lakequeue.calling import blocking_runner
+from lakequeue.calling.calls import CallPolicy, call
 from lakequeue.calling.effects import Request
 from lakequeue.calling.nodes import Nodes
 from lakequeue.clock import boot_seconds, wall_micros
@@ -107,7 +107,7 @@ class Purges:
         self, group: str, keys: Iterable[Key], topics: dict[Key, Topic]
     ) -> dict[Key, Purged]:
         """What other nodes own, and what nobody does."""
-        owners = leases.held(self._node.session, group)
+        owners = leases.leases_of(self._node.session, group)
         free: list[Key] = []
         asked: dict[str, list[Key]] = {}
         for key in keys:
@@ -137,11 +137,11 @@ class Purges:
             Nodes(url),
             Request("POST", f"/v1/groups/{group}/purge", body=body),
             time.monotonic,
-            Policy(PATIENCE_S, self._node.draining.is_set),
+            CallPolicy(PATIENCE_S, self._node.draining.is_set),
         )
-        http = drive.open_http({}, [url])
+        http = blocking_runner.open_http({}, [url])
         try:
-            reply = drive.run(script, http, drive.new_bell()).reply
+            reply = blocking_runner.run(script, http, blocking_runner.new_signal()).reply
         except LakequeueError:
             # It stops, or dies: who takes its partitions is asked in the next round.
             return {}
@@ -154,43 +154,48 @@ class Purges:
 
     def _purge_here(self, key: Key) -> Purged | None:
         """Purge a partition that this node owns; None if it does not, or no longer."""
-        held = self._node.holdings.get(key)
-        if held is None:
+        owned = self._node.owned_partitions.get(key)
+        if owned is None:
             return None
-        with held.fetching:
+        with owned.fetching:
             # Nothing is taken meanwhile, so nothing behind the end is delivered before it.
-            end = self._node.tailer.end(held.where)
-            with held.lock:
-                if held.queue is None or not held.delivers or not held.trusted():
+            end = self._node.tailer.end(owned.where)
+            with owned.lock:
+                if owned.queue is None or not owned.delivers or not owned.trusted():
                     return None
-                fact = fact_of(Kind.SEEK, held, held.generation + 1, end, wall_micros())
+                fact = fact_of(Kind.SEEK, owned, owned.generation + 1, end, wall_micros())
                 entry, future = self._node.journal.submit([fact])
-                held.pending += 1
+                owned.pending += 1
                 moved: Future[bool] = Future()
-            future.add_done_callback(partial(_finish, held, held.epoch, entry, int(end), moved))
+            future.add_done_callback(partial(_finish, owned, owned.epoch, entry, int(end), moved))
             done = wait_committed(moved, "it may be purged or not; purge again")
-            if not done or not held.trusted():
+            if not done or not owned.trusted():
                 return None
         self._node.waiters.news(key.group)
-        return _purged(held.topic, key, end)
+        return _purged(owned.topic, key, end)
 
 
 def _finish(
-    held: Held, epoch: int, entry: Entry, end: int, moved: Future[bool], future: Future[object]
+    owned: OwnedPartition,
+    epoch: int,
+    entry: Entry,
+    end: int,
+    moved: Future[bool],
+    future: Future[object],
 ) -> None:
     """In the committer's thread: in the new generation all below `end` is settled."""
     error = future.exception()
-    with held.settled:
-        held.pending -= 1
-        held.superseded_by = entry.refused.get(held.key, held.superseded_by)
-        durable = error is None and held.key not in entry.refused
-        if durable and held.queue is not None and held.epoch == epoch:
-            held.generation += 1
-            held.start = end
-            held.queue = QueuePartition(held.queue.policy, RecordStates.settled((0, end)))
-            held.rows = None
-            held.owed = []
-        held.settled.notify_all()
+    with owned.settled:
+        owned.pending -= 1
+        owned.superseded_by = entry.refused.get(owned.key, owned.superseded_by)
+        durable = error is None and owned.key not in entry.refused
+        if durable and owned.queue is not None and owned.epoch == epoch:
+            owned.generation += 1
+            owned.start = end
+            owned.queue = QueuePartition(owned.queue.policy, RecordStates.settled((0, end)))
+            owned.rows = None
+            owned.unflushed = []
+        owned.settled.notify_all()
     if error is None:
         moved.set_result(durable)
     else:

@@ -14,8 +14,8 @@ from contextlib import contextmanager
 import orjson
 
 from consumer_service.node import Node
-from consumer_service.ownership.held import Held
 from consumer_service.ownership.journal import wait_committed
+from consumer_service.ownership.owned_partition import OwnedPartition
 from consumer_service.ownership.partition_states import Cause, PartitionState
 from consumer_service.ownership.takeover import Takeover, fact_of
 from coordination.groups import leases, membership
@@ -106,7 +106,7 @@ class Seeks:
         with self._owned(group, topics, mode) as owned:
             # Only now: what was delivered by an owner in between is below it.
             node.tailer.catch_up()
-            ends = {held.key: int(node.tailer.end(held.where)) for held in owned}
+            ends = {owned.key: int(node.tailer.end(owned.where)) for owned in owned}
             self._commit(Kind.SEEK, owned, ends)
         return ends
 
@@ -189,23 +189,25 @@ class Seeks:
         return chosen
 
     @contextmanager
-    def _owned(self, group: str, topics: dict[Key, str], mode: str) -> Iterator[list[Held]]:
+    def _owned(
+        self, group: str, topics: dict[Key, str], mode: str
+    ) -> Iterator[list[OwnedPartition]]:
         """Own the partitions for a moment, as a member that nobody else knows."""
         node = self._node
         seeker = f"seek-{uuid.uuid4().hex[:12]}"
-        batch: list[Held] = []
+        batch: list[OwnedPartition] = []
         try:
             for key, topic in sorted(topics.items()):
-                held = Held(key, topic, seeker, mode=mode, options=self._options(group))
-                held.move(Cause.ASSIGNED)
+                owned = OwnedPartition(key, topic, seeker, mode=mode, options=self._options(group))
+                owned.move(Cause.ASSIGNED)
                 owner = Owner(node.name, node.journal.shard, seeker)
-                held.lease = leases.acquire_when_free(node.session, *key, owner, 0, LEASE_WAIT_S)
-                if held.lease is None:
+                owned.lease = leases.acquire_when_free(node.session, *key, owner, 0, LEASE_WAIT_S)
+                if owned.lease is None:
                     self._refuse_lease(key, topic)
-                held.move(Cause.LEASED)
-                batch.append(held)
+                owned.move(Cause.LEASED)
+                batch.append(owned)
             Takeover(node.root, node.journal, node.tailer.marks).run(batch, lambda _: None)
-            lost = [held for held in batch if held.state is not PartitionState.OWNED]
+            lost = [owned for owned in batch if owned.state is not PartitionState.OWNED]
             if lost:
                 raise EpochSuperseded(
                     f"partition {lost[0].key.partition} of {lost[0].topic} was taken by another",
@@ -214,16 +216,16 @@ class Seeks:
                 )
             yield batch
         finally:
-            for held in batch:
-                if held.lease is not None:
-                    leases.release(held.lease)
+            for owned in batch:
+                if owned.lease is not None:
+                    leases.release(owned.lease)
 
     def _options(self, group: str) -> str:
         config = membership.group_config(self._node.session, group)
         return "" if config is None else orjson.dumps(dict(config.options)).decode()
 
     def _refuse_lease(self, key: Key, topic: str) -> None:
-        entry = leases.held(self._node.session, key.group).get((key.topic_id, key.partition))
+        entry = leases.leases_of(self._node.session, key.group).get((key.topic_id, key.partition))
         owner = (
             "another process" if entry is None else f"{entry.owner.member} on {entry.owner.node}"
         )
@@ -232,10 +234,11 @@ class Seeks:
             hint="wait until it is given back, at most a session timeout, and try again",
         )
 
-    def _commit(self, kind: Kind, owned: list[Held], offsets: dict[Key, int]) -> None:
+    def _commit(self, kind: Kind, owned: list[OwnedPartition], offsets: dict[Key, int]) -> None:
         at = wall_micros()
         facts = [
-            fact_of(kind, held, held.generation + 1, offsets.get(held.key), at) for held in owned
+            fact_of(kind, owned, owned.generation + 1, offsets.get(owned.key), at)
+            for owned in owned
         ]
         entry, future = self._node.journal.submit(facts)
         wait_committed(future, "describe the group to see whether it has moved")
@@ -245,7 +248,7 @@ class Seeks:
                 hint="describe the group, then seek again",
                 stored="no",
             )
-        if not all(held.trusted() for held in owned):
+        if not all(owned.trusted() for owned in owned):
             raise CoordinationUnavailable(
                 "the leases could not be confirmed after the commit",
                 hint="describe the group to see whether it has moved",

@@ -10,17 +10,17 @@ from __future__ import annotations
 import threading
 
 from consumer_service.node import Node
-from consumer_service.ownership.held import Held
+from consumer_service.ownership.owned_partition import OwnedPartition
 from coordination.groups import membership
 from lakequeue.clock import wall_micros
 from lakequeue.errors import CoordinationUnavailable
 from lakequeue.records import Partition, TopicPartition, checked_name
 from lakequeue.wire import RecordStatus
-from queue_rules.groups.status_words import (
-    answer_of,
+from queue_rules.groups.status_responses import (
     check_offset,
     check_partition,
     not_consumed,
+    response_of,
     stream_status,
 )
 from queue_tables.groups.facts import Key
@@ -52,12 +52,12 @@ class Statuses:
         key = Key(group, found.topic_id, Partition(partition))
         known = self._in_memory(key, offset)
         if known is not None:
-            return answer_of(key, topic, offset, known, "owner")
+            return response_of(key, topic, offset, known, "owner")
         url = None if sent_on else self._owner(key)
         if url is not None:
             path = f"/v1/groups/{group}/topics/{topic}/partitions/{partition}/records/{offset}"
             return f"{url}{path}?sent_on=true"
-        return answer_of(key, topic, offset, self._in_tables(key, found, offset), "tables")
+        return response_of(key, topic, offset, self._in_tables(key, found, offset), "tables")
 
     def _check(self, topic: Topic, partition: int, offset: int) -> None:
         """Raise `UnknownRecord` unless the record exists."""
@@ -69,13 +69,13 @@ class Statuses:
 
     def _in_memory(self, key: Key, offset: int) -> Status | None:
         """None if this node is not the owner, or cannot be sure of it."""
-        held = self._node.holdings.get(key)
-        if held is None:
+        owned = self._node.owned_partitions.get(key)
+        if owned is None:
             return None
-        with held.lock:
-            if not held.delivers or not held.trusted():
+        with owned.lock:
+            if not owned.delivers or not owned.trusted():
                 return None
-            return status_of_held(held, offset, wall_micros())
+            return status_of_held(owned, offset, wall_micros())
 
     def _owner(self, key: Key) -> str | None:
         try:
@@ -105,8 +105,8 @@ class Statuses:
         raise not_consumed(group, topic.topic, exists=exists)
 
 
-def status_of_held(held: Held, offset: int, now: int) -> Status:
+def status_of_held(owned: OwnedPartition, offset: int, now: int) -> Status:
     """What the owner knows of a record. The caller holds the partition's lock. Pure."""
-    if held.queue is not None:
-        return held.queue.status(offset, now)
-    return stream_status(held.cursor, held.member, offset)
+    if owned.queue is not None:
+        return owned.queue.status(offset, now)
+    return stream_status(owned.cursor, owned.member, offset)

@@ -12,13 +12,13 @@ from flask_openapi3.openapi import OpenAPI
 from pydantic import BaseModel
 
 from consumer_service.calls.advising import Advising
+from consumer_service.calls.anonymous_members import AnonymousMembers
 from consumer_service.calls.browse import Browse
 from consumer_service.calls.groups import IDLE_WAIT_S, Groups
 from consumer_service.calls.pause import Pausing
 from consumer_service.calls.purge import Purges
 from consumer_service.calls.redrives import Redrives
 from consumer_service.calls.seek import Seeks
-from consumer_service.calls.stand_ins import StandIns
 from consumer_service.calls.status import Statuses
 from consumer_service.http import openapi
 from consumer_service.http.paths import GroupPath, MemberPath, RecordPath, StatusPath, TopicPath
@@ -26,8 +26,8 @@ from consumer_service.http.sse import event_stream
 from consumer_service.members import Member
 from consumer_service.metrics import Metrics
 from consumer_service.node import Node
-from consumer_service.polls.batches import QueueDelivered
-from consumer_service.streams.delivery import Delivered
+from consumer_service.polls.poll_batch import QueuePollResult
+from consumer_service.streams.delivery import StreamPollResult
 from consumer_service.webhooks.posts import Webhooks
 from lakequeue import wire
 from lakequeue.errors import LakequeueError, NotReady, SentOn
@@ -56,12 +56,12 @@ def create_app(node: Node, metrics: Metrics, audit: Sink | None = None) -> OpenA
     answer_errors(app)
     audit_changes(app, audit or Nowhere())
     groups = Groups(node)
-    seeks, stand_ins = Seeks(node), StandIns(node, groups)
+    seeks, anonymous_members = Seeks(node), AnonymousMembers(node, groups)
     _members(app, node, groups)
     _delivery(app, node, groups, metrics)
-    _groups(app, groups, seeks, stand_ins)
+    _groups(app, groups, seeks, anonymous_members)
     _pauses(app, Pausing(node))
-    _queue_verbs(app, node, groups, stand_ins, metrics)
+    _queue_verbs(app, node, groups, anonymous_members, metrics)
     _purge(app, Purges(node, seeks))
     _redrive(app, Redrives(node))
     _status(app, Statuses(node))
@@ -77,7 +77,7 @@ def _members(app: OpenAPI, node: Node, groups: Groups) -> None:
     def join(path: GroupPath) -> Response:
         if node.draining.is_set():
             raise NotReady("this node is stopping", hint="join through another node")
-        node.blindness.check()
+        node.read_failover.check()
         host = request.headers.get(wire.HOST_HEADER, request.remote_addr or "")
         asked = _body(wire.JoinRequest)
         may_work(asked.topics, asked.dead_letter_topic)
@@ -121,7 +121,9 @@ def _delivery(app: OpenAPI, node: Node, groups: Groups, metrics: Metrics) -> Non
         return _acked(metrics, lambda: groups.acks(path.group, path.member, _body(wire.AckRequest)))
 
 
-def _groups(app: OpenAPI, groups: Groups, seeks: Seeks, stand_ins: StandIns) -> None:
+def _groups(
+    app: OpenAPI, groups: Groups, seeks: Seeks, anonymous_members: AnonymousMembers
+) -> None:
     @app.get("/v1/groups", summary="List the groups", responses={200: wire.GroupList})
     def list_groups() -> Response:
         known = groups.list().groups
@@ -133,13 +135,13 @@ def _groups(app: OpenAPI, groups: Groups, seeks: Seeks, stand_ins: StandIns) -> 
 
     @app.delete("/v1/groups/<group>", summary="Delete a group", **openapi.DELETE)
     def delete(path: GroupPath) -> Response:
-        stand_ins.dismiss(path.group)
+        anonymous_members.dismiss(path.group)
         seeks.delete(path.group)
         return Response(status=204)
 
     @app.post("/v1/groups/<group>/seek", summary="Move a group's position", **openapi.SEEK)
     def seek(path: GroupPath) -> Response:
-        stand_ins.dismiss(path.group)
+        anonymous_members.dismiss(path.group)
         return _answer(seeks.seek(path.group, _body(wire.SeekRequest)))
 
 
@@ -154,7 +156,7 @@ def _pauses(app: OpenAPI, pausing: Pausing) -> None:
 
 
 def _queue_verbs(
-    app: OpenAPI, node: Node, groups: Groups, stand_ins: StandIns, metrics: Metrics
+    app: OpenAPI, node: Node, groups: Groups, anonymous_members: AnonymousMembers, metrics: Metrics
 ) -> None:
     @app.put("/v1/groups/<group>", summary="Make a queue group", **openapi.PUT_QUEUE)
     def create(path: GroupPath) -> Response:
@@ -166,10 +168,12 @@ def _queue_verbs(
     def receive(path: GroupPath) -> Response:
         asked = _body(wire.ReceiveRequest)
         may_work(asked.topics or [path.group])
-        if (url := node.blindness.elsewhere()) is not None:
-            stand_ins.dismiss(path.group)
+        if (url := node.read_failover.better_node()) is not None:
+            anonymous_members.dismiss(path.group)
             return _received_at(f"{url}/v1/groups/{path.group}")
-        return waiting(_received(node, groups, stand_ins, metrics, path.group, asked, hung_up()))
+        return waiting(
+            _received(node, groups, anonymous_members, metrics, path.group, asked, hung_up())
+        )
 
     @app.post("/v1/groups/<group>/acks", summary="Settle by receipt", **openapi.SETTLE)
     def settle(path: GroupPath) -> Response:
@@ -304,8 +308,8 @@ def _polled(
     queue = member.request.mode == "queue"
     idle = queue and groups.has_nothing(member)
     wait_s = min(query.wait_ms / 1_000, IDLE_WAIT_S if idle else float("inf"))
-    delivered: Delivered | QueueDelivered
-    with metrics.parked():
+    delivered: StreamPollResult | QueuePollResult
+    with metrics.polling():
         if queue:
             delivered = yield from node.queue_delivery.steps(
                 member, limit, wait_s, gone, query.after
@@ -318,7 +322,7 @@ def _polled(
     if idle and not delivered.records:
         groups.send_on(member)
     once = member.request.delivery == "at_most_once"
-    if isinstance(delivered, Delivered) and delivered.records and once:
+    if isinstance(delivered, StreamPollResult) and delivered.records and once:
         groups.commit_delivered(member, delivered)
     if not member.active and not delivered.records:
         node.members.get(member.group, member.member_id)
@@ -331,7 +335,7 @@ def _polled(
             "records": delivered.records,
             "poll": delivered.number,
             "assignment": [a.model_dump() for a in told],
-            "assignment_version": node.keeper.assignment_version(member.group),
+            "assignment_version": node.reconciler.assignment_version(member.group),
         }
     )
     metrics.delivered(member.group, len(delivered.records), len(answer.body))
@@ -341,7 +345,7 @@ def _polled(
 def _received(
     node: Node,
     groups: Groups,
-    stand_ins: StandIns,
+    anonymous_members: AnonymousMembers,
     metrics: Metrics,
     group: str,
     asked: wire.ReceiveRequest,
@@ -350,11 +354,11 @@ def _received(
     """What a receive comes to."""
     limit = min(asked.max, node.settings.consumer.max_poll_records)
     wait_s = asked.wait_ms / 1_000
-    with stand_ins.borrowed(group, asked.topics or [group]) as member:
-        yield from stand_ins.wait_for_partitions(member)
+    with anonymous_members.borrowed(group, asked.topics or [group]) as member:
+        yield from anonymous_members.wait_for_partitions(member)
         member.visibility_ms = asked.visibility_timeout_ms
         idle = groups.has_nothing(member)
-        with metrics.parked():
+        with metrics.polling():
             wait_s = min(wait_s, IDLE_WAIT_S) if idle else wait_s
             delivered = yield from node.queue_delivery.steps(member, limit, wait_s, gone)
         if gone():

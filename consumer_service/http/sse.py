@@ -17,9 +17,9 @@ import orjson
 from consumer_service.calls.groups import IDLE_WAIT_S, Groups
 from consumer_service.members import Member
 from consumer_service.node import Node
-from consumer_service.polls.batches import QueueDelivered
+from consumer_service.polls.poll_batch import QueuePollResult
 from consumer_service.polls.sent_events import START, SentEvents
-from consumer_service.streams.delivery import Delivered
+from consumer_service.streams.delivery import StreamPollResult
 from lakequeue.errors import LakequeueError, SentOn, UnknownMember, UnknownTopic
 from lakequeue.wire import parse_receipt
 from lakequeue.wire.limits import DEFAULT_MAX_IN_FLIGHT
@@ -93,7 +93,7 @@ class _Stream:
                 yield b": alive\n\n"
                 continue
             once = member.request.delivery == "at_most_once"
-            if once and isinstance(delivered, Delivered):
+            if once and isinstance(delivered, StreamPollResult):
                 groups.commit_delivered(member, delivered)
             written = b"".join(
                 b"id: %b\nevent: record\ndata: %b\n\n"
@@ -108,12 +108,12 @@ class _Stream:
 
     def _breaks_off(self) -> bool:
         """Nothing more is waited for."""
-        return self._over() or self.node.blindness.elsewhere() is not None
+        return self._over() or self.node.read_failover.better_node() is not None
 
 
 def _poll(
     node: Node, member: Member, wait_s: float, over: Callable[[], bool]
-) -> Steps[Delivered | QueueDelivered]:
+) -> Steps[StreamPollResult | QueuePollResult]:
     if member.request.mode == "queue":
         return (yield from node.queue_delivery.steps(member, BATCH, wait_s, over, _NOTHING_LOST))
     return (yield from node.delivery.steps(member, BATCH, wait_s, over, _NOTHING_LOST))
@@ -122,7 +122,7 @@ def _poll(
 def _leaves(
     node: Node,
     member: Member,
-    delivered: Delivered | QueueDelivered,
+    delivered: StreamPollResult | QueuePollResult,
     number: int,
     gone: Callable[[], bool],
 ) -> bool:
@@ -135,7 +135,7 @@ def _leaves(
             # The newer stream has taken it back.
             return False
         member.polls.answered.clear()
-        if isinstance(delivered, QueueDelivered) and member.polls.sent is not None:
+        if isinstance(delivered, QueuePollResult) and member.polls.sent is not None:
             member.polls.sent.add(delivered)
     return True
 
@@ -163,16 +163,16 @@ def _begin(node: Node, member: Member, last: str | None) -> int:
 def _rewind(node: Node, member: Member, last: str) -> None:
     """Take back what was delivered after `last`, in other partitions what is not acked."""
     arrived = None if last == START else parse_receipt(last)
-    for held in node.holdings.of_member(member.group, member.member_id):
-        with held.fetching, held.lock:
-            after = held.cursor.accepted
+    for owned in node.owned_partitions.of_member(member.group, member.member_id):
+        with owned.fetching, owned.lock:
+            after = owned.cursor.accepted
             if arrived is not None:
                 topic_id, partition, offset, epoch, _ = arrived
-                key = held.key
-                if (key.topic_id, key.partition, held.epoch) == (topic_id, partition, epoch):
+                key = owned.key
+                if (key.topic_id, key.partition, owned.epoch) == (topic_id, partition, epoch):
                     after = offset + 1
-            held.cursor.rewind(after)
-            held.rows = None
+            owned.cursor.rewind(after)
+            owned.rows = None
 
 
 def _gone_from(member: Member) -> LakequeueError:

@@ -13,7 +13,7 @@ from serving.front.shares import Kind
 MAX_BODY_BYTES = 4 << 20
 _STATE_S = 2.0
 _NO_BODY = 64 << 10
-"""A call without a body: one that comes nevertheless is passed over."""
+"""A call without a body: one that comes nevertheless is skipped."""
 _GROUP = r"/v1/groups/[^/]+"
 _MEMBER = rf"{_GROUP}/members/[^/]+"
 

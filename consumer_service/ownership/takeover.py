@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import structlog
 
-from consumer_service.ownership.held import Held
 from consumer_service.ownership.journal import Journal, wait_committed
+from consumer_service.ownership.owned_partition import OwnedPartition
 from consumer_service.ownership.partition_states import Cause, PartitionState
 from coordination.groups.leases import retake
 from lakequeue.clock import wall_micros
@@ -21,7 +21,7 @@ from lakequeue.errors import NotReady
 from lakequeue.records import Epoch, Offset, Partition, ShardName, TopicId
 from lakequeue.steps import Step, reach
 from queue_rules.queues.partition import QueuePartition
-from queue_rules.queues.retry_policy import Policy
+from queue_rules.queues.retry_policy import RetryPolicy
 from queue_rules.streams.cursor import Cursor
 from queue_tables.groups.facts import QUEUE, Fact, GroupState, Key, Kind
 from queue_tables.groups.record_states import NOTHING, RecordStates, join_records
@@ -32,7 +32,7 @@ from queue_tables.shards.shards import Fence, fence_shard
 
 log = structlog.get_logger()
 
-Start = Callable[[Held], int | None]
+Start = Callable[[OwnedPartition], int | None]
 """Where a partition without a position starts: an offset to make durable, or None for earliest."""
 
 
@@ -136,14 +136,14 @@ def position_of(
 
 
 class Takeover:
-    """The I/O of the protocol. Not thread-safe: the keeper has one, each seek makes its own."""
+    """The I/O of the protocol. Not thread-safe: the reconciler has one, each seek makes its own."""
 
     def __init__(
         self,
         root: QueueRoot,
         journal: Journal,
         marks: Callable[[], Mapping[str, int]],
-        policy_of: Callable[[Held], Policy] = lambda _: Policy(),
+        policy_of: Callable[[OwnedPartition], RetryPolicy] = lambda _: RetryPolicy(),
     ) -> None:
         """`marks`: those of `log` as of the call, durable."""
         self._policy_of = policy_of
@@ -152,93 +152,95 @@ class Takeover:
         self._marks = marks
         self._journal = journal
 
-    def run(self, batch: Iterable[Held], start: Start) -> None:
+    def run(self, batch: Iterable[OwnedPartition], start: Start) -> None:
         """Bring the partitions in state fencing to owned; those that fail go on to releasing.
 
         Raises storage and coordination errors, with the partitions left in releasing.
         """
-        taking = [held for held in batch if held.state is PartitionState.FENCING]
+        taking = [owned for owned in batch if owned.state is PartitionState.FENCING]
         try:
             self._run(taking, start)
         finally:
             self._reader.forget()
-            for held in taking:
-                if held.state in {PartitionState.FENCING, PartitionState.READING}:
-                    held.move(Cause.TAKEOVER_ENDED)
+            for owned in taking:
+                if owned.state in {PartitionState.FENCING, PartitionState.READING}:
+                    owned.move(Cause.TAKEOVER_ENDED)
 
-    def _run(self, batch: list[Held], start: Start) -> None:
+    def _run(self, batch: list[OwnedPartition], start: Start) -> None:
         reach(Step.TAKEOVER_LEASED)
         states = self._fence(batch)
-        taking = [held for held in batch if held.state is PartitionState.FENCING]
+        taking = [owned for owned in batch if owned.state is PartitionState.FENCING]
         if not taking:
             return
-        for held in taking:
-            held.move(Cause.FENCED_OTHERS)
+        for owned in taking:
+            owned.move(Cause.FENCED_OTHERS)
         reach(Step.TAKEOVER_FENCED)
         at = wall_micros()
         # After the fence, like the states: whoever produces for us later meets the order job.
         marks = self._marks()
         facts: list[Fact] = []
         positions: dict[Key, Position] = {}
-        for held in taking:
-            state = states.get(held.key)
+        for owned in taking:
+            state = states.get(owned.key)
             # Records of a queue group are settled one by one: a mark says nothing of those open.
-            consumed = None if held.mode == QUEUE else consumed_of(state, held.key, marks)
+            consumed = None if owned.mode == QUEUE else consumed_of(state, owned.key, marks)
             known = state is not None and (state.committed_offset is not None or state.is_queue)
             fresh = consumed is None and not known
-            begin = start(held) if fresh else None
-            positions[held.key] = position = position_of(state, begin, consumed)
-            facts.append(fact_of(Kind.TAKEN, held, position.generation, None, at))
+            begin = start(owned) if fresh else None
+            positions[owned.key] = position = position_of(state, begin, consumed)
+            facts.append(fact_of(Kind.TAKEN, owned, position.generation, None, at))
             if position.make_durable:
                 facts.append(
-                    fact_of(Kind.COMMITTED, held, position.generation, position.offset, at)
+                    fact_of(Kind.COMMITTED, owned, position.generation, position.offset, at)
                 )
         reach(Step.TAKEOVER_READ)
         refused = self._commit(facts)
         reach(Step.TAKEOVER_TAKEN)
-        for held in taking:
-            if held.key in refused or not held.trusted():
+        for owned in taking:
+            if owned.key in refused or not owned.trusted():
                 continue  # the finally of `run` gives the lease back
-            with held.lock:
-                position = positions[held.key]
-                held.generation = position.generation
-                held.cursor = Cursor(position.offset)
-                held.start = position.offset
-                if held.mode == QUEUE:
-                    held.queue = self._queue_of(held, states.get(held.key), position)
-                held.move(Cause.TAKEN)
-        log.info("takeover.done", partitions=len(taking), refused=len(refused))
+            with owned.lock:
+                position = positions[owned.key]
+                owned.generation = position.generation
+                owned.cursor = Cursor(position.offset)
+                owned.start = position.offset
+                if owned.mode == QUEUE:
+                    owned.queue = self._queue_of(owned, states.get(owned.key), position)
+                owned.move(Cause.TAKEN)
+        log.info("takeover.finished", partitions=len(taking), refused=len(refused))
 
-    def _queue_of(self, held: Held, state: GroupState | None, position: Position) -> QueuePartition:
+    def _queue_of(
+        self, owned: OwnedPartition, state: GroupState | None, position: Position
+    ) -> QueuePartition:
         records = NOTHING if state is None else state.records
         if position.make_durable:
             records = join_records(records, RecordStates.settled((0, position.offset)))
-        return QueuePartition(self._policy_of(held), records)
+        return QueuePartition(self._policy_of(owned), records)
 
     def _commit(self, facts: list[Fact]) -> dict[Key, int]:
         entry, future = self._journal.submit(facts)
         wait_committed(future, "is the storage slow or away? it is tried again")
         return entry.refused
 
-    def _fence(self, batch: list[Held]) -> dict[Key, GroupState]:
+    def _fence(self, batch: list[OwnedPartition]) -> dict[Key, GroupState]:
         """Shut earlier holders out; return what the tables say after that."""
         done: set[tuple[ShardName, Key]] = set()
         while True:
             states = self._reader.read().states
             epochs = {h.key: h.epoch for h in batch if h.state is PartitionState.FENCING}
             above = outnumbered(states, epochs, done)
-            for held in batch:
-                if held.key in above and held.lease is not None:
-                    held.move(Cause.OUTNUMBERED)
+            for owned in batch:
+                if owned.key in above and owned.lease is not None:
+                    owned.move(Cause.OUTNUMBERED)
                     # If no answer comes we hold the lease all the same.
-                    held.uncertain = True
-                    lease = retake(held.lease, above[held.key])
+                    owned.uncertain = True
+                    lease = retake(owned.lease, above[owned.key])
                     if lease is None:
-                        held.move(Cause.LOST)
+                        owned.move(Cause.LOST)
                     else:
-                        held.uncertain = False
-                        held.lease = lease
-                        held.move(Cause.LEASED)
+                        owned.uncertain = False
+                        owned.lease = lease
+                        owned.move(Cause.LEASED)
             if above:
                 # Fences under the old epoch do not stop what is between the two.
                 done = {(shard, key) for shard, key in done if key not in above}
@@ -264,21 +266,23 @@ def _keys(fences: Iterable[Fence]) -> Iterator[Key]:
         yield Key(group, TopicId(topic_id), Partition(partition))
 
 
-def fact_of(kind: Kind, held: Held, generation: int, offset: int | None, at: int) -> Fact:
+def fact_of(
+    kind: Kind, owned: OwnedPartition, generation: int, offset: int | None, at: int
+) -> Fact:
     """A fact of `kind` about a held partition, under its lease. `at` in microseconds."""
-    if held.lease is None:
-        raise NotReady(f"partition {held.key.partition} of {held.topic} has no lease")
+    if owned.lease is None:
+        raise NotReady(f"partition {owned.key.partition} of {owned.topic} has no lease")
     return Fact(
         kind,
-        held.key.group,
-        held.topic,
-        held.key.topic_id,
-        held.key.partition,
+        owned.key.group,
+        owned.topic,
+        owned.key.topic_id,
+        owned.key.partition,
         generation=generation,
-        epoch=held.epoch,
+        epoch=owned.epoch,
         offset=None if offset is None else Offset(offset),
-        member=held.member,
-        mode=held.mode,
+        member=owned.member,
+        mode=owned.mode,
         at=at,
-        options=held.options if kind is Kind.TAKEN else "",
+        options=owned.options if kind is Kind.TAKEN else "",
     )

@@ -1,4 +1,4 @@
-"""The records of a partition that a group's predicate takes; the others are passed over."""
+"""The records of a partition that a group's predicate takes; the others are skipped."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from consumer_service.ownership.held import Held
+from consumer_service.ownership.owned_partition import OwnedPartition
 from consumer_service.reading.tailer import Tailer
 from lakequeue.clock import boot_seconds
 from queue_rules.predicates.bounds import may_match
 from queue_rules.predicates.evaluation import matching
-from queue_rules.predicates.terms import Condition, Literal
+from queue_rules.predicates.expressions import Condition, Literal
 
 READ_ROWS = 20_000
 READ_BYTES = 8 << 20
-LOOK_S = 0.5
+FIND_S = 0.5
 """One look at one partition takes about so long at most: then polls see whether they still wait."""
 
 
-class Found(NamedTuple):
+class Matches(NamedTuple):
     """What a look has found."""
 
     rows: pa.Table | None
@@ -29,7 +29,9 @@ class Found(NamedTuple):
     """Everything before this offset has been looked at."""
 
 
-def look(tailer: Tailer, held: Held, position: int, predicate: Condition) -> Found:
+def find_matching(
+    tailer: Tailer, owned: OwnedPartition, position: int, predicate: Condition
+) -> Matches:
     """Look from `position` on until something matches, the end is reached, or time is over.
 
     Raises `OffsetOutOfRange` when `position` has expired.
@@ -37,18 +39,18 @@ def look(tailer: Tailer, held: Held, position: int, predicate: Condition) -> Fou
 
     def may_hold(bounds: Mapping[str, tuple[int, int]]) -> bool:
         known: dict[str, tuple[Literal, Literal]] = dict(bounds)
-        known |= {"topic": (held.topic, held.topic), "partition": (partition, partition)}
+        known |= {"topic": (owned.topic, owned.topic), "partition": (partition, partition)}
         return may_match(predicate, known)
 
-    partition = int(held.key.partition)
-    deadline = boot_seconds() + LOOK_S
-    at, end = position, tailer.end(held.where)
+    partition = int(owned.key.partition)
+    deadline = boot_seconds() + FIND_S
+    at, end = position, tailer.end(owned.where)
     while at < end:
         before = at
-        rows, at = tailer.read_some(held.where, at, READ_ROWS, READ_BYTES, may_hold)
+        rows, at = tailer.read_some(owned.where, at, READ_ROWS, READ_BYTES, may_hold)
         found = None if rows is None else matching(predicate, rows)
         if found is not None and found.num_rows:
-            return Found(found, at)
+            return Matches(found, at)
         if at == before or boot_seconds() > deadline:
             break
-    return Found(None, at)
+    return Matches(None, at)

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from random import Random
 
-from consumer_service.ownership.held import Held, Holdings
 from consumer_service.ownership.journal import Entry, Journal, wait_committed
+from consumer_service.ownership.owned_partition import OwnedPartition, OwnedPartitions
 from consumer_service.ownership.takeover import fact_of
 from consumer_service.queues.due_timer import DueTimer
 from consumer_service.queues.waiters import Waiters
@@ -33,8 +33,15 @@ from lakequeue.wire import (
     group_checksum,
 )
 from queue_rules.queues.attempts import Attempt, Move
+from queue_rules.queues.receipt_actions import (
+    Gone,
+    ReceiptAction,
+    all_gone,
+    receipt_actions_of,
+    refused_of,
+    superseded,
+)
 from queue_rules.queues.record_facts import record_facts
-from queue_rules.queues.wishes import Gone, Wish, all_gone, refused_of, superseded, wishes_of
 from queue_tables.groups.facts import Key, Kind
 
 NodeOf = Callable[[Key], str | None]
@@ -45,9 +52,9 @@ NodeOf = Callable[[Key], str | None]
 class _Change:
     """What happens to one partition, on its way into the journal."""
 
-    held: Held
+    owned: OwnedPartition
     epoch: int
-    begun: list[tuple[Wish, Attempt, Move]] = field(default_factory=list)
+    begun: list[tuple[ReceiptAction, Attempt, Move]] = field(default_factory=list)
     entry: Entry | None = None
     future: Future[object] | None = None
 
@@ -58,7 +65,7 @@ class QueueAcks:
     def __init__(
         self,
         journal: Journal,
-        holdings: Holdings,
+        owned_partitions: OwnedPartitions,
         waiters: Waiters,
         timer: DueTimer,
         node_of: NodeOf,
@@ -66,7 +73,7 @@ class QueueAcks:
         on_dying: Callable[[], None],
     ) -> None:
         self._journal = journal
-        self._holdings = holdings
+        self._owned_partitions = owned_partitions
         self._waiters = waiters
         self._timer = timer
         self._node_of = node_of
@@ -81,14 +88,14 @@ class QueueAcks:
         `CoordinationUnavailable` or `StorageUnavailable` with `stored` "unknown".
         """
         answer = SettleAnswer()
-        by_key: dict[Key, list[Wish]] = {}
-        for wish in wishes_of(request):
-            receipt = wish.receipt
+        by_key: dict[Key, list[ReceiptAction]] = {}
+        for action in receipt_actions_of(request):
+            receipt = action.receipt
             if receipt.group != group_checksum(group):
-                answer.refused.append(refused_of(wish, topics, "other_group"))
+                answer.refused.append(refused_of(action, topics, "other_group"))
                 continue
             key = Key(group, TopicId(receipt.topic_id), Partition(receipt.partition))
-            by_key.setdefault(key, []).append(wish)
+            by_key.setdefault(key, []).append(action)
         changes: list[_Change] = []
         try:
             for key, some in by_key.items():
@@ -110,76 +117,88 @@ class QueueAcks:
         return answer
 
     def _begin(
-        self, key: Key, wishes: list[Wish], answer: SettleAnswer, topics: Mapping[str, str]
+        self,
+        key: Key,
+        actions: list[ReceiptAction],
+        answer: SettleAnswer,
+        topics: Mapping[str, str],
     ) -> _Change:
-        held = self._holdings.get(key)
-        change = _Change(held, held.epoch) if held is not None else _Change(Held(key, "", ""), 0)
-        if held is None:
-            self._elsewhere(key, wishes, answer, topics)
+        owned = self._owned_partitions.get(key)
+        change = (
+            _Change(owned, owned.epoch)
+            if owned is not None
+            else _Change(OwnedPartition(key, "", ""), 0)
+        )
+        if owned is None:
+            self._elsewhere(key, actions, answer, topics)
             return change
-        with held.lock:
-            if held.queue is None or not held.accepts_acks:
-                self._elsewhere(key, wishes, answer, topics)
+        with owned.lock:
+            if owned.queue is None or not owned.accepts_acks:
+                self._elsewhere(key, actions, answer, topics)
                 return change
             now = wall_micros()
-            base = fact_of(Kind.TAKEN, held, held.generation, None, now)
+            base = fact_of(Kind.TAKEN, owned, owned.generation, None, now)
             try:
-                for wish in wishes:
-                    self._begin_one(held, wish, now, change, answer, topics)
+                for action in actions:
+                    self._begin_one(owned, action, now, change, answer, topics)
                 if not change.begun:
                     return change
                 facts = record_facts(base, [move for _, _, move in change.begun])
                 change.entry, change.future = self._journal.submit(facts)
             except BaseException:
                 for _, one, _ in change.begun:
-                    held.queue.cancel(one, now)
+                    owned.queue.cancel(one, now)
                 raise
-            held.pending += 1
+            owned.pending += 1
         change.future.add_done_callback(partial(self._finish, change))
         return change
 
     def _begin_one(
         self,
-        held: Held,
-        wish: Wish,
+        owned: OwnedPartition,
+        action: ReceiptAction,
         now: int,
         change: _Change,
         answer: SettleAnswer,
         topics: Mapping[str, str],
     ) -> None:
-        queue, receipt = held.queue, wish.receipt
+        queue, receipt = owned.queue, action.receipt
         if queue is None:
             return
-        if receipt.generation != held.generation:
-            answer.refused.append(refused_of(wish, topics, "superseded"))
+        if receipt.generation != owned.generation:
+            answer.refused.append(refused_of(action, topics, "superseded"))
             return
         one = queue.begin(receipt.offset, receipt.attempt, now)
         if isinstance(one, Attempt):
-            if wish.does == "ack":
+            if action.does == "ack":
                 move = queue.ack(one)
-            elif wish.does == "nack":
-                move = queue.nack(one, now, wish.ms, self._random)
+            elif action.does == "nack":
+                move = queue.nack(one, now, action.ms, self._random)
             else:
-                move = queue.extend(one, now, wish.ms or 0)
-            change.begun.append((wish, one, move))
-        elif wish.does == "ack" and queue.was_acked(receipt.offset, receipt.attempt):
-            answer.settled.append(Settled(receipt=wish.text))  # a repeat
+                move = queue.extend(one, now, action.ms or 0)
+            change.begun.append((action, one, move))
+        elif action.does == "ack" and queue.was_acked(receipt.offset, receipt.attempt):
+            answer.settled.append(Settled(receipt=action.text))  # a repeat
         elif one.why == "busy":
             raise NotReady(
-                f"receipt {wish.text} is being settled by another request",
+                f"receipt {action.text} is being settled by another request",
                 hint="send it again",
                 stored="unknown",
                 retry_after_s=0.2,
             )
         else:
-            answer.refused.append(refused_of(wish, topics, one.why, one))
+            answer.refused.append(refused_of(action, topics, one.why, one))
 
     def _elsewhere(
-        self, key: Key, wishes: list[Wish], answer: SettleAnswer, topics: Mapping[str, str]
+        self,
+        key: Key,
+        actions: list[ReceiptAction],
+        answer: SettleAnswer,
+        topics: Mapping[str, str],
     ) -> None:
         location = self._node_of(key)
         if location is None and (gone := self._gone(key)) is not None:
-            answer.refused += [refused_of(wish, topics, gone) for wish in wishes]
+            answer.refused += [refused_of(action, topics, gone) for action in actions]
             return
         if location is None:
             raise NotReady(
@@ -189,41 +208,41 @@ class QueueAcks:
                 stored="unknown",
                 retry_after_s=0.2,
             )
-        for wish in wishes:
-            refused = refused_of(wish, topics, "elsewhere")
+        for action in actions:
+            refused = refused_of(action, topics, "elsewhere")
             refused.location = location
             answer.refused.append(refused)
 
     def _finish(self, change: _Change, future: Future[object]) -> None:
         """In the committer's thread: the facts stand, or do not."""
-        held, entry = change.held, change.entry
+        owned, entry = change.owned, change.entry
         durable = future.exception() is None
         dying = False
-        with held.settled:
-            held.pending -= 1
+        with owned.settled:
+            owned.pending -= 1
             if entry is not None:
-                held.superseded_by = entry.refused.get(held.key, held.superseded_by)
-                durable &= held.key not in entry.refused
-            if held.queue is not None and held.epoch == change.epoch:
+                owned.superseded_by = entry.refused.get(owned.key, owned.superseded_by)
+                durable &= owned.key not in entry.refused
+            if owned.queue is not None and owned.epoch == change.epoch:
                 now = wall_micros()
-                for wish, one, move in change.begun:
+                for action, one, move in change.begun:
                     if not durable:
-                        held.queue.cancel(one, now)
-                    elif wish.does == "ack":
-                        held.queue.finish_ack(one)
-                    elif wish.does == "nack":
-                        held.queue.finish_nack(one, move)
+                        owned.queue.cancel(one, now)
+                    elif action.does == "ack":
+                        owned.queue.finish_ack(one)
+                    elif action.does == "nack":
+                        owned.queue.finish_nack(one, move)
                         one.written = True
                         dying |= move.kind is Kind.DYING
                         self._timer.expect(move.until)
                     else:
-                        held.queue.finish_extend(one, move)
+                        owned.queue.finish_extend(one, move)
                         # Its consumer was thought to be gone, and is not: no next owner hears so.
-                        held.owed = [m for m in held.owed if m.offset != one.offset]
+                        owned.unflushed = [m for m in owned.unflushed if m.offset != one.offset]
                         self._timer.expect(move.until)
                 # Who has settled something may have his share of what is there.
-                self._waiters.news(held.key.group)
-            held.settled.notify_all()
+                self._waiters.news(owned.key.group)
+            owned.settled.notify_all()
         if dying:
             self._on_dying()
 
@@ -235,8 +254,8 @@ class QueueAcks:
             # It holds its callback, and that the change: a circle, which would stay for long.
             change.future = None
         reach(Step.QUEUE_SETTLED)
-        ours = [c for c in changes if c.entry is not None and c.held.key not in c.entry.refused]
-        if not all(change.held.trusted() for change in ours):
+        ours = [c for c in changes if c.entry is not None and c.owned.key not in c.entry.refused]
+        if not all(change.owned.trusted() for change in ours):
             raise CoordinationUnavailable(
                 "the lease could not be confirmed after the commit",
                 hint="it may be stored or not; send it again once polls work again",
@@ -245,12 +264,12 @@ class QueueAcks:
             )
 
     def _answer(self, change: _Change, answer: SettleAnswer, topics: Mapping[str, str]) -> None:
-        if change.entry is not None and change.held.key in change.entry.refused:
-            self._elsewhere(change.held.key, [w for w, _, _ in change.begun], answer, topics)
+        if change.entry is not None and change.owned.key in change.entry.refused:
+            self._elsewhere(change.owned.key, [w for w, _, _ in change.begun], answer, topics)
             return
-        for wish, _, move in change.begun:
-            settled = Settled(receipt=wish.text)
-            if wish.does == "extend":
+        for action, _, move in change.begun:
+            settled = Settled(receipt=action.text)
+            if action.does == "extend":
                 settled.deadline = move.until
             elif move.kind is Kind.PARKED:
                 settled.due = move.until

@@ -18,8 +18,8 @@ import httpx2
 import orjson
 import structlog
 
-from consumer_service.ownership.held import Held
 from consumer_service.ownership.journal import Journal, wait_committed
+from consumer_service.ownership.owned_partition import OwnedPartition
 from consumer_service.ownership.takeover import fact_of
 from consumer_service.reading.encode import plain_records
 from consumer_service.reading.tailer import Tailer
@@ -79,8 +79,8 @@ def requests_of(records: Iterable[dict[str, Any]], most: int) -> Iterator[list[d
         yield part
 
 
-def _id_of(held: Held, one: Attempt) -> str:
-    return dead_letter_id(held.key.group, *held.key[1:], one.offset, held.generation)
+def _id_of(owned: OwnedPartition, one: Attempt) -> str:
+    return dead_letter_id(owned.key.group, *owned.key[1:], one.offset, owned.generation)
 
 
 class NoTarget(Exception):
@@ -95,21 +95,21 @@ class DeadLetters:
         tailer: Tailer,
         journal: Journal,
         topics: TopicStore,
-        held: Callable[[], Iterable[Held]],
-        target_of: Callable[[Held], str],
+        owned: Callable[[], Iterable[OwnedPartition]],
+        target_of: Callable[[OwnedPartition], str],
         ingest_urls: Callable[[], list[str]],
         on_freed: Callable[[str], object],
     ) -> None:
         self._tailer = tailer
         self._journal = journal
         self._topics = topics
-        self._held = held
+        self._held = owned
         self._target_of = target_of
         self._ingest_urls = ingest_urls
         self._on_freed = on_freed
         self._wake = threading.Event()
         self._stopping = threading.Event()
-        self._slow: weakref.WeakSet[Held] = weakref.WeakSet()
+        self._slow: weakref.WeakSet[OwnedPartition] = weakref.WeakSet()
         """Where something is refused for good: one record at a time."""
         self._http = httpx2.Client(
             timeout=ORDER_TIMEOUT_MS / 1_000 + 10, trust_env=False, auth=Bearer(credentials_of())
@@ -129,7 +129,7 @@ class DeadLetters:
         if self._thread.is_alive():
             self._thread.join(5.0)
 
-    def look(self) -> None:
+    def wake(self) -> None:
         """Something is dying."""
         self._wake.set()
 
@@ -137,9 +137,9 @@ class DeadLetters:
         while not self._stopping.is_set():
             self._wake.wait(self._pause_s())
             self._wake.clear()
-            for held in self._held():
+            for owned in self._held():
                 try:
-                    while not self._stopping.is_set() and self.step(held):
+                    while not self._stopping.is_set() and self.step(owned):
                         pass
                 except Exception as error:
                     # Whatever it is: a thread that ends would strand every dead letter of the node.
@@ -148,15 +148,15 @@ class DeadLetters:
                     foreseen = isinstance(error, LakequeueError | httpx2.HTTPError | NoTarget)
                     log.warning(
                         "dead_letters.failed",
-                        group=held.key.group,
-                        topic=held.topic,
+                        group=owned.key.group,
+                        topic=owned.topic,
                         error=str(error) or repr(error),
                         exc_info=not foreseen,
                     )
 
     def _pause_s(self) -> float:
         """Until something that was refused may be tried again."""
-        times = [at for held in self._held() if (at := held.refused_letters.next_s) is not None]
+        times = [at for owned in self._held() if (at := owned.refused_letters.next_s) is not None]
         if not times:
             return SLOW_LOOK_S
         return min(SLOW_LOOK_S, max(_LEAST_PAUSE_S, min(times) - boot_seconds()))
@@ -164,65 +164,65 @@ class DeadLetters:
     def samples(self) -> Iterator[Sample]:
         """For how long dead letters have been refused, by group."""
         since: dict[str, int] = {}
-        for held in self._held():
-            with held.lock:
-                oldest = held.refused_letters.oldest
+        for owned in self._held():
+            with owned.lock:
+                oldest = owned.refused_letters.oldest
             if oldest is not None:
-                known = since.get(held.key.group, oldest.since)
-                since[held.key.group] = min(known, oldest.since)
+                known = since.get(owned.key.group, oldest.since)
+                since[owned.key.group] = min(known, oldest.since)
         now = wall_micros()
         for group, at in since.items():
             yield Sample(metrics.DEAD_LETTERS_REFUSED, max(0.0, (now - at) / 1e6), (group,))
 
-    def step(self, held: Held) -> bool:
+    def step(self, owned: OwnedPartition) -> bool:
         """Send the first of what is dying and due; False if there is nothing, or it failed.
 
         What fails is tried again later, each record by itself. Raises why.
         """
-        with held.lock:
-            if held.queue is None or not held.delivers:
+        with owned.lock:
+            if owned.queue is None or not owned.delivers:
                 return False
-            dying = held.queue.dying
-            held.refused_letters.keep_only(dying)
-            due = held.refused_letters.due(dying, boot_seconds())
-            some = [dying[at] for at in due[: BATCH if held not in self._slow else 1]]
+            dying = owned.queue.dying
+            owned.refused_letters.keep_only(dying)
+            due = owned.refused_letters.due(dying, boot_seconds())
+            some = [dying[at] for at in due[: BATCH if owned not in self._slow else 1]]
         if not some:
-            self._slow.discard(held)
+            self._slow.discard(owned)
             return False
         try:
-            self._bury(held, some)
+            self._settle_dead(owned, some)
         except Exception as error:
             # One of several is refused for good: they go one by one, and it by itself.
             if isinstance(error, Rejected) and len(some) > 1:
-                self._slow.add(held)
+                self._slow.add(owned)
                 return True
-            with held.lock:
+            with owned.lock:
                 why = str(error) or repr(error)
                 offsets = [one.offset for one in some]
-                held.refused_letters.refused(offsets, why, wall_micros(), boot_seconds())
+                owned.refused_letters.refused(offsets, why, wall_micros(), boot_seconds())
             raise
         return True
 
-    def _bury(self, held: Held, some: list[Attempt]) -> None:
-        self._write(held, Kind.DYING, [one for one in some if not one.written])
+    def _settle_dead(self, owned: OwnedPartition, some: list[Attempt]) -> None:
+        self._write(owned, Kind.DYING, [one for one in some if not one.written])
         for one in some:
             one.written = True
         reach(Step.DEAD_DYING)
-        target = self._target_of(held)
-        places = self._send(target, held, some)
+        target = self._target_of(owned)
+        places = self._send(target, owned, some)
         reach(Step.DEAD_SENT)
-        self._write(held, Kind.DEAD, some, places)
-        with held.lock:
-            if held.queue is not None:
+        self._write(owned, Kind.DEAD, some, places)
+        with owned.lock:
+            if owned.queue is not None:
                 for one in some:
-                    held.queue.finish_dead(one, places.get(_id_of(held, one), ""))
+                    owned.queue.finish_dead(one, places.get(_id_of(owned, one), ""))
         reach(Step.DEAD_SETTLED)
-        self._on_freed(held.key.group)
-        log.info("dead_letters.sent", group=held.key.group, topic=target, records=len(some))
+        self._on_freed(owned.key.group)
+        log.info("dead_letters.sent", group=owned.key.group, topic=target, records=len(some))
 
     def _write(
         self,
-        held: Held,
+        owned: OwnedPartition,
         kind: Kind,
         some: list[Attempt],
         places: Mapping[str, str] = MappingProxyType({}),
@@ -233,7 +233,7 @@ class DeadLetters:
         moves = [
             Move(
                 kind, one.offset, one.attempt, reason=one.reason,
-                dead_letter=places.get(_id_of(held, one), ""),
+                dead_letter=places.get(_id_of(owned, one), ""),
             )
             if kind is Kind.DEAD
             else Move(
@@ -242,41 +242,41 @@ class DeadLetters:
             )
             for one in some
         ]  # fmt: skip
-        with held.lock:
-            if not held.delivers or not held.trusted():
-                raise NotReady(f"partition {held.key.partition} of {held.topic} goes away")
-            base = fact_of(Kind.TAKEN, held, held.generation, None, wall_micros())
+        with owned.lock:
+            if not owned.delivers or not owned.trusted():
+                raise NotReady(f"partition {owned.key.partition} of {owned.topic} goes away")
+            base = fact_of(Kind.TAKEN, owned, owned.generation, None, wall_micros())
             entry, future = self._journal.submit(record_facts(base, moves))
-            held.pending += 1
+            owned.pending += 1
 
         def settle(_: object) -> None:
-            with held.settled:
-                held.pending -= 1
-                held.superseded_by = entry.refused.get(held.key, held.superseded_by)
-                held.settled.notify_all()
+            with owned.settled:
+                owned.pending -= 1
+                owned.superseded_by = entry.refused.get(owned.key, owned.superseded_by)
+                owned.settled.notify_all()
 
         future.add_done_callback(settle)
         wait_committed(future, "is the storage slow or away? it is tried again")
-        if held.key in entry.refused:
-            raise NotReady(f"partition {held.key.partition} of {held.topic} was taken over")
+        if owned.key in entry.refused:
+            raise NotReady(f"partition {owned.key.partition} of {owned.topic} was taken over")
 
     # -- the dead-letter topic --------------------------------------------------------------------
 
-    def _send(self, target: str, held: Held, some: list[Attempt]) -> dict[str, str]:
+    def _send(self, target: str, owned: OwnedPartition, some: list[Attempt]) -> dict[str, str]:
         """See to it that the dead letters stand in `target`; where, by their ids."""
-        source = self._topics.by_id(held.key.topic_id)
+        source = self._topics.by_id(owned.key.topic_id)
         try:
             topic = self._ensure_topic(target, source)
         except Rejected as error:
             raise NoTarget(
                 f"dead-letter topic {target} cannot be made: {error.detail}; name another one as "
-                f"dead_letter_topic of {held.topic}"
+                f"dead_letter_topic of {owned.topic}"
             ) from error
-        known = self._already_there(topic, held, some)
+        known = self._already_there(topic, owned, some)
         records = [
-            dead_letter_of(record, held.key.topic_id, held.key.group, one, held.generation)
+            dead_letter_of(record, owned.key.topic_id, owned.key.group, one, owned.generation)
             for one in some
-            if _id_of(held, one) not in known and (record := self._record(held, one)) is not None
+            if _id_of(owned, one) not in known and (record := self._record(owned, one)) is not None
         ]
         path = f"/v1/topics/{target}/records?wait=ordered&timeout_ms={ORDER_TIMEOUT_MS}"
         for part in requests_of(records, SEND_BYTES):
@@ -313,20 +313,22 @@ class DeadLetters:
             self._call("PUT", f"/v1/topics/{name}", config)
             return self._topics.get(name)
 
-    def _record(self, held: Held, one: Attempt) -> dict[str, Any] | None:
+    def _record(self, owned: OwnedPartition, one: Attempt) -> dict[str, Any] | None:
         try:
-            rows = self._tailer.read_one(held.where, one.offset)
+            rows = self._tailer.read_one(owned.where, one.offset)
         except OffsetOutOfRange:
             rows = None
         if rows is None:
-            log.warning("dead_letters.gone", topic=held.topic, offset=one.offset)
+            log.warning("dead_letter.lost", topic=owned.topic, offset=one.offset)
             return None
         return plain_records(rows)[0]
 
-    def _already_there(self, topic: Topic, held: Held, some: list[Attempt]) -> dict[str, str]:
+    def _already_there(
+        self, topic: Topic, owned: OwnedPartition, some: list[Attempt]
+    ) -> dict[str, str]:
         """What stands in the topic, of those that are dying for as long as ids are kept."""
         old = wall_micros() - (topic.dedup_window_ms - WINDOW_MARGIN_MS) * 1_000
-        ids = {_id_of(held, one) for one in some if one.deadline < old}
+        ids = {_id_of(owned, one) for one in some if one.deadline < old}
         return {known: place for known, place in self._ids_in(topic) if known in ids} if ids else {}
 
     def _ids_in(self, topic: Topic) -> Iterator[tuple[str, str]]:

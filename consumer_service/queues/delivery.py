@@ -13,13 +13,13 @@ from typing import Any
 import pyarrow as pa
 
 from consumer_service.members import Member
-from consumer_service.ownership.held import Held, Holdings
 from consumer_service.ownership.journal import Journal, wait_committed
+from consumer_service.ownership.owned_partition import OwnedPartition, OwnedPartitions
 from consumer_service.ownership.takeover import fact_of
-from consumer_service.polls.batches import Batch, QueueDelivered, picked
+from consumer_service.polls.poll_batch import PartitionBatch, QueuePollResult, picked
 from consumer_service.queues.due_timer import DueTimer
+from consumer_service.queues.fetch import fetch_again, fetch_new, skip_expired
 from consumer_service.queues.settling import condemn, owed_of, pass_unread, settle
-from consumer_service.queues.taking import skip_expired, take_again, take_new
 from consumer_service.queues.waiters import Waiters
 from consumer_service.reading.encode import queue_records_of
 from consumer_service.reading.tailer import Tailer
@@ -48,7 +48,7 @@ class QueueDelivery:
     def __init__(
         self,
         tailer: Tailer,
-        holdings: Holdings,
+        owned_partitions: OwnedPartitions,
         journal: Journal,
         waiters: Waiters,
         timer: DueTimer,
@@ -57,7 +57,7 @@ class QueueDelivery:
         on_undecodable: OnUndecodable = ignore,
     ) -> None:
         self._tailer = tailer
-        self._holdings = holdings
+        self._owned_partitions = owned_partitions
         self._journal = journal
         self._waiters = waiters
         self._timer = timer
@@ -72,7 +72,7 @@ class QueueDelivery:
         wait_s: float,
         gone: Callable[[], bool],
         after: int | None = None,
-    ) -> QueueDelivered:
+    ) -> QueuePollResult:
         """`steps`, waiting in this thread."""
         return finish(self.steps(member, max_records, wait_s, gone, after))
 
@@ -83,7 +83,7 @@ class QueueDelivery:
         wait_s: float,
         gone: Callable[[], bool],
         after: int | None = None,
-    ) -> Steps[QueueDelivered]:
+    ) -> Steps[QueuePollResult]:
         """Up to `max_records` records; waits at most `wait_s` seconds for the first.
 
         As `Delivery.steps`; `after` gives back what was in answers that got lost.
@@ -94,7 +94,7 @@ class QueueDelivery:
             with member.polls.lock:
                 number = member.polls.begin(after)
             member.wake.set()
-        with member.parked(), self._waiters.asking(member.group, member.wake, member.member_id):
+        with member.polling(), self._waiters.asking(member.group, member.wake, member.member_id):
             delivered = yield from self._wait(member, max_records, number, deadline, gone)
         if not gone():
             member.liveness.heard(boot_seconds())
@@ -107,11 +107,11 @@ class QueueDelivery:
         number: int,
         deadline: float,
         gone: Callable[[], bool],
-    ) -> Steps[QueueDelivered]:
+    ) -> Steps[QueuePollResult]:
         while True:
             self._waiters.enter(member.group, member.wake)
             if gone() or not member.active or (number and member.polls.begun != number):
-                return QueueDelivered()
+                return QueuePollResult()
             delivered = self._gather(member, max_records)
             left = deadline - boot_seconds()
             if delivered.records:
@@ -122,44 +122,44 @@ class QueueDelivery:
                 yield Until(member.wake, left, LOOK_EVERY_S)
 
     @staticmethod
-    def _numbered(member: Member, delivered: QueueDelivered, number: int) -> QueueDelivered:
+    def _numbered(member: Member, delivered: QueuePollResult, number: int) -> QueuePollResult:
         """Remember the answer until the next poll says that it has arrived."""
         if not number:
             return delivered
         with member.polls.lock:
             if member.polls.begun != number:
                 delivered.take_back()
-                return QueueDelivered()
+                return QueuePollResult()
             delivered.number = number
-            unconfirmed = QueueDelivered([], delivered.taken, number, news=delivered.news)
+            unconfirmed = QueuePollResult([], delivered.taken, number, news=delivered.news)
             member.polls.answered.append((number, unconfirmed))
         return delivered
 
     # -- one look ---------------------------------------------------------------------------------
 
-    def _gather(self, member: Member, max_records: int) -> QueueDelivered:
+    def _gather(self, member: Member, max_records: int) -> QueuePollResult:
         news = partial(self._waiters.news, member.group)
         mine = [
-            held
-            for held in self._holdings.of_group(member.group)
-            if held.delivers
-            and not held.paused
-            and held.queue is not None
-            and held.topic in member.request.topics
+            owned
+            for owned in self._owned_partitions.of_group(member.group)
+            if owned.delivers
+            and not owned.paused
+            and owned.queue is not None
+            and owned.topic in member.request.topics
         ]
         if not mine:
-            return QueueDelivered()
+            return QueuePollResult()
         room = self._room(member, mine, max_records)
         if room <= 0:
-            if room == _FULL and any(self._has_more(held) for held in mine):
+            if room == _FULL and any(self._has_more(owned) for owned in mine):
                 news()  # it was for somebody who holds less
-            return QueueDelivered()
+            return QueuePollResult()
         member.turn += 1
         turn = member.turn % len(mine)
-        batches: list[Batch] = []
+        batches: list[PartitionBatch] = []
         try:
             self._take_all(mine[turn:] + mine[:turn], member, room, batches)
-            if any(self._has_more(held) for held in mine):
+            if any(self._has_more(owned) for owned in mine):
                 news()
             return self._commit(member, batches, news)
         except BaseException:
@@ -168,62 +168,64 @@ class QueueDelivery:
             news()
             raise
 
-    def _take_all(self, order: list[Held], member: Member, room: int, batches: list[Batch]) -> None:
+    def _take_all(
+        self, order: list[OwnedPartition], member: Member, room: int, batches: list[PartitionBatch]
+    ) -> None:
         """Fill `batches`, in two rounds: what is due anywhere would else wait for its turn."""
         left_bytes = self._max_poll_bytes
         for new in (False, True):
-            for held in order if new else filter(_is_due, order):
+            for owned in order if new else filter(_is_due, order):
                 if room <= 0 or left_bytes <= 0:
                     return
-                batch = self._take(held, member, room, left_bytes, new=new)
+                batch = self._take(owned, member, room, left_bytes, new=new)
                 if batch is not None:
                     batches.append(batch)
                     room -= len(batch.deliver)
                     left_bytes -= batch.bytes
 
-    def _room(self, member: Member, mine: list[Held], most: int) -> int:
+    def _room(self, member: Member, mine: list[OwnedPartition], most: int) -> int:
         """How many records this poll may take: its own bound, and a fair share; `_FULL`: none."""
         limit = member.request.max_in_flight or DEFAULT_MAX_IN_FLIGHT
         asking = self._waiters.members(member.group) | {member.member_id}
         available, has, others, late, now = 0, 0, 0, False, wall_micros()
-        for held in mine:
-            with held.lock:
-                if held.queue is not None:
-                    has += held.queue.held_by(member.member_id)
-                    others += sum(map(held.queue.held_by, asking - {member.member_id}))
-                    available += held.queue.returned
-                    due = held.queue.next_due()
+        for owned in mine:
+            with owned.lock:
+                if owned.queue is not None:
+                    has += owned.queue.held_by(member.member_id)
+                    others += sum(map(owned.queue.held_by, asking - {member.member_id}))
+                    available += owned.queue.returned
+                    due = owned.queue.next_due()
                     is_due = due is not None and due <= now
                     late |= is_due
-                    available += held.queue.parked if is_due else 0
-                    available += max(0, self._tailer.end(held.where) - held.queue.scan)
+                    available += owned.queue.delayed if is_due else 0
+                    available += max(0, self._tailer.end(owned.where) - owned.queue.scan)
         share = fair_share(available, has, others, len(asking), due=late)
         return _FULL if share <= 0 < limit - has else min(most, limit - has, share)
 
-    def _has_more(self, held: Held) -> bool:
-        with held.lock:
-            queue = held.queue
+    def _has_more(self, owned: OwnedPartition) -> bool:
+        with owned.lock:
+            queue = owned.queue
             if queue is None:
                 return False
-            new = queue.held_back is None and queue.scan < self._tailer.end(held.where)
+            new = queue.held_back is None and queue.scan < self._tailer.end(owned.where)
             return new or queue.next_due() == 0
 
     def _take(
-        self, held: Held, member: Member, most: int, max_bytes: int, *, new: bool
-    ) -> Batch | None:
-        with held.fetching:
-            epoch, queue = held.epoch, held.queue
+        self, owned: OwnedPartition, member: Member, most: int, max_bytes: int, *, new: bool
+    ) -> PartitionBatch | None:
+        with owned.fetching:
+            epoch, queue = owned.epoch, owned.queue
             if queue is None:
                 return None
-            batch = Batch(held, epoch)
-            with held.lock:
-                batch.moves, held.owed = held.owed, []
+            batch = PartitionBatch(owned, epoch)
+            with owned.lock:
+                batch.moves, owned.unflushed = owned.unflushed, []
             name = member.member_id
             now = wall_micros()
             try:
-                take_again(self._tailer, batch, queue, now, name, most, max_bytes)
+                fetch_again(self._tailer, batch, queue, now, name, most, max_bytes)
                 if new:
-                    take_new(self._tailer, batch, queue, now, name, most, max_bytes)
+                    fetch_new(self._tailer, batch, queue, now, name, most, max_bytes)
             except OffsetOutOfRange as expired:
                 skip_expired(batch, queue, expired)
             except BaseException:
@@ -232,7 +234,7 @@ class QueueDelivery:
             if not batch.moves:
                 return batch if batch.more else None
             if member.visibility_ms is not None:
-                with held.lock:
+                with owned.lock:
                     batch.keep_until(queue, now + member.visibility_ms * 1_000)
             try:
                 submitted = self._submit(batch, member)
@@ -245,26 +247,26 @@ class QueueDelivery:
 
     # -- making it durable ------------------------------------------------------------------------
 
-    def _submit(self, batch: Batch, member: Member) -> bool:
-        held = batch.held
+    def _submit(self, batch: PartitionBatch, member: Member) -> bool:
+        owned = batch.owned
         once = member.request.delivery == "at_most_once"
         moves = batch.moves
         if once:
             moves = [m._replace(kind=Kind.ACKED) if m.kind is Kind.DELIVERED else m for m in moves]
-        base = fact_of(Kind.TAKEN, held, held.generation, None, wall_micros())
+        base = fact_of(Kind.TAKEN, owned, owned.generation, None, wall_micros())
         facts = record_facts(base, moves)
-        with held.lock:
+        with owned.lock:
             # Whoever leaves has had his records returned under this lock: none may follow.
-            idle = held.paused or not held.delivers or not member.active
-            if idle or held.epoch != batch.epoch or not held.trusted():
+            idle = owned.paused or not owned.delivers or not member.active
+            if idle or owned.epoch != batch.epoch or not owned.trusted():
                 # Mostly the partition goes away, and this state with it; but trust can come back.
                 return False
             batch.entry, batch.future = self._journal.submit(facts)
-            held.pending += 1
-            if once and held.queue is not None:
+            owned.pending += 1
+            if once and owned.queue is not None:
                 # They may be done by now: if their consumer goes meanwhile, no other gets them.
                 for one in batch.deliver:
-                    held.queue.begin(one.offset, one.attempt, 0)
+                    owned.queue.begin(one.offset, one.attempt, 0)
         batch.future.add_done_callback(partial(settle, batch, once))
         for move in moves:
             if move.kind in {Kind.DELIVERED, Kind.PARKED}:
@@ -272,10 +274,10 @@ class QueueDelivery:
         return True
 
     def _commit(
-        self, member: Member, batches: list[Batch], news: Callable[[], object]
-    ) -> QueueDelivered:
+        self, member: Member, batches: list[PartitionBatch], news: Callable[[], object]
+    ) -> QueuePollResult:
         """Wait for the facts; the records whose delivery is durable and still ours."""
-        delivered = QueueDelivered(news=news, more=any(batch.more for batch in batches))
+        delivered = QueuePollResult(news=news, more=any(batch.more for batch in batches))
         for batch in batches:
             if batch.future is None:
                 continue
@@ -285,8 +287,8 @@ class QueueDelivery:
         if any(batch.deliver for batch in batches):
             reach(Step.QUEUE_DELIVERED)
         for batch in batches:
-            held = batch.held
-            if batch.entry is None or held.key in batch.entry.refused or not held.trusted():
+            owned = batch.owned
+            if batch.entry is None or owned.key in batch.entry.refused or not owned.trusted():
                 self._give_back(batch)
                 continue
             if any(move.kind is Kind.DYING for move in batch.moves):
@@ -295,59 +297,64 @@ class QueueDelivery:
                 self._hand_out(batch, delivered, once=member.request.delivery == "at_most_once")
         return delivered
 
-    def _hand_out(self, batch: Batch, delivered: QueueDelivered, *, once: bool) -> None:
+    def _hand_out(self, batch: PartitionBatch, delivered: QueuePollResult, *, once: bool) -> None:
         """Add the records, but for those that went to another while the commit was awaited."""
-        held, rows = batch.held, pa.concat_tables(batch.rows)
-        with held.lock:
-            queue = held.queue
+        owned, rows = batch.owned, pa.concat_tables(batch.rows)
+        with owned.lock:
+            queue = owned.queue
             kept = [
                 place
                 for place, one in enumerate(batch.deliver)
                 if once or (queue is not None and queue.is_newest(one))
             ]
-            if held.paused and not once and queue is not None:
+            if owned.paused and not once and queue is not None:
                 # Paused while the commit was awaited: the attempt counts, and nobody gets it.
                 queue.give_back((one.offset, one.attempt) for one in batch.deliver)
                 return
         some = [batch.deliver[place] for place in kept]
         rows = picked(rows, kept)
-        records = queue_records_of(rows, held.key, held.generation, some)
+        records = queue_records_of(rows, owned.key, owned.generation, some)
         if any(UNDECODABLE in record for record in records):
-            self._on_undecodable(held.key.group, records)
-            records, some = self._without_unread(held, records, some, once=once)
+            self._on_undecodable(owned.key.group, records)
+            records, some = self._without_unread(owned, records, some, once=once)
         delivered.records += records
         attempts = [(one.offset, one.attempt) for one in some]
-        delivered.taken.append((held, batch.epoch, attempts))
+        delivered.taken.append((owned, batch.epoch, attempts))
 
     def _without_unread(
-        self, held: Held, records: list[dict[str, Any]], some: list[Attempt], *, once: bool
+        self,
+        owned: OwnedPartition,
+        records: list[dict[str, Any]],
+        some: list[Attempt],
+        *,
+        once: bool,
     ) -> tuple[list[dict[str, Any]], list[Attempt]]:
         """Those that are handed out, as the group has it of what cannot be read."""
-        policy = policy_in(held.options, "queue")
+        policy = policy_in(owned.options, "queue")
         if policy == "tombstone" or (policy == "dead_letter" and once):
             return records, some
         unread = [one for one, r in zip(some, records, strict=True) if UNDECODABLE in r]
         if policy == "dead_letter":
-            condemn(held, unread)
+            condemn(owned, unread)
             self._on_dying()
         elif not once:
-            pass_unread(held, unread, self._journal)
+            pass_unread(owned, unread, self._journal)
         readable = [at for at, record in enumerate(records) if UNDECODABLE not in record]
         return [records[at] for at in readable], [some[at] for at in readable]
 
     @staticmethod
-    def _give_back(batch: Batch, *, unsaid: bool = False) -> None:
+    def _give_back(batch: PartitionBatch, *, unsaid: bool = False) -> None:
         """No answer has these records; `unsaid`: and its facts are not on their way."""
-        held = batch.held
-        with held.lock:
-            if held.epoch == batch.epoch and held.queue is not None:
-                held.queue.never_left(batch.deliver)
+        owned = batch.owned
+        with owned.lock:
+            if owned.epoch == batch.epoch and owned.queue is not None:
+                owned.queue.never_left(batch.deliver)
                 if unsaid:
-                    held.owed += owed_of(batch)
+                    owned.unflushed += owed_of(batch)
 
 
-def _is_due(held: Held) -> bool:
+def _is_due(owned: OwnedPartition) -> bool:
     """Whether something that was seen before can be delivered again now."""
-    with held.lock:
-        due = None if held.queue is None else held.queue.next_due()
+    with owned.lock:
+        due = None if owned.queue is None else owned.queue.next_due()
     return due is not None and due <= wall_micros()

@@ -1,4 +1,4 @@
-"""Wakes waiting polls when records become due: parked ones, and those past their deadline."""
+"""Wakes waiting polls when records become due: delayed ones, and those past their deadline."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 import structlog
 
-from consumer_service.ownership.held import Held
+from consumer_service.ownership.owned_partition import OwnedPartition
 from consumer_service.queues.waiters import Waiters
 from lakequeue.clock import wall_micros
 
@@ -22,8 +22,8 @@ AGAIN_S = 0.02
 class DueTimer:
     """One thread for all queue partitions of a node."""
 
-    def __init__(self, held: Callable[[], Iterable[Held]], waiters: Waiters) -> None:
-        self._held = held
+    def __init__(self, owned: Callable[[], Iterable[OwnedPartition]], waiters: Waiters) -> None:
+        self._held = owned
         self._waiters = waiters
         self._sooner = threading.Event()
         self._stopping = threading.Event()
@@ -64,15 +64,15 @@ class DueTimer:
         now = wall_micros()
         next_due = now + int(LONGEST_S * 1e6)
         again = False
-        for held in self._held():
-            with held.lock:
-                idle = held.queue is None or held.paused or not held.delivers
-                due = None if held.queue is None or idle else held.queue.next_due()
+        for owned in self._held():
+            with owned.lock:
+                idle = owned.queue is None or owned.paused or not owned.delivers
+                due = None if owned.queue is None or idle else owned.queue.next_due()
             if due is None:
                 continue
             if due > now:
                 next_due = min(next_due, due)
-            elif self._waiters.news(held.key.group):
+            elif self._waiters.news(owned.key.group):
                 again = True
         self._next = next_due
         return AGAIN_S if again else max(0.0, (next_due - wall_micros()) / 1e6)

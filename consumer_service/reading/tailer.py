@@ -1,8 +1,8 @@
 """One tailer per node: every new commit of `log` is read once, for all members.
 
-Woken by the bell, and by a slow poll in case the bell is lost. A commit is made durable before
-its records may leave (another process linked it into place), then its files are decoded into the
-shared segments, then the members that own its partitions are woken.
+Woken by the notification, and by a slow poll in case the notification is lost. A commit is made
+durable before its records may leave (another process linked it into place), then its files are
+decoded into the shared segments, then the members that own its partitions are woken.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import structlog
 
 from consumer_service.reading.encode import COLUMNS
 from consumer_service.reading.segments import Segments, split_partitions
-from coordination.zookeeper.bells import BellListener
+from coordination.zookeeper.notifications import NotificationListener
 from coordination.zookeeper.session import Session
 from lakequeue.clock import boot_seconds
 from lakequeue.errors import LakequeueError
@@ -52,7 +52,7 @@ def _changes_rows(commit: Commit) -> bool:
 class Tailer:
     """Reads `log`. `wanted` says which topics to keep in memory; `wake` gets what grew.
 
-    `poll_s`: how late a commit is seen at most when its bell is lost.
+    `poll_s`: how late a commit is seen at most when its notification is lost.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Tailer:
         self._reader = LogReader(root, COLUMNS)
         self._ends: dict[TopicPartition, Offset] = {}
         self._stopping = threading.Event()
-        self._bell: BellListener | None = None
+        self._notifier: NotificationListener | None = None
         self._thread = threading.Thread(target=self._run, name="tailer", daemon=True)
         self.failure: str | None = None
         """Why the newest attempt to read failed; None while all is well."""
@@ -81,16 +81,16 @@ class Tailer:
 
     def start(self, session: Session) -> None:
         """Begin to follow the log."""
-        self._bell = BellListener(session, "log").start()
+        self._notifier = NotificationListener(session, "log").start()
         self._thread.start()
 
     def stop(self) -> None:
         """End the thread."""
         self._stopping.set()
-        if self._bell is not None:
-            self._bell.wake()
+        if self._notifier is not None:
+            self._notifier.wake()
             self._thread.join()
-            self._bell.close()
+            self._notifier.close()
 
     def end(self, where: TopicPartition) -> Offset:
         """The offset that the partition's next record will get, as far as is known here.
@@ -148,10 +148,10 @@ class Tailer:
         max_bytes: int,
         may_hold: Callable[[Mapping[str, tuple[int, int]]], bool],
     ) -> tuple[pa.Table | None, int]:
-        """As `read`, but passes over row groups that `may_hold` refuses by their statistics.
+        """As `read`, but skips row groups that `may_hold` refuses by their statistics.
 
         The rows, and the offset before which all is looked at or passed. None: nothing up to
-        there, which is the end unless many row groups were passed over.
+        there, which is the end unless many row groups were skipped.
         """
         rows = self._segments.read(where, offset, max_rows, max_bytes)
         if rows is None:
@@ -200,8 +200,8 @@ class Tailer:
 
     def _run(self) -> None:
         while not self._stopping.is_set():
-            if self._bell is not None:
-                self._bell.wait(self._poll_s)
+            if self._notifier is not None:
+                self._notifier.wait(self._poll_s)
             try:
                 self.catch_up()
                 self.failure = self.failing_since = None

@@ -47,7 +47,7 @@ class Undecodable:
                 if len(self._named) > _NAMED:
                     self._named.popitem(last=False)
             log.warning(
-                "record.undecodable",
+                "record.decode_failed",
                 group=group,
                 topic=record["topic"],
                 partition=record["partition"],

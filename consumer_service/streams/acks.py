@@ -14,8 +14,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from consumer_service.ownership.held import Held, Holdings
 from consumer_service.ownership.journal import Entry, Journal, wait_committed
+from consumer_service.ownership.owned_partition import OwnedPartition, OwnedPartitions
 from consumer_service.ownership.takeover import fact_of
 from lakequeue.clock import boot_seconds, wall_micros
 from lakequeue.errors import (
@@ -23,8 +23,8 @@ from lakequeue.errors import (
     Overloaded,
 )
 from lakequeue.wire import AckAnswer, Committed, RefusedAck
+from queue_rules.streams.commit_request import CommitRequest, judge, superseded
 from queue_rules.streams.cursor import Cursor
-from queue_rules.streams.wanted import Wanted, judge, superseded
 from queue_tables.groups.facts import Key, Kind
 
 PASS_EVERY_S = 1.0
@@ -34,14 +34,14 @@ PASS_EVERY_S = 1.0
 class Acks:
     """The acknowledgements of all members of the node; thread-safe."""
 
-    def __init__(self, journal: Journal, holdings: Holdings) -> None:
+    def __init__(self, journal: Journal, owned_partitions: OwnedPartitions) -> None:
         self._journal = journal
-        self._holdings = holdings
+        self._owned_partitions = owned_partitions
 
     def commit(
         self,
         member: str,
-        wanted: dict[Key, list[Wanted]],
+        wanted: dict[Key, list[CommitRequest]],
         ends: Mapping[Key, int],
         *,
         through: bool,
@@ -53,34 +53,34 @@ class Acks:
         `stored` "unknown" when the lease ran out meanwhile.
         """
         refused: list[RefusedAck] = []
-        mine: dict[Key, Held] = {}
+        mine: dict[Key, OwnedPartition] = {}
         for key, parts in wanted.items():
-            held = self._holdings.get(key)
-            stale = [w for w in parts if not _accepts(held, member, w.epoch)]
-            if held is None or stale:
-                refused += [_refusal(key, held, w) for w in stale]
+            owned = self._owned_partitions.get(key)
+            stale = [w for w in parts if not _accepts(owned, member, w.epoch)]
+            if owned is None or stale:
+                refused += [_refusal(key, owned, w) for w in stale]
             else:
-                mine[key] = held
+                mine[key] = owned
         positions, entry = self._submit(mine, wanted, ends, through=through)
         for key in mine.keys() - positions.keys():
             # Given up between the first look and the lock.
-            held = mine.pop(key)
-            refused += [_refusal(key, held, w) for w in wanted[key]]
+            owned = mine.pop(key)
+            refused += [_refusal(key, owned, w) for w in wanted[key]]
         committed: list[Committed] = []
-        for key, held in mine.items():
+        for key, owned in mine.items():
             newer = entry.refused.get(key)
             if newer is not None:
                 refused.append(
                     RefusedAck(
-                        topic=held.topic,
+                        topic=owned.topic,
                         partition=key.partition,
-                        epoch=held.epoch,
+                        epoch=owned.epoch,
                         current_epoch=newer or None,
                     )
                 )
                 continue
             committed.append(
-                Committed(topic=held.topic, partition=key.partition, offset=positions[key])
+                Committed(topic=owned.topic, partition=key.partition, offset=positions[key])
             )
         self._check_trust(mine)
         answer = AckAnswer(committed=committed, refused=refused)
@@ -88,33 +88,33 @@ class Acks:
             raise superseded(answer)
         return answer
 
-    def pass_on(self, held: Held) -> None:
-        """Make durable what a predicate has passed over, in the background, now and then.
+    def pass_on(self, owned: OwnedPartition) -> None:
+        """Make durable what a predicate has skipped, in the background, now and then.
 
         Otherwise a group that nothing matches for long would look through it all again after a
         restart, and show a lag that it has not.
         """
         now = boot_seconds()
-        with held.lock:
-            early = now < held.passed_at + PASS_EVERY_S
-            if early or held.pending or not held.accepts_acks or not held.trusted():
+        with owned.lock:
+            early = now < owned.passed_at + PASS_EVERY_S
+            if early or owned.pending or not owned.accepts_acks or not owned.trusted():
                 return
-            if not held.cursor.pass_over():
+            if not owned.cursor.skip():
                 return
-            held.passed_at = now
-            position = held.cursor.accepted
-            fact = fact_of(Kind.COMMITTED, held, held.generation, position, wall_micros())
+            owned.passed_at = now
+            position = owned.cursor.accepted
+            fact = fact_of(Kind.COMMITTED, owned, owned.generation, position, wall_micros())
             try:
                 entry, future = self._journal.submit([fact])
             except Overloaded:
                 return  # the next look says it
-            held.pending += 1
-        future.add_done_callback(partial(_settle, entry, [(held, position)]))
+            owned.pending += 1
+        future.add_done_callback(partial(_settle, entry, [(owned, position)]))
 
     def _submit(
         self,
-        mine: dict[Key, Held],
-        wanted: dict[Key, list[Wanted]],
+        mine: dict[Key, OwnedPartition],
+        wanted: dict[Key, list[CommitRequest]],
         ends: Mapping[Key, int],
         *,
         through: bool,
@@ -124,25 +124,25 @@ class Acks:
         Partitions that were given up meanwhile have no position in the answer.
         """
         with _locked(mine.values()):
-            mine = {key: held for key, held in mine.items() if held.accepts_acks}
-            cursors = {key: _copy(held.cursor) for key, held in mine.items()}
+            mine = {key: owned for key, owned in mine.items() if owned.accepts_acks}
+            cursors = {key: _copy(owned.cursor) for key, owned in mine.items()}
             positions = {
                 key: judge(cursors[key], wanted[key], ends.get(key, 0), through=through)
                 for key in mine
             }
             at = wall_micros()
             facts = [
-                fact_of(Kind.COMMITTED, held, held.generation, positions[key], at)
-                for key, held in mine.items()
-                if positions[key] > held.cursor.durable
+                fact_of(Kind.COMMITTED, owned, owned.generation, positions[key], at)
+                for key, owned in mine.items()
+                if positions[key] > owned.cursor.durable
             ]
             if not facts:
                 return positions, Entry([])
             entry, future = self._journal.submit(facts)
             for fact in facts:
-                held = mine[fact.key]
-                held.cursor = cursors[fact.key]
-                held.pending += 1
+                owned = mine[fact.key]
+                owned.cursor = cursors[fact.key]
+                owned.pending += 1
         moving = [(mine[fact.key], positions[fact.key]) for fact in facts]
         # Settled by the committer, not here: a caller that gave up waiting must not let a
         # hand-over go on while its facts are still on their way.
@@ -150,8 +150,8 @@ class Acks:
         wait_committed(future, "the position may be committed or not; ack again")
         return positions, entry
 
-    def _check_trust(self, mine: dict[Key, Held]) -> None:
-        if mine and not all(held.trusted() for held in mine.values()):
+    def _check_trust(self, mine: dict[Key, OwnedPartition]) -> None:
+        if mine and not all(owned.trusted() for owned in mine.values()):
             raise CoordinationUnavailable(
                 "the lease could not be confirmed after the commit",
                 hint="the position may be committed or not; ack again once polls work again",
@@ -160,39 +160,39 @@ class Acks:
             )
 
 
-def _settle(entry: Entry, moving: list[tuple[Held, int]], future: Future[Any]) -> None:
+def _settle(entry: Entry, moving: list[tuple[OwnedPartition, int]], future: Future[Any]) -> None:
     durable = future.exception() is None
-    for held, position in moving:
-        with held.settled:
-            held.pending -= 1
-            held.superseded_by = entry.refused.get(held.key, held.superseded_by)
-            if durable and held.key not in entry.refused:
-                held.cursor.made_durable(position)
-            held.settled.notify_all()
+    for owned, position in moving:
+        with owned.settled:
+            owned.pending -= 1
+            owned.superseded_by = entry.refused.get(owned.key, owned.superseded_by)
+            if durable and owned.key not in entry.refused:
+                owned.cursor.made_durable(position)
+            owned.settled.notify_all()
 
 
-def _accepts(held: Held | None, member: str, epoch: int | None) -> bool:
-    if held is None or held.member != member or not held.accepts_acks:
+def _accepts(owned: OwnedPartition | None, member: str, epoch: int | None) -> bool:
+    if owned is None or owned.member != member or not owned.accepts_acks:
         return False
-    return epoch is None or epoch == held.epoch
+    return epoch is None or epoch == owned.epoch
 
 
 def _copy(cursor: Cursor) -> Cursor:
     return replace(cursor, gaps=dict(cursor.gaps))
 
 
-def _refusal(key: Key, held: Held | None, wanted: Wanted) -> RefusedAck:
+def _refusal(key: Key, owned: OwnedPartition | None, wanted: CommitRequest) -> RefusedAck:
     return RefusedAck(
-        topic=held.topic if held is not None else wanted.topic,
+        topic=owned.topic if owned is not None else wanted.topic,
         partition=key.partition,
         epoch=wanted.epoch or 0,
-        current_epoch=held.epoch or None if held is not None else None,
+        current_epoch=owned.epoch or None if owned is not None else None,
     )
 
 
 @contextmanager
-def _locked(held: Iterable[Held]) -> Iterator[None]:
+def _locked(owned: Iterable[OwnedPartition]) -> Iterator[None]:
     with ExitStack() as stack:
-        for one in sorted(held, key=lambda h: h.key):
+        for one in sorted(owned, key=lambda h: h.key):
             stack.enter_context(one.lock)
         yield

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from consumer_service.members import Member
-from consumer_service.ownership.held import Held, Holdings
-from consumer_service.polls.batches import QueueDelivered
-from consumer_service.polls.matching import look
+from consumer_service.ownership.owned_partition import OwnedPartition, OwnedPartitions
+from consumer_service.polls.matching import find_matching
+from consumer_service.polls.poll_batch import QueuePollResult
 from consumer_service.reading.encode import records_of, unreadable_among
 from consumer_service.reading.segments import prefix_within
 from consumer_service.reading.tailer import Tailer
@@ -21,8 +21,8 @@ from consumer_service.reading.undecodable import OnUndecodable, ignore
 from lakequeue.clock import boot_seconds, wall_micros
 from lakequeue.errors import OffsetOutOfRange, UndecodableRecord
 from lakequeue.wire import UNDECODABLE
+from queue_rules.predicates.expressions import Condition
 from queue_rules.predicates.of_group import predicate_in
-from queue_rules.predicates.terms import Condition
 from queue_rules.queues.undecodable_policy import policy_in
 from serving.front.parking import Steps, Until, finish
 
@@ -30,15 +30,15 @@ READ_AHEAD_ROWS = 20_000
 READ_AHEAD_BYTES = 8 << 20
 """What one read from the files brings: several polls' worth, kept beside the cursor."""
 LOOK_EVERY_S = 1.0
-"""A parked poll looks this often whether its client is still there."""
+"""A waiting poll looks this often whether its client is still there."""
 
 
 @dataclass(slots=True)
-class Delivered:
+class StreamPollResult:
     """The records of one answer, and where each partition stood before it."""
 
     records: list[dict[str, Any]] = field(default_factory=list)
-    before: list[tuple[Held, int, int]] = field(default_factory=list)
+    before: list[tuple[OwnedPartition, int, int]] = field(default_factory=list)
     """(partition, epoch, delivered position before this answer)."""
     number: int = 0
     """Number of the poll, of those that say which answer they follow."""
@@ -49,8 +49,8 @@ class Delivered:
         """Drop what was gathered under an epoch that is over: `told` is what the answer says."""
         over = {
             place
-            for held, epoch, _ in self.before
-            if told.get(place := (held.topic, int(held.key.partition))) != epoch
+            for owned, epoch, _ in self.before
+            if told.get(place := (owned.topic, int(owned.key.partition))) != epoch
         }
         if over:
             self.records = [r for r in self.records if (r["topic"], r["partition"]) not in over]
@@ -58,20 +58,20 @@ class Delivered:
     def leave_paused(self) -> None:
         """Drop what was paused while other partitions were looked through."""
         over: set[tuple[str, int]] = set()
-        for held, epoch, position in [one for one in self.before if one[0].paused]:
-            Delivered(before=[(held, epoch, position)]).take_back()
-            self.before.remove((held, epoch, position))
-            over.add((held.topic, int(held.key.partition)))
+        for owned, epoch, position in [one for one in self.before if one[0].paused]:
+            StreamPollResult(before=[(owned, epoch, position)]).take_back()
+            self.before.remove((owned, epoch, position))
+            over.add((owned.topic, int(owned.key.partition)))
         if over:
             self.records = [r for r in self.records if (r["topic"], r["partition"]) not in over]
 
     def take_back(self) -> None:
         """Nobody got the answer: deliver the same again."""
-        for held, epoch, position in self.before:
-            with held.fetching, held.lock:
-                if held.epoch == epoch:
-                    held.cursor.rewind(position)
-                    held.rows = None
+        for owned, epoch, position in self.before:
+            with owned.fetching, owned.lock:
+                if owned.epoch == epoch:
+                    owned.cursor.rewind(position)
+                    owned.rows = None
 
 
 class Delivery:
@@ -80,16 +80,16 @@ class Delivery:
     def __init__(
         self,
         tailer: Tailer,
-        holdings: Holdings,
+        owned_partitions: OwnedPartitions,
         max_poll_bytes: int,
-        on_passed: Callable[[Held], None],
+        on_passed: Callable[[OwnedPartition], None],
         on_undecodable: OnUndecodable = ignore,
     ) -> None:
         self._tailer = tailer
-        self._holdings = holdings
+        self._owned_partitions = owned_partitions
         self._max_poll_bytes = max_poll_bytes
         self._on_passed = on_passed
-        """Called when offsets were passed over: expired, a gap, or not what a predicate takes."""
+        """Called when offsets were skipped: expired, a gap, or not what a predicate takes."""
         self._on_undecodable = on_undecodable
 
     def poll(
@@ -99,7 +99,7 @@ class Delivery:
         wait_s: float,
         gone: Callable[[], bool],
         after: int | None = None,
-    ) -> Delivered:
+    ) -> StreamPollResult:
         """`steps`, waiting in this thread."""
         return finish(self.steps(member, max_records, wait_s, gone, after))
 
@@ -110,22 +110,22 @@ class Delivery:
         wait_s: float,
         gone: Callable[[], bool],
         after: int | None = None,
-    ) -> Steps[Delivered]:
+    ) -> Steps[StreamPollResult]:
         """Up to `max_records` records; waits at most `wait_s` seconds for the first.
 
         `gone` tells whether the client has hung up: then nothing is delivered. `after` numbers the
         last answer that the client got, see `Polls`.
         """
         deadline = boot_seconds() + wait_s
-        gather: Callable[[], Delivered | None]
+        gather: Callable[[], StreamPollResult | None]
         if after is None:
             gather = partial(self._gather, member, max_records)
         else:
             with member.polls.lock:
                 number = member.polls.begin(after)
-            member.wake.set()  # an older poll that is parked has to notice
+            member.wake.set()  # an older poll that waits has to notice
             gather = partial(self._gather_numbered, member, max_records, number)
-        with member.parked():
+        with member.polling():
             delivered = yield from self._wait(member, gather, deadline, gone)
         if not gone():
             member.liveness.heard(boot_seconds())
@@ -134,22 +134,24 @@ class Delivery:
     def _wait(
         self,
         member: Member,
-        gather: Callable[[], Delivered | None],
+        gather: Callable[[], StreamPollResult | None],
         deadline: float,
         gone: Callable[[], bool],
-    ) -> Steps[Delivered]:
+    ) -> Steps[StreamPollResult]:
         while True:
             member.wake.clear()
             delivered = None if gone() or not member.active else gather()
             if delivered is None:
-                return Delivered()
+                return StreamPollResult()
             left = deadline - boot_seconds()
             if delivered.records or left <= 0:
                 return delivered
             if not delivered.more:
                 yield Until(member.wake, left, LOOK_EVERY_S)
 
-    def _gather_numbered(self, member: Member, max_records: int, number: int) -> Delivered | None:
+    def _gather_numbered(
+        self, member: Member, max_records: int, number: int
+    ) -> StreamPollResult | None:
         """As `_gather`, for a numbered poll; None when a newer one has begun."""
         with member.polls.lock:
             if member.polls.begun != number:
@@ -158,11 +160,11 @@ class Delivery:
             delivered.number = number
             if delivered.records:
                 # Where it began is enough to take it back: its records need no memory here.
-                unconfirmed = Delivered(before=delivered.before, number=number)
+                unconfirmed = StreamPollResult(before=delivered.before, number=number)
                 member.polls.answered.append((number, unconfirmed))
             return delivered
 
-    def take_back(self, member: Member, delivered: Delivered | QueueDelivered) -> None:
+    def take_back(self, member: Member, delivered: StreamPollResult | QueuePollResult) -> None:
         """The client of this poll has hung up: deliver the same again.
 
         For a numbered poll unless a newer one has begun: that has taken it back already, and may
@@ -176,9 +178,9 @@ class Delivery:
                 delivered.take_back()
                 member.polls.answered.clear()
 
-    def _gather(self, member: Member, max_records: int) -> Delivered:
-        delivered = Delivered()
-        mine = self._holdings.of_member(member.group, member.member_id)
+    def _gather(self, member: Member, max_records: int) -> StreamPollResult:
+        delivered = StreamPollResult()
+        mine = self._owned_partitions.of_member(member.group, member.member_id)
         if not mine:
             return delivered
         member.turn += 1
@@ -194,25 +196,29 @@ class Delivery:
         return delivered
 
     def _fill(
-        self, delivered: Delivered, member: Member, mine: list[Held], max_records: int
+        self,
+        delivered: StreamPollResult,
+        member: Member,
+        mine: list[OwnedPartition],
+        max_records: int,
     ) -> None:
         left_bytes = self._max_poll_bytes
         stopped: UndecodableRecord | None = None
-        for held in mine:
+        for owned in mine:
             left = max_records - len(delivered.records)
             if left <= 0 or left_bytes <= 0:
                 break
-            at = held.cursor.delivered
+            at = owned.cursor.delivered
             try:
-                rows, epoch, before = self._take(held, member, left, left_bytes)
+                rows, epoch, before = self._take(owned, member, left, left_bytes)
             except UndecodableRecord as error:
                 stopped = error  # other partitions go on
                 continue
             if rows is None:
                 # Passed over: a look at a long history is broken off, and goes on.
-                delivered.more |= held.cursor.delivered > at
+                delivered.more |= owned.cursor.delivered > at
                 continue
-            delivered.before.append((held, epoch, before))
+            delivered.before.append((owned, epoch, before))
             records = records_of(rows, epoch)
             if any(UNDECODABLE in record for record in records):
                 self._on_undecodable(member.group, records)
@@ -222,63 +228,65 @@ class Delivery:
             raise stopped
 
     def _take(
-        self, held: Held, member: Member, max_rows: int, max_bytes: int
+        self, owned: OwnedPartition, member: Member, max_rows: int, max_bytes: int
     ) -> tuple[pa.Table | None, int, int]:
         """Move the cursor over the next rows of a partition, if it may be delivered now."""
         nothing = (None, 0, 0)
-        if held.paused or not held.delivers:
+        if owned.paused or not owned.delivers:
             return nothing
-        predicate = predicate_in(held.options)
-        if held.cursor.delivered < self._tailer.end(held.where):
-            with held.fetching:
-                taken = self._take_next(held, member, max_rows, max_bytes, predicate)
+        predicate = predicate_in(owned.options)
+        if owned.cursor.delivered < self._tailer.end(owned.where):
+            with owned.fetching:
+                taken = self._take_next(owned, member, max_rows, max_bytes, predicate)
         else:
             taken = nothing
-        if predicate is not None or (held.cursor.passes and not member.request.gapless):
-            self._on_passed(held)
+        if predicate is not None or (owned.cursor.passes and not member.request.gapless):
+            self._on_passed(owned)
         return taken
 
     def _take_next(
         self,
-        held: Held,
+        owned: OwnedPartition,
         member: Member,
         max_rows: int,
         max_bytes: int,
         predicate: Condition | None,
     ) -> tuple[pa.Table | None, int, int]:
         nothing = (None, 0, 0)
-        epoch, position = held.epoch, held.cursor.delivered
+        epoch, position = owned.epoch, owned.cursor.delivered
         try:
-            rows, following = self._fetch(held, position, max_rows, max_bytes, predicate)
+            rows, following = self._fetch(owned, position, max_rows, max_bytes, predicate)
         except OffsetOutOfRange as expired:
-            with held.lock:
-                held.cursor.skip_to(self._resume_at(held, member, position, expired))
-            return self._take_next(held, member, max_rows, max_bytes, predicate)
+            with owned.lock:
+                owned.cursor.skip_to(self._resume_at(owned, member, position, expired))
+            return self._take_next(owned, member, max_rows, max_bytes, predicate)
         if following == position:
             return nothing
         alive = None if rows is None else not_expired(rows, wall_micros())
-        if alive is not None and policy_in(held.options, "stream") != "tombstone":
-            alive, following = self._readable(held, alive, following)
-        with held.lock:
+        if alive is not None and policy_in(owned.options, "stream") != "tombstone":
+            alive, following = self._readable(owned, alive, following)
+        with owned.lock:
             # The last look before the records leave: still owned, by this member, in time.
             if (
-                not held.delivers
-                or held.paused
-                or held.epoch != epoch
-                or held.cursor.delivered != position
-                or not held.trusted()
+                not owned.delivers
+                or owned.paused
+                or owned.epoch != epoch
+                or owned.cursor.delivered != position
+                or not owned.trusted()
             ):
                 return nothing
-            if not held.cursor.outstanding:
+            if not owned.cursor.outstanding:
                 member.liveness.progress(boot_seconds())
             if alive is rows and rows is not None and rows.num_rows == following - position:
-                held.cursor.deliver(position, following)
+                owned.cursor.deliver(position, following)
             else:
                 among = [] if alive is None else alive["offset"].to_pylist()
-                held.cursor.deliver_among(among, following)
+                owned.cursor.deliver_among(among, following)
         return alive, epoch, position
 
-    def _readable(self, held: Held, rows: pa.Table, following: int) -> tuple[pa.Table | None, int]:
+    def _readable(
+        self, owned: OwnedPartition, rows: pa.Table, following: int
+    ) -> tuple[pa.Table | None, int]:
         """The rows without those that cannot be read, or up to the first of these; where to go on.
 
         Raises `UndecodableRecord` where the group stops at one and it is the first.
@@ -286,19 +294,19 @@ class Delivery:
         bad = unreadable_among(rows)
         if not bad:
             return rows, following
-        self._on_undecodable(held.key.group, bad)
-        if policy_in(held.options, "stream") == "stop":
+        self._on_undecodable(owned.key.group, bad)
+        if policy_in(owned.options, "stream") == "stop":
             first = bad[0]["offset"]
             before = rows.filter(pc.less(rows["offset"], first))
             if before.num_rows:
                 return before, first
             raise UndecodableRecord(
-                f"{held.topic}/{held.key.partition}: the record at offset {first} cannot be read:"
+                f"{owned.topic}/{owned.key.partition}: the record at offset {first} cannot be read:"
                 f" {bad[0][UNDECODABLE]}",
                 hint="erase it (lakequeue erase), or seek the group past it; with undecodable skip"
                 " or tombstone a group goes on by itself",
-                topic=held.topic,
-                partition=int(held.key.partition),
+                topic=owned.topic,
+                partition=int(owned.key.partition),
                 offset=first,
             )
         offsets = pa.array([record["offset"] for record in bad], pa.int64())
@@ -306,14 +314,14 @@ class Delivery:
         return (kept if kept.num_rows else None), following
 
     def _resume_at(
-        self, held: Held, member: Member, position: int, expired: OffsetOutOfRange
+        self, owned: OwnedPartition, member: Member, position: int, expired: OffsetOutOfRange
     ) -> int:
         """The position has expired: where the group asked to go on then."""
         policy = member.request.on_out_of_range
         first, end = int(expired.extra["first_offset"]), int(expired.extra["end_offset"])
         if policy == "error" or position > end:
             raise OffsetOutOfRange(
-                f"position {position} of partition {held.key.partition} of {held.topic} is "
+                f"position {position} of partition {owned.key.partition} of {owned.topic} is "
                 f"outside of what exists, {first} to {end}",
                 hint="seek the group, or join with on_out_of_range earliest or latest",
                 first_offset=first,
@@ -323,7 +331,7 @@ class Delivery:
 
     def _fetch(
         self,
-        held: Held,
+        owned: OwnedPartition,
         position: int,
         max_rows: int,
         max_bytes: int,
@@ -333,20 +341,20 @@ class Delivery:
 
         Also the offset to go on at. None: no row, but what lies before it is passed.
         """
-        rows, following = _from(held.rows, position), 0
+        rows, following = _from(owned.rows, position), 0
         if rows is None and predicate is not None:
-            found = look(self._tailer, held, position, predicate)
+            found = find_matching(self._tailer, owned, position, predicate)
             rows, following = found.rows, found.passed
         elif rows is None:
-            end = self._tailer.end(held.where)
-            rows = self._tailer.read(held.where, position, READ_AHEAD_ROWS, READ_AHEAD_BYTES)
+            end = self._tailer.end(owned.where)
+            rows = self._tailer.read(owned.where, position, READ_AHEAD_ROWS, READ_AHEAD_BYTES)
             following = end if rows.num_rows == 0 else 0  # a gap up to the end
         if rows is None or rows.num_rows == 0:
-            held.rows = None
+            owned.rows = None
             return None, max(position, following)
         now = prefix_within(rows, max_rows, max_bytes)
         rest = rows.slice(now.num_rows)
-        held.rows = rest if rest.num_rows else None
+        owned.rows = rest if rest.num_rows else None
         if rest.num_rows:
             # What does not match, or is not there, before the next record is passed with these.
             following = rest["offset"][0].as_py()

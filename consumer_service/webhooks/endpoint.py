@@ -10,7 +10,7 @@ import orjson
 
 from consumer_service.clients import Record
 from consumer_service.webhooks.target import Target, Verdict, addresses_of, judge
-from consumer_service.webhooks.watched import Line
+from consumer_service.webhooks.timed_requests import TimedClient
 from lakequeue.wire.calls.webhooks import sign
 
 _MAX_ANSWER_BYTES = 64 << 10
@@ -30,8 +30,8 @@ class Endpoint:
         # For all of them: reading the certificates takes longer than a request.
         self._trust = httpx2.create_ssl_context(trust_env=False)
         self._lock = threading.Lock()
-        self._idle: list[Line] = []
-        self._lines: list[Line] = []
+        self._idle: list[TimedClient] = []
+        self._lines: list[TimedClient] = []
 
     def post(self, group: str, record: Record) -> Verdict:
         """Post one record; what that came to. Does not raise."""
@@ -50,7 +50,7 @@ class Endpoint:
     def _send(self, url: str, body: bytes, headers: dict[str, str]) -> Verdict:
         line = self._line()
         try:
-            with line.watched():
+            with line.request():
                 verdict = self._ask(line, url, body, headers)
         except Exception:
             if not line.late:
@@ -62,7 +62,7 @@ class Endpoint:
         late = Verdict(False, f"no whole answer within {self._timeout_s:g} s")
         return late if line.late else verdict
 
-    def _ask(self, line: Line, url: str, body: bytes, headers: dict[str, str]) -> Verdict:
+    def _ask(self, line: TimedClient, url: str, body: bytes, headers: dict[str, str]) -> Verdict:
         with line.http.stream(
             "POST",
             url,
@@ -77,12 +77,12 @@ class Endpoint:
                     return Verdict(False, f"answered more than {_MAX_ANSWER_BYTES} bytes")
             return judge(answer.status_code, answer.headers.get("retry-after"))
 
-    def _line(self) -> Line:
+    def _line(self) -> TimedClient:
         """One that nobody uses; the last one used is the likeliest to be connected."""
         with self._lock:
             if self._idle:
                 return self._idle.pop()
-            self._lines.append(line := Line(self._timeout_s, self._trust))
+            self._lines.append(line := TimedClient(self._timeout_s, self._trust))
         return line
 
     def close(self) -> None:

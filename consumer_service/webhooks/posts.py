@@ -53,7 +53,7 @@ class Webhooks:
         *,
         allow_private: bool,
     ) -> None:
-        """`elsewhere`: as `Blindness.elsewhere`."""
+        """`elsewhere`: as `ReadFailover.elsewhere`."""
         self._session = session
         self._node = node
         self._topics = topics
@@ -145,7 +145,7 @@ class Webhooks:
             try:
                 self._look()
             except CoordinationUnavailable as e:
-                log.info("webhooks.wait", error=e.detail)
+                log.info("webhooks.delayed", error=e.detail)
             except Exception as e:
                 log.exception("webhooks.failed", error=str(e))
             self._changed.wait(LOOK_EVERY_S)

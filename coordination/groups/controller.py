@@ -5,7 +5,7 @@ In queue groups it is a node that has a partition, for all members that joined t
 It writes `/groups/<group>/assignment`; nodes read it, give up what moved away, and lease what
 they were given once it is free. A wrong or old assignment delays, it never breaks exclusivity:
 that is the leases'. So the controller may be simple: on every change it thinks about everything
-anew (and reads what has changed, see `groups_seen`), and writes what differs, with a
+anew (and reads what has changed, see `group_cache`), and writes what differs, with a
 compare-and-set on the node it has read.
 """
 
@@ -21,12 +21,12 @@ import orjson
 import structlog
 from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
 
-from coordination.groups.groups_seen import GroupsSeen, Seen
+from coordination.groups.group_cache import CachedGroup, GroupCache
 from coordination.groups.large_nodes import packed, unpacked
-from coordination.groups.membership import Member, group_path, groups
-from coordination.zookeeper.bells import BellListener
+from coordination.groups.membership import RegisteredMember, group_path, groups
 from coordination.zookeeper.election import Election
 from coordination.zookeeper.epochs import next_epoch
+from coordination.zookeeper.notifications import NotificationListener
 from coordination.zookeeper.session import Session
 from lakequeue.clock import boot_seconds
 from lakequeue.errors import LeadershipLost, StorageUnavailable
@@ -42,7 +42,7 @@ SETTLE_S = 0.02
 """Changes come in bursts (a node with ten members dies): they are answered once."""
 FIRST_RETRY_S = 0.1
 LAST_RETRY_S = 5.0
-BLIND_S = 3.0
+UNREADABLE_S = 3.0
 """How long storage may be out of reach before the post is left to whoever can reach it."""
 
 
@@ -113,7 +113,7 @@ class Controller:
         self._session = session
         self._partitions_of = partitions_of
         self._changed = session.waker()
-        self._topics_bell: BellListener | None = None
+        self._topics_bell: NotificationListener | None = None
         self._stopping = threading.Event()
         self.written = 0
         """Assignments that this process has written."""
@@ -122,7 +122,7 @@ class Controller:
 
     def start(self) -> Controller:
         """Become a candidate."""
-        self._topics_bell = BellListener(self._session, "topics", self._changed).start()
+        self._topics_bell = NotificationListener(self._session, "topics", self._changed).start()
         self.election.start()
         self._thread.start()
         return self
@@ -152,8 +152,8 @@ class Controller:
     def _lead(self, term: int) -> bool:
         """One term: until leadership ends or the process stops; False: storage is out of reach."""
         epoch: int | None = None
-        blind_since: float | None = None
-        seen = GroupsSeen(self._session, self._changed)
+        unreadable_since: float | None = None
+        seen = GroupCache(self._session, self._changed)
         while self.election.leads(term) and not self._stopping.is_set():
             self._changed.clear()
             try:
@@ -163,13 +163,13 @@ class Controller:
             except Exception as error:  # noqa: BLE001 - a controller that gives up stops every group
                 log.warning("controller.failed", error=str(error), retry_in_s=self._retry_s)
                 if isinstance(error, StorageUnavailable | OSError):
-                    blind_since = blind_since or boot_seconds()
-                    if boot_seconds() - blind_since > BLIND_S:
+                    unreadable_since = unreadable_since or boot_seconds()
+                    if boot_seconds() - unreadable_since > UNREADABLE_S:
                         return False
                 self._stopping.wait(self._retry_s)
                 self._retry_s = min(self._retry_s * 2, LAST_RETRY_S)
                 continue
-            self._retry_s, blind_since = FIRST_RETRY_S, None
+            self._retry_s, unreadable_since = FIRST_RETRY_S, None
             if self._changed.wait(max(0.0, seen.anew_at - boot_seconds())):
                 self._stopping.wait(SETTLE_S)
         return True
@@ -180,16 +180,16 @@ class Controller:
         written = [_parse(found[0]).epoch for found in session.get_all(paths) if found is not None]
         epoch = next_epoch(session, "controller", max(written, default=0))
         self.election.announce({"epoch": epoch})
-        log.info("controller.leading", node=session.node, epoch=epoch)
+        log.info("controller.elected", node=session.node, epoch=epoch)
         return epoch
 
-    def _assign_all(self, groups_seen: GroupsSeen, epoch: int) -> None:
+    def _assign_all(self, group_cache: GroupCache, epoch: int) -> None:
         failure: Exception | None = None
         looked = Looked(self._partitions_of)
-        for group, seen in groups_seen.look(boot_seconds()).items():
+        for group, seen in group_cache.refresh(boot_seconds()).items():
             try:
                 if (fields := self._assignment(seen, epoch, looked)) is not None:
-                    self._write(group, seen.version, fields, groups_seen)
+                    self._write(group, seen.version, fields, group_cache)
             except LeadershipLost:
                 raise
             except Exception as error:  # noqa: BLE001 - one group must not stop the others
@@ -197,14 +197,14 @@ class Controller:
         if failure is not None:
             raise failure
 
-    def _assignment(self, seen: Seen, epoch: int, looked: Looked) -> dict[str, Any] | None:
+    def _assignment(self, seen: CachedGroup, epoch: int, looked: Looked) -> dict[str, Any] | None:
         """What is to be written; None if it stands."""
         if seen.right_for is not None and seen.right_for == looked.of(seen.topics):
             return None
         last = _parse(seen.assignment)
         if last.epoch > epoch:
             raise LeadershipLost(f"controller epoch {epoch} is superseded by {last.epoch}")
-        present = [Member.from_json(data) for data in seen.members]
+        present = [RegisteredMember.from_json(data) for data in seen.members]
         seen.topics = sorted({topic for member in present for topic in member.topics})
         targets = looked.of(seen.topics)
         if any(member.mode == "queue" for member in present):
@@ -221,7 +221,7 @@ class Controller:
         return {"version": last.version + 1, "epoch": epoch, "members": shares}
 
     def _write(
-        self, group: str, version: int | None, fields: dict[str, Any], groups_seen: GroupsSeen
+        self, group: str, version: int | None, fields: dict[str, Any], group_cache: GroupCache
     ) -> None:
         kazoo, path = self._session.kazoo, group_path(self._session, group, "assignment")
         data = packed(orjson.dumps(fields))
@@ -234,19 +234,19 @@ class Controller:
         except (BadVersionError, NodeExistsError, NoNodeError):
             # Another controller has written, and it is seen there who leads; or the group was
             # deleted.
-            groups_seen.doubt(group)
+            group_cache.invalidate(group)
         except BaseException:
             # It may be written or not.
-            groups_seen.doubt(group)
+            group_cache.invalidate(group)
             raise
         else:
-            groups_seen.written(group, data, written)
+            group_cache.written(group, data, written)
             self.written += 1
             members = len(fields["members"])
             log.info("controller.assigned", group=group, version=fields["version"], members=members)
 
 
-def _workers(present: Iterable[Member]) -> dict[str, Counter[str]]:
+def _workers(present: Iterable[RegisteredMember]) -> dict[str, Counter[str]]:
     """Node → topic → members there that subscribe to it."""
     workers: dict[str, Counter[str]] = {}
     for member in present:

@@ -60,14 +60,14 @@ class Lease:
     partition: int
     owner: Owner
     epoch: Epoch
-    term: int
+    incarnation: int
     """The session's term in which it was taken."""
     counter_version: int
     """Version of the epoch counter's node: it changes with every acquisition by anybody."""
 
     def lost(self) -> bool:
         """Whether the session it belonged to is gone, and the lease with it."""
-        return self.session.term != self.term
+        return self.session.incarnation != self.incarnation
 
     def trusted(self) -> bool:
         """Whether it certainly is still held, now. When False: deliver nothing, confirm nothing.
@@ -85,7 +85,7 @@ def acquire(
     None when another owner holds it. Raises `CoordinationUnavailable`; the group must exist.
     """
     for _ in range(_TRIES):
-        term = session.term
+        term = session.incarnation
         entry = session.read(_lease_path(session, group, topic_id, partition))
         if entry is not None and not _is_mine(session, entry, owner):
             return None
@@ -104,7 +104,7 @@ def acquire(
         )
         raised = ("set_data", (counter_path, str(epoch).encode(), counter[1].version))
         results = session.transact(raised, put)
-        if not _refused(results) and session.term == term:
+        if not _refused(results) and session.incarnation == term:
             # In another term it would count as lost at once, and stay behind: take it again.
             return Lease(
                 session, group, topic_id, partition, owner, epoch, term, results[0].version
@@ -125,14 +125,14 @@ def acquire_when_free(
     """`acquire`, waiting until the present holder lets go; None after `timeout_s` or `given_up`.
 
     `given_up` is asked whenever something changed (another assignment, say). To wait for many
-    leases at once, use `held` with an event.
+    leases at once, use `owned` with an event.
     """
     deadline = boot_seconds() + timeout_s
     changed = session.waker()
     while not given_up():
         changed.clear()
         # The watch comes first: a release between a refused try and the watch would go unseen.
-        held(session, group, changed)
+        leases_of(session, group, changed)
         lease = acquire(session, group, topic_id, partition, owner, above)
         left = deadline - boot_seconds()
         if lease is not None or left <= 0:
@@ -168,7 +168,7 @@ def release(lease: Lease) -> bool:
     return not _refused(results)
 
 
-def held(
+def leases_of(
     session: Session, group: str, event: threading.Event | None = None
 ) -> dict[tuple[str, int], LeaseEntry]:
     """All leases of a group, by (topic_id, partition).

@@ -30,7 +30,7 @@ _TRIES = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class RegisteredMember:
     """One consumer. `member_id` is new at each join."""
 
     member_id: str
@@ -45,7 +45,7 @@ class Member:
         return orjson.dumps(self)
 
     @classmethod
-    def from_json(cls, data: bytes) -> Member:
+    def from_json(cls, data: bytes) -> RegisteredMember:
         fields = orjson.loads(data)
         return cls(**(fields | {"topics": tuple(fields["topics"])}))
 
@@ -93,7 +93,7 @@ def groups(session: Session, event: threading.Event | None = None) -> list[str]:
 
 
 def join(
-    session: Session, group: str, member: Member, options: Mapping[str, Any] | None = None
+    session: Session, group: str, member: RegisteredMember, options: Mapping[str, Any] | None = None
 ) -> None:
     """Add `member`; it is added again by itself in every new session, until `leave`.
 
@@ -113,7 +113,7 @@ def join(
         raise CoordinationUnavailable(f"group {group!r} is being deleted", retry_after_s=1.0)
 
     try:
-        session.keep(path, make)
+        session.maintain(path, make)
     except CoordinationUnavailable:
         # The caller is told that it did not join, so it must not join later.
         session.drop(path)
@@ -130,12 +130,12 @@ def leave(session: Session, group: str, member_id: str) -> None:
 
 def members(
     session: Session, group: str, event: threading.Event | None = None
-) -> dict[str, Member]:
+) -> dict[str, RegisteredMember]:
     """The live members; `event` is set at the next join or leave. {} for an unknown group."""
     names = session.children(group_path(session, group, "members"), event)
     found = session.get_all([group_path(session, group, "members", name) for name in names])
     return {
-        name: Member.from_json(entry[0])
+        name: RegisteredMember.from_json(entry[0])
         for name, entry in zip(names, found, strict=True)
         if entry is not None
     }

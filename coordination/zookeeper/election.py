@@ -67,7 +67,7 @@ class Election:
         self._changed = session.waker()
         self._condition = threading.Condition()
         self._term = 0
-        self._session_term = -1
+        self._session_incarnation = -1
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"election-{name}", daemon=True)
 
@@ -97,7 +97,7 @@ class Election:
         return (
             self.leading.is_set()
             and self._term == term
-            and self._session.term == self._session_term
+            and self._session.incarnation == self._session_incarnation
         )
 
     def trusted(self) -> bool:
@@ -151,7 +151,7 @@ class Election:
                 self._changed.wait(self._session.timeout_s / 8)
 
     def _advance(self) -> None:
-        if self._session.term != self._session_term and self.state is State.LEADING:
+        if self._session.incarnation != self._session_incarnation and self.state is State.LEADING:
             self._enter(State.CANDIDATE)
         match self.state:
             case State.CANDIDATE:
@@ -167,7 +167,7 @@ class Election:
 
     def _campaign(self) -> None:
         """Try to create the node. An answer that was lost is settled by looking at its owner."""
-        session_term = self._session.term
+        session_term = self._session.incarnation
         try:
             self._session.call(
                 self._session.kazoo.create_async,
@@ -187,7 +187,7 @@ class Election:
 
     def _win(self, session_term: int) -> None:
         with self._condition:
-            self._session_term = session_term
+            self._session_incarnation = session_term
             self._term += 1
         self._enter(State.LEADING)
 

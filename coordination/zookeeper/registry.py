@@ -31,7 +31,7 @@ class Registration:
         self._path = session.path("nodes", role, f"{node}{_SEPARATOR}{session.boot}")
         self._info = info
         self._since = boot_seconds()
-        session.keep(self._path, self._make)
+        session.maintain(self._path, self._make)
 
     def _make(self) -> None:
         data = orjson.dumps(self._info | {"node": self._node, "boot": self._session.boot})
@@ -40,7 +40,7 @@ class Registration:
     def update(self, info: dict[str, Any]) -> None:
         """Replace what the entry says."""
         self._info = info
-        self._session.keep(self._path, self._make)
+        self._session.maintain(self._path, self._make)
 
     def check_alone(self) -> None:
         """Raise `NotReady` when another live process has this node's name.

@@ -33,8 +33,8 @@ from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KazooState
 from kazoo.retry import KazooRetry
 
-from coordination.zookeeper.burial import CLIENT_LOG, bury, forget, remember
-from coordination.zookeeper.kept import KeptNodes
+from coordination.zookeeper.ephemeral_nodes import EphemeralNodes
+from coordination.zookeeper.session_reaper import CLIENT_LOG, close_dead_session, forget, remember
 from lakequeue.clock import boot_seconds, wall_micros
 from lakequeue.errors import (
     ClockSkew,
@@ -72,12 +72,12 @@ def repeated(hosts: str) -> str:
     return ",".join(names * -(-_ATTEMPTS // len(names))) + slash + chroot
 
 
-class Session(KeptNodes):
+class Session(EphemeralNodes):
     """One process's connection to the ensemble; its threads share it.
 
     All nodes of the queue stand under `/lakequeue/<queue_id>`; `path()` makes their paths.
     `remember_in` names a local file (one per node name) by which the next process of that name,
-    or the supervisor, ends this session at once should this process die: see `burial`.
+    or the supervisor, ends this session at once should this process die: see `session_reaper`.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class Session(KeptNodes):
     def start(self, timeout_s: float = 30.0) -> None:
         """Connect. Raises `CoordinationUnavailable` when nothing answers in `timeout_s`."""
         if self._remember_in is not None:
-            bury(self._remember_in)
+            close_dead_session(self._remember_in)
         try:
             self.kazoo.start(timeout=timeout_s)
         except KazooTimeoutError:
@@ -167,7 +167,7 @@ class Session(KeptNodes):
     # -- trust ----------------------------------------------------------------------------------
 
     @property
-    def term(self) -> int:
+    def incarnation(self) -> int:
         """Rises when the session is lost: what was held in an earlier term is void."""
         return self._term
 
@@ -236,13 +236,13 @@ class Session(KeptNodes):
             if away is self.connected.is_set():
                 away = not away
                 say = log.warning if away else log.info
-                say("zookeeper.away" if away else "zookeeper.back", node=self.node)
+                say("zookeeper.disconnected" if away else "zookeeper.reconnected", node=self.node)
             try:
                 if not self.connected.is_set():
                     self._forget_old_history()
                 else:
                     self._beat()
-                    self.renew_kept()
+                    self.renew_ephemeral()
                     if boot_seconds() >= next_skew or self._zookeeper_clock_s is None:
                         next_skew = boot_seconds() + SKEW_EVERY_S
                         self._measure_skew()

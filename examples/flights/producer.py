@@ -9,7 +9,7 @@ from pathlib import Path
 from examples.flights.departures import TOPIC, departures, producer_of
 from examples.flights.recording import Recording
 from lakequeue import Producer
-from lakequeue.client.producing.outbox import Delivered
+from lakequeue.client.producing.record_accumulator import RecordMetadata
 
 BATCH = 500
 
@@ -26,7 +26,7 @@ def main() -> None:
 
     recording = Recording(args.folder / f"producer-{args.index}.jsonl")
     with Producer(args.url, producer_id=f"departures-{args.index}", batch_size=BATCH) as producer:
-        waiting: list[tuple[int, Future[Delivered]]] = []
+        waiting: list[tuple[int, Future[RecordMetadata]]] = []
 
         def record_acknowledged() -> None:
             acked = [(n, handle.result(timeout=120)) for n, handle in waiting]

@@ -17,8 +17,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from examples.iot.plant import INGEST_URLS, ensure_topic, stop_on_signals, topic_of
-from lakequeue import Delivered, Producer
-from lakequeue.client.producing.outbox import Outgoing
+from lakequeue import Producer, RecordMetadata
+from lakequeue.client.producing.record_accumulator import Outgoing
 from lakequeue.errors import LakequeueError
 
 LATE_S = 3.0
@@ -77,7 +77,7 @@ class Sensor:
     def _measure(self) -> float:
         return round(20 + 5 * math.sin(time.time() / 60) + random.gauss(0, 0.2), 2)
 
-    def _acknowledged(self, record: Outgoing, delivered: Delivered) -> None:
+    def _acknowledged(self, record: Outgoing, delivered: RecordMetadata) -> None:
         with self._lock:
             self._oldest_sent = None
         if self._late:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 import structlog
 
 from ingest.commit.draining import refuse_if_changed
-from ingest.commit.expectations import Expectations, Ticket
 from ingest.commit.inbox_table import to_table
+from ingest.commit.pending_offsets import PendingOffsets, Ticket
 from lakequeue.clock import HybridClock, WallClock
 from lakequeue.errors import (
     LakequeueError,
@@ -59,14 +59,14 @@ class Appender:
         root: QueueRoot,
         node: str,
         clock: HybridClock,
-        expectations: Expectations,
+        pending_offsets: PendingOffsets,
         topics: TopicStore,
         wall: WallClock,
     ) -> None:
         self._root = root
         self._node = node
         self._clock = clock
-        self._expectations = expectations
+        self._pending_offsets = pending_offsets
         self._topics = topics
         self._wall = wall
         self._writer = self._open()
@@ -88,7 +88,7 @@ class Appender:
             error.stored = sealed.stored
             raise
         self.incarnations += 1
-        log.warning("shard sealed by another", sealed=shard, opened=self._writer.name)
+        log.warning("shard.replaced", sealed=shard, opened=self._writer.name)
 
     def _check(self, group: Sequence[Submission]) -> None:
         for submission in group:
@@ -128,7 +128,7 @@ class Appender:
             raise
         except LakequeueError as e:
             self._failure = _answerable(e)
-            log.warning("group not committed", error=self._failure.detail, code=e.code)
+            log.warning("group_commit.failed", error=self._failure.detail, code=e.code)
             raise self._failure from e
         self._failure = None
         rows = sum(len(part.rows) for s in group for part in s.parts)
@@ -148,13 +148,13 @@ class Appender:
             shard = self._writer.name
             if tickets:
                 # Before the commit: the order job may be done with it before `append` returns.
-                self._expectations.expect(shard, stamp, tickets)
+                self._pending_offsets.expect(shard, stamp, tickets)
             try:
                 return self._writer.append(table, stamp)
             except ShardSealed as e:
                 # We were taken for dead (a long pause, say). Nothing of this group is in the old
                 # shard, so a new incarnation takes it, under the same stamp.
-                self._expectations.forget(shard, stamp)
+                self._pending_offsets.forget(shard, stamp)
                 self._open_another(shard, e)
                 if e.stored == "unknown":
                     # It may be in the old shard after all: who sent it has to send it again,
@@ -162,7 +162,7 @@ class Appender:
                     raise
                 self._check(group)
             except BaseException:
-                self._expectations.forget(shard, stamp)
+                self._pending_offsets.forget(shard, stamp)
                 raise
 
 

@@ -3,7 +3,7 @@
 Every group of records is checked, right before it is committed, against the topics as its shard
 knows them, and every shard begins by reading them. So once a topic is closed and all shards that
 were there are sealed, what was placed by the old number of partitions is in the sealed shards, and
-nothing else of it will ever be committed: see docs/protocols/growing.md.
+nothing else of it will ever be committed: see docs/protocols/repartitioning.md.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def settle(
                 stored="yes",
                 retry_after_s=1.0,
             )
-        # Marks are read from storage: nobody rings for all of them at once.
+        # Marks are read from storage: nobody notifies for all of them at once.
         yield Until(never, _LOOK_S)
     return len(stamps)
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import structlog
 
-from ingest.commit.expectations import Expectations
+from ingest.commit.pending_offsets import PendingOffsets
 from lakequeue.errors import LakequeueError, TailLost
 from queue_rules.produce.outcomes import Outcome
 from queue_tables.delta.actions import Commit
@@ -33,12 +33,12 @@ log = structlog.get_logger(__name__)
 
 
 class OrderTail:
-    """Settles the tickets of `expectations` from the tables."""
+    """Settles the tickets of `pending_offsets` from the tables."""
 
     def __init__(
         self,
         root: QueueRoot,
-        expectations: Expectations,
+        pending_offsets: PendingOffsets,
         draining: threading.Event,
         *,
         poll_s: float | None = None,
@@ -46,7 +46,7 @@ class OrderTail:
         """Once `draining` is set, whoever waits is answered "stored" at once."""
         self._draining = draining
         self._store = root.store
-        self._expectations = expectations
+        self._pending_offsets = pending_offsets
         # A look at a local directory costs microseconds, at an object store a request.
         self._poll_s = poll_s or (0.01 if root.store.local_path else 0.05)
         self._stopping = False
@@ -62,12 +62,12 @@ class OrderTail:
 
     def close(self) -> None:
         """Stop, and let whoever still waits answer "stored"."""
-        with self._expectations.changed:
+        with self._pending_offsets.changed:
             self._stopping = True
-            self._expectations.changed.notify_all()
+            self._pending_offsets.changed.notify_all()
         if self._thread.is_alive():
             self._thread.join()
-        self._expectations.give_up()
+        self._pending_offsets.give_up()
 
     def _find_ends(self) -> None:
         """Follow both tables from their ends on, as soon as they can be read."""
@@ -75,7 +75,7 @@ class OrderTail:
         try:
             self._tails = self._at_end(LOG.name), self._at_end(REJECTS.name)
         except (LakequeueError, OSError) as error:
-            log.warning("order_tail.cannot_read", error=str(error))
+            log.warning("order_tail.read_failed", error=str(error))
 
     def _at_end(self, table: str) -> Tail:
         newest = TableLog(self._store, table, keep_files=False).open().version
@@ -84,24 +84,24 @@ class OrderTail:
     def _run(self) -> None:
         pause = _IDLE_S
         while True:
-            with self._expectations.changed:
-                if not self._stopping and (not len(self._expectations) or pause < _IDLE_S):
-                    self._expectations.changed.wait(pause)
+            with self._pending_offsets.changed:
+                if not self._stopping and (not len(self._pending_offsets) or pause < _IDLE_S):
+                    self._pending_offsets.changed.wait(pause)
                 if self._stopping:
                     return
             if self._draining.is_set():
-                self._expectations.give_up()
-            pause = self._poll_s if len(self._expectations) else _IDLE_S
+                self._pending_offsets.give_up()
+            pause = self._poll_s if len(self._pending_offsets) else _IDLE_S
             try:
                 self._look()
             except TailLost:
                 # Somebody cleaned up commits we had not read: who waits now is answered by the
                 # timeout, "stored, not known to be ordered".
-                log.warning("order tail lost its place, starting again at the end")
+                log.warning("order_tail.restarted")
                 self._find_ends()
             except (LakequeueError, OSError) as e:
                 # Storage is away: the requests that wait run into their own timeout.
-                log.warning("order tail cannot read", error=str(e))
+                log.warning("order_tail.failed", error=str(e))
 
     def _look(self) -> None:
         # `rejects` after `log`: then whatever was refused before a commit of `log` is known here
@@ -112,14 +112,14 @@ class OrderTail:
         log_tail, rejects_tail = self._tails
         passed = log_tail.poll()
         refused = rejects_tail.poll()
-        awaited = self._expectations.awaited()
+        awaited = self._pending_offsets.awaited()
         if not awaited or not (passed or refused):
             return
         if passed:
             log_tail.make_durable()
         for commit in refused:
             for rows in self._rows(REJECTS.name, commit, awaited, _REJECTED):
-                self._expectations.refused(
+                self._pending_offsets.refused(
                     (r["shard"], r["stamp"], r["row"], _refusal(r)) for r in rows.to_pylist()
                 )
         for commit in passed:
@@ -138,7 +138,7 @@ class OrderTail:
             for r in rows.to_pylist():
                 outcome = Outcome(r["partition"], r["offset"])
                 found.setdefault((r["shard"], r["stamp"]), {})[r["row"]] = outcome
-        self._expectations.passed(watermarks, found)
+        self._pending_offsets.passed(watermarks, found)
 
     def _rows(
         self, table: str, commit: Commit, awaited: dict[str, set[int]], columns: list[str]

@@ -18,7 +18,7 @@ from serving.front.shares import Kind
 MAX_CONFIG_BYTES = 1 << 20
 _STATE_S = 2.0
 _NO_BODY = 64 << 10
-"""A call without a body: one that comes nevertheless is passed over."""
+"""A call without a body: one that comes nevertheless is skipped."""
 _INLINE_BYTES = 64 << 10
 """A body up to this is parsed by the event loop: to hand it to a thread would cost as much."""
 _MOST_SENDS = 4_096

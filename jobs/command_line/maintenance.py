@@ -57,7 +57,7 @@ def run_parts(parts: Mapping[str, Callable[[], Any]]) -> Report:
         try:
             report[name] = run()
         except Exception as error:
-            log.exception("part_failed", part=name)
+            log.exception("maintenance.part_failed", part=name)
             report[name] = {_FAILED: str(error) or repr(error)}
     return report
 

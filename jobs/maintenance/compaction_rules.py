@@ -1,8 +1,8 @@
 """Which files of `log` are rewritten together, and into what. Pure.
 
 Two kinds of work, in closed hours: files that hold several topics are cut at the borders, and small
-files of one topic are joined. Joined are neighbours only, since a file must hold whole stretches:
-readers take the lowest and highest offset of a partition for all that is between.
+files of one topic are joined. Joined are neighbours only, since a file must hold offsets without
+gaps: readers take the lowest and highest offset of a partition for all that is between.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def worth_it(group: Sequence[HourFile], outputs: Sequence[Output]) -> bool:
     return any(file.mixed for file in group) or len(outputs) < len(group)
 
 
-def cuts(rows: int, size: int, target_bytes: int) -> list[tuple[int, int]]:
+def file_bounds(rows: int, size: int, target_bytes: int) -> list[tuple[int, int]]:
     """[start, end) of the files that `rows` rows of about `size` bytes become."""
     count = max(1, min(rows, round(size / target_bytes)))
     edges = [rows * n // count for n in range(count + 1)]

@@ -15,7 +15,7 @@ import structlog
 from jobs.maintenance.compaction_rules import (
     HourFile,
     Output,
-    cuts,
+    file_bounds,
     held_at_once,
     outputs_of,
     plan_groups,
@@ -142,13 +142,13 @@ def _rewrite(
     except (CommitConflict, FileNotFoundError) as other:
         for add in made:
             root.store.delete(f"{LOG.name}/{add.path}")
-        log.info("stale", why=str(other))
+        log.info("plan.outdated", why=str(other))
         report.stale += 1
         return False
     reach(Step.COMPACTION_COMMITTED)
     report.commits += 1
     report.files_after += len(made)
-    log.info("compacted", hour=group[0].hour, files=len(group), into=len(made), version=version)
+    log.info("log.compacted", hour=group[0].hour, files=len(group), into=len(made), version=version)
     return True
 
 
@@ -181,7 +181,7 @@ def _written(
             group[i].size * part.num_rows // max(1, sources[i].num_rows)
             for i, part in zip(output.inputs, mine, strict=True)
         )
-        for start, end in cuts(rows.num_rows, size, target_bytes):
+        for start, end in file_bounds(rows.num_rows, size, target_bytes):
             made.append(write_log_file(root.store, rows.slice(start, end - start), group[0].hour))
         count += rows.num_rows
     if count != sum(source.num_rows for source in sources):

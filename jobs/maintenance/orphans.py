@@ -40,7 +40,7 @@ def vacuum_inbox(root: QueueRoot, now: Micros, *, dry_run: bool) -> Cleaned:
             done = _vacuum(root, path, hours, dry_run=dry_run)
         except (FileNotFoundError, CorruptTable) as error:
             # Removed whole meanwhile; or it cannot be read, which keeps nobody from the others.
-            log.warning("not_vacuumed", table=path, why=str(error))
+            log.warning("vacuum.failed", table=path, why=str(error))
             continue
         files, size = files + done.files, size + done.bytes
     return Cleaned(files, size)

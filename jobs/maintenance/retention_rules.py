@@ -211,9 +211,9 @@ def _prefixes(free: Sequence[LogFile], firsts: Mapping[PartitionKey, Offset]) ->
         for file in left.values():
             for key, (first, last) in file.parts.items():
                 by_key[key].append((first, last, file.path))
-        for key, stretches in by_key.items():
+        for key, spans in by_key.items():
             expected: int | None = firsts.get(key)
-            for first, last, path in sorted(stretches):
+            for first, last, path in sorted(spans):
                 if path in stuck or first != expected:
                     stuck.add(path)
                     expected = None

@@ -49,7 +49,7 @@ def removable(
 ) -> list[ShardName]:
     """The shards that can go as a whole: sealed, done to the end, and quiet for the margin.
 
-    `held`: those that states still name. Of a bulk writer the shard with the newest batch stays:
+    `owned`: those that states still name. Of a bulk writer the shard with the newest batch stays:
     it is all that the writer remembers, unless it writes but once.
     """
     memory: dict[str, tuple[int, ShardName]] = {}

@@ -106,7 +106,7 @@ def _join(
     except (CommitConflict, FileNotFoundError) as other:
         for add in made:
             table.store.delete(f"{table.path}/{add.path}")
-        log.info("stale", why=str(other))
+        log.info("plan.outdated", why=str(other))
         report.stale += 1
         return
     reach(Step.COMPACTION_COMMITTED)

@@ -54,7 +54,7 @@ def upkeep_tables(root: QueueRoot, now: Micros, *, dry_run: bool) -> Report:
         except (FileNotFoundError, CorruptTable, SchemaDrift, StorageUnavailable) as error:
             if root.is_table(path):
                 # One table that cannot be looked after must not keep the others from it.
-                log.warning("no_upkeep", table=path, why=str(error))
+                log.warning("upkeep.failed", table=path, why=str(error))
     return {"checkpoints": checkpoints, "deleted": deleted, "guarded": guarded}
 
 
@@ -78,7 +78,7 @@ def _tables(root: QueueRoot) -> Iterator[tuple[str, Version | None, bool]]:
         folded = read_group_offsets(root)[1]
     except (CorruptTable, SchemaDrift) as damage:
         # Without it nothing tells how far a journal is folded: all of it stays.
-        log.warning("no_upkeep", table=GROUP_OFFSETS.name, why=str(damage))
+        log.warning("upkeep.failed", table=GROUP_OFFSETS.name, why=str(damage))
         return
     root.store.make_durable(f"{GROUP_OFFSETS.name}/_delta_log")
     yield from _shards(root, "journal", folded)
@@ -93,4 +93,4 @@ def _shards(
             yield path, find_version(root.store, path, done.get(shard, Stamp(0))), False
         except (FileNotFoundError, CorruptTable, StorageUnavailable) as error:
             if root.is_table(path):
-                log.warning("no_upkeep", table=path, why=str(error))
+                log.warning("upkeep.failed", table=path, why=str(error))

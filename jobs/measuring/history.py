@@ -18,7 +18,7 @@ from queue_tables.delta.actions import Txn
 from queue_tables.delta.maintenance import append_once
 from queue_tables.delta.table import TableLog, create_table
 from queue_tables.files.parquet import oldest_micros
-from queue_tables.groups.history import moments, write_moment
+from queue_tables.groups.history import group_snapshot_times, write_group_snapshot
 from queue_tables.groups.state import read_group_state
 from queue_tables.log.marks import LogMarks
 from queue_tables.root import QueueRoot
@@ -31,7 +31,7 @@ DENSE_US = 48 * HOUR_US
 _DAY_US = 24 * HOUR_US
 
 
-def keep_moment(root: QueueRoot, now: Micros, *, dry_run: bool) -> str | None:
+def save_group_snapshot(root: QueueRoot, now: Micros, *, dry_run: bool) -> str | None:
     """Put down where groups are now, unless it was done in this hour; the instant, RFC 3339."""
     began = time.monotonic()
     if not dry_run:
@@ -49,7 +49,7 @@ def keep_moment(root: QueueRoot, now: Micros, *, dry_run: bool) -> str | None:
     states = read_group_state(root).states
     marks = LogMarks(root).read()
     as_of = Micros(now + int((time.monotonic() - began) * 1_000_000))
-    add = write_moment(root.store, as_of, states, marks)
+    add = write_group_snapshot(root.store, as_of, states, marks)
     if add is None:
         return None
     reach(Step.METRICS_HISTORY_WRITTEN)
@@ -57,7 +57,7 @@ def keep_moment(root: QueueRoot, now: Micros, *, dry_run: bool) -> str | None:
     if not append_once(table, add, Txn(HISTORY_TXN, now // HOUR_US), info):
         return None
     reach(Step.METRICS_HISTORY_COMMITTED)
-    return said(max(moments(table)))
+    return said(max(group_snapshot_times(table)))
 
 
 def retain_history(
@@ -67,8 +67,8 @@ def retain_history(
     table = TableLog(root.store, GROUP_HISTORY.name).open()
     files = TableLog(root.store, LOG.name).open().files.values()
     oldest = min((t for f in files if (t := oldest_micros(f.stats, "ordered_at"))), default=now)
-    known = moments(table)
-    kept = kept_moments({at: add.size for at, add in known.items()}, now, oldest, most_bytes)
+    known = group_snapshot_times(table)
+    kept = snapshots_to_keep({at: add.size for at, add in known.items()}, now, oldest, most_bytes)
     old = [add for at, add in known.items() if at not in kept]
     report = let_go(table, old, dry_run=dry_run)
     return report | {
@@ -77,7 +77,7 @@ def retain_history(
     }
 
 
-def kept_moments(
+def snapshots_to_keep(
     sizes: Mapping[Micros, int], now: Micros, oldest: Micros, most_bytes: int
 ) -> set[Micros]:
     """Of the instants (with their sizes in bytes) those that stay. Pure.

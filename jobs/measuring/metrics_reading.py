@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs.maintenance.shard_rules import hour_end
-from jobs.measuring.metrics_rules import HOUR_US, Moves, Wanted
+from jobs.measuring.metrics_rules import HOUR_US, Moves, RequestedRanges
 from lakequeue.clock import Micros, hour_of
 from lakequeue.errors import CorruptTable, OffsetOutOfRange
 from lakequeue.records import Offset, Partition, ShardName, TopicId
@@ -99,7 +99,9 @@ def read_ends(reader: LogReader, first_hour: int) -> dict[PartitionKey, list[tup
     return found
 
 
-def measure_bytes(reader: LogReader, topic_id: TopicId, partition: Partition, of: Wanted) -> None:
+def measure_bytes(
+    reader: LogReader, topic_id: TopicId, partition: Partition, of: RequestedRanges
+) -> None:
     """Read the offsets that are asked for, each once; what retention has taken counts nothing."""
     for start, end in of.all().tolist():
         at = start

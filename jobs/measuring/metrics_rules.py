@@ -135,7 +135,7 @@ def _count(ranges: Ranges) -> int:
 
 
 @dataclass(slots=True)
-class Wanted:
+class RequestedRanges:
     """Offsets of one partition whose bytes are asked for, each under a name."""
 
     ranges: Mapping[str | None, Ranges]

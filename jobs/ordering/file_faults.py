@@ -16,7 +16,7 @@ import orjson
 import pyarrow as pa
 
 from jobs.ordering.rejects import Key
-from jobs.rows.batch import NARROW
+from jobs.rows.projected_rows import PROJECTED
 from jobs.rows.row_faults import RowFault
 from lakequeue.errors import CorruptTable, StorageUnavailable
 from lakequeue.records import ShardName, Stamp
@@ -30,7 +30,7 @@ MOST_BYTES = 256 << 20
 """A larger file is not put aside: its shard waits for a person."""
 
 
-class Held(NamedTuple):
+class BlockedShard(NamedTuple):
     """A shard that waits."""
 
     stamp: Stamp
@@ -51,14 +51,14 @@ class Held(NamedTuple):
 
 
 def split_off_missing(
-    rows: pa.Table, store: Store, waiting: Mapping[ShardName, Held]
-) -> tuple[pa.Table, dict[ShardName, Held]]:
-    """Rows (`NARROW`) that can be ordered now, and the shards that have to wait from now on.
+    rows: pa.Table, store: Store, waiting: Mapping[ShardName, BlockedShard]
+) -> tuple[pa.Table, dict[ShardName, BlockedShard]]:
+    """Rows (`PROJECTED`) that can be ordered now, and the shards that have to wait from now on.
 
     `waiting`: those that wait already; nothing of them is ordered.
     """
     rows = _before(rows, waiting)
-    held: dict[ShardName, Held] = {}
+    held: dict[ShardName, BlockedShard] = {}
     for at, fault in _file_faults(rows):
         path = rows["file"][at].as_py()
         if fault.reason is Reason.UNREADABLE:
@@ -70,11 +70,11 @@ def split_off_missing(
                 continue
         shard, stamp = ShardName(rows["shard"][at].as_py()), Stamp(rows["stamp"][at].as_py())
         if shard not in held or stamp < held[shard].stamp:
-            held[shard] = Held(stamp, fault.after, path, fault.detail)
+            held[shard] = BlockedShard(stamp, fault.after, path, fault.detail)
     return _before(rows, held), held
 
 
-def _before(rows: pa.Table, held: Mapping[ShardName, Held]) -> pa.Table:
+def _before(rows: pa.Table, held: Mapping[ShardName, BlockedShard]) -> pa.Table:
     """The rows that are not of a shard that waits, or come before what it waits at."""
     if not held:
         return rows
@@ -86,7 +86,7 @@ def _before(rows: pa.Table, held: Mapping[ShardName, Held]) -> pa.Table:
     return rows.filter(pa.array(keep))
 
 
-def is_there(store: Store, held: Held) -> bool:
+def is_there(store: Store, held: BlockedShard) -> bool:
     """Whether the file can be read now, or put aside."""
     try:
         return store.size(held.path) <= MOST_BYTES
@@ -105,7 +105,8 @@ def settled_files(rows: pa.Table, root: QueueRoot) -> pa.Table:
             said = RowFault(fault.reason, f"{fault.detail} (the bytes stand at row 0)").text()
             more.append(
                 pa.Table.from_pylist(
-                    [{**one, "row": row, "fault": said} for row in range(1, count)], schema=NARROW
+                    [{**one, "row": row, "fault": said} for row in range(1, count)],
+                    schema=PROJECTED,
                 )
             )
     return pa.concat_tables([rows, *more]).unify_dictionaries().combine_chunks() if more else rows
@@ -120,8 +121,8 @@ def with_verdicts(rows: pa.Table, recorded: Mapping[Key, str | None]) -> pa.Tabl
     faults = [
         known.get(key) or fault for key, fault in zip(keys, rows["fault"].to_pylist(), strict=True)
     ]
-    at = NARROW.get_field_index("fault")
-    return rows.set_column(at, NARROW.field(at), pa.array(faults, pa.string()))
+    at = PROJECTED.get_field_index("fault")
+    return rows.set_column(at, PROJECTED.field(at), pa.array(faults, pa.string()))
 
 
 def _file_faults(rows: pa.Table) -> list[tuple[int, RowFault]]:

@@ -76,7 +76,7 @@ class Ids:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class KnownIds:
     """For each id asked: was it known, and the original's place (0 where not)."""
 
     mask: Mask
@@ -84,9 +84,9 @@ class Found:
     offset: I64
 
     @staticmethod
-    def nothing(count: int) -> Found:
+    def nothing(count: int) -> KnownIds:
         """None of `count` ids is known."""
-        return Found(np.zeros(count, bool), np.zeros(count, np.int32), np.zeros(count, np.int64))
+        return KnownIds(np.zeros(count, bool), np.zeros(count, np.int32), np.zeros(count, np.int64))
 
 
 class _Search:
@@ -98,7 +98,7 @@ class _Search:
     """
 
     def __init__(self, hi: U64, lo: U64, oldest: Stamp) -> None:
-        self.found = Found.nothing(len(hi))
+        self.found = KnownIds.nothing(len(hi))
         self._hi, self._lo, self._oldest = hi, lo, oldest
         self._stamp = np.full(len(hi), _NEVER, np.int64)
 
@@ -175,7 +175,7 @@ class Staged:
 
     def find(
         self, topic_id: TopicId, hi: U64, lo: U64, *, oldest: Stamp, newest: Stamp, window_us: int
-    ) -> Found:
+    ) -> KnownIds:
         """As `IdIndex.find`, and then among the ids of the pieces before."""
         found = self._known.find(
             topic_id, hi, lo, oldest=oldest, newest=newest, window_us=window_us
@@ -230,7 +230,7 @@ class IdIndex:
 
     def find(
         self, topic_id: TopicId, hi: U64, lo: U64, *, oldest: Stamp, newest: Stamp, window_us: int
-    ) -> Found:
+    ) -> KnownIds:
         """Look the ids up among everything ordered in [oldest − window_us, now], and nothing else.
 
         `oldest`, `newest`: stamps of the rows that are judged. The same for every leader, whatever

@@ -65,7 +65,7 @@ class MaintenanceRuns:
         """The process of the run under way."""
         return None if self._running is None else self._running[1]
 
-    def look(self) -> None:
+    def run_if_due(self) -> None:
         """See whether a run has ended, and start the next one if it is due. Never blocks."""
         if self._interval_s <= 0 or not self._ended():
             return
@@ -82,16 +82,16 @@ class MaintenanceRuns:
         code = process.poll()
         if code is None:
             if self._clock() - self._began > LONGEST_S:
-                log.warning("maintenance_hangs", job=job, seconds=LONGEST_S)
+                log.warning("maintenance.hung", job=job, seconds=LONGEST_S)
                 process.kill()
             return False
         self._running = None
         self.ended(job, "failed" if code else "done")
         if code:
             # Its own words stand in this process's log; it is tried again at the next occasion.
-            log.warning("maintenance_failed", job=job, code=code)
+            log.warning("maintenance.failed", job=job, code=code)
         else:
-            log.info("maintenance_done", job=job)
+            log.info("maintenance.finished", job=job)
         return True
 
     def _start(self, job: str) -> None:
@@ -106,7 +106,7 @@ class MaintenanceRuns:
                 env=programs.environment(),
             )
         except OSError as error:
-            log.warning("maintenance_failed", job=job, why=str(error))
+            log.warning("maintenance.failed", job=job, why=str(error))
             return
         with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, process.pid, _NICE)

@@ -16,12 +16,18 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.compute as pc
 
-from jobs.ordering.id_index import Found, Ids
-from jobs.rows.batch import Batch, codes_of
-from jobs.rows.judged_rows import judged_of
+from jobs.ordering.id_index import Ids, KnownIds
+from jobs.rows.projected_rows import ProjectedBatch, codes_of
 from jobs.rows.row_faults import RowFault
+from jobs.rows.transactional_rows import transactional_requests_of
 from lakequeue.records import Offset, Partition, ShardName, Stamp, TopicId, TopicPartition
-from queue_rules.produce.requests import Judged, Marks, judge_consumed, judge_epochs, move_sequences
+from queue_rules.produce.transactional_requests import (
+    Marks,
+    TransactionalRequest,
+    judge_consumed,
+    judge_epochs,
+    move_sequences,
+)
 from queue_tables.schema.reasons import BY_CODE, Reason
 
 Index = npt.NDArray[np.intp]
@@ -51,7 +57,7 @@ class Known(Protocol):
         oldest: Stamp,
         newest: Stamp,
         window_us: int,
-    ) -> Found:
+    ) -> KnownIds:
         """See `IdIndex.find`."""
         ...
 
@@ -80,14 +86,16 @@ class Ordered:
 
 
 def order(
-    batch: Batch,
+    batch: ProjectedBatch,
     known: Known,
     next_offsets: Mapping[TopicPartition, Offset],
     topics: Mapping[TopicId, TopicRule],
     marks: Mapping[str, int] = _NO_MARKS,
 ) -> Ordered:
     """Judge every row of `batch`: survivor with an offset, duplicate, or refused with a reason."""
-    requests = judged_of(batch.table["judged"], lambda at: batch.topics[int(batch.topic[at])])
+    requests = transactional_requests_of(
+        batch.table["judged"], lambda at: batch.topics[int(batch.topic[at])]
+    )
     moving = Marks(marks)
     reason = _refusals(batch, topics, requests, moving)
     alive = reason == 0
@@ -130,9 +138,9 @@ def order(
 
 
 def _refusals(
-    batch: Batch,
+    batch: ProjectedBatch,
     topics: Mapping[TopicId, TopicRule],
-    requests: list[Judged],
+    requests: list[TransactionalRequest],
     marks: Marks,
 ) -> npt.NDArray[np.int8]:
     """Code of the reason for each row, 0 for none; moves `marks`."""
@@ -157,7 +165,7 @@ class _Aside(NamedTuple):
     reasons: npt.NDArray[np.int8]
 
 
-def _put_aside(batch: Batch) -> _Aside:
+def _put_aside(batch: ProjectedBatch) -> _Aside:
     """The rows that have a fault."""
     faults = batch.table["fault"]
     if faults.null_count == len(batch):
@@ -170,7 +178,9 @@ def _put_aside(batch: Batch) -> _Aside:
 _NONE_ASIDE = _Aside(np.empty(0, np.intp), np.empty(0, np.int8))
 
 
-def _row_refusals(batch: Batch, topics: Mapping[TopicId, TopicRule]) -> npt.NDArray[np.int8]:
+def _row_refusals(
+    batch: ProjectedBatch, topics: Mapping[TopicId, TopicRule]
+) -> npt.NDArray[np.int8]:
     rules = [topics.get(t) for t in batch.topics]
     partitions = np.array([-1 if r is None else r.partitions for r in rules], np.int32)
     limit = partitions[batch.topic] if len(rules) else np.empty(0, np.int32)
@@ -180,7 +190,7 @@ def _row_refusals(batch: Batch, topics: Mapping[TopicId, TopicRule]) -> npt.NDAr
     return reason
 
 
-def _refuse_whole(batch: Batch, reason: npt.NDArray[np.int8]) -> None:
+def _refuse_whole(batch: ProjectedBatch, reason: npt.NDArray[np.int8]) -> None:
     """One refused row refuses the whole of an atomic request."""
     bad = reason != 0
     request = batch.table["request"]
@@ -203,7 +213,7 @@ class _Place:
 
 
 def _duplicates(
-    batch: Batch, known: Known, topics: Mapping[TopicId, TopicRule], alive: Mask
+    batch: ProjectedBatch, known: Known, topics: Mapping[TopicId, TopicRule], alive: Mask
 ) -> tuple[Mask, _Place, npt.NDArray[np.uint64], npt.NDArray[np.uint64], Mask]:
     """Which rows are copies: of a known id, or of an earlier row of the batch."""
     count = len(batch)
@@ -252,7 +262,7 @@ def _copies_within(hi: npt.NDArray[np.uint64], lo: npt.NDArray[np.uint64]) -> tu
 
 
 def _number(
-    batch: Batch, survivors: Index, next_offsets: Mapping[TopicPartition, Offset]
+    batch: ProjectedBatch, survivors: Index, next_offsets: Mapping[TopicPartition, Offset]
 ) -> tuple[npt.NDArray[np.int64], dict[TopicPartition, Offset]]:
     """Consecutive offsets within each partition, in cut order."""
     key = batch.topic[survivors].astype(np.int64) << 32 | batch.partition[survivors]
@@ -274,7 +284,7 @@ def _number(
     return offsets, moved
 
 
-def _watermarks(batch: Batch) -> dict[ShardName, Stamp]:
+def _watermarks(batch: ProjectedBatch) -> dict[ShardName, Stamp]:
     last = np.zeros(len(batch.shards), np.int64)
     np.maximum.at(last, batch.shard, batch.stamp)
     return {name: Stamp(int(s)) for name, s in zip(batch.shards, last, strict=True)}

@@ -1,4 +1,4 @@
-"""One batch of the order job, from narrow rows to one commit of rows and watermarks.
+"""One batch of the order job, from projected rows to one commit of rows and watermarks.
 
 The steps, their durable effects and who repairs what: `docs/protocols/order.md`.
 """
@@ -15,8 +15,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import structlog
 
+from jobs.ordering.batch_accumulator import BatchAccumulator, Done
 from jobs.ordering.file_faults import (
-    Held,
+    BlockedShard,
     is_there,
     settled_files,
     split_off_missing,
@@ -26,10 +27,9 @@ from jobs.ordering.id_index import Staged
 from jobs.ordering.numbering import Ordered, TopicRule, order
 from jobs.ordering.order_piece import CONTROL_TOPICS, NoneKnown, Piece, control_rows, prepared
 from jobs.ordering.order_state import ORDER_TXN, OrderState, order_number
-from jobs.ordering.order_whole import Done, Whole
-from jobs.ordering.rejects import RejectsTable, commit_fenced
+from jobs.ordering.rejects import RejectsTable, fenced_commit
 from jobs.ordering.unpassed import Unpassed, reaches
-from jobs.rows.batch import Batch, above, unfold
+from jobs.rows.projected_rows import ProjectedBatch, above, unfold
 from lakequeue.clock import WallClock, hour_of, wall_micros
 from lakequeue.errors import LeadershipLost
 from lakequeue.records import (
@@ -59,7 +59,7 @@ WriteFiles = Callable[[str, pa.Table], list[Add]]
 ReadPart = Callable[[], tuple[pa.Table, SourceFiles | None]]
 """-> rows (`SENT`), and the inbox files that were read with them"""
 ChooseWriter = Callable[[pa.Table], WriteFiles | None]
-"""(narrow rows) -> what writes their log files; None: this process"""
+"""(projected rows) -> what writes their log files; None: this process"""
 
 
 class OrderTerm:
@@ -77,7 +77,7 @@ class OrderTerm:
         self._counter = 0
         self._plan: dict[ShardName, Stamp] | None = None
         self._unpassed = Unpassed(self._rejects)
-        self._holds: dict[ShardName, Held] = {}
+        self._blocked: dict[ShardName, BlockedShard] = {}
         self._pool = ThreadPoolExecutor(files, thread_name_prefix="log-writer")
 
     def begin(self) -> dict[ShardName, Stamp] | None:
@@ -91,7 +91,7 @@ class OrderTerm:
         state.catch_up()
         info = {"epoch": self.epoch, "counter": 0, "rows": 0}
         number = order_number(self.epoch, 0)
-        met = commit_fenced(state.log, [Txn(ORDER_TXN, number)], info, self.epoch, begins=True)
+        met = fenced_commit(state.log, [Txn(ORDER_TXN, number)], info, self.epoch, begins=True)
         state.learn(met)
         reach(Step.ORDER_EPOCH_COMMITTED)
         self._rejects.refresh()
@@ -117,28 +117,28 @@ class OrderTerm:
         committed, then one commit brings everything. Whatever rows can fail at comes before both.
         """
         state = self._state
-        whole = Whole(Staged(state.index), self._wall())
-        held_before = set(self._holds)
+        accumulator = BatchAccumulator(Staged(state.index), self._wall())
+        blocked_before = set(self._blocked)
         for number, read in enumerate(parts, start=1):
-            piece = self._piece(whole, read, write, last=number == len(parts))
+            piece = self._piece(accumulator, read, write, last=number == len(parts))
             if piece is not None:
-                whole.take(piece)
+                accumulator.take(piece)
             if number < len(parts):
                 del piece
                 # Else the pool keeps what it had, and the next piece may fit none of it.
                 pa.default_memory_pool().release_unused()
-            if len(parts) > 1 and self._holds.keys() - held_before:
+            if len(parts) > 1 and self._blocked.keys() - blocked_before:
                 return None  # it is one commit: it comes as a whole, or waits as a whole
-        if not whole.rows:
+        if not accumulator.rows:
             return None
         reach(Step.ORDER_DATA_WRITTEN)
         began = time.perf_counter()
-        self._commit_rejects(whole)
-        self._commit(whole)
+        self._commit_rejects(accumulator)
+        self._commit(accumulator)
         reach(Step.ORDER_COMMITTED)
-        self._unpassed.passed(whole.watermarks)
-        whole.ids.settle()
-        return whole.done(state.log.version, time.perf_counter() - began)
+        self._unpassed.passed(accumulator.watermarks)
+        accumulator.ids.settle()
+        return accumulator.done(state.log.version, time.perf_counter() - began)
 
     @property
     def plan(self) -> dict[ShardName, Stamp] | None:
@@ -151,19 +151,19 @@ class OrderTerm:
         return self._rejects.version
 
     @property
-    def held(self) -> Mapping[ShardName, Held]:
+    def blocked(self) -> Mapping[ShardName, BlockedShard]:
         """Shards that wait at a commit of which a file is not there."""
-        return self._holds
+        return self._blocked
 
-    def look_again(self) -> bool:
+    def unblock(self) -> bool:
         """Let the shards go on whose files are there again; whether there are any."""
-        store, before = self._state.root.store, self._holds
-        self._holds = {s: held for s, held in before.items() if not is_there(store, held)}
-        return len(self._holds) < len(before)
+        store, before = self._state.root.store, self._blocked
+        self._blocked = {s: held for s, held in before.items() if not is_there(store, held)}
+        return len(self._blocked) < len(before)
 
     # -- the parts --------------------------------------------------------------------------------
 
-    def _next_offsets(self, batch: Batch) -> dict[TopicPartition, Offset]:
+    def _next_offsets(self, batch: ProjectedBatch) -> dict[TopicPartition, Offset]:
         seen = np.unique(batch.topic.astype(np.int64) << 32 | batch.partition)
         partitions = [
             TopicPartition(batch.topics[int(key) >> 32], Partition(int(key) & 0xFFFFFFFF))
@@ -172,20 +172,20 @@ class OrderTerm:
         return self._state.next_offsets(partitions)
 
     def _piece(
-        self, whole: Whole, read: ReadPart, write: ChooseWriter, *, last: bool
+        self, accumulator: BatchAccumulator, read: ReadPart, write: ChooseWriter, *, last: bool
     ) -> Piece | None:
         """Read a part, judge its rows and write them; None if all of them were ordered before."""
         state = self._state
         watermarks = state.watermarks()
         sent, sources = read()
-        rows = self._without_held(above(unfold(sent), watermarks))
+        rows = self._without_blocked(above(unfold(sent), watermarks))
         if not rows.num_rows:
             return None
-        if not whole.rows:
+        if not accumulator.rows:
             reach(Step.ORDER_CUT)
             self._counter += 1
-            whole.recorded = self._unpassed.recorded()
-        rows = with_verdicts(settled_files(rows, state.root), whole.recorded)
+            accumulator.recorded = self._unpassed.recorded()
+        rows = with_verdicts(settled_files(rows, state.root), accumulator.recorded)
         # Of all trials together: each file is read once, and not for each of them.
         tried = sources or SourceFiles(state.root.store)
         if last:
@@ -193,83 +193,91 @@ class OrderTerm:
         return prepared(
             rows,
             lambda some, alone: self._attempt(
-                whole, some, None if alone else sources, None if alone else write
+                accumulator, some, None if alone else sources, None if alone else write
             ),
-            lambda some: self._try(whole, some, tried),
+            lambda some: self._try(accumulator, some, tried),
             self._try_control,
             state.root.store,
         )
 
-    def _without_held(self, rows: pa.Table) -> pa.Table:
+    def _without_blocked(self, rows: pa.Table) -> pa.Table:
         """The rows before those of a file that is not there: its shard waits from its commit on."""
-        rows, found = split_off_missing(rows, self._state.root.store, self._holds)
+        rows, found = split_off_missing(rows, self._state.root.store, self._blocked)
         for shard, held in found.items():
-            log.error("shard_waits", shard=shard, file=held.path, why=held.why)
-        self._holds = {**self._holds, **found}  # who compares has the one before
+            log.error("shard.blocked", shard=shard, file=held.path, why=held.why)
+        self._blocked = {**self._blocked, **found}  # who compares has the one before
         return rows
 
     def _without(self, ends: Mapping[ShardName, Stamp]) -> dict[ShardName, Stamp]:
         """The ends of shards that do not wait: one that does may come as far as its gap."""
-        return {shard: end for shard, end in ends.items() if shard not in self._holds}
+        return {shard: end for shard, end in ends.items() if shard not in self._blocked}
 
-    def _numbered(self, whole: Whole, rows: pa.Table) -> tuple[Batch, Ordered]:
+    def _numbered(
+        self, accumulator: BatchAccumulator, rows: pa.Table
+    ) -> tuple[ProjectedBatch, Ordered]:
         state = self._state
-        batch = Batch.of(rows)
-        whole.topics |= state.rules([t for t in batch.topics if t not in whole.topics])
-        offsets = {**self._next_offsets(batch), **whole.next_offsets}
-        marks = {**state.log.txns, **whole.marks} if whole.marks else state.log.txns
-        return batch, order(batch, whole.ids, offsets, whole.topics, marks)
+        batch = ProjectedBatch.of(rows)
+        accumulator.topics |= state.rules([t for t in batch.topics if t not in accumulator.topics])
+        offsets = {**self._next_offsets(batch), **accumulator.next_offsets}
+        marks = {**state.log.txns, **accumulator.marks} if accumulator.marks else state.log.txns
+        return batch, order(batch, accumulator.ids, offsets, accumulator.topics, marks)
 
     def _attempt(
-        self, whole: Whole, rows: pa.Table, sources: SourceFiles | None, write: ChooseWriter | None
+        self,
+        accumulator: BatchAccumulator,
+        rows: pa.Table,
+        sources: SourceFiles | None,
+        write: ChooseWriter | None,
     ) -> Piece:
         """Number rows and write them, and those that are refused; nothing is committed."""
         began = time.perf_counter()
-        batch, ordered = self._numbered(whole, rows)
+        batch, ordered = self._numbered(accumulator, rows)
         numbered = time.perf_counter()
-        rejects = self._rejects.write(batch, ordered, whole.topics, whole.now, whole.recorded)
+        rejects = self._rejects.write(
+            batch, ordered, accumulator.topics, accumulator.now, accumulator.recorded
+        )
         adds = self._write(
-            whole, batch, ordered, sources, write(batch.table) if write is not None else None
+            accumulator, batch, ordered, sources, write(batch.table) if write is not None else None
         )
         written = time.perf_counter()
         return Piece(batch, ordered, adds, rejects, numbered - began, written - numbered)
 
-    def _try(self, whole: Whole, rows: pa.Table, sources: SourceFiles) -> None:
+    def _try(self, accumulator: BatchAccumulator, rows: pa.Table, sources: SourceFiles) -> None:
         """All of that, and nothing is stored."""
-        batch, ordered = self._numbered(whole, rows)
-        self._rejects.rows(batch, ordered, whole.topics, whole.now, {})
-        render_log_files(log_plan(batch, ordered, whole.topics, whole.now, 1), sources)
+        batch, ordered = self._numbered(accumulator, rows)
+        self._rejects.rows(batch, ordered, accumulator.topics, accumulator.now, {})
+        render_log_files(log_plan(batch, ordered, accumulator.topics, accumulator.now, 1), sources)
 
     def _try_control(self) -> None:
         """The same with a sound row of our own: where it fails, rows are not to blame."""
         now = self._wall()
         rows, sources = control_rows(now, self._state.root.store)
-        batch = Batch.of(rows)
+        batch = ProjectedBatch.of(rows)
         ordered = order(batch, NoneKnown(), {}, CONTROL_TOPICS)
         render_log_files(log_plan(batch, ordered, CONTROL_TOPICS, now, 1), sources)
 
-    def _commit_rejects(self, whole: Whole) -> None:
+    def _commit_rejects(self, accumulator: BatchAccumulator) -> None:
         plan, self._plan = self._plan, None
         planned = None if plan is None else self._without(plan)
         if planned:
-            store, came = self._state.root.store, whole.watermarks
+            store, came = self._state.root.store, accumulator.watermarks
             planned = {s: e for s, e in planned.items() if s in came or reaches(store, s, e)}
         # Where every shard of the plan waits, nothing of it is left to keep to.
-        if planned and self._without(whole.watermarks) != planned:
+        if planned and self._without(accumulator.watermarks) != planned:
             raise LeadershipLost(
-                f"the first batch ends at {whole.watermarks}, and {plan} was planned",
+                f"the first batch ends at {accumulator.watermarks}, and {plan} was planned",
                 hint="start the job again",
             )
-        if whole.duplicates or whole.refused:
-            if whole.rejects:
+        if accumulator.duplicates or accumulator.refused:
+            if accumulator.rejects:
                 number = order_number(self.epoch, self._counter)
-                self._rejects.commit(whole.rejects, whole.watermarks, number)
+                self._rejects.commit(accumulator.rejects, accumulator.watermarks, number)
             reach(Step.ORDER_REJECTS_COMMITTED)
 
     def _write(
         self,
-        whole: Whole,
-        batch: Batch,
+        accumulator: BatchAccumulator,
+        batch: ProjectedBatch,
         ordered: Ordered,
         sources: SourceFiles | None,
         write: WriteFiles | None,
@@ -278,7 +286,7 @@ class OrderTerm:
             return []
         size = int(batch.table["bytes"].to_numpy().sum())
         files = max(1, min(size // _FILE_BYTES, self._files))
-        plan = log_plan(batch, ordered, whole.topics, whole.now, files)
+        plan = log_plan(batch, ordered, accumulator.topics, accumulator.now, files)
         uri = self._state.root.uri
         if write is not None:
             return write(uri, plan)
@@ -290,28 +298,35 @@ class OrderTerm:
         written = self._pool.map(lambda part: write_log_files(uri, part, sources=sources), parts)
         return [add for adds in written for add in adds]
 
-    def _commit(self, whole: Whole) -> None:
+    def _commit(self, accumulator: BatchAccumulator) -> None:
         """Rows and the watermarks they move, at once."""
         actions: list[Action] = [
-            *whole.adds,
+            *accumulator.adds,
             Txn(ORDER_TXN, order_number(self.epoch, self._counter)),
             *(
                 Txn(offset_mark(p.topic_id, p.partition), int(offset))
-                for p, offset in whole.next_offsets.items()
+                for p, offset in accumulator.next_offsets.items()
             ),
-            *(Txn(inbox_mark(shard), int(stamp)) for shard, stamp in whole.watermarks.items()),
-            *(Txn(name, value) for name, value in whole.marks.items()),
+            *(
+                Txn(inbox_mark(shard), int(stamp))
+                for shard, stamp in accumulator.watermarks.items()
+            ),
+            *(Txn(name, value) for name, value in accumulator.marks.items()),
         ]
-        info = {"epoch": self.epoch, "counter": self._counter, "rows": whole.ordered}
-        commit_fenced(self._state.log, actions, info, self.epoch)
+        info = {"epoch": self.epoch, "counter": self._counter, "rows": accumulator.ordered}
+        fenced_commit(self._state.log, actions, info, self.epoch)
 
 
 def log_plan(
-    batch: Batch, ordered: Ordered, topics: Mapping[TopicId, TopicRule], now: int, files: int
+    batch: ProjectedBatch,
+    ordered: Ordered,
+    topics: Mapping[TopicId, TopicRule],
+    now: int,
+    files: int,
 ) -> pa.Table:
     """What to copy where: one row a survivor, sorted by (out_file, topic, partition, offset).
 
-    Files are cut at borders of partitions, so that each holds whole stretches.
+    Files are cut at borders of partitions, so that each holds offsets without gaps.
     """
     rows = ordered.survivors
     names = np.array([topics[t].name if t in topics else "" for t in batch.topics], object)
@@ -323,19 +338,19 @@ def log_plan(
     place = topic.astype(np.int64) << 32 | partition
     borders = np.flatnonzero(place[1:] != place[:-1]) + 1
     out_file = np.searchsorted(_cuts(borders, len(rows), files), np.arange(len(rows)), "right")
-    narrow = batch.table.select(["file", "row", "topic_id", "shard"]).take(pa.array(rows))
+    projected = batch.table.select(["file", "row", "topic_id", "shard"]).take(pa.array(rows))
     count = len(rows)
     columns = {
-        "file": narrow["file"].cast(pa.string()),
-        "row": narrow["row"],
+        "file": projected["file"].cast(pa.string()),
+        "row": projected["row"],
         "topic": pa.DictionaryArray.from_arrays(pa.array(topic), pa.array(names, pa.string())).cast(
             pa.string()
         ),
-        "topic_id": narrow["topic_id"].cast(pa.string()),
+        "topic_id": projected["topic_id"].cast(pa.string()),
         "partition": pa.array(partition),
         "offset": pa.array(offsets),
         "ordered_at": pa.repeat(pa.scalar(now, pa.timestamp("us", tz="UTC")), count),
-        "shard": narrow["shard"].cast(pa.string()),
+        "shard": projected["shard"].cast(pa.string()),
         "hour": pa.repeat(pa.scalar(hour_of(now)), count),
         # As wide as they get: the plan is sorted by these labels.
         "out_file": pa.array([f"{n:05d}" for n in range(files)]).take(pa.array(out_file)),

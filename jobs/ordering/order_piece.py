@@ -17,11 +17,11 @@ import orjson
 import pyarrow as pa
 import structlog
 
-from jobs.ordering.id_index import Found
+from jobs.ordering.id_index import KnownIds
 from jobs.ordering.numbering import Known, Ordered, TopicRule
-from jobs.rows.batch import NARROW, Batch
 from jobs.rows.blame import is_of_the_rows, said_of
 from jobs.rows.halving import Units, find_guilty
+from jobs.rows.projected_rows import PROJECTED, ProjectedBatch
 from jobs.rows.row_faults import RowFault
 from lakequeue.clock import Micros
 from lakequeue.errors import CorruptTable, StorageUnavailable
@@ -38,7 +38,7 @@ log = structlog.get_logger("order")
 class Piece(NamedTuple):
     """Rows that are in memory together: a batch, or a part of a large one."""
 
-    batch: Batch
+    batch: ProjectedBatch
     ordered: Ordered
     adds: list[Add]
     """Log files of those that were numbered."""
@@ -57,13 +57,13 @@ Trial = Callable[[pa.Table], None]
 def prepared(
     rows: pa.Table, attempt: Attempt, trial: Trial, control: Callable[[], None], store: Store
 ) -> Piece:
-    """The piece of `rows` (`NARROW`). Raises what no row is to blame for."""
+    """The piece of `rows` (`PROJECTED`). Raises what no row is to blame for."""
     try:
         return attempt(rows, False)
     except Exception as error:
         if not (isinstance(error, CorruptTable | FileNotFoundError) or is_of_the_rows(error)):
             raise
-        log.warning("batch_failed", rows=rows.num_rows, error=said_of(error))
+        log.warning("batch.failed", rows=rows.num_rows, error=said_of(error))
     # Once more, by this process alone: executors fail for reasons of their own.
     rows = without_torn(rows, store)
     try:
@@ -73,7 +73,7 @@ def prepared(
             raise
         control()
         rows = without_guilty(rows, trial)
-        log.exception("rows_put_aside", rows=rows.num_rows)
+        log.exception("rows.set_aside", rows=rows.num_rows)
     return attempt(rows, True)
 
 
@@ -162,8 +162,8 @@ def _rows_of(judged: str) -> int:
 
 
 def _with_faults(rows: pa.Table, faults: list[str | None]) -> pa.Table:
-    at = NARROW.get_field_index("fault")
-    return rows.set_column(at, NARROW.field(at), pa.array(faults, pa.string()))
+    at = PROJECTED.get_field_index("fault")
+    return rows.set_column(at, PROJECTED.field(at), pa.array(faults, pa.string()))
 
 
 # -- a row of our own ---------------------------------------------------------------------------
@@ -187,13 +187,13 @@ class NoneKnown(Known):
         oldest: Stamp,
         newest: Stamp,
         window_us: int,
-    ) -> Found:
+    ) -> KnownIds:
         """Nothing."""
-        return Found.nothing(len(hi))
+        return KnownIds.nothing(len(hi))
 
 
 def control_rows(now: Micros, store: Store) -> tuple[pa.Table, SourceFiles]:
-    """One sound row (`NARROW`), and the file that it stands in, which is in memory alone."""
+    """One sound row (`PROJECTED`), and the file that it stands in, which is in memory alone."""
     said = {
         "topic_id": _TOPIC, "partition": 0, "key": b"k", "value": b"v", "key_format": 1,
         "value_format": 1, "headers": [{"key": "h", "value": b"v"}], "timestamp": now,
@@ -201,6 +201,10 @@ def control_rows(now: Micros, store: Store) -> tuple[pa.Table, SourceFiles]:
     }  # fmt: skip
     sources = SourceFiles(store)
     sources.hold(_FILE, pa.Table.from_pylist([said], schema=INBOX.file_arrow))
-    narrow = {**{name: said.get(name) for name in NARROW.names}, "file": _FILE, "shard": "control"}
-    narrow |= {"id_hi": 1, "id_lo": 1, "request": None}
-    return pa.Table.from_pylist([narrow], schema=NARROW), sources
+    projected = {
+        **{name: said.get(name) for name in PROJECTED.names},
+        "file": _FILE,
+        "shard": "control",
+    }
+    projected |= {"id_hi": 1, "id_lo": 1, "request": None}
+    return pa.Table.from_pylist([projected], schema=PROJECTED), sources

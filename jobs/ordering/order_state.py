@@ -53,7 +53,9 @@ class OrderState:
         self.topics = TopicStore(root)
         self.log = TableLog(root.store, LOG.name, keep_files=False).open()
         self.index = IdIndex(
-            self._read_older, max_ids, lambda message: log_lines.warning("index_full", why=message)
+            self._read_older,
+            max_ids,
+            lambda message: log_lines.warning("id_index.filled", why=message),
         )
 
     # -- from the txns ----------------------------------------------------------------------------

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from jobs.ordering.numbering import Ordered, TopicRule
 from jobs.ordering.order_state import ORDER_TXN, order_epoch, order_number
-from jobs.rows.batch import Batch
+from jobs.rows.projected_rows import ProjectedBatch
 from jobs.rows.row_faults import RowFault
 from lakequeue.clock import Micros, hour_of
 from lakequeue.errors import CommitConflict, LeadershipLost, TailLost
@@ -44,7 +44,7 @@ Key = tuple[str, int, int]
 """(shard, stamp, row)"""
 
 
-def commit_fenced(
+def fenced_commit(
     table: TableLog,
     actions: list[Action],
     info: Mapping[str, Any],
@@ -129,7 +129,7 @@ class RejectsTable:
         info = {"epoch": epoch, "counter": 0, "rows": 0}
         actions: list[Action] = [Txn(ORDER_TXN, order_number(epoch, 0))]
         wider = with_later_columns(self._table.metadata, REJECTS)
-        commit_fenced(self._table, actions if wider is None else [*actions, wider], info, epoch)
+        fenced_commit(self._table, actions if wider is None else [*actions, wider], info, epoch)
 
     def unfinished(self, watermarks: Mapping[ShardName, Stamp]) -> dict[ShardName, Stamp] | None:
         """The cut of a batch that has its rejects here and is not passed in `log`."""
@@ -137,7 +137,7 @@ class RejectsTable:
 
     def write(
         self,
-        batch: Batch,
+        batch: ProjectedBatch,
         ordered: Ordered,
         topics: Mapping[TopicId, TopicRule],
         now: Micros,
@@ -152,7 +152,7 @@ class RejectsTable:
 
     def rows(
         self,
-        batch: Batch,
+        batch: ProjectedBatch,
         ordered: Ordered,
         topics: Mapping[TopicId, TopicRule],
         now: Micros,
@@ -169,7 +169,7 @@ class RejectsTable:
         epoch = order_epoch(number)
         rows = sum(orjson.loads(add.stats or "{}").get("numRecords", 0) for add in adds)
         info = {"epoch": epoch, "counter": number - order_number(epoch, 0), "rows": rows}
-        commit_fenced(self._table, [*adds, Txn(ORDER_TXN, number), *plan], info, epoch)
+        fenced_commit(self._table, [*adds, Txn(ORDER_TXN, number), *plan], info, epoch)
 
     def recorded(
         self, plan: Mapping[ShardName, Stamp], above: Mapping[ShardName, Stamp]
@@ -195,7 +195,7 @@ def _fault_in(reason: str, detail: str | None) -> str | None:
 
 def _rows(
     root: QueueRoot,
-    batch: Batch,
+    batch: ProjectedBatch,
     ordered: Ordered,
     topics: Mapping[TopicId, TopicRule],
     now: Micros,
@@ -218,18 +218,18 @@ def _rows(
             "original_offset": pa.array([*none, *ordered.original_offset.tolist()], pa.int64()),
         }
     ).sort_by("place")
-    narrow = batch.table.select(["shard", "file", "stamp", "row", "topic_id", "fault"]).take(
+    projected = batch.table.select(["shard", "file", "stamp", "row", "topic_id", "fault"]).take(
         verdicts["place"]
     )
     for column in ("shard", "file", "topic_id"):
-        at = narrow.schema.get_field_index(column)
-        narrow = narrow.set_column(at, column, narrow[column].cast(pa.string()))
-    keys = zip(*(narrow[c].to_pylist() for c in ("shard", "stamp", "row")), strict=True)
+        at = projected.schema.get_field_index(column)
+        projected = projected.set_column(at, column, projected[column].cast(pa.string()))
+    keys = zip(*(projected[c].to_pylist() for c in ("shard", "stamp", "row")), strict=True)
     fresh = pa.array([key not in recorded for key in keys], pa.bool_())
-    narrow, verdicts = narrow.filter(fresh), verdicts.filter(fresh)
-    names = [topics[t].name if t in topics else None for t in narrow["topic_id"].to_pylist()]
-    faults = [None if f is None else RowFault.of(f) for f in narrow["fault"].to_pylist()]
-    whole = narrow.drop_columns(["topic_id", "fault"])
+    projected, verdicts = projected.filter(fresh), verdicts.filter(fresh)
+    names = [topics[t].name if t in topics else None for t in projected["topic_id"].to_pylist()]
+    faults = [None if f is None else RowFault.of(f) for f in projected["fault"].to_pylist()]
+    whole = projected.drop_columns(["topic_id", "fault"])
     whole = whole.append_column("topic", pa.array(names, pa.string()))
     for column in ("reason", "original_partition", "original_offset"):
         whole = whole.append_column(column, verdicts[column])

@@ -61,7 +61,7 @@ def reaches(store: Store, shard: ShardName, end: Stamp) -> bool:
             if any(commit.info.get("stamp") == end for commit in commits):
                 return True
     except (CorruptTable, TailLost, OSError, ValueError, TypeError, LookupError) as error:
-        log.warning("planned_shard_waits", shard=shard, why=str(error))
+        log.warning("planned_shard.blocked", shard=shard, why=str(error))
         return False
-    log.warning("planned_shard_waits", shard=shard, why=f"it has no commit of stamp {end}")
+    log.warning("planned_shard.blocked", shard=shard, why=f"it has no commit of stamp {end}")
     return False

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pyspark.daemon import manager
 
-import jobs.rows.narrow  # noqa: F401 -- for the forks
+import jobs.rows.key_projection  # noqa: F401 -- for the forks
 
 if __name__ == "__main__":
     manager()

@@ -30,17 +30,17 @@ class Checkpoints:
         self._checkpoint = checkpoint
         self._last = newest_checkpoint(root, table_path)
 
-    def look(self, version: Version) -> None:
+    def write_if_due(self, version: Version) -> None:
         """Write one if `version` is far enough."""
         if version - self._last < self._every:
             return
         try:
             self._last = self._checkpoint(self._root, self._path)
         except StorageUnavailable as error:
-            log.warning("no_checkpoint", table=self._path, why=error.detail)
+            log.warning("checkpoint.failed", table=self._path, why=error.detail)
             self._last = version  # not at every look: at the next occasion
         else:
-            log.debug("checkpoint", table=self._path, version=self._last)
+            log.debug("checkpoint.written", table=self._path, version=self._last)
 
 
 def newest_checkpoint(root: QueueRoot, table_path: str) -> Version:

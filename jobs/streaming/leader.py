@@ -22,13 +22,13 @@ from typing import TypeVar
 import structlog
 from pyspark.sql import SparkSession
 
-from coordination.zookeeper.bells import BellListener
 from coordination.zookeeper.election import Election, leader
 from coordination.zookeeper.epochs import next_epoch
+from coordination.zookeeper.notifications import NotificationListener
 from coordination.zookeeper.registry import nodes
 from coordination.zookeeper.session import Session
+from jobs.streaming.leader_state_file import LeaderState
 from jobs.streaming.query import Part, ShardQuery
-from jobs.streaming.term_file import Term
 from lakequeue.errors import (
     CoordinationUnavailable,
     CorruptTable,
@@ -50,16 +50,16 @@ Say = Callable[..., None]
 T = TypeVar("T")
 
 
-class Work(ABC):
+class StreamingJob(ABC):
     """What a job does; the order job and the offsets job each are one."""
 
     name: str
     """Of the election and the epoch."""
-    hears: str
-    """The bell that wakes its source."""
-    follows: str
-    """The bell that wakes its standby."""
-    reads_from: str
+    source_topic: str
+    """The notification that wakes its source."""
+    standby_topic: str
+    """The notification that wakes its standby."""
+    writers_role: str
     """The role of the nodes whose shards it reads."""
     done: Counter[str]
     """What this process has done, for its report."""
@@ -81,7 +81,7 @@ class Work(ABC):
         """Commit the epoch. Raises `LeadershipLost` if a higher one is there."""
 
     @abstractmethod
-    def term(self) -> Term:
+    def state(self) -> LeaderState:
         """The term that has begun, with the watermarks of now."""
 
     @abstractmethod
@@ -105,11 +105,11 @@ class Work(ABC):
 
 
 class Leader:
-    """Runs one `Work` with its query, its election and its bells."""
+    """Runs one `StreamingJob` with its query, its election and its notifications."""
 
     def __init__(
         self,
-        work: Work,
+        job: StreamingJob,
         session: Session,
         query: ShardQuery,
         say: Say,
@@ -120,16 +120,16 @@ class Leader:
         self._patient = patient
         self.damage: LakequeueError | None = None
         """What keeps the job from its tables now; None: nothing."""
-        self._work = work
+        self._job = job
         self._session = session
         self._query = query
         self._say = say
-        # A dead leader rings no bell: whoever has won must not wait for one.
+        # A dead leader sends no notification: whoever has won must not wait for one.
         news = threading.Event()
-        self._election = Election(session, work.name, event=news)
+        self._election = Election(session, job.name, event=news)
         self._stopping = threading.Event()
-        self._source_bell = BellListener(session, work.hears)
-        self._standby_bell = BellListener(session, work.follows, news)
+        self._source_listener = NotificationListener(session, job.source_topic)
+        self._standby_listener = NotificationListener(session, job.standby_topic, news)
         self.error: BaseException | None = None
         self.failed = threading.Event()
         self.leading = False
@@ -137,25 +137,25 @@ class Leader:
         """Terms that this process has begun."""
         self._standing_by = False
         self._threads = [
-            threading.Thread(target=self._live, name=f"{work.name}-leader", daemon=True),
-            threading.Thread(target=self._hear, name=f"{work.name}-bell", daemon=True),
+            threading.Thread(target=self._live, name=f"{job.name}-leader", daemon=True),
+            threading.Thread(target=self._hear, name=f"{job.name}-listener", daemon=True),
         ]
 
     def start(self) -> None:
         """Become a standby and a candidate, as soon as everything is warm."""
-        for bell in (self._source_bell, self._standby_bell):
-            bell.start()
+        for notifier in (self._source_listener, self._standby_listener):
+            notifier.start()
         for thread in self._threads:
             thread.start()
 
     @property
     def name(self) -> str:
         """Of the job."""
-        return self._work.name
+        return self._job.name
 
     def warnings(self) -> list[str]:
         """What waits for a person, while this job goes on."""
-        return self._work.warnings() if self.leading else []
+        return self._job.warnings() if self.leading else []
 
     def troubles(self) -> list[str]:
         """Why this job neither leads nor could take over; [] if it does or could."""
@@ -177,24 +177,24 @@ class Leader:
 
     def _hear(self) -> None:
         while not self._stopping.is_set():
-            if self._source_bell.wait(SLOW_POLL_S * 30):
+            if self._source_listener.wait(SLOW_POLL_S * 30):
                 self._query.wake()
 
     def _live(self) -> None:
         try:
-            self._mended(self._work.warm)
+            self._mended(self._job.warm)
             while not self._query.rehearsed.wait(_LOOK_S):
                 if self._stopping.is_set() or self._query.ended.is_set():
                     return
             # Only now: who waits for this state may count on a batch being quick.
             self._standing_by = True
-            self._say(**{self._work.name: {"state": "standby"}})
+            self._say(**{self._job.name: {"state": "standby"}})
             self._election.start()
             while not self._election.wait_leading(0.0):
-                self._standby_bell.wait(SLOW_POLL_S)
+                self._standby_listener.wait(SLOW_POLL_S)
                 if self._stopping.is_set():
                     return
-                self._mended(self._work.follow)
+                self._mended(self._job.follow)
             self._lead()
         except BaseException as error:  # noqa: BLE001 -- the process ends by it, and says so
             self.error = error
@@ -204,27 +204,27 @@ class Leader:
         epoch = self._mended(self._begin)
         if epoch is None:
             return
-        self._query.lead(self._work.term)
+        self._query.lead(self._job.state)
         self.leading, self.terms = True, self.terms + 1
         state = {"state": "leading", "epoch": epoch}
-        self._say(**{self._work.name: state})
-        log.info("leading", job=self._work.name, epoch=epoch)
+        self._say(**{self._job.name: state})
+        log.info("leader.elected", job=self._job.name, epoch=epoch)
         with contextlib.suppress(CoordinationUnavailable):
             # Told for people; nothing depends on it.
             self._election.announce({"epoch": epoch})
         while not self._stopping.wait(UPKEEP_S):
             self._check_superseded(epoch)
             try:
-                if self._work.upkeep(self._live_nodes()):
+                if self._job.upkeep(self._live_nodes()):
                     self._query.tell()
             except (SchemaDrift, CorruptTable) as damage:
                 # Of one table: ordering and folding do not wait for checkpoints.
-                log.warning("upkeep.failed", job=self._work.name, why=str(damage))
-            log.debug("trigger", job=self._work.name, **self._query.progress())
+                log.warning("upkeep.failed", job=self._job.name, why=str(damage))
+            log.debug("query.triggered", job=self._job.name, **self._query.progress())
 
     def _begin(self) -> Epoch:
-        epoch = next_epoch(self._session, self._work.name, above=self._work.recorded_epoch())
-        self._work.begin(epoch)
+        epoch = next_epoch(self._session, self._job.name, above=self._job.recorded_epoch())
+        self._job.begin(epoch)
         return epoch
 
     def _mended(self, attempt: Callable[[], T]) -> T | None:
@@ -236,7 +236,7 @@ class Leader:
                 if not self._patient:
                     raise
                 if self.damage is None:
-                    log.warning("table.damaged", job=self._work.name, why=str(damage))
+                    log.warning("table.damaged", job=self._job.name, why=str(damage))
                 self.damage = damage
                 if self._stopping.wait(_DAMAGED_S):
                     return None
@@ -248,7 +248,7 @@ class Leader:
         if not self._session.trusted():
             return None
         try:
-            return set(nodes(self._session, self._work.reads_from))
+            return set(nodes(self._session, self._job.writers_role))
         except CoordinationUnavailable:
             return None
 
@@ -257,11 +257,11 @@ class Leader:
         if self._election.leading.is_set() or not self._session.connected.is_set():
             return
         try:
-            other = leader(self._session, self._work.name)
+            other = leader(self._session, self._job.name)
         except LakequeueError:
             return
         if other is not None and int(other.get("epoch") or 0) > epoch:
             raise LeadershipLost(
-                f"{self._work.name}: epoch {epoch}, and {other['epoch']} leads now",
+                f"{self._job.name}: epoch {epoch}, and {other['epoch']} leads now",
                 hint="this process starts again as a standby",
             )

@@ -19,12 +19,12 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from jobs.rows.batch import SENT
-from jobs.rows.narrow import FACT_ROWS, fact_rows, narrow_rows
-from jobs.streaming.batch_files import BatchFiles, BatchNote
+from jobs.rows.key_projection import FACT_ROWS, fact_rows, project_rows
+from jobs.rows.projected_rows import SENT
+from jobs.streaming.batch_manifest import BatchManifest, BatchManifestFile
+from jobs.streaming.leader_state_file import LeaderState, LeaderStateFile
 from jobs.streaming.source import SOURCES, SourceOptions
-from jobs.streaming.source_note import SourceNotes, Told
-from jobs.streaming.term_file import Term, TermFile
+from jobs.streaming.source_note import SourceNotes, SourceStatus
 from queue_tables.delta.store import open_store
 from queue_tables.log.writer import SourceFiles
 
@@ -46,13 +46,13 @@ class ShardQuery:
         self._options = options
         self._process = process
         self._store = open_store(options.root)
-        self._file = TermFile(options.folder, options.kind)
-        self._note = BatchNote(options.folder, options.kind, 0)
+        self._file = LeaderStateFile(options.folder, options.kind)
+        self._note = BatchManifestFile(options.folder, options.kind, 0)
         self._source_notes = SourceNotes(options.folder, options.kind)
         self._query: StreamingQuery | None = None
         self._checkpoint = options.folder
         self._available_now = False
-        self._present: Callable[[], Term] | None = None
+        self._present: Callable[[], LeaderState] | None = None
         self._batch = threading.Lock()
         self.error: BaseException | None = None
         """What `process` raised, if it did: the query has ended by it."""
@@ -69,7 +69,7 @@ class ShardQuery:
         else:
             self._run()
 
-    def lead(self, present: Callable[[], Term]) -> None:
+    def lead(self, present: Callable[[], LeaderState]) -> None:
         """Let the source work for the term that `present` tells, as it is then and later."""
         self._present = present
         self._file.write(present())
@@ -113,7 +113,7 @@ class ShardQuery:
                         self._file.write(self._present())
                     first_line = str(error).partition("\n")[0][:300]
                     log.warning(
-                        "query_start_again",
+                        "query.restarted",
                         kind=self._options.kind,
                         attempt=attempt,
                         error=first_line,
@@ -131,13 +131,13 @@ class ShardQuery:
         newest = self._query.lastProgress if self._query is not None else None
         return dict(newest["durationMs"]) if newest else {}
 
-    def told(self) -> Told:
+    def told(self) -> SourceStatus:
         """What the source told last; its requests to storage are those of all starts."""
         return self._source_notes.read()
 
     def _start_query(self, attempt: int) -> StreamingQuery:
         source = SOURCES[self._options.kind]
-        self._note = BatchNote(self._options.folder, self._options.kind, attempt)
+        self._note = BatchManifestFile(self._options.folder, self._options.kind, attempt)
         self._source_notes.begin(attempt)
         self._spark.dataSource.register(source)  # with an environment of its own, see ShardSource
         frame = (
@@ -168,16 +168,16 @@ class ShardQuery:
         whole = self._options.max_batch_bytes <= self._options.driver_batch_bytes
         return [partial(self._read, piece, whole=whole) for piece in noted]
 
-    def _read(self, noted: BatchFiles, *, whole: bool) -> tuple[pa.Table, SourceFiles]:
+    def _read(self, noted: BatchManifest, *, whole: bool) -> tuple[pa.Table, SourceFiles]:
         """The rows of these files; with `whole` keys and values of the inbox, too."""
         sources = SourceFiles(self._store)
         if self._options.kind == "journal":
             facts = fact_rows(self._store, noted.files, noted.fences)
             return pa.Table.from_batches(facts, FACT_ROWS), sources
         if not whole:
-            return pa.Table.from_batches(narrow_rows(self._store, noted.files), SENT), sources
+            return pa.Table.from_batches(project_rows(self._store, noted.files), SENT), sources
         sources.load([f"inbox/{file.shard}/{file.path}" for file in noted.files])
-        return pa.Table.from_batches(narrow_rows(sources, noted.files), SENT), sources
+        return pa.Table.from_batches(project_rows(sources, noted.files), SENT), sources
 
     def _on_batch(self, frame: DataFrame, number: int) -> None:
         parts = self._parts(frame, number)

@@ -47,7 +47,7 @@ class Sealer:
         self.sealed: set[ShardName] = set()
         """Known to take no more rows."""
 
-    def look(self, live_nodes: Collection[str], done: Mapping[ShardName, Stamp]) -> None:
+    def seal_abandoned(self, live_nodes: Collection[str], done: Mapping[ShardName, Stamp]) -> None:
         """Seal what is abandoned, quiet for `QUIET_S`, and done to its end (`done`).
 
         A shard's own word on how long its owner may be quiet (`QUIET`) goes before.
@@ -65,7 +65,7 @@ class Sealer:
                 self._judge(shard, done.get(shard, Stamp(0)))
             except (FileNotFoundError, LakequeueError) as error:
                 # It is still there at the next look.
-                log.warning("not_sealed", shard=shard, why=str(error))
+                log.warning("seal.failed", shard=shard, why=str(error))
 
     def _judge(self, shard: ShardName, done: Stamp) -> None:
         path = f"{self._kind}/{shard}"
@@ -80,4 +80,4 @@ class Sealer:
         elif newest <= done and now - since >= float(table.configuration.get(QUIET, QUIET_S)):
             seal_shard(self._root, self._kind, shard)
             self.sealed.add(shard)
-            log.info("sealed", kind=self._kind, shard=shard)
+            log.info("shard.sealed", kind=self._kind, shard=shard)

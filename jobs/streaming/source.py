@@ -6,7 +6,7 @@ shard and are what `log` keeps as its watermarks, so an offset needs no translat
 started on a new checkpoint in each process; what Spark remembers of an older one does not exist.
 
 While the driver does not lead, and while nothing is new, `latestOffset` returns `start` unchanged,
-after waiting for a bell for at most `poll_s`.
+after waiting for a notification for at most `poll_s`.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from jobs.streaming.batch_files import BatchFiles, BatchNote
-from jobs.streaming.cut import Seen
-from jobs.streaming.lookout import Lookout, Offset
+from jobs.streaming.batch_manifest import BatchManifest, BatchManifestFile
+from jobs.streaming.consistent_cut import VisibleCommit
+from jobs.streaming.leader_state_file import LeaderStateFile
+from jobs.streaming.shard_scanner import Offset, ShardScanner
 from jobs.streaming.source_note import SourceNote
-from jobs.streaming.term_file import TermFile
 from lakequeue.clock import boot_seconds
 from queue_tables.delta.store import open_store
 from queue_tables.root import QueueRoot, ShardKind
@@ -89,7 +89,7 @@ class SourceOptions:
 class ShardFiles(InputPartition):
     """What one task reads."""
 
-    value: BatchFiles
+    value: BatchManifest
 
 
 class ShardSource(DataSource):
@@ -103,7 +103,7 @@ class ShardSource(DataSource):
     ddl: str
 
     def schema(self) -> str:
-        """Narrow rows of the inbox, or whole rows of the journal."""
+        """Projected rows of the inbox, or whole rows of the journal."""
         return self.ddl
 
     def streamReader(self, schema: StructType) -> ShardReader:  # noqa: N802 -- Spark's name
@@ -141,8 +141,8 @@ class ShardReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
-        self._lookout: Lookout | None = None
-        self._file: TermFile | None = None
+        self._scanner: ShardScanner | None = None
+        self._file: LeaderStateFile | None = None
         self._note: SourceNote | None = None
         self._targets: Offset | None = None
         self._batches = 0
@@ -153,13 +153,13 @@ class ShardReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # -- in the planning process ------------------------------------------------------------------
 
-    def _parts(self) -> tuple[Lookout, TermFile]:
-        if self._lookout is None or self._file is None:
+    def _parts(self) -> tuple[ShardScanner, LeaderStateFile]:
+        if self._scanner is None or self._file is None:
             options = self._options
             root = QueueRoot(open_store(options.root), "")
-            self._lookout = Lookout(root, options.kind, options.max_batch_bytes)
-            self._file = TermFile(options.folder, options.kind)
-        return self._lookout, self._file
+            self._scanner = ShardScanner(root, options.kind, options.max_batch_bytes)
+            self._file = LeaderStateFile(options.folder, options.kind)
+        return self._scanner, self._file
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 -- Spark's name
         """Nothing: each term brings its own watermarks."""
@@ -167,11 +167,11 @@ class ShardReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 -- Spark's name
         """End at what is visible now. The driver leads before it starts such a query."""
-        lookout, file = self._parts()
+        scanner, file = self._parts()
         term = file.read()
         if term is not None:
-            lookout.begin(term)
-        self._targets = lookout.targets()
+            scanner.begin(term)
+        self._targets = scanner.targets()
 
     def latestOffset(self, start: dict[str, int], limit: Any = None) -> dict[str, int]:  # noqa: N802 -- Spark's name
         """The end of the next batch, or `start` unchanged."""
@@ -180,57 +180,57 @@ class ShardReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             # started when this process comes to lead. A take-over is then as quick as a batch.
             self._batches = 1
             return {**start, REHEARSAL: 1}
-        lookout, file = self._parts()
+        scanner, file = self._parts()
         options = self._options
         deadline = boot_seconds() + (0.0 if self._targets is not None else options.poll_s)
         while True:
             term = file.read()
             if term is not None and self._due():
-                lookout.begin(term)
-                end = lookout.next_end(self._targets)
-                self._tell(lookout)
+                scanner.begin(term)
+                end = scanner.next_end(self._targets)
+                self._tell(scanner)
                 if end is not None:
                     self._last_batch_s = boot_seconds()
-                    self._note_batch(lookout.between(_offset(start), end))
+                    self._note_batch(scanner.between(_offset(start), end))
                     return cast(dict[str, int], end)
             left = deadline - boot_seconds()
             if left <= 0:
                 return start
             if not self._due():
-                # Too early for the next batch: bells do not matter until then.
+                # Too early for the next batch: notifications do not matter until then.
                 left = min(left, self._last_batch_s + options.min_interval_s - boot_seconds())
                 time.sleep(max(left, 0.0))
             elif not file.wait(left):
                 # Spark asks again at once, which is a look: another one now would be a second.
                 return start
 
-    def _note_batch(self, seen: Sequence[Seen]) -> None:
+    def _note_batch(self, seen: Sequence[VisibleCommit]) -> None:
         # Spark numbers the batches of a fresh checkpoint from 0, one for each new offset.
         options = self._options
-        note = BatchNote(options.folder, options.kind, options.attempt)
+        note = BatchManifestFile(options.folder, options.kind, options.attempt)
         note.write(self._batches, seen, options.driver_batch_bytes, options.max_batch_bytes)
         self._batches += 1
 
-    def _tell(self, lookout: Lookout) -> None:
+    def _tell(self, scanner: ShardScanner) -> None:
         options = self._options
         if self._note is None:
             self._note = SourceNote(options.folder, options.kind, options.attempt)
-        self._note.write(lookout.pending_rows(), lookout.stuck())
+        self._note.write(scanner.pending_rows(), scanner.stuck())
 
     def _due(self) -> bool:
         return boot_seconds() >= self._last_batch_s + self._options.min_interval_s
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         """The files between, in as few tasks as is sensible."""
-        lookout, _ = self._parts()
-        seen = [] if REHEARSAL in end else lookout.between(_offset(start), _offset(end))
+        scanner, _ = self._parts()
+        seen = [] if REHEARSAL in end else scanner.between(_offset(start), _offset(end))
         tasks = self._options.tasks if sum(s.bytes for s in seen) >= _SPLIT_BYTES else 1
-        return [ShardFiles(BatchFiles.of(part)) for part in _split(seen, tasks)]
+        return [ShardFiles(BatchManifest.of(part)) for part in _split(seen, tasks)]
 
     def commit(self, end: dict[str, int]) -> None:
         """Spark has done with everything up to `end`."""
-        lookout, _ = self._parts()
-        lookout.done(_offset(end))
+        scanner, _ = self._parts()
+        scanner.done(_offset(end))
 
     def stop(self) -> None:
         """The query ends."""
@@ -242,12 +242,12 @@ class ShardReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of the files of `partition`."""
         # Only a worker needs these: the planning process stays small.
-        from jobs.rows.narrow import fact_rows, narrow_rows
+        from jobs.rows.key_projection import fact_rows, project_rows
 
         part = cast(ShardFiles, partition).value
         store = open_store(self._options.root)
         if self._options.kind == "inbox":
-            yield from narrow_rows(store, part.files)
+            yield from project_rows(store, part.files)
         else:
             yield from fact_rows(store, part.files, part.fences)
 
@@ -257,7 +257,7 @@ def _offset(read: dict[str, int]) -> Offset:
     return cast(Offset, read)
 
 
-def _split(seen: Sequence[Seen], tasks: int) -> list[Sequence[Seen]]:
+def _split(seen: Sequence[VisibleCommit], tasks: int) -> list[Sequence[VisibleCommit]]:
     """Contiguous parts of about equal numbers of commits; at least one part."""
     tasks = max(1, min(tasks, len(seen)))
     size = -(-len(seen) // tasks) or 1

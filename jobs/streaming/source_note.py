@@ -21,7 +21,7 @@ _NONE: Mapping[ShardName, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
-class Told:
+class SourceStatus:
     """One note."""
 
     pending: int = 0
@@ -51,7 +51,7 @@ class SourceNote:
         temp.write_text(
             json.dumps(
                 asdict(
-                    Told(
+                    SourceStatus(
                         pending, METER.snapshot(), {str(shard): why for shard, why in stuck.items()}
                     )
                 )
@@ -59,13 +59,13 @@ class SourceNote:
         )
         temp.rename(self._path)
 
-    def read(self) -> Told:
+    def read(self) -> SourceStatus:
         """The newest note; zeros before the first."""
         try:
             body = json.loads(self._path.read_text())
         except FileNotFoundError:
-            return Told()
-        return Told(body["pending"], Usage(**body["usage"]), body["stuck"])
+            return SourceStatus()
+        return SourceStatus(body["pending"], Usage(**body["usage"]), body["stuck"])
 
 
 class SourceNotes:
@@ -86,7 +86,7 @@ class SourceNotes:
             self._before = self._before.plus(self._note.read().usage)
         self._note = SourceNote(self._folder, self._query, attempt)
 
-    def read(self) -> Told:
+    def read(self) -> SourceStatus:
         """What waits now, and what was asked of the storage in all starts."""
         newest = self._note.read()
         return replace(newest, usage=self._before.plus(newest.usage))

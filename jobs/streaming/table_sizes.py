@@ -37,7 +37,7 @@ class TableSizes:
         self._looking: threading.Thread | None = None
         self._found: list[Sample] = []
 
-    def look(self) -> None:
+    def measure_if_due(self) -> None:
         """Begin a look if one is due. Never blocks; used by one thread."""
         if self._interval_s <= 0 or self._clock() < self._due_at:
             return
@@ -55,7 +55,7 @@ class TableSizes:
         try:
             self._found = list(counted({name: self._store.sizes(name) for name in TABLES}))
         except LakequeueError as error:
-            log.warning("sizes_unknown", why=error.detail)
+            log.warning("table_sizes.failed", why=error.detail)
 
 
 def counted(found: Mapping[str, Mapping[str, int]]) -> Iterator[Sample]:

@@ -34,7 +34,7 @@ _BACKOFF = tenacity.wait_random_exponential(multiplier=0.05, max=5.0, min=0.02)
 
 
 @dataclass(slots=True)
-class Policy:
+class CallPolicy:
     """How long a call keeps trying. `sticky` calls stay with the current node."""
 
     deadline_s: float | None = None
@@ -67,7 +67,7 @@ def _pause_after(error: LakequeueError, attempt: int, *, untried: bool) -> float
 _RETRYING = tenacity.Retrying()
 
 
-def call(nodes: Choice, request: Request, now: Now, policy: Policy) -> Script[Answer]:
+def call(nodes: Choice, request: Request, now: Now, policy: CallPolicy) -> Script[Answer]:
     """Send `request` until it is answered for good.
 
     Raises the error of the service; `Unreachable` when no node answers in time. `stored` of the

@@ -33,7 +33,9 @@ class Http:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Wait until `until()` is true, looked at whenever the bell rings, or `timeout_s` is over."""
+    """Wait until `until()` is true, looked at whenever the notification rings, or `timeout_s` is
+    over.
+    """
 
     until: Callable[[], bool]
     timeout_s: float | None

@@ -3,7 +3,7 @@
 Rules only; time comes in. Nodes are given as URLs, and the services tell of those there are
 (`GET /v1/nodes`). Which one a call goes to is chosen by rendezvous hashing of what it is about, so
 that all clients agree without asking each other, and a node that comes or goes moves only what is
-its own. A node that did not serve us is passed over for a while, which doubles each time.
+its own. A node that did not serve us is skipped for a while, which doubles each time.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Nodes:
         self._found: list[str] = []
         self._at = 0
         self._down: dict[str, tuple[float, float]] = {}
-        """URL → (passed over until, for how long the next time)."""
+        """URL → (skipped until, for how long the next time)."""
         self._now = now
         self._lock = threading.Lock()
         self._find_at = now() if finds else float("inf")
@@ -139,13 +139,13 @@ class Nodes:
             self._find_at = min(self._find_at, now + FIND_SOON_S) if self._finds else float("inf")
 
     def served(self, url: str) -> None:
-        """`url` has answered: it is not passed over any more."""
+        """`url` has answered: it is not skipped any more."""
         if url in self._down:
             with self._lock:
                 self._down.pop(url, None)
 
     def down_until(self, url: str) -> float:
-        """Until when it is passed over; 0 if it is not."""
+        """Until when it is skipped; 0 if it is not."""
         until, _ = self._down.get(url, (0.0, 0.0))
         return until if until > self._now() else 0.0
 
@@ -191,7 +191,7 @@ class Route:
 
     @property
     def order(self) -> list[str]:
-        """Every node, first those that serve; of those passed over, whoever may be tried first."""
+        """Every node, first those that serve; of those skipped, whoever may be tried first."""
         nodes = self.nodes
         candidates = nodes.candidates
         ranked = rendezvous(candidates, self._key)

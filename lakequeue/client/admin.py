@@ -14,13 +14,13 @@ from urllib.parse import urlencode
 import orjson
 from pydantic import BaseModel, ValidationError
 
-from lakequeue.calling import drive
-from lakequeue.calling.calls import Policy, call
+from lakequeue.calling import blocking_runner
+from lakequeue.calling.calls import CallPolicy, call
 from lakequeue.calling.credentials import Credentials
 from lakequeue.calling.effects import Reply, Request
 from lakequeue.calling.nodes import Nodes
-from lakequeue.client.growing import grow
 from lakequeue.client.record import Record
+from lakequeue.client.repartitioning import repartition
 from lakequeue.errors import Broken, InvalidRequest, TopicExists
 from lakequeue.records import checked_name
 from lakequeue.wire import (
@@ -56,7 +56,7 @@ M = TypeVar("M", bound=BaseModel)
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A stretch of one partition."""
+    """A range of offsets of one partition."""
 
     partition: int
     records: list[Record]
@@ -89,9 +89,11 @@ class Admin:
         self._ingest = Nodes(urls)
         self._consumer = Nodes(consumer_urls)
         self._timeout_s = timeout_s
-        self._http = drive.open_http({}, self._ingest.urls + self._consumer.urls, credentials)
+        self._http = blocking_runner.open_http(
+            {}, self._ingest.urls + self._consumer.urls, credentials
+        )
         self._closing = False
-        self._bell = drive.new_bell()
+        self._signal = blocking_runner.new_signal()
 
     # -- topics ---------------------------------------------------------------------------------
 
@@ -130,7 +132,7 @@ class Admin:
         Nodes take no records of it meanwhile, which its producers wait for; `alter_topic` does not
         wait, and keeps no key in order over the change. Raises `NotDrained`: nothing has changed.
         """
-        return grow(self, topic, partitions, timeout_s)
+        return repartition(self, topic, partitions, timeout_s)
 
     def settle_topic(self, topic: str, timeout_s: float = 10.0) -> None:
         """Of a closed topic: wait until all that any node has taken is ordered."""
@@ -319,14 +321,14 @@ class Admin:
     ) -> Reply:
         content = None if body is None else orjson.dumps(body)
         request = Request(method, path, body=content, read_timeout_s=30.0 + takes_s)
-        policy = Policy(self._timeout_s, lambda: self._closing)
+        policy = CallPolicy(self._timeout_s, lambda: self._closing)
         script = call(nodes, request, time.monotonic, policy)
-        return drive.run(script, self._http, self._bell).reply
+        return blocking_runner.run(script, self._http, self._signal).reply
 
     def close(self) -> None:
         """Close the connections."""
         self._closing = True
-        self._bell.ring()
+        self._signal.notify()
         self._http.close()
 
     def __enter__(self) -> Self:

@@ -14,7 +14,7 @@ from lakequeue.wire import MAX_SPAN_MS, parse_queue_receipt, parse_receipt
 class Message(Record):
     """One delivered record. Acknowledge it with `ack()` when its effects are done."""
 
-    __slots__ = ("_ack", "_settle", "epoch", "term")
+    __slots__ = ("_ack", "_settle", "epoch", "membership")
 
     def __init__(
         self,
@@ -27,7 +27,7 @@ class Message(Record):
         super().__init__(raw)
         self.epoch = epoch
         """Epoch of the lease that it was delivered under."""
-        self.term = term
+        self.membership = term
         """Counts how often this consumer has joined."""
         self._ack = ack
         self._settle = settle

@@ -13,15 +13,15 @@ from typing import Any, Literal, Self
 
 import orjson
 
-from lakequeue.calling import drive
-from lakequeue.calling.calls import Policy, call
+from lakequeue.calling import blocking_runner
+from lakequeue.calling.calls import CallPolicy, call
 from lakequeue.calling.credentials import Credentials
 from lakequeue.calling.effects import Request
 from lakequeue.calling.nodes import Nodes
 from lakequeue.client.admin import Admin
 from lakequeue.client.message import Message, milliseconds_of
-from lakequeue.client.producing.outbox import HeadersIn
 from lakequeue.client.producing.producer import Producer
+from lakequeue.client.producing.record_accumulator import HeadersIn
 from lakequeue.errors import AttemptSuperseded, GroupActive, UnknownGroup, UnknownTopic
 from lakequeue.records import checked_name
 from lakequeue.wire import DEFAULT_CONSUMER_URL, DEFAULT_INGEST_URL, DEFAULT_PARTITIONS
@@ -52,8 +52,8 @@ class Queue:
             urls, linger_ms=0, delivery_timeout_s=timeout_s, credentials=credentials
         )
         self._nodes = Nodes(consumer_urls)
-        self._http = drive.open_http({}, self._nodes.urls, credentials)
-        self._bell = drive.new_bell()
+        self._http = blocking_runner.open_http({}, self._nodes.urls, credentials)
+        self._signal = blocking_runner.new_signal()
         self._closing = False
 
     @classmethod
@@ -185,7 +185,7 @@ class Queue:
                 # Other nodes keep a member for those who received there, for some seconds.
                 if time.monotonic() > deadline:
                     raise
-                self._bell.wait_until(lambda: self._closing, _AGAIN_S)
+                self._signal.wait_until(lambda: self._closing, _AGAIN_S)
             else:
                 return
 
@@ -237,14 +237,14 @@ class Queue:
             body=orjson.dumps(body),
             read_timeout_s=read_timeout_s,
         )
-        policy = Policy(self._timeout_s, lambda: self._closing)
+        policy = CallPolicy(self._timeout_s, lambda: self._closing)
         script = call(nodes or self._nodes, request, time.monotonic, policy)
-        return drive.run(script, self._http, self._bell).reply.json()
+        return blocking_runner.run(script, self._http, self._signal).reply.json()
 
     def close(self) -> None:
         """Close the connections; what was received and not deleted is received again in time."""
         self._closing = True
-        self._bell.ring()
+        self._signal.notify()
         self._producer.close()
         self._admin.close()
         self._http.close()

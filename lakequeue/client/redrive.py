@@ -18,7 +18,7 @@ from datetime import datetime
 
 from lakequeue.client.admin import Admin
 from lakequeue.client.consuming.consumer import AsyncConsumer, Consumer
-from lakequeue.client.consuming.transform import Round
+from lakequeue.client.consuming.transform import TransformRound
 from lakequeue.client.dead_records import (
     Homes,
     check_dead_letters,
@@ -238,7 +238,7 @@ class _Run:
         """A round begins."""
         self._began = time.monotonic()
 
-    def send(self, tx: Round) -> None:
+    def send(self, tx: TransformRound) -> None:
         """What becomes of each dead record of the round."""
         if tx.messages:
             # What is behind was put there by us, or has died since.
@@ -258,12 +258,12 @@ class _Run:
             _copy(tx, message, message.topic, message.partition, headers)
         self._seen = seen
 
-    def fewer(self, tx: Round) -> bool:
+    def fewer(self, tx: TransformRound) -> bool:
         """So many do not go into one request: the same come again, fewer at once, if they can."""
         self.most = max(1, len(tx.messages) // 2)
         return len(tx.messages) > 1
 
-    def end(self, tx: Round) -> float:
+    def end(self, tx: TransformRound) -> float:
         """The round has ended: seconds to rest before the next."""
         seen = self._seen
         if tx.counted:
@@ -293,7 +293,7 @@ def _time_of(message: Message) -> datetime | None:
 
 
 def _copy(
-    tx: Round,
+    tx: TransformRound,
     message: Message,
     topic: str,
     partition: int | None,

@@ -14,7 +14,7 @@ import typer
 
 from lakequeue.client.admin import Admin
 from lakequeue.client.consuming.consumer import Consumer
-from lakequeue.client.consuming.holding import Lost, Place
+from lakequeue.client.consuming.fetch_buffer import Lost, Place
 from lakequeue.client.message import Message
 from lakequeue.client.record import Record
 from lakequeue.errors import InvalidRequest, LakequeueError, WrongUsage
@@ -105,7 +105,7 @@ class End:
             del self._left[place]
 
     def committed(self, place: Place, position: int) -> None:
-        """Everything before `position` is done: printed, or passed over by the group."""
+        """Everything before `position` is done: printed, or skipped by the group."""
         if position >= self._left.get(place, sys.maxsize):
             del self._left[place]
 
@@ -251,7 +251,7 @@ def _run(
     passes: bool,
 ) -> None:
     """`end_from`: stop at what is the end now, of a group that started there. `passes`: the group
-    passes over records, so that the last before the end may never come."""
+    skips records, so that the last before the end may never come."""
     name = consumer.group
     signal.signal(signal.SIGTERM, lambda *_: consumer.stop())
     signal.signal(signal.SIGINT, lambda *_: consumer.stop())

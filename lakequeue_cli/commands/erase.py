@@ -59,8 +59,8 @@ def erase(
     # Loaded here: a machine with the SDK and CLI alone has no storage packages.
     from jobs.erase import erase as erase_records
     from queue_rules.predicates.evaluation import matching
+    from queue_rules.predicates.expressions import And, Column, Compare, Condition, Op
     from queue_rules.predicates.parsing import parse
-    from queue_rules.predicates.terms import And, Column, Compare, Condition, Op
     from queue_tables.root import QueueRoot
 
     conditions: list[Condition] = [] if where is None else [parse(where, judge_times=True)]

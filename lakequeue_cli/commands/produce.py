@@ -13,8 +13,8 @@ import orjson
 import typer
 
 from lakequeue.arguments import duration_ms_of, header_of, micros_of
-from lakequeue.client.producing.outbox import Delivered
 from lakequeue.client.producing.producer import Producer
+from lakequeue.client.producing.record_accumulator import RecordMetadata
 from lakequeue.errors import InvalidRequest, LakequeueError
 from lakequeue_cli.options import AsJson, Url, ingest_url
 from lakequeue_cli.output import note
@@ -136,11 +136,11 @@ class _Sent:
     def __init__(self, as_json: bool, quiet: bool) -> None:
         self._as_json = as_json
         self._quiet = quiet
-        self._waiting: deque[tuple[int, Future[Delivered]]] = deque()
+        self._waiting: deque[tuple[int, Future[RecordMetadata]]] = deque()
         self.refused: LakequeueError | None = None
         """The first record that was refused alone."""
 
-    def add(self, number: int, handle: Future[Delivered]) -> None:
+    def add(self, number: int, handle: Future[RecordMetadata]) -> None:
         """The record of line `number` is on its way."""
         self._waiting.append((number, handle))
         while self._waiting and (self._waiting[0][1].done() or len(self._waiting) > 10_000):
@@ -184,7 +184,7 @@ def _texts(values: list[str] | None) -> Iterator[str]:
         yield line.removesuffix("\n").removesuffix("\r")
 
 
-def _print(delivered: Delivered, as_json: bool, quiet: bool) -> None:
+def _print(delivered: RecordMetadata, as_json: bool, quiet: bool) -> None:
     if quiet:
         return
     if as_json:

@@ -17,7 +17,7 @@ from lakequeue_cli.options import AsJson
 from lakequeue_cli.output import note, print_json, print_table
 
 if TYPE_CHECKING:
-    from queue_tables.log.rejected import Wanted
+    from queue_tables.log.rejected import RejectFilter
     from queue_tables.root import QueueRoot
 
 app = typer.Typer(help="See records that were acknowledged and not ordered.", no_args_is_help=True)
@@ -99,9 +99,9 @@ def _asked(
     reasons: list[str] | None,
     since: str | None,
     until: str | None,
-) -> tuple[QueueRoot, Wanted]:
+) -> tuple[QueueRoot, RejectFilter]:
     # Loaded here: a machine with the SDK and CLI alone has no storage packages.
-    from queue_tables.log.rejected import Wanted
+    from queue_tables.log.rejected import RejectFilter
     from queue_tables.root import QueueRoot
     from queue_tables.schema.reasons import WRITTEN
 
@@ -109,7 +109,7 @@ def _asked(
         if reason not in WRITTEN:
             raise WrongUsage(f"reason {reason!r} is not known", hint=", ".join(WRITTEN))
     now = wall_micros()
-    wanted = Wanted(
+    wanted = RejectFilter(
         topics=None if topics is None else frozenset(topics),
         since=None if since is None else past_of(since, now),
         until=None if until is None else past_of(until, now),

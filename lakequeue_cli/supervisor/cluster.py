@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 
-from coordination.zookeeper.burial import bury
+from coordination.zookeeper.session_reaper import close_dead_session
 from jobs.jars import cached_jars, jar_paths
 from lakequeue.errors import InvalidRequest, LakequeueError, PortInUse
 from lakequeue.processes import programs
@@ -64,7 +64,7 @@ class ClusterOptions:
     drivers: int = 1
     zookeepers: int = 1
     """Servers of our own, where `zookeeper` names no ensemble: 1, or an odd number."""
-    bury: bool = True
+    close_dead_sessions: bool = True
     """End the session of a child that died at once; False: as if it ran on another machine, where
     the others learn of its death by the session timeout."""
     work_dir: Path | None = None
@@ -164,7 +164,7 @@ class Cluster:
             watch = Watch(
                 [Child(s, self.log_dir, self._environ()) for s in self.layout.children()],
                 self._report,
-                self._bury if self.options.bury else _leave,
+                self._close_dead_session if self.options.close_dead_sessions else _leave,
             )
             for name, step in self.options.crash_at.items():
                 watch.children[name].once = ("--crash-at", step)
@@ -309,7 +309,7 @@ class Cluster:
         if self.options.zookeeper is None:
             take_over_coordination(self.work_dir, self.layout.zookeeper_names)
 
-    def _bury(self, name: str) -> None:
+    def _close_dead_session(self, name: str) -> None:
         """Close what a dead child still holds in ZooKeeper: a standby need not wait for a timeout.
 
         In a thread of its own: while the ensemble is away this takes seconds, and the supervising
@@ -318,7 +318,10 @@ class Cluster:
         for path in (self.work_dir / f"session-{name}", self.work_dir / f"session-{name}.json"):
             if path.exists():
                 threading.Thread(
-                    target=_bury_soon, args=(path,), name="burial", daemon=True
+                    target=_close_dead_session_soon,
+                    args=(path,),
+                    name="session-reaper",
+                    daemon=True,
                 ).start()
 
     def _environ(self) -> dict[str, str]:
@@ -349,10 +352,10 @@ def _leave(_name: str) -> None:
     return
 
 
-def _bury_soon(path: Path) -> None:
+def _close_dead_session_soon(path: Path) -> None:
     """A worker below the child needs some milliseconds more to be dead than the child itself."""
     pause = threading.Event()
     for _ in range(_BURIAL_TRIES):
-        if bury(path) or not path.exists():
+        if close_dead_session(path) or not path.exists():
             return
         pause.wait(0.2)

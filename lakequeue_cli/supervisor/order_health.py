@@ -22,13 +22,13 @@ class Said(NamedTuple):
 def look_at_order(root_uri: str) -> Iterator[Said]:
     """Read the tables of a queue, and say what they tell. Raises storage errors."""
     from jobs.measuring.stuck_shards import stuck_shards
-    from queue_tables.log.rejected import Wanted, counts
+    from queue_tables.log.rejected import RejectFilter, counts
     from queue_tables.root import QueueRoot
     from queue_tables.schema.reasons import Fate, with_fate
 
     root = QueueRoot.existing(root_uri)
     since = Micros(wall_micros() - _DAY_US)
-    yield put_aside(counts(root, Wanted(reasons=with_fate(Fate.PUT_ASIDE), since=since)))
+    yield put_aside(counts(root, RejectFilter(reasons=with_fate(Fate.PUT_ASIDE), since=since)))
     yield from (waits(shard, why) for shard, why in sorted(stuck_shards(root).items()))
 
 

@@ -209,7 +209,7 @@ class Watch:
         for child in self.children.values():
             bound_log(child.log_path)
             if child.alive and child.ended():
-                self._bury(child, now)
+                self._note_end(child, now)
         if self._killing:
             for child in self.children.values():
                 child.kill()
@@ -273,7 +273,7 @@ class Watch:
         drivers = [c for c in self.children.values() if isinstance(c.spec.probe, DriverReady)]
         return not drivers or self.leader() is not None
 
-    def _bury(self, child: Child, now: float) -> None:
+    def _note_end(self, child: Child, now: float) -> None:
         """Take note of an end, and decide what follows."""
         ran_s = child.reap()
         self._on_end(child.name)

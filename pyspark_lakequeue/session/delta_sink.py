@@ -22,7 +22,7 @@ from lakequeue.results.restores import restored_to
 from lakequeue.steps import Step, reach
 from pyspark_lakequeue.session.result_marks import (
     Commit,
-    Found,
+    FoundMark,
     Mark,
     Span,
     find,
@@ -85,7 +85,7 @@ class DeltaSink:
         self._options = dict(options or {})
         self._partition_by = partition_by
         self._skip_gap = skip_gap
-        self._known: Found | None = None
+        self._known: FoundMark | None = None
         """As of our own last commit; None: to be looked up."""
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
@@ -106,7 +106,7 @@ class DeltaSink:
         finally:
             batch.unpersist()
 
-    def _write(self, batch: DataFrame, known: Found) -> Found:
+    def _write(self, batch: DataFrame, known: FoundMark) -> FoundMark:
         topic_ids = self._topic_ids()
         spans = _spans(batch, topic_ids)
         missed = gaps(known.positions, spans)
@@ -135,7 +135,7 @@ class DeltaSink:
             )
         # A RESTORE since the look is below our commit, and its rows below ours.
         self._find(self._history(batch.sparkSession, _NEWEST))
-        return Found(mark.round, positions, known.restored)
+        return FoundMark(mark.round, positions, known.restored)
 
     def _append(self, rows: DataFrame, mark: Mark) -> None:
         out = rows if self._transform is None else self._transform(rows)
@@ -168,16 +168,16 @@ class DeltaSink:
         table = quoted(self._table) if self._is_path else self._table
         return spark.sql(f"DESCRIBE HISTORY {table}" + (f" LIMIT {limit}" if limit else ""))
 
-    def _look(self, spark: SparkSession) -> Found:
+    def _look(self, spark: SparkSession) -> FoundMark:
         try:
             history = self._history(spark, None)
         except AnalysisException as e:
             if e.getCondition() in _NO_TABLE:
-                return Found(0, {})
+                return FoundMark(0, {})
             raise
         return self._find(history)
 
-    def _find(self, history: DataFrame) -> Found:
+    def _find(self, history: DataFrame) -> FoundMark:
         ours = sf.col("userMetadata").startswith(needle(self._group))
         rows = (
             history.where(ours | (sf.col("operation") == "RESTORE"))
@@ -227,7 +227,7 @@ def _spans(batch: DataFrame, topic_ids: Mapping[str, str]) -> dict[str, Span]:
     return spans
 
 
-def _beyond(batch: DataFrame, topic_ids: Mapping[str, str], known: Found) -> DataFrame:
+def _beyond(batch: DataFrame, topic_ids: Mapping[str, str], known: FoundMark) -> DataFrame:
     """The rows that the table does not have."""
     if not known.positions:
         return batch

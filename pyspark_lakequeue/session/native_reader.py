@@ -128,7 +128,7 @@ def native_frame(spark: SparkSession, given: Mapping[str, str]) -> DataFrame | N
     try:
         options = read_options(given, streaming=False)
         if options.min_partitions or options.max_records is not None:
-            return None  # Spark's own sources know no such wish
+            return None  # Spark's own sources have no such option
         plan = plan_batch(options)
         if not _is_large(plan) or not plan.queue.is_plain():
             return None

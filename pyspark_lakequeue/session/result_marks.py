@@ -54,7 +54,7 @@ class Commit(NamedTuple):
     metadata: str | None
 
 
-class Found(NamedTuple):
+class FoundMark(NamedTuple):
     """What the history says of a group."""
 
     round: int
@@ -65,7 +65,7 @@ class Found(NamedTuple):
     """The newest RESTORE that is known, by version."""
 
 
-def find(group: str, newest_first: Iterable[Commit]) -> Found:
+def find(group: str, newest_first: Iterable[Commit]) -> FoundMark:
     """The newest round, and the positions of the newest commit that is not restored away.
 
     A partition that only commits restored away had begun is at 0: the table has nothing of it.
@@ -90,8 +90,8 @@ def find(group: str, newest_first: Iterable[Commit]) -> Found:
             upto = commit.restored_to
         elif mark is not None:
             below = _below(group, mark, commits)
-            return Found(newest_round, undone | dict(mark.positions), max(restored, below))
-    return Found(newest_round, undone, restored)
+            return FoundMark(newest_round, undone | dict(mark.positions), max(restored, below))
+    return FoundMark(newest_round, undone, restored)
 
 
 def _below(group: str, mark: Mark, older: Iterator[Commit]) -> int:

@@ -37,7 +37,7 @@ _COLUMNS = {
     "_refused": ("string",),
     "_refused_headers": ("array<struct<key:string,value:binary>>",),
 }
-"""What a frame may have; other columns are passed over, as the Kafka sink does."""
+"""What a frame may have; other columns are skipped, as the Kafka sink does."""
 
 
 @dataclass(frozen=True, slots=True)

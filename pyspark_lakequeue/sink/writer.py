@@ -52,7 +52,7 @@ _TASKS = 1 << 16
 """File n of task t has the stamp of the write + n × this + t, so that no two have the same."""
 
 
-class Batch(NamedTuple):
+class WriteBatch(NamedTuple):
     """What is written: the batch of a writer's run."""
 
     writer: str
@@ -64,7 +64,7 @@ class Batch(NamedTuple):
 class Written(WriterCommitMessage):
     """What one task has written."""
 
-    batch: Batch
+    batch: WriteBatch
     files: list[BulkFile] = field(default_factory=list)
     refused: int = 0
     """Rows among them that went to the topic for refused ones."""
@@ -85,7 +85,9 @@ class _Writer:
         self.targets = _targets(options)
         self.arrival = wall_micros()
 
-    def write_files(self, batches: Iterable[pa.RecordBatch], batch: Batch, ids: bool) -> Written:
+    def write_files(
+        self, batches: Iterable[pa.RecordBatch], batch: WriteBatch, ids: bool
+    ) -> Written:
         """In a task: write its rows as files of the inbox."""
         import pyarrow as pa
 
@@ -114,7 +116,7 @@ class _Writer:
         written.refused = 0 if sorting is None else sorting.refused
         return written
 
-    def commit_files(self, messages: Iterable[WriterCommitMessage | None]) -> Batch | None:
+    def commit_files(self, messages: Iterable[WriterCommitMessage | None]) -> WriteBatch | None:
         """On the driver: one commit with the files of all tasks; None if there are none."""
         done = [m for m in messages if isinstance(m, Written)]
         files = [file for message in done for file in message.files]
@@ -143,11 +145,11 @@ class BatchWriter(_Writer, DataSourceArrowWriter):
         super().__init__(options, schema, overwrite)
         run = uuid.uuid4().hex
         if options.txn is None:
-            self._batch = Batch(f"spark-{run}", ONCE, 0)
+            self._batch = WriteBatch(f"spark-{run}", ONCE, 0)
         else:
             app, version = options.txn
             name = sha256(app.encode()).hexdigest()[:32]
-            self._batch = Batch(f"sparkapp-{name}", run, version)
+            self._batch = WriteBatch(f"sparkapp-{name}", run, version)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """In a task."""
@@ -184,7 +186,7 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
             )
         writer = f"spark-{query.replace('-', '')}"
         return self.write_files(
-            iterator, Batch(writer, run.replace("-", ""), int(number)), ids=True
+            iterator, WriteBatch(writer, run.replace("-", ""), int(number)), ids=True
         )
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 -- Spark's name
@@ -234,7 +236,7 @@ def _files(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
         yield pa.concat_tables(held)
 
 
-def _write(root: str, batch: Batch, rows: pa.Table, stamp: Stamp) -> BulkFile:
+def _write(root: str, batch: WriteBatch, rows: pa.Table, stamp: Stamp) -> BulkFile:
     import pyarrow as pa
     import pyarrow.compute as pc
 

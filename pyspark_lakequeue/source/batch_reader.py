@@ -27,7 +27,7 @@ class BatchReader(DataSourceReader):
         self._schema = schema
 
     def partitions(self) -> Sequence[InputPartition]:
-        """One task for each stretch of files, at least one.
+        """One task for each range of offsets of files, at least one.
 
         Raises `InvalidRequest`, `OffsetOutOfRange`, …
         """

@@ -92,7 +92,7 @@ class ReadOptions:
     min_offsets: int | None
     max_delay_ms: int
     min_partitions: int
-    """0: no wish."""
+    """0: not set."""
     max_records: int | None
     """Most records of one Spark partition."""
     fail_on_data_loss: bool

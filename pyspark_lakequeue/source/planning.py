@@ -1,8 +1,8 @@
 """Which task reads which rows of which files. Pure.
 
-A task reads whole row groups as far as that is possible, so that each is decoded once; only a wish
-for more tasks than there are row groups (`minPartitions`, `maxRecordsPerPartition`) cuts them.
-Within a task the records of a partition come in the order of their offsets.
+A task reads whole row groups as far as that is possible, so that each is decoded once; only a
+request for more tasks than there are row groups (`minPartitions`, `maxRecordsPerPartition`) cuts
+them. Within a task the records of a partition come in the order of their offsets.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ as in Spark's own sources, since each task costs some 50 ms, but not so that few
 """
 
 
-class Cut(NamedTuple):
+class RowSpan(NamedTuple):
     """Rows [start, end) of a row group: records of one partition, the first with `offset`."""
 
     topic: str
@@ -34,7 +34,7 @@ class Piece(NamedTuple):
     row_group: int
     size: int
     """Bytes of the file that stand for these rows, about."""
-    cuts: tuple[Cut, ...]
+    spans: tuple[RowSpan, ...]
     mixed_up: bool = False
     """Rows are counted in the order that the reader puts them in
     (`queue_tables.log.row_groups`).
@@ -45,7 +45,7 @@ class Piece(NamedTuple):
     @property
     def rows(self) -> int:
         """Records."""
-        return sum(cut.end - cut.start for cut in self.cuts)
+        return sum(span.end - span.start for span in self.spans)
 
 
 def plan_tasks(
@@ -65,7 +65,7 @@ def plan_tasks(
     tasks = max(1, natural, least, -(-total // most_rows) if most_rows else 0)
     tasks = min(tasks, total)
     if tasks > len(ordered) or most_rows:
-        return _cut_evenly(ordered, total, tasks)
+        return _split_evenly(ordered, total, tasks)
     return _whole_groups(ordered, total, tasks)
 
 
@@ -75,29 +75,29 @@ def _by_offset(pieces: Sequence[Piece]) -> list[Piece]:
     As they were ordered, so are their files, unless another engine has rewritten some: partitions
     whose records are out of order by that are read by themselves.
     """
-    ordered = sorted(pieces, key=lambda p: (p.ordered_at, min(p.cuts), p.path, p.row_group))
+    ordered = sorted(pieces, key=lambda p: (p.ordered_at, min(p.spans), p.path, p.row_group))
     reached: dict[tuple[str, int], int] = {}
     apart: set[tuple[str, int]] = set()
     for piece in ordered:
-        for cut in piece.cuts:
-            place = cut.topic, cut.partition
-            if cut.offset < reached.get(place, -1):
+        for span in piece.spans:
+            place = span.topic, span.partition
+            if span.offset < reached.get(place, -1):
                 apart.add(place)
-            reached[place] = cut.offset
+            reached[place] = span.offset
     if not apart:
         return ordered
     alone = [
-        piece._replace(cuts=(cut,), size=piece.size * (cut.end - cut.start) // piece.rows)
+        piece._replace(spans=(span,), size=piece.size * (span.end - span.start) // piece.rows)
         for piece in ordered
-        for cut in piece.cuts
-        if (cut.topic, cut.partition) in apart
+        for span in piece.spans
+        if (span.topic, span.partition) in apart
     ]
     rest = [
-        piece._replace(cuts=cuts)
+        piece._replace(spans=spans)
         for piece in ordered
-        if (cuts := tuple(c for c in piece.cuts if (c.topic, c.partition) not in apart))
+        if (spans := tuple(c for c in piece.spans if (c.topic, c.partition) not in apart))
     ]
-    return rest + sorted(alone, key=lambda piece: piece.cuts)
+    return rest + sorted(alone, key=lambda piece: piece.spans)
 
 
 def _whole_groups(ordered: Sequence[Piece], total: int, tasks: int) -> list[list[Piece]]:
@@ -114,7 +114,7 @@ def _whole_groups(ordered: Sequence[Piece], total: int, tasks: int) -> list[list
     return out
 
 
-def _cut_evenly(ordered: Sequence[Piece], total: int, tasks: int) -> list[list[Piece]]:
+def _split_evenly(ordered: Sequence[Piece], total: int, tasks: int) -> list[list[Piece]]:
     """Equal numbers of records, give or take one, wherever that cuts."""
     edges = [total * n // tasks for n in range(1, tasks + 1)]
     out: list[list[Piece]] = [[]]
@@ -134,15 +134,15 @@ def _cut_evenly(ordered: Sequence[Piece], total: int, tasks: int) -> list[list[P
 
 def _split(piece: Piece, rows: int) -> tuple[Piece | None, Piece]:
     """The first `rows` records of a piece, and the rest (which is not empty)."""
-    head: list[Cut] = []
-    tail: list[Cut] = []
-    for cut in piece.cuts:
-        taken = min(rows, cut.end - cut.start)
+    head: list[RowSpan] = []
+    tail: list[RowSpan] = []
+    for span in piece.spans:
+        taken = min(rows, span.end - span.start)
         rows -= taken
-        middle = cut.start + taken
+        middle = span.start + taken
         if taken:
-            head.append(cut._replace(end=middle))
-        if middle < cut.end:
-            tail.append(cut._replace(start=middle, offset=cut.offset + taken))
-    rest = piece._replace(cuts=tuple(tail))
-    return (piece._replace(cuts=tuple(head)) if head else None), rest
+            head.append(span._replace(end=middle))
+        if middle < span.end:
+            tail.append(span._replace(start=middle, offset=span.offset + taken))
+    rest = piece._replace(spans=tuple(tail))
+    return (piece._replace(spans=tuple(head)) if head else None), rest

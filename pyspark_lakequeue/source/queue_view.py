@@ -15,7 +15,7 @@ from lakequeue.clock import Micros
 from lakequeue.errors import InvalidRequest, OffsetOutOfRange
 from lakequeue.records import Offset, Partition
 from pyspark_lakequeue.source.options import ReadOptions, Subscription
-from pyspark_lakequeue.source.planning import Cut, Piece
+from pyspark_lakequeue.source.planning import Piece, RowSpan
 from pyspark_lakequeue.source.positions import (
     EARLIEST_OFFSET,
     LATEST_OFFSET,
@@ -184,7 +184,7 @@ class QueueView:
         Raises `OffsetOutOfRange` if some of them are not in the log any more. Where another engine
         has deleted rows, it raises that if data loss is to fail; else it warns, and goes on.
         """
-        found: dict[tuple[str, int], list[tuple[Cut, Span]]] = {}
+        found: dict[tuple[str, int], list[tuple[RowSpan, Span]]] = {}
         for place, (low, high) in sorted(wanted.items()):
             topic_id, partition = topics[place.topic].topic_id, Partition(place.partition)
             spans = self._log.spans(topic_id, partition, Offset(low), Offset(high))
@@ -194,15 +194,15 @@ class QueueView:
             for span in spans:
                 start = span.start + max(0, low - span.first)
                 end = span.end - max(0, span.last + 1 - high)
-                cut = Cut(place.topic, place.partition, max(low, span.first), start, end)
-                found.setdefault((span.path, span.row_group), []).append((cut, span))
+                row_span = RowSpan(place.topic, place.partition, max(low, span.first), start, end)
+                found.setdefault((span.path, span.row_group), []).append((row_span, span))
         return [self._piece(path, group, cuts) for (path, group), cuts in found.items()]
 
-    def _piece(self, path: str, row_group: int, found: list[tuple[Cut, Span]]) -> Piece:
+    def _piece(self, path: str, row_group: int, found: list[tuple[RowSpan, Span]]) -> Piece:
         file = self._log.file(path)
         stats = orjson.loads(file.stats or "{}")
-        cuts = tuple(sorted(cut for cut, _ in found))
-        rows = sum(cut.end - cut.start for cut in cuts)
+        cuts = tuple(sorted(row_span for row_span, _ in found))
+        rows = sum(row_span.end - row_span.start for row_span in cuts)
         size = file.size * rows // max(1, stats.get("numRecords", rows))
         ordered_at = (stats.get("minValues") or {}).get("ordered_at") or ""
         mixed_up = self._log.mixed_up(path, row_group)
@@ -260,7 +260,7 @@ def report_loss(what: str, fail_on_data_loss: bool) -> None:
 
 def _holes(place: Place, holes: list[tuple[int, int]]) -> str:
     some = ", ".join(str(low) if to == low + 1 else f"{low} to {to - 1}" for low, to in holes[:10])
-    more = f" and {len(holes) - 10} more stretches" if len(holes) > 10 else ""
+    more = f" and {len(holes) - 10} more ranges" if len(holes) > 10 else ""
     count = sum(to - low for low, to in holes)
     return (
         f"{place.topic}/{place.partition} has no record at {some}{more} ({count} offsets): another"

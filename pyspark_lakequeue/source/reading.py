@@ -48,7 +48,7 @@ class LogTask(InputPartition):
 
 
 def read_task(uri: str, task: LogTask, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """The records of a task, a batch for each stretch of one partition.
+    """The records of a task, a batch for each range of offsets of one partition.
 
     Raises `CorruptTable` if a file is gone: it was rewritten and vacuumed since the plan was made.
     """
@@ -85,7 +85,7 @@ def _read_file(
                     )
                     decoded = piece.row_group, rows.select(columns)
                 rows = decoded[1]
-                for start, end in _stretches(piece):
+                for start, end in _row_ranges(piece):
                     yield from _as_kafka(rows.slice(start, end - start), out)
     except FileNotFoundError as error:
         raise CorruptTable(
@@ -95,15 +95,15 @@ def _read_file(
         ) from error
 
 
-def _stretches(piece: Piece) -> Iterator[tuple[int, int]]:
+def _row_ranges(piece: Piece) -> Iterator[tuple[int, int]]:
     """Cuts that follow each other, as one."""
-    start, end = piece.cuts[0].start, piece.cuts[0].end
-    for cut in piece.cuts[1:]:
-        if cut.start == end:
-            end = cut.end
+    start, end = piece.spans[0].start, piece.spans[0].end
+    for span in piece.spans[1:]:
+        if span.start == end:
+            end = span.end
         else:
             yield start, end
-            start, end = cut.start, cut.end
+            start, end = span.start, span.end
     yield start, end
 
 

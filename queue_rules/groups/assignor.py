@@ -46,10 +46,10 @@ def assign(
 
 
 def differences(
-    held: Iterable[Target], target: Iterable[Target]
+    owned: Iterable[Target], target: Iterable[Target]
 ) -> tuple[list[Target], list[Target]]:
     """What a holder has to give up and what it may take, each sorted."""
-    before, after = set(held), set(target)
+    before, after = set(owned), set(target)
     return sorted(before - after), sorted(after - before)
 
 

@@ -38,7 +38,7 @@ class Cause(StrEnum):
     STUCK = "d"
     DRAINED = "e"
     REMOVED = "f"
-    BLIND = "g"
+    UNREADABLE = "g"
 
 
 _TRANSITIONS: dict[tuple[MemberState, Cause], MemberState] = {
@@ -49,7 +49,7 @@ _TRANSITIONS: dict[tuple[MemberState, Cause], MemberState] = {
     (MemberState.ACTIVE, Cause.SILENT): MemberState.LEAVING,
     (MemberState.ACTIVE, Cause.STUCK): MemberState.LEAVING,
     (MemberState.ACTIVE, Cause.DRAINED): MemberState.LEAVING,
-    (MemberState.ACTIVE, Cause.BLIND): MemberState.LEAVING,
+    (MemberState.ACTIVE, Cause.UNREADABLE): MemberState.LEAVING,
     (MemberState.LEAVING, Cause.REMOVED): MemberState.GONE,
 }
 
@@ -74,7 +74,7 @@ def explain(cause: Cause) -> str:
             return "it had records and committed nothing for longer than max_poll_interval_ms"
         case Cause.DRAINED:
             return "its node is stopping"
-        case Cause.BLIND:
+        case Cause.UNREADABLE:
             return "its node could not read the log"
         case Cause.JOINED | Cause.REMOVED:
             return "it is gone"
@@ -90,11 +90,11 @@ class Liveness:
     max_poll_interval_s: float
     seen: float
     progressed: float
-    parked: int = 0
+    polls: int = 0
     """Long polls that are waiting: a member that waits is alive."""
 
     def heard(self, now: float) -> None:
-        """A call of the member arrived, or its parked poll ended."""
+        """A call of the member arrived, or its waiting poll ended."""
         self.seen = max(self.seen, now)
 
     def progress(self, now: float) -> None:
@@ -103,7 +103,7 @@ class Liveness:
 
     def verdict(self, now: float, *, outstanding: bool) -> Cause | None:
         """Why the member has to go now, or None."""
-        if not self.parked and now - self.seen > self.session_timeout_s:
+        if not self.polls and now - self.seen > self.session_timeout_s:
             return Cause.SILENT
         if outstanding and now - self.progressed > self.max_poll_interval_s:
             return Cause.STUCK

@@ -1,11 +1,11 @@
-"""Whether records within known bounds can match at all: files are passed over by it. Pure."""
+"""Whether records within known bounds can match at all: files are skipped by it. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from queue_rules.predicates.terms import (
+from queue_rules.predicates.expressions import (
     Always,
     And,
     Column,

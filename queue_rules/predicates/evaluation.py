@@ -13,8 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from queue_rules.predicates.single import json_at, last_header, truth_of_value
-from queue_rules.predicates.terms import (
+from queue_rules.predicates.expressions import (
     Always,
     And,
     Column,
@@ -33,6 +32,7 @@ from queue_rules.predicates.terms import (
     Truth,
     fields_of,
 )
+from queue_rules.predicates.single import json_at, last_header, truth_of_value
 from queue_tables.schema.odd_bytes import headers_of, texts_of
 
 _ARROW: dict[Op, Callable[..., Any]] = {

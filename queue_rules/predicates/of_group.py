@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from queue_rules.predicates.terms import Condition
+from queue_rules.predicates.expressions import Condition
 
 
 @lru_cache(1_000)

@@ -16,7 +16,7 @@ from sqlglot.errors import SqlglotError
 
 from lakequeue.errors import InvalidRequest
 from lakequeue.times import FIRST_NUMERIC_TIME
-from queue_rules.predicates.terms import (
+from queue_rules.predicates.expressions import (
     COLUMNS,
     Always,
     And,

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from lakequeue.records import Record
-from queue_rules.predicates.terms import (
+from queue_rules.predicates.expressions import (
     Always,
     And,
     Column,

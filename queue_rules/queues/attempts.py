@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, Literal, NamedTuple
 
-from queue_rules.queues.parked import Parked
+from queue_rules.queues.delayed import DelayedRecord
 from queue_tables.groups.facts import Kind
 from queue_tables.groups.record_states import NEVER
 from queue_tables.groups.record_status import Status
@@ -93,7 +93,7 @@ class Taken:
     moves: list[Move] = field(default_factory=list)
 
 
-def attempt_of(due: Parked) -> Attempt:
+def attempt_of(due: DelayedRecord) -> Attempt:
     return Attempt(due.offset, due.attempt, 0, due.first_at, due.key_hash, due.expires_at)
 
 
@@ -125,7 +125,7 @@ def status_of_attempt(one: Attempt, now: int) -> Status:
     return Status("in_flight", one.attempt, one.member, one.deadline)
 
 
-def status_of_parked(record: Parked, now: int) -> Status:
+def status_of_delayed(record: DelayedRecord, now: int) -> Status:
     """The same, of a record that rests."""
     if record.due <= now:
         return Status("pending", record.attempt)

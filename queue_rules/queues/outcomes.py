@@ -1,8 +1,8 @@
 """How records of a partition ended, as far as its owner remembers. Pure.
 
 Attempts of late, so that a repeated receipt is answered as the first one was; and, as in the
-tables, which of the settled records are dead or expired: `queue_tables/groups/endings.py` has the
-bounds.
+tables, which of the settled records are dead or expired: `queue_tables/groups/terminal_states.py`
+has the bounds.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections import OrderedDict
 from typing import Final
 
 from queue_rules.queues.attempts import Attempt, Refusal
-from queue_tables.groups import endings
-from queue_tables.groups.endings import NO_ENDINGS, DeadRecord, Endings
+from queue_tables.groups import terminal_states
 from queue_tables.groups.facts import Kind
 from queue_tables.groups.offset_ranges import OffsetSet
 from queue_tables.groups.record_status import ACKED, EXPIRED, SETTLED, Status, status_of_dead
+from queue_tables.groups.terminal_states import NO_TERMINAL_STATES, DeadRecord, TerminalStates
 
 REMEMBERED: Final = 10_000
 """Receipts whose end is remembered."""
@@ -25,7 +25,7 @@ REMEMBERED: Final = 10_000
 class Outcomes:
     """The caller holds the partition's lock."""
 
-    def __init__(self, ends: Endings = NO_ENDINGS) -> None:
+    def __init__(self, ends: TerminalStates = NO_TERMINAL_STATES) -> None:
         self._attempts: OrderedDict[int, tuple[int, Kind]] = OrderedDict()
         rows = [DeadRecord(*row) for row in ends.dead.tolist()]
         self._dead = {row.offset: row for row in rows}
@@ -35,7 +35,7 @@ class Outcomes:
         self._known_from = ends.known_from
 
     def ended(self, one: Attempt, kind: Kind, dead_letter: str = "") -> None:
-        """An attempt is over: settled (dead: its letter stands there), or parked."""
+        """An attempt is over: settled (dead: its letter stands there), or delayed."""
         self._attempts[one.offset] = (one.attempt, kind)
         self._attempts.move_to_end(one.offset)
         if len(self._attempts) > REMEMBERED:
@@ -44,14 +44,14 @@ class Outcomes:
             self._died(DeadRecord(one.offset, one.attempt, one.reason, dead_letter))
         elif kind is Kind.EXPIRED:
             self._expired.add(one.offset, one.offset + 1)
-            if len(self._expired) > endings.MOST_EXPIRED:
+            if len(self._expired) > terminal_states.MOST_EXPIRED:
                 self._known_from = max(self._known_from, self._expired.pop_first())
 
     def _died(self, record: DeadRecord) -> None:
         if record.offset not in self._dead:
             heapq.heappush(self._dead_offsets, record.offset)
         self._dead[record.offset] = record
-        if len(self._dead) > endings.MOST_DEAD:
+        if len(self._dead) > terminal_states.MOST_DEAD:
             lowest = heapq.heappop(self._dead_offsets)
             del self._dead[lowest]
             self._known_from = max(self._known_from, lowest + 1)

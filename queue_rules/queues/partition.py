@@ -4,9 +4,9 @@ No I/O and no clock: every call is told the time, in microseconds since 1970, be
 and due times stand in the tables and outlive nodes. A record's life:
 
     unseen ─ take ─▶ in flight ─ ack ────────────────▶ settled
-      │                ▲   │ ├─ nack ──▶ parked ─┐        ▲
+      │                ▲   │ ├─ nack ──▶ delayed ─┐        ▲
       │ not due yet    │   │ └─ last nack ───────│─▶ dying┘
-      └──────▶ parked ─┴───│─────────────────────┘    ▲
+      └──────▶ delayed ─┴───│─────────────────────┘    ▲
                        ▲   └─ deadline, consumer gone │
                        └──────────── returned ────────┘  (no attempt left)
 
@@ -39,12 +39,12 @@ from queue_rules.queues.attempts import (
     attempt_of,
     move_of,
     status_of_attempt,
-    status_of_parked,
+    status_of_delayed,
 )
+from queue_rules.queues.delayed import DelayedRecord, DelayedRecords
 from queue_rules.queues.key_order import KeyOrder, Waiting
 from queue_rules.queues.outcomes import Outcomes
-from queue_rules.queues.parked import Parked, ParkedRecords
-from queue_rules.queues.retry_policy import Policy, backoff_ms
+from queue_rules.queues.retry_policy import RetryPolicy, backoff_ms
 from queue_tables.groups.facts import Kind
 from queue_tables.groups.offset_ranges import OffsetSet
 from queue_tables.groups.record_states import NOTHING, RecordStates, Stage
@@ -54,7 +54,7 @@ from queue_tables.groups.record_status import Status
 class QueuePartition:
     """The state. The caller holds the partition's lock."""
 
-    def __init__(self, policy: Policy, states: RecordStates = NOTHING) -> None:
+    def __init__(self, policy: RetryPolicy, states: RecordStates = NOTHING) -> None:
         self.policy = policy
         self.scan = states.first_gap
         """The next offset to look at."""
@@ -63,7 +63,7 @@ class QueuePartition:
         self.seen = OffsetSet(states.seen)
         """Offsets that were looked at."""
         self._open: dict[int, Attempt] = {}
-        self._parked = ParkedRecords()
+        self._delayed = DelayedRecords()
         self._keys = KeyOrder()
         self._deadlines: list[tuple[int, int, int]] = []
         self._returned: list[int] = []
@@ -72,7 +72,7 @@ class QueuePartition:
         self._load(states)
 
     def _load(self, states: RecordStates) -> None:
-        self._parked.push_open(states.open)
+        self._delayed.push_open(states.open)
         for row in states.open[states.open["stage"] != Stage.PARKED].tolist():
             offset, attempt, stage, until, first_at, key, expires_at, member, reason = row
             one = Attempt(offset, attempt, until, first_at, key, expires_at, member, reason=reason)
@@ -88,9 +88,9 @@ class QueuePartition:
     # -- what others ask --------------------------------------------------------------------------
 
     @property
-    def parked(self) -> int:
+    def delayed(self) -> int:
         """Records that rest until they are due."""
-        return len(self._parked)
+        return len(self._delayed)
 
     @property
     def open(self) -> int:
@@ -117,8 +117,8 @@ class QueuePartition:
             return status_of_attempt(one, now)
         if offset not in self.seen:
             return Status("pending", 0)
-        parked = self._parked.find(offset)
-        return self._outcomes.status(offset) if parked is None else status_of_parked(parked, now)
+        delayed = self._delayed.find(offset)
+        return self._outcomes.status(offset) if delayed is None else status_of_delayed(delayed, now)
 
     @property
     def held_back(self) -> str | None:
@@ -129,7 +129,7 @@ class QueuePartition:
         """When something will become deliverable by time alone; None: never."""
         if self._returned or self._keys.has_freed:
             return 0
-        times = [t for t in (self._parked.next_due, self._next_deadline()) if t is not None]
+        times = [t for t in (self._delayed.next_due, self._next_deadline()) if t is not None]
         return min(times, default=None)
 
     def _next_deadline(self) -> int | None:
@@ -160,7 +160,8 @@ class QueuePartition:
                     del self._open[offset]
                     self._start(taken, now, member, one)
             elif (
-                len(self._open) < bounds.MAX_OPEN and (due := self._parked.pop_due(now)) is not None
+                len(self._open) < bounds.MAX_OPEN
+                and (due := self._delayed.pop_due(now)) is not None
             ):
                 self._start(taken, now, member, attempt_of(due))
             elif (freed := self._keys.pop_freed()) is not None:
@@ -189,7 +190,7 @@ class QueuePartition:
         offset, key, deliver_at, expires_at = record
         self.seen.add(offset, offset + 1)
         if deliver_at > now and expires_at > now:
-            self._parked.push(Parked(deliver_at, offset, 0, 0, key, expires_at))
+            self._delayed.push(DelayedRecord(deliver_at, offset, 0, 0, key, expires_at))
             taken.moves.append(Move(Kind.PARKED, offset, 0, deliver_at, 0, key, expires_at))
             return
         self._start(taken, now, member, Attempt(offset, 0, 0, 0, key, expires_at))
@@ -328,7 +329,7 @@ class QueuePartition:
             self._settle(one, Kind.ACKED)
 
     def nack(self, one: Attempt, now: int, delay_ms: int | None, random: Random) -> Move:
-        """The fact of a nack: parked, or dying when no attempt is left. Then `finish_nack`."""
+        """The fact of a nack: delayed, or dying when no attempt is left. Then `finish_nack`."""
         if one.attempt >= self.policy.max_attempts:
             return move_of(Kind.DYING, one)._replace(until=now, reason=MAX_ATTEMPTS)
         rest_ms = backoff_ms(self.policy, one.attempt, random) if delay_ms is None else delay_ms
@@ -343,8 +344,10 @@ class QueuePartition:
             self._die(one, move.reason, move.until)
             return
         self._outcomes.ended(one, Kind.PARKED)
-        self._parked.push(
-            Parked(move.until, one.offset, one.attempt, one.first_at, one.key_hash, one.expires_at)
+        self._delayed.push(
+            DelayedRecord(
+                move.until, one.offset, one.attempt, one.first_at, one.key_hash, one.expires_at
+            )
         )
 
     @staticmethod
@@ -388,8 +391,8 @@ class QueuePartition:
     def skip_to(self, offset: int) -> Move | None:
         """Records below `offset` do not exist any more (retention): they count as settled."""
         open_below = [one for one in self._open.values() if one.offset < offset]
-        parked_below = self._parked.drop_below(offset)
-        if self.seen.first_gap >= offset and not open_below and not parked_below:
+        delayed_below = self._delayed.drop_below(offset)
+        if self.seen.first_gap >= offset and not open_below and not delayed_below:
             return None
         self.seen.add(0, offset)
         self.scan = max(self.scan, offset)
@@ -399,7 +402,7 @@ class QueuePartition:
             del self._open[one.offset]
             self.dying.pop(one.offset, None)
             self._settle(one, Kind.EXPIRED)
-        for gone in parked_below:
+        for gone in delayed_below:
             self._settle(attempt_of(gone), Kind.EXPIRED)
         self._keys.drop_below(offset)
         return Move(Kind.COMMITTED, offset)

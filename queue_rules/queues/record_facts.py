@@ -16,7 +16,7 @@ def runs_of(moves: Iterable[Move]) -> Iterator[tuple[Move, int]]:
     end = 0
     for move in moves:
         following = move.end or move.offset + 1
-        # `until` first: of records that are parked it is what differs, and they can be many.
+        # `until` first: of records that are delayed it is what differs, and they can be many.
         if run is not None and move.offset == end and move.until == run.until:  # noqa: SIM102
             if (move[0], *move[2:-1]) == (run[0], *run[2:-1]):
                 end = following

@@ -22,7 +22,7 @@ from queue_tables.schema.topic_rules import Topic, check_dead_letters
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class RetryPolicy:
     """The rules of one partition in one queue group."""
 
     visibility_ms: int = DEFAULT_VISIBILITY_MS
@@ -36,7 +36,7 @@ class Policy:
     """Expired records go to the dead-letter topic, and do not just end."""
 
 
-def backoff_ms(policy: Policy, attempt: int, random: Random) -> int:
+def backoff_ms(policy: RetryPolicy, attempt: int, random: Random) -> int:
     """The rest after failed attempt `attempt` (from 1): doubles, up to the cap, with jitter.
 
     Jitter takes away up to `jitter_percent` of the rest, so that what failed together does not
@@ -47,7 +47,7 @@ def backoff_ms(policy: Policy, attempt: int, random: Random) -> int:
     return full - int(full * policy.jitter_percent / 100 * random.random())
 
 
-def policy_of(options: Mapping[str, Any], topic: Topic | None) -> Policy:
+def policy_of(options: Mapping[str, Any], topic: Topic | None) -> RetryPolicy:
     """The rules for a topic in a group with these options: the topic's go before the group's."""
 
     def chosen(name: str, default: int) -> int:
@@ -55,7 +55,7 @@ def policy_of(options: Mapping[str, Any], topic: Topic | None) -> Policy:
         value = options.get(name) if own is None else own
         return default if value is None else int(value)
 
-    return Policy(
+    return RetryPolicy(
         visibility_ms=int(options.get("visibility_timeout_ms") or DEFAULT_VISIBILITY_MS),
         max_attempts=chosen("max_attempts", DEFAULT_MAX_ATTEMPTS),
         backoff_ms=chosen("backoff_ms", DEFAULT_BACKOFF_MS),

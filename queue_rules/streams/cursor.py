@@ -66,7 +66,7 @@ class Cursor:
             self.deliver(first, last + 1)
         self.skip_to(following)
 
-    def pass_over(self) -> bool:
+    def skip(self) -> bool:
         """Accept what nobody has to ack, if nothing is out; whether more is to be made durable."""
         if not self.outstanding:
             self._accept(self.delivered)
@@ -127,7 +127,7 @@ class Cursor:
     def _accept(self, accepted: int) -> int:
         self.accepted = accepted
         self.delivered = max(self.delivered, accepted)
-        # A position may lie within a gap: the rest of it is passed over from there.
+        # A position may lie within a gap: the rest of it is skipped from there.
         self.gaps = {max(a, accepted): b for a, b in self.gaps.items() if b > accepted}
         return accepted
 

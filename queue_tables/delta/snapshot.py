@@ -235,7 +235,7 @@ def _start(
 ) -> Snapshot:
     """What the commits are applied to: the newest checkpoint that can be read, and be trusted.
 
-    One that has what other engines did is passed over as long as older ones, or the first commit,
+    One that has what other engines did is skipped as long as older ones, or the first commit,
     lead to the end: best one that is trusted, else one from before there was a guard.
     """
     newest: Snapshot | None = None

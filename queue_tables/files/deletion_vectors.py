@@ -140,10 +140,10 @@ def _containers(data: bytes, at: int) -> Iterator[tuple[int, Rows]]:
 
 def _container(data: bytes, at: int, count: int, *, is_run: bool) -> tuple[int, Rows]:
     if is_run:
-        (stretches,) = struct.unpack_from("<H", data, at)
-        pairs = np.frombuffer(data, "<u2", 2 * stretches, at + 2).astype(np.int64).reshape(-1, 2)
+        (spans,) = struct.unpack_from("<H", data, at)
+        pairs = np.frombuffer(data, "<u2", 2 * spans, at + 2).astype(np.int64).reshape(-1, 2)
         found = [np.arange(start, start + more + 1) for start, more in pairs.tolist()]
-        return at + 2 + 4 * stretches, np.concatenate([np.empty(0, np.int64), *found])
+        return at + 2 + 4 * spans, np.concatenate([np.empty(0, np.int64), *found])
     if count <= _MOST_IN_ARRAY:
         return at + 2 * count, np.frombuffer(data, "<u2", count, at).astype(np.int64)
     bits = np.unpackbits(np.frombuffer(data, np.uint8, 8_192, at), bitorder="little")

@@ -44,7 +44,7 @@ def to_arrow(facts: Iterable[Fact]) -> pa.Table:
 
 
 def from_arrow(table: pa.Table, shard: ShardName) -> list[Fact]:
-    """The facts in rows that were read from `shard`; kinds of newer releases are passed over."""
+    """The facts in rows that were read from `shard`; kinds of newer releases are skipped."""
     rows = _micros(table.select(_FACT_COLUMNS), "at", "until", "first_at", "expires_at").to_pylist()
     known = set(Kind)
     return [

@@ -25,7 +25,6 @@ from typing import NamedTuple
 
 from lakequeue.clock import Micros
 from lakequeue.records import Epoch, Offset, Partition, ShardName, TopicId
-from queue_tables.groups.endings import DeadRecord
 from queue_tables.groups.record_states import (
     NEVER,
     NOTHING,
@@ -36,6 +35,7 @@ from queue_tables.groups.record_states import (
     RecordStates,
     join_records,
 )
+from queue_tables.groups.terminal_states import DeadRecord
 
 QUEUE = "queue"
 """Mode of a group whose records are acked one by one."""

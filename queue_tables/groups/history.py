@@ -27,7 +27,7 @@ _MS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class GroupSnapshot:
     """A queue's groups and marks as of one instant; no group is ahead of the marks."""
 
     as_of: Micros
@@ -37,7 +37,7 @@ class Moment:
     """Of `log`: next offsets of partitions, and how far transforms are."""
 
 
-def write_moment(
+def write_group_snapshot(
     store: Store, as_of: Micros, states: States, txns: Mapping[str, int]
 ) -> Add | None:
     """The file of an instant (rounded up), durable; no commit names it yet. `txns`: of `log`.
@@ -61,17 +61,17 @@ def write_moment(
     )
 
 
-def moments(table: TableLog) -> dict[Micros, Add]:
+def group_snapshot_times(table: TableLog) -> dict[Micros, Add]:
     """The instants that are kept, the oldest first."""
     found = {newest_micros(add.stats, "as_of"): add for add in table.files.values()}
     return dict(sorted((at, add) for at, add in found.items() if at is not None))
 
 
-def read_moment(root: QueueRoot, until: Micros) -> Moment | None:
+def read_group_snapshot(root: QueueRoot, until: Micros) -> GroupSnapshot | None:
     """The newest instant at or before that; None if there is none."""
     table = TableLog(root.store, GROUP_HISTORY.name)
     try:
-        known = moments(table.open())
+        known = group_snapshot_times(table.open())
     except FileNotFoundError:
         return None  # the root of an older release, or a new one that nobody has opened
     at = max((at for at in known if at <= until), default=None)
@@ -81,4 +81,4 @@ def read_moment(root: QueueRoot, until: Micros) -> Moment | None:
     marks = rows.filter(pc.is_valid(rows["mark"]))
     states = rows.filter(pc.is_null(rows["mark"])).select(GROUP_OFFSETS.arrow.names)
     pairs = zip(marks["mark"].to_pylist(), marks["mark_version"].to_pylist(), strict=True)
-    return Moment(at, states_from_arrow(states), dict(pairs))
+    return GroupSnapshot(at, states_from_arrow(states), dict(pairs))

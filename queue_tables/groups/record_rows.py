@@ -1,6 +1,6 @@
 """`RecordStates` from the rows of journal shards, and to and from `group_offsets`.
 
-By column, not by row: a partition can have a million parked records.
+By column, not by row: a partition can have a million delayed records.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from queue_tables.delta.columns import DEAD_RECORDS, OPEN_RECORDS, RANGES
-from queue_tables.groups.endings import DEAD, NO_DEAD, NO_ENDINGS, DeadRecord, Endings, join_endings
 from queue_tables.groups.offset_ranges import NO_RANGES, Ranges, merged
 from queue_tables.groups.offset_rows import OffsetRows
 from queue_tables.groups.record_states import (
@@ -29,6 +28,14 @@ from queue_tables.groups.record_states import (
     Stage,
     join_records,
     states_of_rows,
+)
+from queue_tables.groups.terminal_states import (
+    DEAD,
+    NO_DEAD,
+    NO_TERMINAL_STATES,
+    DeadRecord,
+    TerminalStates,
+    join_terminal_states,
 )
 
 _WHERE: Final = ("group", "topic", "topic_id", "partition", "generation", "epoch", "mode")
@@ -103,7 +110,9 @@ def _ranges(columns: _Columns, chosen: npt.NDArray[np.bool_]) -> Ranges:
     return merged(ranges.astype(np.int64))
 
 
-def _ends(kinds: npt.NDArray[Any], columns: _Columns, mine: npt.NDArray[np.bool_]) -> Endings:
+def _ends(
+    kinds: npt.NDArray[Any], columns: _Columns, mine: npt.NDArray[np.bool_]
+) -> TerminalStates:
     expired = _ranges(columns, mine & (kinds == "expired"))
     died = mine & (kinds == "dead")
     dead = [
@@ -112,8 +121,10 @@ def _ends(kinds: npt.NDArray[Any], columns: _Columns, mine: npt.NDArray[np.bool_
         for offset in range(first, end)
     ]
     if not dead and not len(expired):
-        return NO_ENDINGS
-    return join_endings(Endings.died(dead), Endings.ran_out(*expired.tolist()))
+        return NO_TERMINAL_STATES
+    return join_terminal_states(
+        TerminalStates.died(dead), TerminalStates.ran_out(*expired.tolist())
+    )
 
 
 def _expanded(columns: _Columns, chosen: npt.NDArray[np.int64], stage: Stage) -> OpenRows:
@@ -178,9 +189,9 @@ def _state_of(
 ) -> RecordStates:
     if _is_empty(seen):
         return NOTHING
-    ends = NO_ENDINGS
+    ends = NO_TERMINAL_STATES
     if not _is_empty(dead) or not _is_empty(expired):
-        ends = Endings(_rows_of(dead, NO_DEAD, DEAD), _ranges_of(expired))
+        ends = TerminalStates(_rows_of(dead, NO_DEAD, DEAD), _ranges_of(expired))
     return RecordStates(_ranges_of(seen), _rows_of(open_, NO_ROWS, OPEN), ends)
 
 

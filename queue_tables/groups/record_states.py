@@ -20,9 +20,14 @@ from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from queue_tables.groups.endings import NO_ENDINGS, DeadRecord, Endings, join_endings
 from queue_tables.groups.offset_ranges import NO_RANGES, Ranges, inside, merged, ranges_of, union
 from queue_tables.groups.offset_rows import OffsetRows, furthest
+from queue_tables.groups.terminal_states import (
+    NO_TERMINAL_STATES,
+    DeadRecord,
+    TerminalStates,
+    join_terminal_states,
+)
 
 NEVER: Final = (1 << 63) - 1
 """In `expires_at`: the record does not expire."""
@@ -89,7 +94,7 @@ class RecordStates:
 
     seen: Ranges
     open: OpenRows
-    ends: Endings = NO_ENDINGS
+    ends: TerminalStates = NO_TERMINAL_STATES
 
     @staticmethod
     def settled(*ranges: tuple[int, int]) -> RecordStates:
@@ -101,12 +106,12 @@ class RecordStates:
         """These records are settled: dead."""
         records = list(records)
         seen = ranges_of((one.offset, one.offset + 1) for one in records)
-        return RecordStates(seen, NO_ROWS, Endings.died(records))
+        return RecordStates(seen, NO_ROWS, TerminalStates.died(records))
 
     @staticmethod
     def expired(*ranges: tuple[int, int]) -> RecordStates:
         """These offsets are settled: expired."""
-        return RecordStates(ranges_of(ranges), NO_ROWS, Endings.ran_out(*ranges))
+        return RecordStates(ranges_of(ranges), NO_ROWS, TerminalStates.ran_out(*ranges))
 
     @staticmethod
     def opened(records: Iterable[OpenRecord]) -> RecordStates:
@@ -144,7 +149,7 @@ def join_records(a: RecordStates, b: RecordStates) -> RecordStates:
     if a is NOTHING or b is NOTHING or a is b:
         return b if a is NOTHING else a
     rows = furthest(np.concatenate((_unsettled(a, b), _unsettled(b, a))))
-    return RecordStates(union(a.seen, b.seen), rows, join_endings(a.ends, b.ends))
+    return RecordStates(union(a.seen, b.seen), rows, join_terminal_states(a.ends, b.ends))
 
 
 def states_of_rows(rows: OpenRows) -> RecordStates:

@@ -8,7 +8,7 @@
 | dying | on its way to the dead-letter topic |
 | dead | in the dead-letter topic |
 | expired | its time to live was over before it was delivered |
-| acked | done, or passed over: by a seek, a purge, `from=latest`, retention, a predicate |
+| acked | done, or skipped: by a seek, a purge, `from=latest`, retention, a predicate |
 | settled | acked, dead or expired: which one is not remembered any more |
 """
 
@@ -19,10 +19,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from lakequeue.wire import StatusName
-from queue_tables.groups.endings import DeadRecord, Endings
 from queue_tables.groups.facts import GroupState
 from queue_tables.groups.offset_ranges import inside
 from queue_tables.groups.record_states import OpenRecord, Stage
+from queue_tables.groups.terminal_states import DeadRecord, TerminalStates
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ def status_of_dead(row: DeadRecord) -> Status:
     )
 
 
-def status_of_settled(ends: Endings, offset: int) -> Status:
+def status_of_settled(ends: TerminalStates, offset: int) -> Status:
     """Of a record that is settled."""
     dead = ends.dead_at(offset)
     if dead is not None:

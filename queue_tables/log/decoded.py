@@ -76,7 +76,7 @@ def of_span(piece: pa.Table, span: Span) -> pa.Table:
         offsets = rows.column("offset").to_numpy()
         if offsets[0] == span.first and offsets[-1] == span.last:
             return rows
-    # What is not there would be passed over as a gap.
+    # What is not there would be skipped as a gap.
     raise CorruptTable(
         f"log file {span.path} does not hold the offsets {span.first} to {span.last} that its"
         " footer and index columns say",

@@ -134,7 +134,7 @@ class LogFiles:
                 if len(found) > _MOST_SPANS:
                     raise CorruptTable(
                         f"the records of log file {path} are strewn over its row groups:"
-                        f" {len(found)} stretches of offsets, {_MOST_SPANS} at most",
+                        f" {len(found)} ranges of offsets, {_MOST_SPANS} at most",
                         hint=f"another engine has rewritten it: {REPAIR}",
                     )
         if mixed_up:

@@ -122,7 +122,7 @@ class LogReader:
         max_rows: int,
         max_bytes: int = 8 << 20,
     ) -> pa.Table:
-        """Records from `from_offset` on, in order; gaps are passed over.
+        """Records from `from_offset` on, in order; gaps are skipped.
 
         At most `max_rows`, and no more than `max_bytes` of keys and values, but one record at
         least. An empty table: there is none up to the end. Raises `OffsetOutOfRange` (with
@@ -189,12 +189,13 @@ class LogReader:
         max_rows: int,
         may_hold: Callable[[Mapping[str, tuple[int, int]]], bool],
     ) -> tuple[Offset, Offset]:
-        """The first stretch [from, to) behind `start` whose row groups may hold what is sought.
+        """The first range of offsets [from, to) behind `start` whose row groups may hold what is
+        sought.
 
         `may_hold` gets the lowest and highest `offset` and `timestamp` of the partition's rows in a
-        row group, by its statistics: what it refuses is in no stretch, and need not be decoded.
-        Ends with the row group that makes it `max_rows`. Empty if there is none, at the end or
-        where enough was looked at: call again from there. Raises as `read_range`.
+        row group, by its statistics: what it refuses is in no range of offsets, and need not be
+        decoded. Ends with the row group that makes it `max_rows`. Empty if there is none, at the
+        end or where enough was looked at: call again from there. Raises as `read_range`.
         """
         key = PartitionKey(topic_id, partition)
         at, end = int(start), self.end_offset(topic_id, partition)
@@ -390,7 +391,7 @@ class LogReader:
     def _indexed(self) -> LogIndex:
         """The index, of every file up to the ends that are told. The caller has the lock.
 
-        Were it behind them, records that are there would be taken for a gap, and passed over.
+        Were it behind them, records that are there would be taken for a gap, and skipped.
         """
         if self._taken_in != self._table.version:
             self._open()

@@ -27,7 +27,7 @@ _LOST: Final = with_fate(Fate.PUT_ASIDE, Fate.REFUSED)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RejectFilter:
     """Which rows; None: any."""
 
     topics: Collection[str] | None = None
@@ -46,7 +46,7 @@ class Wanted:
 
 
 def rejected(
-    root: QueueRoot, wanted: Wanted, columns: Collection[str] | None = None
+    root: QueueRoot, wanted: RejectFilter, columns: Collection[str] | None = None
 ) -> Iterator[dict[str, Any]]:
     """The rows that are wanted, oldest hour first; times as microseconds since 1970."""
     marks = watermarks_in(LogMarks(root).read())
@@ -68,7 +68,7 @@ def rejected(
 _JUDGED = ("topic", "reason", "rejected_at", "shard", "stamp")
 
 
-def _may_hold(hour: str | None, wanted: Wanted) -> bool:
+def _may_hold(hour: str | None, wanted: RejectFilter) -> bool:
     if hour is None:
         return True
     return (wanted.since is None or hour >= hour_of(wanted.since)) and (
@@ -112,6 +112,6 @@ def _format(data: bytes | None, said: int | None) -> int:
     return int(said)
 
 
-def counts(root: QueueRoot, wanted: Wanted) -> Counter[tuple[str | None, str]]:
+def counts(root: QueueRoot, wanted: RejectFilter) -> Counter[tuple[str | None, str]]:
     """How many of each (topic, reason)."""
     return Counter((row["topic"], row["reason"]) for row in rejected(root, wanted, ()))

@@ -1,9 +1,10 @@
 """The writer of log files: copies keys and values from inbox files, in Arrow, in planned order.
 
-The order job decides on narrow rows; keys, values and headers never pass through the JVM. What is
-decided comes here as a *plan*, one row a record in output order, and leaves as Parquet files that
-are durable and that no commit names yet. The same function runs on the driver for small batches
-and in executors for large ones, so it takes the root's URI and nothing that cannot be pickled.
+The order job decides on projected rows; keys, values and headers never pass through the JVM. What
+is decided comes here as a *plan*, one row a record in output order, and leaves as Parquet files
+that are durable and that no commit names yet. The same function runs on the driver for small
+batches and in executors for large ones, so it takes the root's URI and nothing that cannot be
+pickled.
 
 Row groups are cut where the partition changes, as far as they keep a decent size, and carry the
 statistics of the declared columns: a reader of one partition decodes little else.
@@ -128,7 +129,7 @@ class SourceFiles:
     def load(self, paths: Sequence[str]) -> None:
         """Read these files, several at a time where that is quicker.
 
-        One that cannot be read is passed over: whoever asks for it is told.
+        One that cannot be read is skipped: whoever asks for it is told.
         """
         readers = 2
         if self._store.local_path is None:
@@ -263,7 +264,7 @@ def _codes(encoded: pa.DictionaryArray) -> npt.NDArray[np.int64]:
 
 
 def _runs(keys: Sequence[npt.NDArray[np.int64]]) -> list[tuple[int, int]]:
-    """[start, end) of each stretch in which no key changes."""
+    """[start, end) of each range of offsets in which no key changes."""
     count = len(keys[0])
     if count == 0:
         return []

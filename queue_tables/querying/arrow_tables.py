@@ -24,7 +24,7 @@ from queue_tables.schema.schemas import TABLES
 from queue_tables.upkeep.delta_rs import opened
 
 _BOUNDED = ("topic_id", "partition", "offset")
-"""Columns by whose statistics files are passed over: those a query names most, never null."""
+"""Columns by whose statistics files are skipped: those a query names most, never null."""
 
 
 def dataset(uri: str, table: str) -> ds.Dataset:

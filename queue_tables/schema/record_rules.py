@@ -2,7 +2,7 @@
 
 Judged at the gates, where a fault refuses the write, and again in the order job, as if there were
 no gate: any process with the storage's key can put a file into a shard. Sound rows, nearly all,
-cost a few passes over whole columns; only a column in which one is not sound is gone through row by
+cost a few skips whole columns; only a column in which one is not sound is gone through row by
 row.
 
 Keys and values are bytes, and bytes are always sound: what a record says of itself (text, JSON) is

@@ -25,7 +25,9 @@ class Topic(TopicSettings, TopicIdentity):
     """A topic as it is now. Times are milliseconds, sizes bytes, `None` means no limit."""
 
     closed_until: int | None = None
-    """No records are taken until then, microseconds since 1970; see docs/protocols/growing.md."""
+    """No records are taken until then, microseconds since 1970; see
+    docs/protocols/repartitioning.md.
+    """
 
     model_config = ConfigDict(frozen=True)
 

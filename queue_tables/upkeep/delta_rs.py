@@ -103,7 +103,7 @@ def _checkpoint(root: QueueRoot, table_path: str, table: DeltaTable) -> Version:
 def make_checkpoint_durable(root: QueueRoot, table_path: str, version: Version) -> None:
     """Whoever deletes what a checkpoint stands for calls this first."""
     # delta-rs fsyncs nothing. Until this is done a power cut may leave a torn checkpoint, which
-    # a reader passes over as long as the commits it stands for are there.
+    # a reader skips as long as the commits it stands for are there.
     if root.store.local_path is None:
         return
     folder = root.store.local_path / table_path / "_delta_log"

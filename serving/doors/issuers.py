@@ -50,7 +50,7 @@ class Issuers:
         try:
             keys = PublicKeys.read(_get(issuer.jwks_url))
         except (httpx2.HTTPError, OSError, ValueError) as error:
-            log.warning("issuer.unreachable", issuer=issuer.name, why=f"{error}"[:300])
+            log.warning("issuer.request_failed", issuer=issuer.name, why=f"{error}"[:300])
             known.failed(type(error).__name__)
             return
         known.came(keys, time.time())

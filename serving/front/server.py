@@ -44,7 +44,7 @@ def limits_of(settings: FrontSettings) -> Limits:
     if soft != resource.RLIM_INFINITY:
         possible = min(possible, max(16, soft - _OWN_FILES))
     if possible < settings.max_connections:
-        log.info("front.fewer_connections", wanted=settings.max_connections, possible=possible)
+        log.info("connections.limited", wanted=settings.max_connections, possible=possible)
     return Limits(
         possible,
         settings.max_connections_per_address,

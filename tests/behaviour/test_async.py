@@ -152,11 +152,11 @@ def test_of_two_transformers_of_the_same_records_one_counts(backend: Backend) ->
                 (message,) = tx.messages
                 tx.send("mine")
                 # As another consumer of the same records, which has been quicker.
-                stretch = tx._stretch
-                assert stretch is not None
+                span = tx._span
+                assert span is not None
                 quick = producer.atomic()
                 quick.send(target, "theirs")
-                await producer.produce_whole(quick.records, stretch.consumed)
+                await producer.produce_whole(quick.records, span.consumed)
             assert message.value == "a"
             return [tx.counted]
 
@@ -187,7 +187,7 @@ def test_effects_in_a_delta_table_are_there_once(backend: Backend, tmp_path: Pat
                         tx.append(pa.table({"n": [m.value for m in tx.messages]}))
                 assert tx.counted or not tx.messages
             await consumer.commit()
-        # The table wins over the group: what it has is passed over.
+        # The table wins over the group: what it has is skipped.
         with backend.admin() as admin:
             admin.seek(topic, "earliest")
         backend.send(topic, 5)

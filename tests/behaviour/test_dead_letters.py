@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lakequeue import Wanted
-from lakequeue.calling import drive
+from lakequeue.calling import blocking_runner
 from lakequeue.errors import InvalidRequest, UnknownTopic
 from tests.support.services.backends import Backend, lag, take
 from tests.support.services.zookeeper import wait_for
@@ -94,7 +94,7 @@ def test_by_http_dead_letters_go_back_a_part_at_a_time(backend: Backend) -> None
         wait_for(lambda: lag(backend, topic) == 0, "they are dead")
 
     def asked(status: int, body: dict[str, Any], of: str = dead) -> dict[str, Any]:
-        with drive.open_http({}, [backend.consumer_url]) as http:
+        with blocking_runner.open_http({}, [backend.consumer_url]) as http:
             url = f"{backend.consumer_url}/v1/topics/{of}/redrive"
             answer = http.post(url, json=body, timeout=60)
         assert answer.status_code == status, answer.text
@@ -146,7 +146,7 @@ def test_dead_letters_go_to_the_topic_that_is_named(backend: Backend) -> None:
             admin.redrive(dead, to="no-such-topic")
         with pytest.raises(InvalidRequest, match="behind themselves"):
             admin.redrive(dead, to=dead)
-        with drive.open_http({}, [backend.consumer_url]) as http:
+        with blocking_runner.open_http({}, [backend.consumer_url]) as http:
             url = f"{backend.consumer_url}/v1/topics/{dead}/redrive"
             chosen = {"to": repair, "headers": {"lakequeue-offset": "0"}}
             assert http.post(url, json=chosen, timeout=60).json()["redriven"] == 1

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lakequeue import AsyncProducer
-from lakequeue.client.producing.outbox import Delivered, Outgoing
+from lakequeue.client.producing.record_accumulator import Outgoing, RecordMetadata
 from lakequeue.errors import (
     InvalidRequest,
     LakequeueError,
@@ -136,7 +136,7 @@ def test_an_atomic_batch_with_one_bad_record_is_refused_whole(backend: Backend) 
 
 def test_one_bad_record_is_given_up_and_the_others_go(backend: Backend) -> None:
     topic = backend.topic(partitions=2)
-    acked: list[tuple[Outgoing, Delivered]] = []
+    acked: list[tuple[Outgoing, RecordMetadata]] = []
     failed: list[tuple[Outgoing, LakequeueError]] = []
     with backend.producer(
         on_ack=lambda record, delivered: acked.append((record, delivered)),

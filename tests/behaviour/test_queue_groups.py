@@ -296,7 +296,7 @@ def test_a_worker_that_is_stopped_keeps_what_it_handed_out_and_nothing_else(
         backend.worker(topic) as other,
     ):
         (mine,) = take(stopped, 1)
-        wait_for(lambda: stopped._core.holding.ready == 2, "two are fetched ahead")
+        wait_for(lambda: stopped._core.buffer.ready == 2, "two are fetched ahead")
         stopped.stop()
         backend.send(topic, "d")
         rest = take(other, 3)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from history_checker import GroupTerms, Terms, check
+from history_checker import GroupRequirements, Requirements, check
 from history_checker.history import load
 from history_checker.load import LoadConsumer, LoadProducer, wait_until
 from history_checker.truth import truth
@@ -46,6 +46,6 @@ def test_a_killed_server_of_three_costs_nothing(tmp_path: Path, history: Path) -
                 consumer.stop()
         assert [child.pid for child in cluster.children] == pids, "no process had to start again"
         events = [*load(history.glob("*.jsonl")), *truth(cluster.root, [topic], [group])]
-    verdict = check(events, Terms({group: GroupTerms(topics=(topic,), drained=True)}))
+    verdict = check(events, Requirements({group: GroupRequirements(topics=(topic,), drained=True)}))
     assert verdict.ok, str(verdict)
     assert verdict.stored == producer.acknowledged >= 6 * RATE

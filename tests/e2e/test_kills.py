@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from history_checker import GroupTerms, Terms, check
+from history_checker import GroupRequirements, Requirements, check
 from history_checker.history import load
 from history_checker.load import LoadConsumer, LoadProducer, wait_until
 from history_checker.truth import truth
@@ -81,7 +81,7 @@ def test_nothing_is_lost_doubled_or_reordered_when_it_is_killed(
             consumer.stop()
 
     events = [*load(history.glob("*.jsonl")), *truth(cluster.root, [topic], [group])]
-    verdict = check(events, Terms({group: GroupTerms(topics=(topic,), drained=True)}))
+    verdict = check(events, Requirements({group: GroupRequirements(topics=(topic,), drained=True)}))
     print(verdict)
     assert verdict.ok, str(verdict)
     assert verdict.stored >= 6 * RATE

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from coordination.zookeeper.bells import Bell
+from coordination.zookeeper.notifications import Notifier
 from coordination.zookeeper.session import Session
-from history_checker import GroupTerms, Terms, check
+from history_checker import GroupRequirements, Requirements, check
 from history_checker.history import load
 from history_checker.load import LoadConsumer, LoadProducer, wait_until
 from history_checker.truth import truth
@@ -66,16 +66,16 @@ def most_crowded(cluster: Cluster) -> str:
 
 @contextmanager
 def ordered_here(cluster: Cluster) -> Iterator[None]:
-    """The order job, in a thread, with a bell that wakes the nodes."""
+    """The order job, in a thread, with a notification that wakes the nodes."""
     root = QueueRoot.open(cluster.root)
     session = Session(cluster.zookeeper, root.queue_id, "order")
     session.start()
-    bell = Bell(session, "log").start()
+    notifier = Notifier(session, "log").start()
     try:
-        with ordering(root, bell=bell):
+        with ordering(root, notifier=notifier):
             yield
     finally:
-        bell.close()
+        notifier.close()
         session.stop()
 
 
@@ -140,6 +140,6 @@ def test_nodes_and_partitions_come_and_go_under_load(tmp_path: Path, history: Pa
                 consumer.stop()
         assert [consumer.process.returncode for consumer in consumers] == [0, 0, 0]
         events = [*load(history.glob("*.jsonl")), *truth(cluster.root, [TOPIC], [GROUP])]
-    verdict = check(events, Terms({GROUP: GroupTerms(topics=(TOPIC,), drained=True)}))
+    verdict = check(events, Requirements({GROUP: GroupRequirements(topics=(TOPIC,), drained=True)}))
     assert verdict.ok, str(verdict)
     assert verdict.sent == verdict.stored == sent, "no send failed"

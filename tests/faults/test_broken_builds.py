@@ -22,7 +22,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from history_checker import Anomaly, GroupTerms, Terms, check
+from history_checker import Anomaly, GroupRequirements, Requirements, check
 from history_checker.history import Event, Outcome, Recorder, load
 from history_checker.truth import final_read
 from lakequeue.wire import parse_receipt
@@ -33,7 +33,7 @@ from tests.support.faults.patching import environ
 from tests.support.faults.power import NOTES, PowerCut
 from tests.support.faults.stopped import is_stopped
 from tests.support.services.consumer_node import (
-    Member,
+    HttpMember,
     NodeProcess,
     Queue,
     Records,
@@ -162,7 +162,7 @@ def test_without_watermarks_a_new_leader_orders_all_again(story: Story) -> None:
 
 
 @BUILDS
-def test_one_look_lets_an_effect_overtake_its_cause(story: Story, broken: bool) -> None:
+def test_one_scan_lets_an_effect_overtake_its_cause(story: Story, broken: bool) -> None:
     patches = ("slow_looks", *(("one_look",) if broken else ()))
     with (
         IngestService(story.root, node="a") as first,
@@ -285,14 +285,14 @@ def test_an_ack_of_a_superseded_lease_that_counts_is_caught(
     name = f"sleeper-{broken}".lower()
     zombie = start_node(queue, name, crash_at="journal.data_written:3:stop", **patches)
     heir_node = start_node(queue, f"heir-{broken}".lower(), **patches)
-    late = Member(zombie.url, topic)
+    late = HttpMember(zombie.url, topic)
     late.join()
     records = late.poll_until(6)
     note_received(said, "late", records)
     commit(said, "late", late, records[:2])
     asleep = threading.Thread(target=commit, args=(said, "late", late, records[2:]))
     asleep.start()
-    with Member(heir_node.url, topic) as heir:
+    with HttpMember(heir_node.url, topic) as heir:
         heir.wait_owned(1)
         note_received(said, "heir", heir.poll_until(4))
         zombie.thaw()
@@ -300,7 +300,7 @@ def test_an_ack_of_a_superseded_lease_that_counts_is_caught(
         assert not asleep.is_alive()
     verdict = check(
         load([tmp_path / "members.jsonl"]),
-        Terms({late.group: GroupTerms(topics=(topic.topic,))}, final=False),
+        Requirements({late.group: GroupRequirements(topics=(topic.topic,))}, final=False),
     )
     print(verdict)
     found = set(verdict.anomalies) - {Anomaly.PHANTOM}  # nobody sent: the log was made by hand
@@ -324,7 +324,7 @@ def note_received(said: Recorder, proc: str, records: Records) -> None:
     )
 
 
-def commit(said: Recorder, proc: str, member: Member, records: Records) -> None:
+def commit(said: Recorder, proc: str, member: HttpMember, records: Records) -> None:
     """Ack, and write down what was answered."""
     last = records[-1]
     mine = Event(

@@ -11,7 +11,7 @@ import pytest
 from lakequeue.steps import Step
 from tests.support.queue_load import Load, run
 from tests.support.services.consumer_node import (
-    Member,
+    HttpMember,
     NodeProcess,
     Queue,
     node,
@@ -46,12 +46,12 @@ def test_killed_while_delivering_no_attempt_is_repeated(
     queue.log.append(topic, ["a", "b"])
     # The first commit of the shard is the take-over's, the second the delivery's.
     dying = start_node(queue, f"delivering-{step}".replace("_", "-"), crash_at=f"{step}:2")
-    first = Member(dying.url, topic, options=QUEUE)
+    first = HttpMember(dying.url, topic, options=QUEUE)
     first.join()
     with pytest.raises(httpx2.HTTPError):
         first.poll_until(2)
     assert dying.end() != 0
-    with Member(node.url, topic, options=QUEUE) as heir:
+    with HttpMember(node.url, topic, options=QUEUE) as heir:
         heir.wait_owned(1)
         records = heir.poll_until(2)
         assert offsets(records) == [0, 1]
@@ -70,7 +70,7 @@ def test_killed_while_acking_it_counts_as_a_whole_or_not(
     queue.log.append(topic, ["a", "b", "c"])
     count = "" if step is Step.QUEUE_SETTLED else ":3"
     dying = start_node(queue, f"acking-q-{step}".replace("_", "-"), crash_at=f"{step}{count}")
-    first = Member(dying.url, topic, options=QUEUE)
+    first = HttpMember(dying.url, topic, options=QUEUE)
     first.join()
     records = first.poll_until(3)
     with pytest.raises(httpx2.HTTPError):
@@ -78,7 +78,7 @@ def test_killed_while_acking_it_counts_as_a_whole_or_not(
     dying.end()
     lost = step is Step.JOURNAL_DATA_WRITTEN
     expected = [0, 1, 2] if lost else [2]
-    with Member(node.url, topic, options=QUEUE) as heir:
+    with HttpMember(node.url, topic, options=QUEUE) as heir:
         heir.wait_owned(1)
         assert offsets(heir.poll_until(len(expected))) == expected
 
@@ -90,11 +90,11 @@ def test_killed_before_the_answer_the_delivery_counts_and_goes_to_another_at_its
     topic = queue.log.topic()
     queue.log.append(topic, ["a"])
     dying = start_node(queue, "before-answer", crash_at=step)
-    first = Member(dying.url, topic, options=QUEUE)
+    first = HttpMember(dying.url, topic, options=QUEUE)
     first.join()
     with pytest.raises(httpx2.HTTPError):
         first.poll_until(1)
     dying.end()
-    with Member(node.url, topic, options=QUEUE) as heir:
+    with HttpMember(node.url, topic, options=QUEUE) as heir:
         heir.wait_owned(1)
         assert [(r["offset"], r["attempt"]) for r in heir.poll_until(1)] == [(0, 2)]

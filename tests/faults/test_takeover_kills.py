@@ -15,7 +15,7 @@ import pytest
 from lakequeue.steps import Step
 from tests.support.faults.patching import environ
 from tests.support.services.consumer_node import (
-    Member,
+    HttpMember,
     NodeProcess,
     Queue,
     describe,
@@ -36,9 +36,9 @@ TAKEOVER = [s for s in Step if s.startswith("takeover.")]
 JOURNAL = [s for s in Step if s.startswith("journal.")]
 
 
-def heir_gets(url: str, member_of: Member, expected: list[int]) -> None:
+def heir_gets(url: str, member_of: HttpMember, expected: list[int]) -> None:
     """A new member of the same group, elsewhere, gets exactly these offsets first."""
-    with Member(url, member_of.topic) as heir:
+    with HttpMember(url, member_of.topic) as heir:
         heir.wait_owned(1)
         assert offsets(heir.poll_until(len(expected)))[: len(expected)] == expected
 
@@ -49,12 +49,12 @@ def test_killed_while_taking_over(
 ) -> None:
     topic = queue.log.topic()
     queue.log.append(topic, [str(i) for i in range(6)])
-    with Member(node.url, topic) as first:
+    with HttpMember(node.url, topic) as first:
         first.ack(first.poll_until(6)[:3])
         first.leave()
     # The second owner dies on its first take-over; its predecessor's shard may be fenced or not.
     dying = start_node(queue, f"dying-{step}".replace("_", "-"), crash_at=step)
-    second = Member(dying.url, topic)
+    second = HttpMember(dying.url, topic)
     second.join()
     assert dying.end() != 0
     heir_gets(node.url, second, [3, 4, 5])
@@ -68,7 +68,7 @@ def test_killed_while_committing_an_ack(
     queue.log.append(topic, [str(i) for i in range(6)])
     # The first commit of the shard is the take-over's, the second the acked one, the third dies.
     dying = start_node(queue, f"acking-{step}".replace("_", "-"), crash_at=f"{step}:3")
-    first = Member(dying.url, topic)
+    first = HttpMember(dying.url, topic)
     first.join()
     records = first.poll_until(6)
     assert first.ack(records[:2]).status_code == 200
@@ -87,7 +87,7 @@ def test_killed_under_load(queue: Queue, node: NodeProcess, start_node: Start) -
     ended = threading.Event()
 
     def consume() -> None:
-        with Member(dying.url, topic) as member:
+        with HttpMember(dying.url, topic) as member:
             while True:
                 records = member.poll(50, 500)
                 if records and member.ack(records).status_code == 200:
@@ -110,7 +110,7 @@ def test_killed_under_load(queue: Queue, node: NodeProcess, start_node: Start) -
     assert ended.wait(60)
     consumer.join()
     left = sum(total - offset for offset in acked.values())
-    with Member(node.url, topic) as heir:
+    with HttpMember(node.url, topic) as heir:
         heir.wait_owned(2)
         records = heir.poll_until(left) if left else []
         for partition in (0, 1):
@@ -129,7 +129,7 @@ def test_from_a_death_to_the_next_record_nobody_waits_for_a_clock(
     told = environ("signals_alone")
     # The first to start is the controller as well, so that the survivor has to become it.
     dying, heir = (start_node(own_queue, name, **told) for name in ("dying", "heir"))
-    with Member(dying.url, topic) as first, Member(heir.url, topic) as second:
+    with HttpMember(dying.url, topic) as first, HttpMember(heir.url, topic) as second:
         (theirs,) = first.wait_owned(1)
         (ours,) = second.wait_owned(1)
         own_queue.log.append_many(topic, {theirs: ["x"], ours: ["y"]})
@@ -148,12 +148,12 @@ def test_a_frozen_owner_that_wakes_up_late_is_refused(
     topic = queue.log.topic()
     queue.log.append(topic, [str(i) for i in range(6)])
     zombie = start_node(queue, "zombie")
-    late = Member(zombie.url, topic)
+    late = HttpMember(zombie.url, topic)
     late.join()
     records = late.poll_until(6)
     assert late.ack(records[:2]).status_code == 200
     zombie.freeze()
-    with Member(node.url, topic) as heir:
+    with HttpMember(node.url, topic) as heir:
         heir.wait_owned(1)
         again = heir.poll_until(4)
         assert offsets(again) == [2, 3, 4, 5]
@@ -176,7 +176,7 @@ def test_consumption_stops_without_zookeeper_and_goes_on_when_it_is_back(
     topic = own_queue.log.topic()
     own_queue.log.append(topic, ["a", "b"])
     node = start_node(own_queue, "alone")
-    with Member(node.url, topic) as member:
+    with HttpMember(node.url, topic) as member:
         assert member.ack(member.poll_until(2)).status_code == 200
         own_queue.zookeeper.kill()
         wait_for(

@@ -24,7 +24,7 @@ import httpx2
 
 from coordination.embedded import EmbeddedZooKeeper
 from coordination.zookeeper.session import Session
-from history_checker import GroupTerms, Terms, Verdict, check
+from history_checker import GroupRequirements, Requirements, Verdict, check
 from history_checker.history import Event, Outcome, Recorder, load
 from history_checker.truth import final_read
 from lakequeue.clock import boot_seconds, wall_micros
@@ -307,7 +307,7 @@ def run(load_: Load, folder: Path) -> Verdict:
                 recorder.close()
         sys.stderr.write(f"drained in {time.monotonic() - began:.1f} s\n")
         history = load(folder.glob("*.jsonl"))
-        terms = GroupTerms(
+        requirements = GroupRequirements(
             "queue",
             topics=(TOPIC,),
             drained=True,
@@ -315,7 +315,7 @@ def run(load_: Load, folder: Path) -> Verdict:
             key_order=load_.key_order,
         )
         events = [*history, *_dead_letters(queue.root), *final_read(queue.root.uri, TOPIC)]
-        return check(events, Terms({GROUP: terms}))
+        return check(events, Requirements({GROUP: requirements}))
 
 
 def _wait(condition: Any, deadline: float, what: str) -> None:

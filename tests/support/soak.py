@@ -20,7 +20,7 @@ from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
 
-from history_checker import GroupTerms, Terms, Verdict, check
+from history_checker import GroupRequirements, Requirements, Verdict, check
 from history_checker.history import Recorder, load
 from history_checker.load import LoadConsumer, LoadProducer, wait_until
 from history_checker.truth import truth
@@ -161,10 +161,12 @@ class Soak:
             *load(self._folder.glob("*.jsonl")),
             *truth(self._faulty.cluster.root, topics, groups),
         ]
-        stream = GroupTerms(topics=(self.stream,), drained=True)
-        queue = GroupTerms("queue", topics=(self.jobs,), drained=True, max_attempts=MAX_ATTEMPTS)
-        terms = {self.stream_group: stream, self.queue_group: queue}
-        return check(events, Terms(terms, grace_s=GRACE_S))
+        stream = GroupRequirements(topics=(self.stream,), drained=True)
+        queue = GroupRequirements(
+            "queue", topics=(self.jobs,), drained=True, max_attempts=MAX_ATTEMPTS
+        )
+        requirements = {self.stream_group: stream, self.queue_group: queue}
+        return check(events, Requirements(requirements, grace_s=GRACE_S))
 
 
 def timed(faults: Iterable[Sequence[Fault]], minutes: float) -> Iterable[Sequence[Fault]]:

@@ -10,9 +10,9 @@ from importlib import import_module
 from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Literal, Self, Unpack
 
-from lakequeue.calling import drive, drive_async
+from lakequeue.calling import asyncio_runner, blocking_runner
 from lakequeue.client.consuming.consumer_base import ConsumerBase, ConsumerOptions
-from lakequeue.client.consuming.holding import Stretch
+from lakequeue.client.consuming.fetch_buffer import OffsetRange
 from lakequeue.client.consuming.transform import AsyncTransform, Transform
 from lakequeue.client.message import Message
 from lakequeue.client.producing.producer import AsyncProducer, Producer
@@ -52,32 +52,32 @@ class Consumer(ConsumerBase):
     def __init__(
         self, topics: str | Sequence[str], group: str, **options: Unpack[ConsumerOptions]
     ) -> None:
-        self._bell: drive.Bell | None = None
+        self._signal: blocking_runner.Signal | None = None
         super().__init__(topics, group, options)
-        self._bell = drive.Bell(self._core.lock)
-        self._http = drive.open_http(
+        self._signal = blocking_runner.Signal(self._core.lock)
+        self._http = blocking_runner.open_http(
             self._headers, self._core.nodes.urls, options.get("credentials")
         )
         self._fetcher: threading.Thread | None = None
-        self._keeper: threading.Thread | None = None
+        self._reconciler: threading.Thread | None = None
         self._closed = False
 
     def _ring(self) -> None:
-        if self._bell is not None:
-            self._bell.ring()
+        if self._signal is not None:
+            self._signal.notify()
 
-    def _start(self) -> drive.Bell:
-        assert self._bell is not None  # noqa: S101 - set in __init__
+    def _start(self) -> blocking_runner.Signal:
+        assert self._signal is not None  # noqa: S101 - set in __init__
         if self._fetcher is None:
             self._fetcher = self._thread("fetch")
-            self._keeper = self._thread("keep")
-        return self._bell
+            self._reconciler = self._thread("keep")
+        return self._signal
 
     def _thread(self, name: Literal["fetch", "keep"]) -> threading.Thread:
         script = self._core.fetch() if name == "fetch" else self._core.keep()
         thread = threading.Thread(
-            target=drive.run,
-            args=(script, self._http, self._bell),
+            target=blocking_runner.run,
+            args=(script, self._http, self._signal),
             name=f"lakequeue-{name}-{self.group}",
             daemon=True,
         )
@@ -89,25 +89,25 @@ class Consumer(ConsumerBase):
 
     def __next__(self) -> Message:
         self._core.iterates = self._core.is_worker
-        bell = self._start()
+        signal = self._start()
         while True:
             message = self._core.next()
             if message is not None:
                 return message
             if self._core.closing:
                 raise StopIteration
-            bell.wait_until(lambda: self._core.has_news, None)
+            signal.wait_until(lambda: self._core.has_news, None)
 
     def poll(self, timeout_s: float = 1.0, max_records: int = 500) -> list[Message]:
         """Up to `max_records` records; empty when none came within `timeout_s`, or at the end."""
         self._start().wait_until(lambda: self._core.has_news, timeout_s)
         return self._ready(max_records)
 
-    def take(self, timeout_s: float = 1.0, max_records: int = 500) -> Stretch | None:
+    def take(self, timeout_s: float = 1.0, max_records: int = 500) -> OffsetRange | None:
         """The next records of one partition; None when none came within `timeout_s`.
 
-        Raises `InvalidRequest` for a group with a predicate: what it passes over leaves gaps, and a
-        stretch that counts with its result must have none.
+        Raises `InvalidRequest` for a group with a predicate: what it skips leaves gaps, and a
+        range of offsets that counts with its result must have none.
         """
         self._core.go_gapless()
         self._start().wait_until(lambda: self._core.has_news, timeout_s)
@@ -146,11 +146,11 @@ class Consumer(ConsumerBase):
 
     def rejoin(self, reason: str) -> None:
         """Give everything back and join again: unacknowledged records are delivered again."""
-        if self._fetcher is None or self._bell is None or self._closed:
+        if self._fetcher is None or self._signal is None or self._closed:
             return
         with self._core.lock:
-            self._core.holding.lose_all(reason)
-        drive.run(self._core.leave(), self._http, self._bell)
+            self._core.buffer.lose_all(reason)
+        blocking_runner.run(self._core.leave(), self._http, self._signal)
         self._ring()
 
     def commit(self, timeout_s: float = 30.0) -> None:
@@ -159,13 +159,13 @@ class Consumer(ConsumerBase):
         Raises `EpochSuperseded`, with both epochs, when one of them was refused because the
         partition has a newer owner; `CoordinationUnavailable` when it is not known in time.
         """
-        bell = self._start()
+        signal = self._start()
         with self._core.lock:
-            number = self._core.holding.queued
+            number = self._core.buffer.queued
             self._core.committing += 1
         try:
             self._ring()
-            settled = bell.wait_until(lambda: self._core.settled(number), timeout_s)
+            settled = signal.wait_until(lambda: self._core.settled(number), timeout_s)
         finally:
             with self._core.lock:
                 self._core.committing -= 1
@@ -188,10 +188,10 @@ class Consumer(ConsumerBase):
             _log.warning(_LATE_ACKS, error)
         finally:
             self._core.end()
-            if self._bell is not None:
-                drive.run(self._core.leave(), self._http, self._bell)
+            if self._signal is not None:
+                blocking_runner.run(self._core.leave(), self._http, self._signal)
             # A poll that is still parked is abandoned: its thread ends with its answer.
-            for thread in (self._keeper, self._fetcher):
+            for thread in (self._reconciler, self._fetcher):
                 if thread is not None and thread is not threading.current_thread():
                     thread.join(timeout=0.5)
             self._http.close()
@@ -214,45 +214,45 @@ class AsyncConsumer(ConsumerBase):
     def __init__(
         self, topics: str | Sequence[str], group: str, **options: Unpack[ConsumerOptions]
     ) -> None:
-        self._bell = drive_async.AsyncBell()
+        self._signal = asyncio_runner.AsyncSignal()
         super().__init__(topics, group, options)
-        self._http = drive_async.open_http(
+        self._http = asyncio_runner.open_http(
             self._headers, self._core.nodes.urls, options.get("credentials")
         )
         self._tasks: list[asyncio.Task[None]] = []
         self._closed = False
 
     def _ring(self) -> None:
-        self._bell.ring()
+        self._signal.notify()
 
-    def _start(self) -> drive_async.AsyncBell:
+    def _start(self) -> asyncio_runner.AsyncSignal:
         if not self._tasks:
             self._tasks = [
-                asyncio.create_task(drive_async.run(script, self._http, self._bell))
+                asyncio.create_task(asyncio_runner.run(script, self._http, self._signal))
                 for script in (self._core.fetch(), self._core.keep())
             ]
-        return self._bell
+        return self._signal
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> Message:
         self._core.iterates = self._core.is_worker
-        bell = self._start()
+        signal = self._start()
         while True:
             message = self._core.next()
             if message is not None:
                 return message
             if self._core.closing:
                 raise StopAsyncIteration
-            await bell.wait_until(lambda: self._core.has_news, None)
+            await signal.wait_until(lambda: self._core.has_news, None)
 
     async def poll(self, timeout_s: float = 1.0, max_records: int = 500) -> list[Message]:
         """Up to `max_records` records; empty when none came within `timeout_s`, or at the end."""
         await self._start().wait_until(lambda: self._core.has_news, timeout_s)
         return self._ready(max_records)
 
-    async def take(self, timeout_s: float = 1.0, max_records: int = 500) -> Stretch | None:
+    async def take(self, timeout_s: float = 1.0, max_records: int = 500) -> OffsetRange | None:
         """As `Consumer.take`."""
         self._core.go_gapless()
         await self._start().wait_until(lambda: self._core.has_news, timeout_s)
@@ -291,18 +291,18 @@ class AsyncConsumer(ConsumerBase):
         """As `Consumer.rejoin`."""
         if not self._tasks or self._closed:
             return
-        self._core.holding.lose_all(reason)
-        await drive_async.run(self._core.leave(), self._http, self._bell)
+        self._core.buffer.lose_all(reason)
+        await asyncio_runner.run(self._core.leave(), self._http, self._signal)
         self._ring()
 
     async def commit(self, timeout_s: float = 30.0) -> None:
         """As `Consumer.commit`."""
-        bell = self._start()
-        number = self._core.holding.queued
+        signal = self._start()
+        number = self._core.buffer.queued
         self._core.committing += 1
         try:
             self._ring()
-            settled = await bell.wait_until(lambda: self._core.settled(number), timeout_s)
+            settled = await signal.wait_until(lambda: self._core.settled(number), timeout_s)
         finally:
             self._core.committing -= 1
         self._raise_refusal(settled)
@@ -324,7 +324,7 @@ class AsyncConsumer(ConsumerBase):
             _log.warning(_LATE_ACKS, error)
         finally:
             self._core.end()
-            await drive_async.run(self._core.leave(), self._http, self._bell)
+            await asyncio_runner.run(self._core.leave(), self._http, self._signal)
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)

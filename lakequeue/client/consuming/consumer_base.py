@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from lakequeue.calling.credentials import Credentials
 from lakequeue.calling.nodes import Nodes
 from lakequeue.client.consuming.core import Consuming, OnLost, OnStatus
-from lakequeue.client.consuming.holding import Stretch
+from lakequeue.client.consuming.fetch_buffer import OffsetRange
 from lakequeue.client.consuming.membership import ConsumeOptions
 from lakequeue.client.consuming.queue_core import QueueConsuming
 from lakequeue.client.message import Message
@@ -52,7 +52,7 @@ class ConsumerOptions(TypedDict, total=False):
     number of workers, acked by itself; `message.nack` and `message.extend` are for this mode."""
     predicate: str
     """SQL over the records; only those for which it is true are the group's, and the others are
-    passed over. All members give the same, or none."""
+    skipped. All members give the same, or none."""
     undecodable: Literal["dead_letter", "tombstone", "skip", "stop"]
     """What becomes of a record that cannot be read; all members give the same, or none. Queue
     groups: "dead_letter" (default), "tombstone" (delivered without key and value), "skip". Stream
@@ -130,7 +130,7 @@ class ConsumerBase(ABC):
     def assignment(self) -> dict[tuple[str, int], int | None]:
         """(topic, partition) → epoch of what this consumer owns now."""
         with self._core.lock:
-            return dict(self._core.holding.assignment)
+            return dict(self._core.buffer.assignment)
 
     @property
     def member_id(self) -> str | None:
@@ -151,11 +151,11 @@ class ConsumerBase(ABC):
         messages: list[Message] = []
         while len(messages) < most and (message := self._core.next()) is not None:
             messages.append(message)
-            if not self._core.holding.ready:
+            if not self._core.buffer.ready:
                 break
         return messages
 
-    def _taken(self, most: int) -> Stretch | None:
+    def _taken(self, most: int) -> OffsetRange | None:
         core = self._core
         if core.predicate is not None:
             raise InvalidRequest(
@@ -164,16 +164,16 @@ class ConsumerBase(ABC):
                 field="predicate",
             )
         with core.lock:
-            stretch = None if core.closing else core.holding.take_stretch(most)
+            span = None if core.closing else core.buffer.take_range(most)
             core.expelled = False
-        if stretch is None and core.error is not None and not core.closing:
+        if span is None and core.error is not None and not core.closing:
             raise core.error
         self._ring()
-        return stretch
+        return span
 
     def _raise_refusal(self, settled: bool) -> None:
         with self._core.lock:
-            refusal = self._core.holding.take_refusal()
+            refusal = self._core.buffer.take_refusal()
         if refusal is not None:
             raise refusal
         if self._core.error is not None:

@@ -19,14 +19,14 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from lakequeue.calling.calls import Answer, Policy, call, pause_before
+from lakequeue.calling.calls import Answer, CallPolicy, call, pause_before
+from lakequeue.calling.discovery import find
 from lakequeue.calling.effects import Now, Request, Script, Wait
-from lakequeue.calling.finding import find
 from lakequeue.calling.nodes import Nodes
-from lakequeue.client.consuming.holding import Holding, Lost
-from lakequeue.client.consuming.membership import ConsumeOptions, Member
+from lakequeue.client.consuming.fetch_buffer import FetchBuffer, Lost
+from lakequeue.client.consuming.membership import ConsumeOptions, Membership
 from lakequeue.client.message import Message
-from lakequeue.client.producing.produced import read_answer
+from lakequeue.client.producing.produce_responses import read_answer
 from lakequeue.errors import (
     Broken,
     EpochSuperseded,
@@ -61,8 +61,8 @@ class Consuming:
         on_lost: OnLost | None,
         on_status: OnStatus | None,
     ) -> None:
-        self.holding = Holding(group)
-        self.member: Member | None = None
+        self.buffer = FetchBuffer(group)
+        self.member: Membership | None = None
         self.predicate = join.predicate
         """Of the group, once it is joined: members may leave it out."""
         self.closing = False
@@ -102,21 +102,21 @@ class Consuming:
     @property
     def has_news(self) -> bool:
         """`next` will not be in vain: a record, an error, the end, or we are to join again."""
-        return self.holding.ready > 0 or self.error is not None or self.closing or self.expelled
+        return self.buffer.ready > 0 or self.error is not None or self.closing or self.expelled
 
     def next(self) -> Message | None:
         """The next record; None: there is none now, or (see `closing`) never again."""
         with self.lock:
             if self.closing:
                 return None
-            message = self.holding.next()
+            message = self.buffer.next()
             if message is None and self.error is not None:
                 raise self.error
             if message is not None:
                 self.handed_out += 1
                 if self.handed_out == self._options.stop_after:
                     self.stop()
-            room = self.iterates or self.holding.ready == self._options.max_poll_records - 1
+            room = self.iterates or self.buffer.ready == self._options.max_poll_records - 1
             returned, self.expelled = self.expelled, False
         if room or returned:
             self._ring()
@@ -125,13 +125,13 @@ class Consuming:
     def ack(self, message: Message, commit_through: bool) -> None:
         """Queue an acknowledgement."""
         with self.lock:
-            first = self.holding.ack(message, commit_through)
+            first = self.buffer.ack(message, commit_through)
         if first:
             self._ring()
 
     def settled(self, number: int) -> bool:
         """The acknowledgements up to `number` are decided, or nobody is left to send them."""
-        return self.holding.settled >= number or self.error is not None
+        return self.buffer.settled >= number or self.error is not None
 
     def stop(self) -> None:
         """Hand out nothing more. Acknowledgements still go out."""
@@ -148,14 +148,14 @@ class Consuming:
     def fetch(self) -> Script[None]:
         """Join, and keep one poll ahead of the application."""
         try:
-            yield from self._join(Policy(self._options.connect_timeout_s, lambda: self.closing))
+            yield from self._join(CallPolicy(self._options.connect_timeout_s, lambda: self.closing))
             while not self.closing and self.error is None:
                 member = self.member
                 if self.expelled:
                     yield Wait(lambda: not self.expelled or self.closing, None)
                     continue
                 if member is None:
-                    yield from self._join(Policy(None, lambda: self.closing))
+                    yield from self._join(CallPolicy(None, lambda: self.closing))
                     continue
                 if not self._has_room():
                     yield Wait(lambda: self._has_room() or self.closing, None)
@@ -180,7 +180,7 @@ class Consuming:
         self.error = self.error or Broken(f"unexpected {type(error).__name__}: {error}")
 
     def _has_room(self) -> bool:
-        return self.holding.ready < self._most_ahead and self._wants() > 0
+        return self.buffer.ready < self._most_ahead and self._wants() > 0
 
     @property
     def _most_ahead(self) -> int:
@@ -191,9 +191,9 @@ class Consuming:
         """How many records a poll may bring."""
         most, in_all = self._most_ahead, self._options.stop_after
         # What is handed out meanwhile is ready now: the sum stays.
-        return most if in_all is None else min(most, in_all - self.handed_out - self.holding.ready)
+        return most if in_all is None else min(most, in_all - self.handed_out - self.buffer.ready)
 
-    def _join(self, policy: Policy) -> Script[None]:
+    def _join(self, policy: CallPolicy) -> Script[None]:
         yield from find(self.nodes.nodes, "consumer", self._now)
         try:
             answer = yield from self._ask_to_join(self._join_request, policy)
@@ -204,24 +204,24 @@ class Consuming:
             plain = self._join_request.model_copy(update={"gapless": None})
             answer = yield from self._ask_to_join(plain, policy)
         joined = read_answer(JoinAnswer, answer.reply)
-        member = Member(
+        member = Membership(
             joined.member_id, Nodes(answer.node), joined.session_timeout_ms / 1000, self._now()
         )
         with self.lock:
             self.member = member
             self.predicate = joined.predicate
             self._joined(joined.visibility_timeout_ms)
-            self.holding.joined(joined.assignment_version, joined.assignment)
+            self.buffer.joined(joined.assignment_version, joined.assignment)
         self._status(f"joined {self._group_path} at {answer.node} as {member.member_id}")
         self._ring()
 
-    def _ask_to_join(self, join: JoinRequest, policy: Policy) -> Script[Answer]:
+    def _ask_to_join(self, join: JoinRequest, policy: CallPolicy) -> Script[Answer]:
         body = join.model_dump(by_alias=True, exclude_none=True)
         request = Request("POST", f"{self._group_path}/members", body=orjson.dumps(body))
         answer = yield from call(self.nodes, request, self._now, policy)
         return answer
 
-    def _poll(self, member: Member) -> Script[None]:
+    def _poll(self, member: Membership) -> Script[None]:
         options = self._options
         request = Request(
             "GET",
@@ -245,13 +245,13 @@ class Consuming:
                 return
             member.told += 1
             version = body.get("assignment_version", 0)
-            lost = self.holding.assigned(version, assignment, in_turn=True)
+            lost = self.buffer.assigned(version, assignment, in_turn=True)
             self._received(body["records"])
         self._tell_lost(lost)
         self._ring()
 
     def _received(self, records: list[dict[str, Any]]) -> None:
-        self.holding.received(records, self.ack)
+        self.buffer.received(records, self.ack)
 
     def _joined(self, visibility_timeout_ms: int | None) -> None:
         """A group with receipts tells how long one is good."""
@@ -276,7 +276,7 @@ class Consuming:
             elif member is not None and self._heartbeat_in(member) <= 0:
                 yield from self._heartbeat(member)
             else:
-                with_acks = self.holding.has_acks
+                with_acks = self.buffer.has_acks
                 yield Wait(
                     partial(self._keep_has_work, member, with_acks), self._next_work_in(member)
                 )
@@ -284,29 +284,29 @@ class Consuming:
     def _acks_due(self) -> bool:
         hurried = self.committing > 0 or self.closing
         waited = self._now() - self._last_acks >= self._options.ack_interval_s
-        return self.holding.has_acks and (hurried or waited)
+        return self.buffer.has_acks and (hurried or waited)
 
-    def _heartbeat_in(self, member: Member) -> float:
+    def _heartbeat_in(self, member: Membership) -> float:
         return member.last_contact + member.session_timeout_s / 3 - self._now()
 
-    def _next_work_in(self, member: Member | None) -> float | None:
+    def _next_work_in(self, member: Membership | None) -> float | None:
         if member is None:
             return None
         next_acks = self._last_acks + self._options.ack_interval_s - self._now()
         until = self._heartbeat_in(member)
-        return max(0.001, min(until, next_acks) if self.holding.has_acks else until)
+        return max(0.001, min(until, next_acks) if self.buffer.has_acks else until)
 
-    def _keep_has_work(self, member: Member | None, with_acks: bool) -> bool:
+    def _keep_has_work(self, member: Membership | None, with_acks: bool) -> bool:
         """Whether the wait is over; `with_acks`: its timeout counts acknowledgements already."""
         if self.leaving or self.member is not member:
             return True
         if member is None:
             return False
-        return self._acks_due() if with_acks else self.holding.has_acks
+        return self._acks_due() if with_acks else self.buffer.has_acks
 
-    def _send_acks(self, member: Member) -> Script[None]:
+    def _send_acks(self, member: Membership) -> Script[None]:
         with self.lock:
-            acks, number = self.holding.take_acks()
+            acks, number = self.buffer.take_acks()
         self._last_acks = self._now()
         # Order was checked when they were made, so the highest of each partition says it all.
         body = {"acks": [m.receipt for m in acks], "commit_through": True}
@@ -321,30 +321,30 @@ class Consuming:
             with self.lock:
                 for item in refused:
                     place = (item["topic"], item["partition"])
-                    lost += self.holding.refused(place, item.get("current_epoch"))
+                    lost += self.buffer.refused(place, item.get("current_epoch"))
         except (TryAgain, Fenced) as error:
             self._forget(member, error)
         except LakequeueError as error:
             with self.lock:
-                self.holding.refusal = self.holding.refusal or error
+                self.buffer.refusal = self.buffer.refusal or error
         with self.lock:
-            self.holding.acks_settled(number)
+            self.buffer.acks_settled(number)
         self._tell_lost(lost)
         self._ring()
 
-    def _heartbeat(self, member: Member) -> Script[None]:
+    def _heartbeat(self, member: Membership) -> Script[None]:
         request = Request("POST", f"{self._path(member)}/heartbeat", read_timeout_s=5.0)
         lost: list[Lost] = []
         told = member.told
         try:
-            answer = yield from call(member.nodes, request, self._now, Policy(0.0, sticky=True))
+            answer = yield from call(member.nodes, request, self._now, CallPolicy(0.0, sticky=True))
             member.last_contact = self._now()
             beat = read_answer(HeartbeatAnswer, answer.reply)
             with self.lock:
                 # A poll that was answered meanwhile may know better, and its records must stay: the
                 # service counts them as delivered.
                 if self.member is member and member.told == told:
-                    lost = self.holding.assigned(beat.assignment_version, beat.assignment)
+                    lost = self.buffer.assigned(beat.assignment_version, beat.assignment)
         except UnknownMember as error:
             self._forget(member, error)
         except LakequeueError as error:
@@ -360,20 +360,22 @@ class Consuming:
             return
         request = Request("DELETE", self._path(member), read_timeout_s=5.0)
         try:
-            yield from call(member.nodes, request, self._now, Policy(0.0, sticky=True))
+            yield from call(member.nodes, request, self._now, CallPolicy(0.0, sticky=True))
         except LakequeueError as error:
             _log.debug("leaving failed, the session timeout ends it as well: %s", error)
 
     # -- shared ---------------------------------------------------------------------------------
 
-    def _ask(self, member: Member, request: Request) -> Script[Answer]:
+    def _ask(self, member: Membership, request: Request) -> Script[Answer]:
         """Ask the member's node, patiently while the membership may live."""
         failing_since: float | None = None
         attempt = 0
         while True:
             asked = self._now()
             try:
-                answer = yield from call(member.nodes, request, self._now, Policy(0.0, sticky=True))
+                answer = yield from call(
+                    member.nodes, request, self._now, CallPolicy(0.0, sticky=True)
+                )
                 member.last_contact = self._now()
                 return answer
             except TryAgain as error:
@@ -392,13 +394,13 @@ class Consuming:
                 if self.member is not member:
                     raise
 
-    def _forget(self, member: Member, error: LakequeueError) -> None:
+    def _forget(self, member: Membership, error: LakequeueError) -> None:
         with self.lock:
             if self.member is not member:
                 return
             self.member = None
             self.expelled = isinstance(error, UnknownMember)
-            lost = self.holding.lose_all(error.detail)
+            lost = self.buffer.lose_all(error.detail)
             if isinstance(error, Unreachable | NotReady):
                 self.nodes.leave(member.nodes.current)
             elif isinstance(error, SentOn):
@@ -408,7 +410,7 @@ class Consuming:
         self._tell_lost(lost)
         self._ring()
 
-    def _path(self, member: Member) -> str:
+    def _path(self, member: Membership) -> str:
         return f"{self._group_path}/members/{member.member_id}"
 
     def _tell_lost(self, lost: list[Lost]) -> None:

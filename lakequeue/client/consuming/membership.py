@@ -8,7 +8,7 @@ from lakequeue.calling.nodes import Nodes
 
 
 @dataclass(slots=True)
-class Member:
+class Membership:
     """A membership: valid at one node."""
 
     member_id: str

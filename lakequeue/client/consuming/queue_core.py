@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import orjson
 
-from lakequeue.calling.calls import Policy, call
+from lakequeue.calling.calls import CallPolicy, call
 from lakequeue.calling.effects import Now, Request, Script
 from lakequeue.calling.nodes import Nodes
 from lakequeue.client.consuming.core import Consuming, OnLost, OnStatus
-from lakequeue.client.consuming.membership import ConsumeOptions, Member
+from lakequeue.client.consuming.membership import ConsumeOptions, Membership
 from lakequeue.client.consuming.pace import Pace
-from lakequeue.client.consuming.queue_holding import Does, QueueHolding, Saying
+from lakequeue.client.consuming.queue_fetch_buffer import Does, QueueFetchBuffer, ReceiptAction
 from lakequeue.client.message import Message
 from lakequeue.errors import (
     AttemptSuperseded,
@@ -28,7 +28,7 @@ class QueueConsuming(Consuming):
     """State and scripts of a worker."""
 
     is_worker = True
-    holding: QueueHolding  # type: ignore[assignment] # has what `Consuming` uses of a `Holding`
+    buffer: QueueFetchBuffer  # type: ignore[assignment] # has what `Consuming` uses of a `FetchBuffer`
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class QueueConsuming(Consuming):
         renew_for_s: float,
     ) -> None:
         super().__init__(nodes, group, join, options, now, ring, on_lost, on_status)
-        self.holding = QueueHolding(group, now, renew_for_s)
+        self.buffer = QueueFetchBuffer(group, now, renew_for_s)
         self._planned = float("inf")
         """When the wait of `keep` ends by itself."""
         self._fetching = False
@@ -81,7 +81,7 @@ class QueueConsuming(Consuming):
     def settle(self, does: Does, message: Message, ms: int | None) -> None:
         """Queue what the application says of a record."""
         with self.lock:
-            first = self.holding.say(does, message, ms)
+            first = self.buffer.queue_action(does, message, ms)
         if first:
             self._ring()
 
@@ -90,42 +90,42 @@ class QueueConsuming(Consuming):
         self.settle("ack", message, None)
 
     def _received(self, records: list[dict[str, object]]) -> None:
-        self.holding.received(records, self.settle)
+        self.buffer.received(records, self.settle)
 
     def _joined(self, visibility_timeout_ms: int | None) -> None:
         if visibility_timeout_ms is not None:
-            self.holding.visibility_s = visibility_timeout_ms / 1_000
+            self.buffer.visibility_s = visibility_timeout_ms / 1_000
 
     def _acks_due(self) -> bool:
         with self.lock:
             if self._hands_out_no_more:
-                self.holding.give_back()
-            self.holding.renew()
+                self.buffer.give_back()
+            self.buffer.renew()
         return super()._acks_due()
 
-    def _next_work_in(self, member: Member | None) -> float | None:
+    def _next_work_in(self, member: Membership | None) -> float | None:
         work_in = super()._next_work_in(member)
         with self.lock:
-            renewal_in = self.holding.next_renewal_in()
+            renewal_in = self.buffer.next_renewal_in()
         if work_in is not None and renewal_in is not None:
             work_in = max(0.001, min(work_in, renewal_in))
         self._planned = float("inf") if work_in is None else self._now() + work_in
         return work_in
 
-    def _keep_has_work(self, member: Member | None, with_acks: bool) -> bool:
-        if member is not None and self._hands_out_no_more and self.holding.ready:
+    def _keep_has_work(self, member: Membership | None, with_acks: bool) -> bool:
+        if member is not None and self._hands_out_no_more and self.buffer.ready:
             return True
         with self.lock:
-            renewal_in = self.holding.next_renewal_in()
+            renewal_in = self.buffer.next_renewal_in()
         # Records that came meanwhile may have to be renewed before the wait ends.
         planned = self._planned - self._now() - 0.001
         if member is not None and renewal_in is not None and renewal_in < planned:
             return True
         return super()._keep_has_work(member, with_acks)
 
-    def _send_acks(self, member: Member) -> Script[None]:
+    def _send_acks(self, member: Membership) -> Script[None]:
         with self.lock:
-            sayings = self.holding.take()
+            sayings = self.buffer.take()
         self._last_acks = self._now()
         nodes = member.nodes if sayings[0].url is None else Nodes(sayings[0].url)
         request = Request("POST", f"{self._path(member)}/acks", body=_body_of(sayings))
@@ -133,32 +133,32 @@ class QueueConsuming(Consuming):
             if nodes is member.nodes:
                 yield from self._ask(member, request)
             else:
-                yield from call(nodes, request, self._now, Policy(5.0, lambda: self.leaving))
+                yield from call(nodes, request, self._now, CallPolicy(5.0, lambda: self.leaving))
             with self.lock:
-                self.holding.answered(sayings, [])
+                self.buffer.answered(sayings, [])
         except AttemptSuperseded as error:
             with self.lock:
-                self.holding.answered(sayings, error.extra.get("refused", []))
+                self.buffer.answered(sayings, error.extra.get("refused", []))
         except (TryAgain, Fenced) as error:
             with self.lock:
                 for saying in sayings:
                     # Wherever it was sent: the partition may have moved on.
                     saying.url = None
-                self.holding.again(sayings, error)
+                self.buffer.again(sayings, error)
             if nodes is member.nodes:
                 self._forget(member, error)
         except LakequeueError as error:
             with self.lock:
-                self.holding.failed(sayings, error)
+                self.buffer.failed(sayings, error)
         self._ring()
 
-    def _forget(self, member: Member, error: LakequeueError) -> None:
+    def _forget(self, member: Membership, error: LakequeueError) -> None:
         if isinstance(error, Unreachable):
             self.nodes.leave(member.nodes.current)
         super()._forget(member, error)
 
 
-def _body_of(sayings: list[Saying]) -> bytes:
+def _body_of(sayings: list[ReceiptAction]) -> bytes:
     body: dict[str, list[object]] = {"acks": [], "nacks": [], "extend": []}
     for saying in sayings:
         receipt = saying.message.receipt

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from lakequeue.client.consuming.holding import Stretch
+from lakequeue.client.consuming.fetch_buffer import OffsetRange
 from lakequeue.results.restores import Restores
 
 
@@ -19,7 +19,7 @@ class Remembers(Protocol):
 class Takes(Remembers, Protocol):
     """A consumer that hands out the next records of one partition. Blocking."""
 
-    def take(self, timeout_s: float, max_records: int) -> Stretch | None:
+    def take(self, timeout_s: float, max_records: int) -> OffsetRange | None:
         """None when none came in time."""
 
     def rejoin(self, reason: str) -> None:
@@ -29,7 +29,7 @@ class Takes(Remembers, Protocol):
 class AsyncTakes(Remembers, Protocol):
     """The same for asyncio."""
 
-    async def take(self, timeout_s: float, max_records: int) -> Stretch | None:
+    async def take(self, timeout_s: float, max_records: int) -> OffsetRange | None:
         """None when none came in time."""
 
     async def rejoin(self, reason: str) -> None:

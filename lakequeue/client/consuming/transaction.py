@@ -25,7 +25,7 @@ import deltalake
 import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
-from lakequeue.client.consuming.holding import Stretch
+from lakequeue.client.consuming.fetch_buffer import OffsetRange
 from lakequeue.client.consuming.rounds import AsyncTakes, Takes
 from lakequeue.client.message import Message
 from lakequeue.errors import InvalidRequest, ResultBehind
@@ -65,7 +65,7 @@ class Writing:
         """The handle that commits."""
         self._skip_gap = skip_gap
         self._all_restores = restores
-        self._stretch: Stretch | None = None
+        self._span: OffsetRange | None = None
         self._app_id = ""
         self._from = 0
         self._found: int | None = None
@@ -82,9 +82,9 @@ class Writing:
     def messages(self) -> list[Message]:
         """The records whose result is to be written; none came in time if it is empty. They are
         acknowledged by the end of the block."""
-        if self._stretch is None:
+        if self._span is None:
             return []
-        return [m for m in self._stretch.messages if m.offset >= self._from]
+        return [m for m in self._span.messages if m.offset >= self._from]
 
     def append(self, rows: Any) -> None:
         """Rows for the result table: an Arrow table, or anything that Arrow makes one of."""
@@ -109,90 +109,90 @@ class Writing:
         )
 
     def _properties(self) -> deltalake.CommitProperties:
-        if self._stretch is None:
+        if self._span is None:
             raise InvalidRequest("there are no records in this round", hint="look at .messages")
-        ours = marks(self._app_id, self._stretch.next_offset, self.table.version())
+        ours = marks(self._app_id, self._span.next_offset, self.table.version())
         return deltalake.CommitProperties(app_transactions=ours)
 
     # -- the protocol: what asks the table may run in a thread, the rest does not wait ------------
 
-    def _look(self, stretch: Stretch) -> bool:
+    def _look(self, span: OffsetRange) -> bool:
         """Whether something of it is to be written. Raises `ResultBehind`."""
-        self._app_id = app_id(stretch.group, stretch.topic_id, stretch.partition)
+        self._app_id = app_id(span.group, span.topic_id, span.partition)
         self._found = done = self._done()
-        found = resume(done, stretch.from_offset, stretch.next_offset)
+        found = resume(done, span.from_offset, span.next_offset)
         if found.gap and not self._skip_gap:
-            raise self._behind(stretch, done)
+            raise self._behind(span, done)
         self._from = found.from_offset
         self._version = self.table.version()
-        return found.from_offset < stretch.next_offset
+        return found.from_offset < span.next_offset
 
-    def _behind(self, stretch: Stretch, done: int | None) -> ResultBehind:
-        begin = self._from or stretch.from_offset
+    def _behind(self, span: OffsetRange, done: int | None) -> ResultBehind:
+        begin = self._from or span.from_offset
         return ResultBehind(
-            f"the table has {stretch.topic}/{stretch.partition} up to offset {done or 0}, and "
-            f"group {stretch.group} goes on at {begin}",
+            f"the table has {span.topic}/{span.partition} up to offset {done or 0}, and "
+            f"group {span.group} goes on at {begin}",
             hint=f"seek the group to {done or 0}, or leave the {begin - (done or 0)} out: "
             "skip_gap=True",
             done=done or 0,
             from_offset=begin,
         )
 
-    def _taken(self, stretch: Stretch) -> None:
-        self._stretch = stretch
+    def _taken(self, span: OffsetRange) -> None:
+        self._span = span
         reach(Step.EFFECT_TAKEN)
 
     def _is_ours(self, error: BaseException | None) -> bool:
         """The block's own operation has failed: the table says what became of it."""
         return self._handed_out and isinstance(error, DeltaError)
 
-    def _write(self, stretch: Stretch, error: BaseException | None) -> Failure | None:
+    def _write(self, span: OffsetRange, error: BaseException | None) -> Failure | None:
         """Commit, unless an operation has failed with `error`; None when the table has it."""
         try:
             if error is not None:
                 raise error
-            self._commit(stretch, self._from)
+            self._commit(span, self._from)
         except BaseException as failed:  # noqa: BLE001 - handed on, or the outcome is another
             # The outcome is what the table says, whatever the error.
             try:
                 done = self._done()
             except Exception:  # noqa: BLE001 - it says nothing now; the first error tells more
                 done = None
-            if done != stretch.next_offset:
+            if done != span.next_offset:
                 return Failure(failed, done)
         return None
 
-    def _raise_unless_outrun(self, stretch: Stretch, failure: Failure) -> None:
+    def _raise_unless_outrun(self, span: OffsetRange, failure: Failure) -> None:
         error, done = failure
         if isinstance(error, DeltaError) and self._is_restored(done):
-            raise self._behind(stretch, done) from error
+            raise self._behind(span, done) from error
         if done is None or done <= self._from or not isinstance(error, DeltaError):
             raise error
         _log.info("%s is at %s: another consumer has written", self._app_id, done)
 
-    def _written(self, stretch: Stretch) -> None:
+    def _written(self, span: OffsetRange) -> None:
         self.counted = True
         reach(Step.EFFECT_COMMITTED)
-        stretch.messages[-1].ack(commit_through=True)
+        span.messages[-1].ack(commit_through=True)
         reach(Step.EFFECT_ACKED)
 
-    def _commit(self, stretch: Stretch, before: int) -> None:
+    def _commit(self, span: OffsetRange, before: int) -> None:
         # An operation that finds nothing to change (a merge of what is there already) commits
         # nothing, and no position: then only that is to be written.
         committed = self.table.version() != self._version
         # From one handle and without a refresh in between: look, then commit.
         done = self._done()
-        if self._handed_out and (committed or done == stretch.next_offset):
-            if done != stretch.next_offset:
+        if self._handed_out and (committed or done == span.next_offset):
+            if done != span.next_offset:
                 raise InvalidRequest(
-                    f"{self._app_id} is at {done} after the block, not at {stretch.next_offset}",
+                    f"{self._app_id} is at {done} after the block, not at {span.next_offset}",
                     hint="run the operation with commit_properties=tx.commit_properties",
                 )
             return
         if done is not None and done > before:
             raise DeltaError(f"{self._app_id} is at {done}, not at {before}")
         if self._is_restored(done):
-            raise self._behind(stretch, done)
+            raise self._behind(span, done)
         if self._rows:
             deltalake.write_deltalake(
                 self.table, _joined(self._rows), mode="append", commit_properties=self._properties()
@@ -235,19 +235,19 @@ class Transaction(Writing):
         deadline = time.monotonic() + self._timeout_s
         while True:
             left = max(0.0, deadline - time.monotonic())
-            stretch = self._consumer.take(left, self._max_records)
-            if stretch is None:
+            span = self._consumer.take(left, self._max_records)
+            if span is None:
                 return self
             try:
-                wanted = self._look(stretch)
+                wanted = self._look(span)
             except BaseException as error:
                 self._consumer.rejoin(f"a transaction failed: {error!r}")
                 raise
             if wanted:
-                self._taken(stretch)
+                self._taken(span)
                 return self
             # All of it is written: the last round had no time to say so.
-            stretch.messages[-1].ack(commit_through=True)
+            span.messages[-1].ack(commit_through=True)
 
     def __exit__(
         self,
@@ -255,19 +255,19 @@ class Transaction(Writing):
         error: BaseException | None,
         tb: TracebackType | None,
     ) -> bool:
-        stretch = self._stretch
-        if stretch is None:
+        span = self._span
+        if span is None:
             return False
         ours = self._is_ours(error)
         if error is not None and not ours:
             self._consumer.rejoin(f"a transaction failed: {error!r}")
             return False
-        failure = self._write(stretch, error)
+        failure = self._write(span, error)
         if failure is not None:
             self._consumer.rejoin(f"a transaction failed: {failure.error!r}")
-            self._raise_unless_outrun(stretch, failure)
+            self._raise_unless_outrun(span, failure)
             return True
-        self._written(stretch)
+        self._written(span)
         return ours
 
 
@@ -291,18 +291,18 @@ class AsyncTransaction(Writing):
         deadline = time.monotonic() + self._timeout_s
         while True:
             left = max(0.0, deadline - time.monotonic())
-            stretch = await self._consumer.take(left, self._max_records)
-            if stretch is None:
+            span = await self._consumer.take(left, self._max_records)
+            if span is None:
                 return self
             try:
-                wanted = await _in_thread(partial(self._look, stretch))
+                wanted = await _in_thread(partial(self._look, span))
             except BaseException as error:
                 await self._consumer.rejoin(f"a transaction failed: {error!r}")
                 raise
             if wanted:
-                self._taken(stretch)
+                self._taken(span)
                 return self
-            stretch.messages[-1].ack(commit_through=True)
+            span.messages[-1].ack(commit_through=True)
 
     async def __aexit__(
         self,
@@ -310,24 +310,24 @@ class AsyncTransaction(Writing):
         error: BaseException | None,
         tb: TracebackType | None,
     ) -> bool:
-        stretch = self._stretch
-        if stretch is None:
+        span = self._span
+        if span is None:
             return False
         ours = self._is_ours(error)
         if error is not None and not ours:
             await self._consumer.rejoin(f"a transaction failed: {error!r}")
             return False
         try:
-            failure = await _in_thread(partial(self._write, stretch, error))
+            failure = await _in_thread(partial(self._write, span, error))
         except asyncio.CancelledError:
             # It may be written: then the table says so when the records come again.
             await self._consumer.rejoin("a transaction was cancelled")
             raise
         if failure is not None:
             await self._consumer.rejoin(f"a transaction failed: {failure.error!r}")
-            self._raise_unless_outrun(stretch, failure)
+            self._raise_unless_outrun(span, failure)
             return True
-        self._written(stretch)
+        self._written(span)
         return ours
 
 

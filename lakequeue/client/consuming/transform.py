@@ -13,11 +13,11 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from lakequeue.client.consuming.holding import Stretch
+from lakequeue.client.consuming.fetch_buffer import OffsetRange
 from lakequeue.client.consuming.rounds import AsyncTakes, Takes
 from lakequeue.client.message import Message
 from lakequeue.client.producing.atomic import Collected
-from lakequeue.client.producing.outbox import Delivered, HeadersIn
+from lakequeue.client.producing.record_accumulator import HeadersIn, RecordMetadata
 from lakequeue.errors import ConsumedElsewhere, InvalidRequest
 from lakequeue.steps import Step, reach
 
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 _log = logging.getLogger("lakequeue.transform")
 
 
-class Round:
+class TransformRound:
     """The next records of one partition, and what is sent for them."""
 
     def __init__(
-        self, producer: Producer | AsyncProducer, to: str | None, stretch: Stretch | None
+        self, producer: Producer | AsyncProducer, to: str | None, span: OffsetRange | None
     ) -> None:
         self._to = to
-        self._stretch = stretch
+        self._span = span
         # Ids of this round alone: another round that says the same must not be taken for this.
         self._output = Collected(producer)
-        self.delivered: list[Delivered] = []
+        self.delivered: list[RecordMetadata] = []
         """Where the output went, once the block has ended."""
         self.counted = False
         """It counts. False after the block: others have consumed these records meanwhile (their
@@ -47,12 +47,12 @@ class Round:
     def messages(self) -> list[Message]:
         """The records to transform; none came in time if it is empty. They are acknowledged by
         the end of the block."""
-        return [] if self._stretch is None else self._stretch.messages
+        return [] if self._span is None else self._span.messages
 
     def end_at(self, offset: int) -> None:
         """Only records below `offset` belong to this round; the others stay unconsumed."""
-        if self._stretch is not None:
-            self._stretch = self._stretch.below(offset)
+        if self._span is not None:
+            self._span = self._span.below(offset)
 
     def send(
         self,
@@ -91,44 +91,44 @@ class Round:
         )
 
     def _taken(self) -> None:
-        if self._stretch is not None:
+        if self._span is not None:
             reach(Step.TRANSFORM_TAKEN)
 
-    def _rejoin_after(self, stretch: Stretch, error: BaseException) -> str | None:
+    def _rejoin_after(self, span: OffsetRange, error: BaseException) -> str | None:
         """Producing has failed: why the consumer is to join again; None: the round is done with."""
         if not isinstance(error, ConsumedElsewhere):
             return f"a transform failed: {error!r}"
         current = error.extra.get("current")
-        if current is not None and current < stretch.from_offset:
+        if current is not None and current < span.from_offset:
             # Only acknowledgements go past the mark: joining again would come to the same.
             error.hint = (
-                f"offsets {current} to {stretch.from_offset - 1} were acknowledged without "
+                f"offsets {current} to {span.from_offset - 1} were acknowledged without "
                 f"being transformed; seek the group, to {current} or to where it is"
             )
             return error.detail
         # Consumed exactly as far, by this request sent before or by another consumer: go on.
-        if current == stretch.next_offset:
+        if current == span.next_offset:
             return None
         _log.info("%s", error.detail)
         return error.detail
 
     @staticmethod
-    def _counts_elsewhere(stretch: Stretch, error: BaseException) -> bool:
+    def _counts_elsewhere(span: OffsetRange, error: BaseException) -> bool:
         """Others have consumed these records, and their output counts: no fault of this round."""
         if not isinstance(error, ConsumedElsewhere):
             return False
         current = error.extra.get("current")
-        return current is None or current >= stretch.from_offset
+        return current is None or current >= span.from_offset
 
     @staticmethod
-    def _mirror(stretch: Stretch) -> None:
+    def _mirror(span: OffsetRange) -> None:
         """Acknowledge in the group, so that its lag is true and it counts as busy."""
         reach(Step.TRANSFORM_COUNTED)
-        stretch.messages[-1].ack(commit_through=True)
+        span.messages[-1].ack(commit_through=True)
         reach(Step.TRANSFORM_ACKED)
 
 
-class Transform(Round):
+class Transform(TransformRound):
     """One round of consume, transform, produce.
 
     The end of the `with` block waits until both count. If it raises, nothing has counted, or it is
@@ -136,9 +136,9 @@ class Transform(Round):
     """
 
     def __init__(
-        self, consumer: Takes, producer: Producer, to: str | None, stretch: Stretch | None
+        self, consumer: Takes, producer: Producer, to: str | None, span: OffsetRange | None
     ) -> None:
-        super().__init__(producer, to, stretch)
+        super().__init__(producer, to, span)
         self._consumer = consumer
         self._producer = producer
 
@@ -152,27 +152,27 @@ class Transform(Round):
         error: BaseException | None,
         tb: TracebackType | None,
     ) -> None:
-        stretch = self._stretch
-        if stretch is None:
+        span = self._span
+        if span is None:
             return
         if error is not None:
             # What was handed out must come again: the position is that of the last round.
             self._consumer.rejoin(f"a transform failed: {error!r}")
             return
         try:
-            self.delivered = self._producer.produce_whole(self._output.records, stretch.consumed)
+            self.delivered = self._producer.produce_whole(self._output.records, span.consumed)
             self.counted = True
         except BaseException as failed:
-            reason = self._rejoin_after(stretch, failed)
+            reason = self._rejoin_after(span, failed)
             if reason is not None:
                 self._consumer.rejoin(reason)
-                if self._counts_elsewhere(stretch, failed):
+                if self._counts_elsewhere(span, failed):
                     return
                 raise
-        self._mirror(stretch)
+        self._mirror(span)
 
 
-class AsyncTransform(Round):
+class AsyncTransform(TransformRound):
     """The same in an `async with` block, which takes the records when it begins."""
 
     def __init__(
@@ -189,7 +189,7 @@ class AsyncTransform(Round):
         self._take = partial(consumer.take, timeout_s, max_records)
 
     async def __aenter__(self) -> Self:
-        self._stretch = await self._take()
+        self._span = await self._take()
         self._taken()
         return self
 
@@ -199,21 +199,21 @@ class AsyncTransform(Round):
         error: BaseException | None,
         tb: TracebackType | None,
     ) -> None:
-        stretch = self._stretch
-        if stretch is None:
+        span = self._span
+        if span is None:
             return
         if error is not None:
             await self._consumer.rejoin(f"a transform failed: {error!r}")
             return
         records = self._output.records
         try:
-            self.delivered = await self._producer.produce_whole(records, stretch.consumed)
+            self.delivered = await self._producer.produce_whole(records, span.consumed)
             self.counted = True
         except BaseException as failed:
-            reason = self._rejoin_after(stretch, failed)
+            reason = self._rejoin_after(span, failed)
             if reason is not None:
                 await self._consumer.rejoin(reason)
-                if self._counts_elsewhere(stretch, failed):
+                if self._counts_elsewhere(span, failed):
                     return
                 raise
-        self._mirror(stretch)
+        self._mirror(span)

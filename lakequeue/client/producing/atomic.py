@@ -8,7 +8,12 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from lakequeue.client.producing.outbox import Delivered, HeadersIn, Outgoing, timing_of
+from lakequeue.client.producing.record_accumulator import (
+    HeadersIn,
+    Outgoing,
+    RecordMetadata,
+    timing_of,
+)
 
 
 class Prepares(Protocol):
@@ -31,14 +36,14 @@ class Prepares(Protocol):
 class SendsWhole(Prepares, Protocol):
     """A producer that sends records in one request. Blocking."""
 
-    def produce_whole(self, records: Sequence[Outgoing]) -> list[Delivered]:
+    def produce_whole(self, records: Sequence[Outgoing]) -> list[RecordMetadata]:
         """All of them or none; returns when they are ordered."""
 
 
 class AsyncSendsWhole(Prepares, Protocol):
     """The same for asyncio."""
 
-    async def produce_whole(self, records: Sequence[Outgoing]) -> list[Delivered]:
+    async def produce_whole(self, records: Sequence[Outgoing]) -> list[RecordMetadata]:
         """All of them or none; returns when they are ordered."""
 
 
@@ -50,7 +55,7 @@ class Collected:
         self._prepare = producer.prepare
         self._name = uuid.uuid4().hex
         self.records: list[Outgoing] = []
-        self.delivered: list[Delivered] = []
+        self.delivered: list[RecordMetadata] = []
         """Where they went, in the order of sending, once the block has ended."""
 
     def send(

@@ -1,4 +1,4 @@
-"""`Producer` and `AsyncProducer`: the shells around `Delivering`."""
+"""`Producer` and `AsyncProducer`: the shells around `Sender`."""
 
 from __future__ import annotations
 
@@ -11,10 +11,15 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Self, Unpack
 
-from lakequeue.calling import drive, drive_async
+from lakequeue.calling import asyncio_runner, blocking_runner
 from lakequeue.client.producing.atomic import AsyncAtomic, Atomic
-from lakequeue.client.producing.outbox import Delivered, HeadersIn, Outgoing, timing_of
 from lakequeue.client.producing.producer_base import ProducerBase, ProducerOptions
+from lakequeue.client.producing.record_accumulator import (
+    HeadersIn,
+    Outgoing,
+    RecordMetadata,
+    timing_of,
+)
 from lakequeue.errors import LakequeueError
 from lakequeue.wire import DEFAULT_INGEST_URL, Consumed
 
@@ -28,16 +33,18 @@ class Producer(ProducerBase):
     def __init__(
         self, urls: str | Sequence[str] = DEFAULT_INGEST_URL, **options: Unpack[ProducerOptions]
     ) -> None:
-        self._bell: drive.Bell | None = None
+        self._signal: blocking_runner.Signal | None = None
         super().__init__(urls, options)
-        self._bell = drive.Bell(self._core.lock)
-        self._http = drive.open_http({}, self._core.nodes.urls, options.get("credentials"))
+        self._signal = blocking_runner.Signal(self._core.lock)
+        self._http = blocking_runner.open_http(
+            {}, self._core.nodes.urls, options.get("credentials")
+        )
         self._threads: list[threading.Thread] = []
         self._beginning = threading.Lock()
 
     def _ring(self) -> None:
-        if self._bell is not None:
-            self._bell.ring()
+        if self._signal is not None:
+            self._signal.notify()
 
     def init(self) -> int:
         """Begin an epoch of a fenceable producer, and return it; the first `send` does so, too.
@@ -46,8 +53,8 @@ class Producer(ProducerBase):
         """
         with self._beginning:
             if self._core.epoch is None:
-                assert self._bell is not None  # noqa: S101 - set in __init__
-                drive.run(self._core.begin(), self._http, self._bell)
+                assert self._signal is not None  # noqa: S101 - set in __init__
+                blocking_runner.run(self._core.begin(), self._http, self._signal)
         return self._core.epoch or 0
 
     def send(
@@ -63,8 +70,8 @@ class Producer(ProducerBase):
         delay_s: float | None = None,
         deliver_at: datetime | int | None = None,
         ttl_s: float | None = None,
-    ) -> Future[Delivered]:
-        """Queue one record; `.result(timeout)` of what is returned is its `Delivered`.
+    ) -> Future[RecordMetadata]:
+        """Queue one record; `.result(timeout)` of what is returned is its `RecordMetadata`.
 
         Key and value: text, bytes, or anything JSON can hold; they come back out alike.
         Times are datetimes with a zone, or microseconds since 1970 UTC. `delay_s` and `deliver_at`:
@@ -77,7 +84,7 @@ class Producer(ProducerBase):
         )
         if self._core.fence and self._core.epoch is None:
             self.init()
-        handle: Future[Delivered] = Future()
+        handle: Future[RecordMetadata] = Future()
         record.handle = handle
         ledger, size = self._core.ledger, len(record.encoded)
         # The lock is held over both, so that another thread cannot take the room.
@@ -90,8 +97,8 @@ class Producer(ProducerBase):
             if fresh is not None:
                 script = self._core.deliver(fresh)
                 thread = threading.Thread(
-                    target=drive.run,
-                    args=(script, self._http, self._bell),
+                    target=blocking_runner.run,
+                    args=(script, self._http, self._signal),
                     name=f"lakequeue-producer-{topic}",
                     daemon=True,
                 )
@@ -101,7 +108,7 @@ class Producer(ProducerBase):
 
     def produce_whole(
         self, records: Sequence[Outgoing], consumed: Consumed | None = None
-    ) -> list[Delivered]:
+    ) -> list[RecordMetadata]:
         """Send prepared records in one request, all or none, and wait until they are ordered.
 
         `atomic` and `Consumer.transform` are the comfortable ways. Raises `ConsumedElsewhere`,
@@ -109,16 +116,18 @@ class Producer(ProducerBase):
         """
         if self._core.fence and self._core.epoch is None:
             self.init()
-        assert self._bell is not None  # noqa: S101 - set in __init__
-        return drive.run(self._core.produce_whole(records, consumed), self._http, self._bell)
+        assert self._signal is not None  # noqa: S101 - set in __init__
+        return blocking_runner.run(
+            self._core.produce_whole(records, consumed), self._http, self._signal
+        )
 
     def atomic(self) -> Atomic:
         """Records that become visible together, over topics and partitions; a context manager."""
         return Atomic(self)
 
     def _wait(self, until: Any, timeout_s: float | None) -> bool:
-        assert self._bell is not None  # noqa: S101 - set in __init__
-        return self._bell.wait_until(until, timeout_s)
+        assert self._signal is not None  # noqa: S101 - set in __init__
+        return self._signal.wait_until(until, timeout_s)
 
     def flush(self, timeout_s: float | None = None) -> None:
         """Wait until every record sent so far is acknowledged or given up.
@@ -174,20 +183,20 @@ class AsyncProducer(ProducerBase):
     def __init__(
         self, urls: str | Sequence[str] = DEFAULT_INGEST_URL, **options: Unpack[ProducerOptions]
     ) -> None:
-        self._bell = drive_async.AsyncBell()
+        self._signal = asyncio_runner.AsyncSignal()
         super().__init__(urls, options)
-        self._http = drive_async.open_http({}, self._core.nodes.urls, options.get("credentials"))
+        self._http = asyncio_runner.open_http({}, self._core.nodes.urls, options.get("credentials"))
         self._tasks: list[asyncio.Task[None]] = []
         self._beginning = asyncio.Lock()
 
     def _ring(self) -> None:
-        self._bell.ring()
+        self._signal.notify()
 
     async def init(self) -> int:
         """As `Producer.init`."""
         async with self._beginning:
             if self._core.epoch is None:
-                await drive_async.run(self._core.begin(), self._http, self._bell)
+                await asyncio_runner.run(self._core.begin(), self._http, self._signal)
         return self._core.epoch or 0
 
     async def send(
@@ -203,37 +212,37 @@ class AsyncProducer(ProducerBase):
         delay_s: float | None = None,
         deliver_at: datetime | int | None = None,
         ttl_s: float | None = None,
-    ) -> asyncio.Future[Delivered]:
+    ) -> asyncio.Future[RecordMetadata]:
         """Queue one record, waiting only while the buffer is full; await what is returned for its
-        `Delivered`: `await (await p.send(…))`, or later."""
+        `RecordMetadata`: `await (await p.send(…))`, or later."""
         timing = timing_of(delay_s, deliver_at, ttl_s)
         record = self._core.prepare(
             topic, value, key, headers, partition, timestamp, message_id, timing
         )
         if self._core.fence and self._core.epoch is None:
             await self.init()
-        handle: asyncio.Future[Delivered] = asyncio.get_running_loop().create_future()
+        handle: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
         # Whoever does not await it learns of an error from on_error, flush or unacked.
         handle.add_done_callback(lambda f: f.cancelled() or f.exception())
         record.handle = handle
         ledger, size = self._core.ledger, len(record.encoded)
-        if not await self._bell.wait_until(lambda: ledger.has_room(size), self._max_block_s):
+        if not await self._signal.wait_until(lambda: ledger.has_room(size), self._max_block_s):
             raise ledger.no_room()
         fresh = self._core.queue(record)
         if fresh is not None:
             script = self._core.deliver(fresh)
-            task = asyncio.create_task(drive_async.run(script, self._http, self._bell))
+            task = asyncio.create_task(asyncio_runner.run(script, self._http, self._signal))
             self._tasks.append(task)
         return handle
 
     async def produce_whole(
         self, records: Sequence[Outgoing], consumed: Consumed | None = None
-    ) -> list[Delivered]:
+    ) -> list[RecordMetadata]:
         """As `Producer.produce_whole`."""
         if self._core.fence and self._core.epoch is None:
             await self.init()
         script = self._core.produce_whole(records, consumed)
-        return await drive_async.run(script, self._http, self._bell)
+        return await asyncio_runner.run(script, self._http, self._signal)
 
     def atomic(self) -> AsyncAtomic:
         """As `Producer.atomic`: `async with producer.atomic() as batch: batch.send(…)`."""
@@ -246,7 +255,7 @@ class AsyncProducer(ProducerBase):
         """
         self._core.flush(True)
         try:
-            done = await self._bell.wait_until(lambda: not len(self._core.ledger), timeout_s)
+            done = await self._signal.wait_until(lambda: not len(self._core.ledger), timeout_s)
         finally:
             self._core.flush(False)
         error = self._core.take_first_error()

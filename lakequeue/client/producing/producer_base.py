@@ -11,8 +11,8 @@ from typing import Any, TypedDict
 
 from lakequeue.calling.credentials import Credentials
 from lakequeue.calling.nodes import Nodes
-from lakequeue.client.producing.delivering import Acks, Delivering, OnAck, OnError
-from lakequeue.client.producing.outbox import HeadersIn, Limits, Outgoing
+from lakequeue.client.producing.record_accumulator import HeadersIn, Limits, Outgoing
+from lakequeue.client.producing.sender import Acks, OnAck, OnError, Sender
 from lakequeue.errors import InvalidRequest, OrderTimeout
 
 
@@ -65,7 +65,7 @@ class ProducerBase(ABC):
             )
         named = options.get("producer_id")
         self._max_block_s = options.get("max_block_s", 60.0)
-        self._core = Delivering(
+        self._core = Sender(
             Nodes(urls, finds=options.get("find_nodes", True)),
             named or uuid.uuid4().hex,
             options.get("acks", "committed"),

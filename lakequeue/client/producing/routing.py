@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 
 from pydantic import ValidationError
 
-from lakequeue.calling.calls import Policy, call
+from lakequeue.calling.calls import CallPolicy, call
+from lakequeue.calling.discovery import find
 from lakequeue.calling.effects import Now, Request, Script
-from lakequeue.calling.finding import find
 from lakequeue.calling.nodes import Nodes
-from lakequeue.client.producing.outbox import Batch, Outgoing
+from lakequeue.client.producing.record_accumulator import Outgoing, ProducerBatch
 from lakequeue.errors import LakequeueError
 from lakequeue.partitioner import PARTITIONERS, StickyRoundRobin, partition_of
 from lakequeue.wire import Partitioner, ProduceAnswer, TopicDescription, to_bytes
@@ -61,24 +61,24 @@ def shape_of(told: TopicDescription, now: float) -> Shape | None:
     return Shape(told.partitions, told.partitioner, now + KNOWN_FOR_S)
 
 
-def parts_of(batch: Batch, shape: Shape, nodes: Nodes) -> list[Batch]:
+def parts_of(batch: ProducerBatch, shape: Shape, nodes: Nodes) -> list[ProducerBatch]:
     """`batch`, cut by the node that each partition's records go to; the order within stays.
 
     Each part names what to route by if its node fails on the way: its first partition.
     """
     first: dict[int, str] = {}
-    parts: dict[str, Batch] = {}
+    parts: dict[str, ProducerBatch] = {}
     for record in batch.records:
         partition = shape.place(record)
         key = f"{batch.topic}/{partition}"
         if partition not in first:
             first[partition] = nodes.route(key).current
-        part = parts.setdefault(first[partition], Batch(batch.topic, [], key))
+        part = parts.setdefault(first[partition], ProducerBatch(batch.topic, [], key))
         part.records.append(record)
     return list(parts.values())
 
 
-def moved(batch: Batch, produced: ProduceAnswer, shape: Shape) -> bool:
+def moved(batch: ProducerBatch, produced: ProduceAnswer, shape: Shape) -> bool:
     """Whether the answer puts a key elsewhere than was reckoned: the topic has changed."""
     return any(
         record.partition is None
@@ -97,7 +97,7 @@ class Routing:
         self._now = now
         self._shapes: dict[str, Shape] = {}
 
-    def parts(self, batch: Batch) -> Script[list[Batch]]:
+    def parts(self, batch: ProducerBatch) -> Script[list[ProducerBatch]]:
         """What of `batch` goes to which node; the whole of it where there is only one."""
         yield from find(self._nodes, "ingest", self._now)
         if len(self._nodes.candidates) == 1:
@@ -105,13 +105,13 @@ class Routing:
         shape = yield from self._shape(batch.topic)
         return [batch] if shape is None else parts_of(batch, shape, self._nodes)
 
-    def compare(self, batch: Batch, produced: ProduceAnswer) -> None:
+    def compare(self, batch: ProducerBatch, produced: ProduceAnswer) -> None:
         """Learn from an answer that a topic has changed."""
         shape = self._shapes.get(batch.topic)
         if shape is not None and moved(batch, produced, shape):
             shape.until = self._now()
 
-    def choose_no_more(self, batch: Batch) -> None:
+    def choose_no_more(self, batch: ProducerBatch) -> None:
         """A partition chosen for these records does not exist: the node may choose."""
         self._shapes.pop(batch.topic, None)
         for record in batch.records:
@@ -124,7 +124,7 @@ class Routing:
             return known
         request = Request("GET", f"/v1/topics/{topic}", read_timeout_s=_READ_S)
         try:
-            answer = yield from call(self._nodes.route(topic), request, self._now, Policy(0.0))
+            answer = yield from call(self._nodes.route(topic), request, self._now, CallPolicy(0.0))
             told = TopicDescription.model_validate_json(answer.reply.body)
         except (LakequeueError, ValidationError) as error:
             # Whatever is wrong, the records themselves will tell: a topic that is gone, say.

@@ -20,11 +20,11 @@ class AdviceQuery(RequestShape):
     """Query parameters of `GET /v1/advice`."""
 
     over_ms: int = Field(5_000, ge=500, le=MAX_WAIT_MS)
-    """How long a stretch is judged; without earlier looks the answer takes as long."""
+    """How long a range of offsets is judged; without earlier looks the answer takes as long."""
 
 
 class Trend(AnswerShape):
-    """A group on one topic, over the stretch."""
+    """A group on one topic, over the range of offsets."""
 
     group: str
     topic: str

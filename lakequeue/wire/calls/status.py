@@ -57,7 +57,7 @@ class RecordStatus(AnswerShape):
     status: StatusName
     """pending: to be delivered, for the first time or again. in_flight: with a member. parked:
     rests until it is due. dying, dead: on its way to the dead-letter topic; there. expired: its
-    time to live was over before it was delivered. acked: done, or passed over by a seek, a purge,
+    time to live was over before it was delivered. acked: done, or skipped by a seek, a purge,
     `from=latest`, retention or the group's predicate. settled: acked, dead or expired, and which
     one is not remembered."""
     attempt: int | None = None

@@ -102,7 +102,7 @@ def test_fences_are_folded_and_a_sealed_shard_is_forgotten(root: QueueRoot) -> N
     assert state.to_fence(Epoch(3)) == sorted([first.name, second.name])
     assert read_group_state(root).states[state.key].to_fence(Epoch(3)) == [second.name]
     seal_shard(root, "journal", first.name)
-    folder.work.upkeep({"b"})
+    folder.job.upkeep({"b"})
     second.commit(Kind.COMMITTED, 2, 9)
     folder.drain()
     (state,) = read_group_offsets(root)[0].values()

@@ -14,7 +14,7 @@ from lakequeue.records import Epoch, Offset, Partition, Stamp
 from lakequeue.steps import Step
 from queue_tables.groups.fact_rows import to_arrow
 from queue_tables.groups.facts import Fact, Kind
-from queue_tables.groups.history import read_moment
+from queue_tables.groups.history import read_group_snapshot
 from queue_tables.groups.state import read_group_state
 from queue_tables.root import QueueRoot
 from queue_tables.schema.topic_rules import Topic
@@ -133,16 +133,16 @@ def test_once_an_hour_it_is_put_down_where_groups_are(root: QueueRoot) -> None:
     assert [moment[:16] for moment in said] == [f"{hour}:02" for hour in RAN]
     assert run_metrics(root, NOW)["groups_kept_as_of"] is None
     assert list(kept(root)) == said
-    moment = read_moment(root, NOW + HOUR)
+    moment = read_group_snapshot(root, NOW + HOUR)
     assert moment is not None
     assert moment.states == read_group_state(root).states
     (topic,) = TopicStore(root).list()
     assert moment.marks[f"offset/{topic.topic_id}/0"] == 10
     assert not [mark for mark in moment.marks if mark.startswith("inbox/")]
-    older = read_moment(root, NOW - HOUR // 2)
+    older = read_group_snapshot(root, NOW - HOUR // 2)
     assert older is not None
     assert said[1] == instant(older.as_of)
-    assert read_moment(root, BEGIN) is None
+    assert read_group_snapshot(root, BEGIN) is None
 
 
 def test_a_run_that_comes_too_late_does_not_guess_where_groups_were(root: QueueRoot) -> None:

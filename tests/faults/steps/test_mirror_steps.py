@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.copies.mirror_work import Mirror, promote, take_cut
+from jobs.copies.mirror_copy import Mirror, promote, take_source_snapshot
 from lakequeue.errors import CommitConflict, InvalidRequest
 from lakequeue.steps import Step
 from queue_tables.delta.table import TableLog
@@ -102,7 +102,7 @@ def test_a_run_with_an_older_cut_takes_nothing_back_from_one_on_a_long_way(
     run_mirror(source, to)
     orders = TopicStore(source).get("orders")
     fill(source, 3, 1, "g", [orders])
-    older = take_cut(source)
+    older = take_source_snapshot(source)
     fill(source, 4, 1, "hi", [orders])
     crash = f"{Step.MIRROR_ROWS_COMMITTED}:2"
     assert start(source, to, "--step-bytes", "1", "--crash-at", crash).wait(60) == -signal.SIGKILL

@@ -17,7 +17,7 @@ import pytest
 from lakequeue import Admin
 from lakequeue_cli.app import main
 from tests.integration.client.conftest import IngestProcess
-from tests.support.services.consumer_node import Member, NodeProcess, Queue
+from tests.support.services.consumer_node import HttpMember, NodeProcess, Queue
 
 HERE = Path(__file__).parents[3]
 
@@ -246,7 +246,7 @@ def test_a_worker_of_a_queue_group_and_what_describe_says_of_it(
     }
     # What it had fetched ahead is given back when it leaves: parked, and due.
     assert counts()[:2] == ["3", "0"]
-    with Member(node.url, topic, group, options={"mode": "queue"}) as member:
+    with HttpMember(node.url, topic, group, options={"mode": "queue"}) as member:
         held = member.poll_until(2)
         assert sorted(r["value"] for r in held) == ["a1", "b0"], "of each key one at a time"
         assert counts() == ["3", "2", "0", "0"]
@@ -274,7 +274,7 @@ def test_a_worker_uses_up_no_attempt_of_a_record_that_it_does_not_print(
     work = ("consume", topic.topic, "-g", group, "--mode", "queue", *at)
     assert lakequeue(*work, "-n", "1").stdout.split() == ["r0"]
     assert lakequeue(*work, "-n", "12").stdout.split() == [f"r{n}" for n in range(1, 13)]
-    with Member(node.url, topic, group, options={"mode": "queue"}) as member:
+    with HttpMember(node.url, topic, group, options={"mode": "queue"}) as member:
         rest = member.poll_until(2)
         assert sorted((r["value"], r["attempt"]) for r in rest) == [("r13", 1), ("r14", 1)]
 

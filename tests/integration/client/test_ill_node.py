@@ -12,7 +12,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from consumer_service.blindness import PATIENCE_S
+from consumer_service.read_failover import PATIENCE_S
 from ingest.node import IngestNode
 from lakequeue import Consumer, Producer
 from lakequeue.client.admin import Admin
@@ -24,7 +24,7 @@ from tests.support.data.order_truth import rows_in
 from tests.support.data.wall import Wall
 from tests.support.faults.patching import environ
 from tests.support.faults.sickness import SICK_FILE
-from tests.support.services.consumer_node import Member, NodeProcess, Queue, offsets
+from tests.support.services.consumer_node import HttpMember, NodeProcess, Queue, offsets
 from tests.support.services.endpoint import Endpoint, status
 from tests.support.services.event_stream import listening
 from tests.support.services.ingest_service import IngestService
@@ -113,11 +113,13 @@ def test_consumers_of_a_node_that_cannot_read_the_log_go_to_one_that_can(
     own_queue: Queue, start_node: Callable[..., NodeProcess], tmp_path: Path
 ) -> None:
     chart = tmp_path / "chart.json"
-    blind = start_node(own_queue, "blind", **environ("sickness", **{SICK_FILE: str(chart)}))
+    unreadable = start_node(
+        own_queue, "unreadable", **environ("sickness", **{SICK_FILE: str(chart)})
+    )
     topic = own_queue.log.topic("orders", partitions=2)
     with ExitStack() as stack:
         # Longer than anything here: their partitions do not wait for its end.
-        options: dict[str, Any] = {"urls": blind.url, "session_timeout_ms": 120_000}
+        options: dict[str, Any] = {"urls": unreadable.url, "session_timeout_ms": 120_000}
         consumers = [
             stack.enter_context(Consumer("orders", group="readers", **options)),
             stack.enter_context(Consumer("orders", group="workers", mode="queue", **options)),
@@ -131,7 +133,7 @@ def test_consumers_of_a_node_that_cannot_read_the_log_go_to_one_that_can(
         goes_on("all well", 0)
         joined = [consumer.member_id for consumer in consumers]
         chart.write_text(json.dumps({"unreadable": 1.0}))
-        wait_for(partial(is_ready, blind, 503), "it is blind", 60.0)
+        wait_for(partial(is_ready, unreadable, 503), "it cannot read", 60.0)
         # It is alone: nobody is sent away, and all goes on when it sees again.
         assert consumers[0].poll(PATIENCE_S + 2.0) == []
         assert [consumer.member_id for consumer in consumers] == joined
@@ -139,7 +141,7 @@ def test_consumers_of_a_node_that_cannot_read_the_log_go_to_one_that_can(
         goes_on("it sees again", 1)
         start_node(own_queue, "right")
         chart.write_text(json.dumps({"unreadable": 1.0}))
-        wait_for(partial(is_ready, blind, 503), "it is blind", 60.0)
+        wait_for(partial(is_ready, unreadable, 503), "it cannot read", 60.0)
         goes_on("through the other", 0)
 
 
@@ -160,13 +162,13 @@ def test_events_and_webhooks_of_a_node_that_cannot_read_the_log_move_to_one_that
     chart = tmp_path / "chart.json"
     allow = {"LAKEQUEUE_CONSUMER__WEBHOOK_ALLOW_PRIVATE": "true"}
     sick = environ("sickness", **{SICK_FILE: str(chart)})
-    blind = start_node(own_queue, "blind", **allow, **sick)
+    unreadable = start_node(own_queue, "unreadable", **allow, **sick)
     topic = own_queue.log.topic("orders", partitions=1)
     with (
         Endpoint(status(200)) as endpoint,
-        Admin(consumer_urls=blind.url, timeout_s=30) as admin,
-        Member(blind.url, topic, "readers") as reader,
-        Member(blind.url, topic, "workers", options={"mode": "queue"} | KEPT) as worker,
+        Admin(consumer_urls=unreadable.url, timeout_s=30) as admin,
+        HttpMember(unreadable.url, topic, "readers") as reader,
+        HttpMember(unreadable.url, topic, "workers", options={"mode": "queue"} | KEPT) as worker,
         listening(reader) as read,
         listening(worker) as worked,
     ):
@@ -176,7 +178,7 @@ def test_events_and_webhooks_of_a_node_that_cannot_read_the_log_move_to_one_that
             assert offsets(got := events.records(2)) == [0, 1]
             assert member.ack(got[:1]).status_code == 200
         wait_for(lambda: set(endpoint.offsets()) == {0, 1}, "they are posted", 60.0)
-        assert receive(blind) == [0, 1]
+        assert receive(unreadable) == [0, 1]
         right = start_node(own_queue, "right", **allow)
         chart.write_text(json.dumps({"unreadable": 1.0}))
         own_queue.log.append(topic, ["c"])
@@ -184,21 +186,21 @@ def test_events_and_webhooks_of_a_node_that_cannot_read_the_log_move_to_one_that
             last = events.end()
             assert last["code"] == "sent_on", last
             assert last["location"] == f"{right.url}/v1/groups/{member.group}/members"
-        with Member(right.url, topic, "readers") as reader, listening(reader) as read:
+        with HttpMember(right.url, topic, "readers") as reader, listening(reader) as read:
             assert offsets(read.records(2)) == [1, 2]
         with (
-            Member(right.url, topic, "workers", options={"mode": "queue"}) as worker,
+            HttpMember(right.url, topic, "workers", options={"mode": "queue"}) as worker,
             listening(worker) as worked,
         ):
             assert offsets(worked.records(1)) == [2], "what it has been given is still worked on"
             assert worker.ack(got[1:]).status_code == 200
         wait_for(lambda: 2 in endpoint.offsets(), "it is posted", 60.0)
         wait_for(lambda: admin.webhook("hook").node == "right", "the other posts", 60.0)
-        assert receive(blind) == [2]
+        assert receive(unreadable) == [2]
         chart.write_text("{}")
-        wait_for(partial(is_ready, blind, 200), "it sees again", 60.0)
+        wait_for(partial(is_ready, unreadable, 200), "it sees again", 60.0)
         right.terminate()
-        wait_for(lambda: admin.webhook("hook").node == "blind", "it stands again", 60.0)
+        wait_for(lambda: admin.webhook("hook").node == "unreadable", "it stands again", 60.0)
 
 
 KEPT = {"visibility_timeout_ms": 600_000}

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lakequeue import AsyncProducer, Delivered, Producer
+from lakequeue import AsyncProducer, Producer, RecordMetadata
 from lakequeue.errors import InvalidRequest, LakequeueError, NotReady, Overloaded, Unreachable
 from tests.integration.client.misbehaving import Misbehaving, misbehaving
 
@@ -125,7 +125,7 @@ def test_the_buffer_is_bounded(server: Misbehaving) -> None:
 
 
 def test_a_callback_that_fails_does_not_stop_sending(server: Misbehaving) -> None:
-    def fail(_record: object, _delivered: Delivered) -> None:
+    def fail(_record: object, _delivered: RecordMetadata) -> None:
         raise ValueError("in the user's code")
 
     with Producer(server.url, on_ack=fail, batch_size=1) as producer:
@@ -137,7 +137,7 @@ def test_a_callback_that_fails_does_not_stop_sending(server: Misbehaving) -> Non
 def test_the_async_twin_keeps_order_and_single_copies(server: Misbehaving) -> None:
     server.acts = ["drop", "store_and_drop", "unavailable"]
 
-    async def scenario() -> list[Delivered]:
+    async def scenario() -> list[RecordMetadata]:
         async with AsyncProducer(server.url, batch_size=7, producer_id="p") as producer:
             handles = [await producer.send("orders", f"v{i}") for i in range(50)]
             return [await handle for handle in handles]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from coordination.zookeeper.bells import Bell
+from coordination.zookeeper.notifications import Notifier
 from coordination.zookeeper.session import Session
 from lakequeue import Admin, Consumer, Producer
 from queue_tables.root import QueueRoot
@@ -49,11 +49,11 @@ def test_groups_and_producers_go_on_in_a_promoted_replica_and_in_the_source(
         session = Session(cluster.queue.zookeeper.hosts, root.queue_id, "order", FAST)
         session.start()
         stack.callback(session.stop)
-        bell = Bell(session, "log").start()
-        stack.callback(bell.close)
-        queue = Queue(root, cluster.queue.zookeeper, session, LogBuilder(root, bell))
+        notifier = Notifier(session, "log").start()
+        stack.callback(notifier.close)
+        queue = Queue(root, cluster.queue.zookeeper, session, LogBuilder(root, notifier))
         ingest = stack.enter_context(IngestService(Path(to)))
-        stack.enter_context(ordering(root, epoch=2, bell=bell))
+        stack.enter_context(ordering(root, epoch=2, notifier=notifier))
         node = start_node(queue, "there")
         url = str(ingest.ready["url"])
         with Producer(url, acks="ordered") as producer:

@@ -126,13 +126,13 @@ def test_a_new_member_starts_at_what_was_transformed_and_not_committed(cluster: 
         Consumer("in", "silent", urls=cluster.node.url) as consumer,
         Producer(cluster.ingest_url) as producer,
     ):
-        stretch = None
-        while stretch is None:
-            stretch = consumer.take(1.0, 10)
-        assert stretch.consumed.from_offset == 0
+        span = None
+        while span is None:
+            span = consumer.take(1.0, 10)
+        assert span.consumed.from_offset == 0
         record = producer.prepare("out", 1, None, None, None, None, "x", None)
-        producer.produce_whole([record], stretch.consumed)
-        done, place = stretch.next_offset, (stretch.topic, stretch.partition)
+        producer.produce_whole([record], span.consumed)
+        done, place = span.next_offset, (span.topic, span.partition)
         # Nothing was acknowledged.
     with Consumer("in", "silent", urls=cluster.node.url) as consumer:
         found: dict[tuple[str, int], int] = {}

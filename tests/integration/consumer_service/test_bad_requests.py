@@ -8,7 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.support.services.consumer_node import Member, NodeProcess, Queue, offsets
+from tests.support.services.consumer_node import HttpMember, NodeProcess, Queue, offsets
 
 pytestmark = pytest.mark.zookeeper
 Start = Callable[..., NodeProcess]
@@ -71,7 +71,7 @@ def test_bad_requests_get_a_problem(queue: Queue, node: NodeProcess) -> None:
     assert problem(client.get("/v1/groups/nothing")) == (404, "unknown_group")
     assert problem(client.delete("/v1/groups/nothing")) == (404, "unknown_group")
     assert problem(client.get("/v2/nothing")) == (404, "not_found")
-    with Member(node.url, topic) as member:
+    with HttpMember(node.url, topic) as member:
         assert problem(member.get(max_records=0)) == (422, "invalid_request")
         assert problem(member.post(acks=["garbage"])) == (422, "invalid_request")
         assert problem(member.post(nacks=[{"receipt": "x"}])) == (422, "invalid_request")

@@ -9,7 +9,7 @@ import httpx2
 import psutil
 import pytest
 
-from tests.support.services.consumer_node import Member, NodeProcess, Queue, group_of
+from tests.support.services.consumer_node import HttpMember, NodeProcess, Queue, group_of
 from tests.support.services.fronts import Raw, posted
 from tests.support.services.openapi_check import faults
 from tests.support.services.zookeeper import wait_for
@@ -28,15 +28,15 @@ def asked(path: str) -> bytes:
     return f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
 
 
-def test_parked_polls_stop_neither_acks_nor_health(queue: Queue, node: NodeProcess) -> None:
+def test_waiting_polls_stop_neither_acks_nor_health(queue: Queue, node: NodeProcess) -> None:
     """The 257th did."""
     topic, empty = queue.log.topic(), queue.log.topic()
     queue.log.append(topic, ["a"])
-    with Member(node.url, empty, group_of(empty)) as waiting:
+    with HttpMember(node.url, empty, group_of(empty)) as waiting:
         polls = [connected(node) for _ in range(400)]
         for raw in polls:
             raw.send(asked(f"{waiting.path}/records?wait_ms=60000"))
-        with Member(node.url, topic, group_of(topic)) as member:
+        with HttpMember(node.url, topic, group_of(topic)) as member:
             records = member.poll_until(1)
             assert member.ack(records).status_code == 200
         assert httpx2.get(f"{node.url}/healthz", timeout=2).status_code == 200
@@ -46,12 +46,12 @@ def test_parked_polls_stop_neither_acks_nor_health(queue: Queue, node: NodeProce
 
 @pytest.mark.parametrize("data", [b"", b"G"], ids=["silent", "one byte"])
 def test_clients_that_do_not_go_on_stop_nobody(node: NodeProcess, data: bytes) -> None:
-    held = [connected(node) for _ in range(300)]
-    for raw in held:
+    owned = [connected(node) for _ in range(300)]
+    for raw in owned:
         raw.send(data)
     assert httpx2.get(f"{node.url}/healthz", timeout=2).status_code == 200
     assert httpx2.get(f"{node.url}/v1/groups", timeout=5).status_code == 200
-    for raw in held:
+    for raw in owned:
         raw.close()
 
 
@@ -64,8 +64,8 @@ def test_clients_that_never_read_stop_nobody(queue: Queue, node: NodeProcess) ->
     first.close()
     process = psutil.Process(node.worker)
     before = process.memory_info().rss
-    held = [connected(node, receive_bytes=4_096) for _ in range(400)]
-    for raw in held:
+    owned = [connected(node, receive_bytes=4_096) for _ in range(400)]
+    for raw in owned:
         raw.send(asked(path) * 4)
     most = 0
 
@@ -79,10 +79,10 @@ def test_clients_that_never_read_stop_nobody(queue: Queue, node: NodeProcess) ->
     wait_for(settled, "they are answered, or told to come again")
     assert most - before < 80 << 20, "32 MiB of answers, and what two threads need to build one"
     assert httpx2.get(f"{node.url}/healthz", timeout=2).status_code == 200
-    with Member(node.url, topic, group_of(topic)) as member:
+    with HttpMember(node.url, topic, group_of(topic)) as member:
         records = member.poll_until(500)
         assert member.ack(records).status_code == 200
-    for raw in held:
+    for raw in owned:
         raw.close()
 
 

@@ -50,8 +50,8 @@ def test_who_leaves_in_the_middle_of_a_look_has_his_records_returned(
             Groups(own_node).let_go(first)
         return read_assignment(*args)
 
-    monkeypatch.setattr("consumer_service.ownership.keeper.read_assignment", leave_meanwhile)
-    own_node.keeper.look()
+    monkeypatch.setattr("consumer_service.ownership.reconciler.read_assignment", leave_meanwhile)
+    own_node.reconciler.wake()
     assert first.gone.wait(30)
     second = join(own_node, topic.topic)
     assert take(own_node, second, 2) == [(0, 2), (1, 2)]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.services.consumer_node import Member, NodeProcess, Queue, offsets
+from tests.support.services.consumer_node import HttpMember, NodeProcess, Queue, offsets
 
 pytestmark = pytest.mark.zookeeper
 
@@ -17,7 +17,7 @@ def test_what_an_unconfirmed_answer_held_is_delivered_again(
 ) -> None:
     topic = queue.log.topic()
     queue.log.append(topic, [str(i) for i in range(6)])
-    with Member(node.url, topic) as member:
+    with HttpMember(node.url, topic) as member:
         member.wait_owned(1)
         first = member.get(2, after=0).json()
         second = member.get(2, after=first["poll"]).json()
@@ -34,18 +34,18 @@ def test_what_is_acked_does_not_come_again_although_its_answer_is_not_confirmed(
 ) -> None:
     topic = queue.log.topic()
     queue.log.append(topic, ["a", "b", "c"])
-    with Member(node.url, topic) as member:
+    with HttpMember(node.url, topic) as member:
         member.wait_owned(1)
         got = member.get(3, after=0).json()["records"]
         assert member.ack(got[:2]).status_code == 200
         assert offsets(member.get(3, after=0).json()["records"]) == [2]
 
 
-def test_an_older_poll_that_is_still_parked_takes_nothing_from_a_newer_one(
+def test_an_older_poll_that_still_waits_takes_nothing_from_a_newer_one(
     queue: Queue, node: NodeProcess
 ) -> None:
     topic = queue.log.topic()
-    with Member(node.url, topic) as member:
+    with HttpMember(node.url, topic) as member:
         member.wait_owned(1)
         answers: dict[str, Any] = {}
 

@@ -18,5 +18,5 @@ from tests.support.services.consumer_node import NodeProcess
 )
 def test_a_node_has_set_its_allocators(node: NodeProcess) -> None:
     lines = [json.loads(line) for line in node.trace.read_text().splitlines() if line[:1] == "{"]
-    (said,) = [line for line in lines if line.get("event") == "memory.allocators"]
+    (said,) = [line for line in lines if line.get("event") == "memory.configured"]
     assert (said["arrow"], said["mapped_from"]) == ("system", 1 << 20)

@@ -15,7 +15,7 @@ from lakequeue.client.admin import Admin
 from lakequeue.records import Format
 from queue_tables.schema.topic_rules import Topic
 from tests.support.data.rows import raw_headers, raw_texts
-from tests.support.services.consumer_node import Member, NodeProcess, Queue
+from tests.support.services.consumer_node import HttpMember, NodeProcess, Queue
 
 pytestmark = pytest.mark.zookeeper
 
@@ -49,7 +49,7 @@ def check(record: dict[str, Any]) -> None:
 
 def test_a_poll_and_a_browse_bring_them(queue: Queue, node: NodeProcess) -> None:
     topic = odd_records(queue)
-    with Member(node.url, topic) as member:
+    with HttpMember(node.url, topic) as member:
         records = member.poll_until(3)
         check(records[0])
         assert [r["value"] for r in records[1:]] == ["plain", "too"]
@@ -63,7 +63,7 @@ def test_a_poll_and_a_browse_bring_them(queue: Queue, node: NodeProcess) -> None
 
 def test_events_bring_them(queue: Queue, node: NodeProcess) -> None:
     topic = odd_records(queue)
-    with Member(node.url, topic) as member:
+    with HttpMember(node.url, topic) as member:
         seen: list[dict[str, Any]] = []
         with member.client.stream("GET", f"{member.path}/events") as answer:
             for line in answer.iter_lines():
@@ -78,7 +78,7 @@ def test_events_bring_them(queue: Queue, node: NodeProcess) -> None:
 def test_workers_get_them(queue: Queue, node: NodeProcess, ordering: str) -> None:
     topic = odd_records(queue)
     group = f"{topic.topic}-{ordering}"
-    with Member(node.url, topic, group, {"mode": "queue", "ordering": ordering}) as member:
+    with HttpMember(node.url, topic, group, {"mode": "queue", "ordering": ordering}) as member:
         for _ in range(3):
             records = member.poll_until(1, 1)
             if records[0]["offset"] == 0:
@@ -96,7 +96,7 @@ def test_workers_get_them(queue: Queue, node: NodeProcess, ordering: str) -> Non
 )
 def test_a_predicate_looks_through_them(queue: Queue, node: NodeProcess, predicate: str) -> None:
     topic = odd_records(queue)
-    with Member(node.url, topic, options={"predicate": predicate}) as member:
+    with HttpMember(node.url, topic, options={"predicate": predicate}) as member:
         assert [r["offset"] for r in member.poll_until(1)] == [1]
 
 

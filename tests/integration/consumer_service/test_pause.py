@@ -11,7 +11,7 @@ import pytest
 
 from lakequeue import Admin
 from tests.support.services.consumer_node import (
-    Member,
+    HttpMember,
     NodeProcess,
     Queue,
     describe,
@@ -41,7 +41,7 @@ def test_nothing_is_delivered_after_a_pause_and_a_waiting_poll_wakes_at_resume(
     topic = queue.log.topic()
     group = group_of(topic)
     queue.log.append(topic, ["a", "b"])
-    with Member(node.url, topic, options={"mode": mode}) as member:
+    with HttpMember(node.url, topic, options={"mode": mode}) as member:
         first = member.poll_until(2)
         assert say(node.url, group, "pause") == {"group": group, "paused": True, "rules": []}
         queue.log.append(topic, ["c"])
@@ -64,7 +64,7 @@ def test_paused_workers_extend_and_nack_and_what_is_due_waits_for_the_resume(
     topic = queue.log.topic()
     group = group_of(topic)
     queue.log.append(topic, ["a", "b"])
-    with Member(node.url, topic, options={"mode": "queue"}) as member:
+    with HttpMember(node.url, topic, options={"mode": "queue"}) as member:
         a, b = member.poll_until(2)
         say(node.url, group, "pause")
         nacks = [{"receipt": a["receipt"], "delay_ms": 0}]
@@ -82,7 +82,7 @@ def test_single_partitions_and_topics_are_paused_and_the_newest_word_counts(
 ) -> None:
     topic = queue.log.topic(partitions=2)
     group = group_of(topic)
-    with Member(node.url, topic, options={"mode": mode}) as member:
+    with HttpMember(node.url, topic, options={"mode": mode}) as member:
         member.wait_owned(2)
         said = say(node.url, group, "pause", topic=topic.topic, partitions=[1])
         assert said["rules"] == [{"topic": topic.topic, "partition": 1, "paused": True}]
@@ -105,12 +105,12 @@ def test_a_pause_lasts_over_nodes_that_die_and_is_met_by_those_that_come(
     group = group_of(topic)
     queue.log.append(topic, ["a"])
     first = start_node(queue, f"first-{mode}")
-    with Member(first.url, topic, options={"mode": mode}) as member:
+    with HttpMember(first.url, topic, options={"mode": mode}) as member:
         member.wait_owned(1)
         say(first.url, group, "pause")
     first.kill()
     second = start_node(queue, f"second-{mode}")
-    with Member(second.url, topic, options={"mode": mode}) as member:
+    with HttpMember(second.url, topic, options={"mode": mode}) as member:
         member.wait_owned(1)
         assert member.poll(wait_ms=300) == []
         say(second.url, group, "resume")
@@ -123,7 +123,7 @@ def test_a_pause_at_one_node_is_kept_by_all_when_it_answers(
     topic = queue.log.topic(partitions=2)
     group = group_of(topic)
     nodes = [start_node(queue, f"of-two-{name}") for name in "ab"]
-    members = [Member(n.url, topic) for n in nodes]
+    members = [HttpMember(n.url, topic) for n in nodes]
     for member in members:
         member.join()
     for member in members:
@@ -146,7 +146,7 @@ def test_a_pause_waits_for_an_owner_that_does_not_answer_until_its_lease_is_gone
     topic = queue.log.topic()
     group = group_of(topic)
     frozen, other = start_node(queue, "frozen-owner"), start_node(queue, "other")
-    with Member(frozen.url, topic) as member:
+    with HttpMember(frozen.url, topic) as member:
         member.wait_owned(1)
         frozen.freeze()
         try:
@@ -165,7 +165,7 @@ def test_events_and_webhooks_keep_to_a_pause(own_queue: Queue, start_node: Start
     with (
         Endpoint(status(200)) as endpoint,
         Admin(consumer_urls=node.url) as admin,
-        Member(node.url, topic) as member,
+        HttpMember(node.url, topic) as member,
     ):
         admin.set_webhook(hooked, endpoint.url, [topic.topic])
         member.wait_owned(1)
@@ -201,7 +201,7 @@ def test_events_and_webhooks_keep_to_a_pause(own_queue: Queue, start_node: Start
 def test_wrong_requests_change_nothing(queue: Queue, node: NodeProcess) -> None:
     topic = queue.log.topic()
     group = group_of(topic)
-    with Member(node.url, topic):
+    with HttpMember(node.url, topic):
         for body, status, field in (
             ({"partitions": [0]}, 422, "topic"),
             ({"topic": topic.topic, "partitions": [1]}, 422, "partitions"),

@@ -18,7 +18,7 @@ from lakequeue.errors import GroupMismatch, InvalidRequest
 from lakequeue.records import Format
 from queue_tables.schema.topic_rules import Topic
 from tests.support.services.consumer_node import (
-    Member,
+    HttpMember,
     NodeProcess,
     Queue,
     describe,
@@ -32,8 +32,8 @@ Start = Callable[..., NodeProcess]
 DAY = 86_400_000_000
 
 
-def reader(node: NodeProcess, topic: Topic, predicate: str, **options: Any) -> Member:
-    return Member(node.url, topic, options={"predicate": predicate, **options})
+def reader(node: NodeProcess, topic: Topic, predicate: str, **options: Any) -> HttpMember:
+    return HttpMember(node.url, topic, options={"predicate": predicate, **options})
 
 
 def test_only_what_matches_comes_and_the_position_passes_the_rest(
@@ -67,7 +67,7 @@ def test_only_what_matches_comes_and_the_position_passes_the_rest(
         assert member.poll(wait_ms=300) == [], "no header"
 
 
-def test_a_lost_answer_comes_again_and_nothing_is_passed_over_meanwhile(
+def test_a_lost_answer_comes_again_and_nothing_is_skipped_meanwhile(
     queue: Queue, node: NodeProcess
 ) -> None:
     topic = queue.log.topic()
@@ -101,7 +101,7 @@ def test_it_goes_on_where_it_was_after_a_kill_also_when_nothing_matched(
     first.kill()
     second = start_node(queue, "passing-on")
     queue.log.append(topic, ["it"], key="yes")
-    with Member(second.url, topic) as member:
+    with HttpMember(second.url, topic) as member:
         assert offsets(member.poll_until(1)) == [1_000], "the group has its predicate still"
         assert member.join()["assignment"] is not None
 
@@ -125,7 +125,7 @@ def test_files_that_cannot_match_are_not_decoded(queue: Queue, start_node: Start
             assert offsets(found) == list(range(150, 250))
             assert member.ack(found).status_code == 200
             assert member.poll(wait_ms=500) == []
-        with Member(node.url, topic, "all") as unfiltered:
+        with HttpMember(node.url, topic, "all") as unfiltered:
             # A group that is not yet assigned is answered with no records.
             wait_for(lambda: unfiltered.get(wait_ms=500).status_code >= 500, "they are spoilt")
     finally:
@@ -189,7 +189,7 @@ def test_a_wrong_predicate_is_refused_and_makes_no_group(queue: Queue, node: Nod
     assert httpx2.get(f"{node.url}/v1/groups/{group_of(topic)}").status_code == 404
 
 
-def test_workers_get_what_matches_and_a_taker_knows_what_was_passed_over(
+def test_workers_get_what_matches_and_a_taker_knows_what_was_skipped(
     queue: Queue, start_node: Start
 ) -> None:
     topic = queue.log.topic()
@@ -201,7 +201,7 @@ def test_workers_get_what_matches_and_a_taker_knows_what_was_passed_over(
     options = {"mode": "queue", "predicate": where}
     group = group_of(topic)
     first = start_node(queue, "taking")
-    with Member(first.url, topic, options=options) as worker:
+    with HttpMember(first.url, topic, options=options) as worker:
         found = worker.poll_until(3)
         assert offsets(found) == matching
         assert worker.ack(found[:1]).status_code == 200
@@ -220,7 +220,7 @@ def test_workers_get_what_matches_and_a_taker_knows_what_was_passed_over(
     assert status(second, 7) == ("acked", "tables")
     assert [status(second, n)[0] for n in (0, 2_999, 3_000, 3_001, 3_011)] == ["acked"] * 5
     assert join(second, topic, mode="queue", predicate="TRUE").status_code == 409
-    with Member(second.url, topic, options={"mode": "queue"}) as worker:
+    with HttpMember(second.url, topic, options={"mode": "queue"}) as worker:
         worker.wait_owned(1)  # before that it would be sent on, to the node that was killed
         again = worker.poll_until(2)
         assert [(r["offset"], r["attempt"]) for r in again] == [(3_004, 2), (3_008, 2)]
@@ -235,8 +235,8 @@ def test_many_workers_share_what_matches(queue: Queue, node: NodeProcess) -> Non
         queue.log.append(topic, [str(n)], n % 2, key=str(n % 7))
     options = {"mode": "queue", "predicate": "key = '3'", "ordering": "key"}
     with (
-        Member(node.url, topic, options=options) as one,
-        Member(node.url, topic, options=options) as two,
+        HttpMember(node.url, topic, options=options) as one,
+        HttpMember(node.url, topic, options=options) as two,
     ):
         seen: list[int] = []
 

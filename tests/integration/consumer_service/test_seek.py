@@ -10,7 +10,7 @@ import pytest
 
 from coordination.groups import membership
 from tests.support.services.consumer_node import (
-    Member,
+    HttpMember,
     NodeProcess,
     Queue,
     describe,
@@ -39,7 +39,7 @@ def test_every_target_and_the_dry_run(queue: Queue, node: NodeProcess) -> None:
     topic = queue.log.topic()
     for at in (1_000_000, 2_000_000, 3_000_000, 4_000_000):
         queue.log.append(topic, ["x"], timestamp=START + at)
-    with Member(node.url, topic) as member:
+    with HttpMember(node.url, topic) as member:
         member.ack(member.poll_until(4)[:2])
         member.leave()
     for body, to in (
@@ -68,13 +68,13 @@ def test_a_seek_moves_back_and_lasts_over_restarts(
     queue.log.append(topic, ["a", "b", "c"])
     group = group_of(topic)
     moved = start_node(queue, "moved")
-    with Member(moved.url, topic) as member:
+    with HttpMember(moved.url, topic) as member:
         member.ack(member.poll_until(3))
         member.leave()
     assert targets(seek(moved.url, group, to="offset", offset=1)) == [(3, 1)]
     assert describe(moved.url, group)[0]["committed_offset"] == 1
     moved.kill()
-    with Member(node.url, topic) as member:
+    with HttpMember(node.url, topic) as member:
         records = member.poll_until(2)
         assert offsets(records) == [1, 2]
         assert member.ack(records).status_code == 200
@@ -85,7 +85,7 @@ def test_a_seek_of_an_active_group_is_refused_and_names_the_owner(
     queue: Queue, node: NodeProcess
 ) -> None:
     topic = queue.log.topic()
-    with Member(node.url, topic) as member:
+    with HttpMember(node.url, topic) as member:
         member.wait_owned(1)
         for answer in (
             seek(node.url, group_of(topic), to="earliest"),
@@ -105,7 +105,7 @@ def test_a_group_can_be_made_by_a_seek(queue: Queue, node: NodeProcess) -> None:
         (None, 1),
     ]
     queue.log.append(topic, ["d"], partition=1)
-    with Member(node.url, topic) as member:
+    with HttpMember(node.url, topic) as member:
         assert [(r["partition"], r["offset"]) for r in member.poll_until(1)] == [(1, 1)]
 
 
@@ -131,12 +131,12 @@ def test_wrong_combinations_are_refused(queue: Queue, node: NodeProcess) -> None
 def test_a_deleted_group_starts_anew(queue: Queue, node: NodeProcess) -> None:
     topic = queue.log.topic()
     queue.log.append(topic, ["a", "b"])
-    with Member(node.url, topic) as member:
+    with HttpMember(node.url, topic) as member:
         member.ack(member.poll_until(2))
         member.leave()
     assert httpx2.delete(f"{node.url}/v1/groups/{group_of(topic)}", timeout=30).status_code == 204
     assert httpx2.get(f"{node.url}/v1/groups/{group_of(topic)}", timeout=30).status_code == 404
-    with Member(node.url, topic) as member:
+    with HttpMember(node.url, topic) as member:
         assert offsets(member.poll_until(2)) == [0, 1]
 
 
@@ -147,7 +147,7 @@ def test_a_seek_keeps_a_groups_options_when_zookeeper_has_lost_them(
     queue.log.append(topic, ["a", "b"])
     group = group_of(topic)
     options = {"mode": "queue", "max_attempts": 2, "backoff_ms": 7}
-    with Member(node.url, topic, options=options) as member:
+    with HttpMember(node.url, topic, options=options) as member:
         member.ack(member.poll_until(2))
         member.leave()
     path = membership.group_path(queue.session, group)
@@ -155,5 +155,5 @@ def test_a_seek_keeps_a_groups_options_when_zookeeper_has_lost_them(
     assert targets(seek(node.url, group, to="earliest")) == [(2, 0)]
     answer = httpx2.get(f"{node.url}/v1/groups/{group}", timeout=30).json()
     assert answer["options"] == {"max_attempts": 2, "backoff_ms": 7}
-    with Member(node.url, topic, options=options) as member:
+    with HttpMember(node.url, topic, options=options) as member:
         assert offsets(member.poll_until(2)) == [0, 1]

@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from tests.support.services.consumer_node import Member, NodeProcess, Queue, describe, offsets
+from tests.support.services.consumer_node import HttpMember, NodeProcess, Queue, describe, offsets
 from tests.support.services.event_stream import listening
 
 pytestmark = pytest.mark.zookeeper
 Start = Callable[..., NodeProcess]
 
 
-def worker(node: NodeProcess, topic: Any, **options: Any) -> Member:
+def worker(node: NodeProcess, topic: Any, **options: Any) -> HttpMember:
     """A worker whose records do not come again by themselves while a test runs."""
     settings = {"mode": "queue", "visibility_timeout_ms": 600_000, **options}
-    return Member(node.url, topic, options=settings)
+    return HttpMember(node.url, topic, options=settings)
 
 
 def test_events_of_a_queue_group_carry_receipts_that_settle(
@@ -65,7 +65,7 @@ def test_a_client_that_got_no_event_at_all_gets_everything_again(
         topic = queue.log.topic()
         queue.log.append(topic, ["a", "b"])
         options = {} if mode == "stream" else {"visibility_timeout_ms": 600_000}
-        with Member(node.url, topic, options={"mode": mode, **options}) as member:
+        with HttpMember(node.url, topic, options={"mode": mode, **options}) as member:
             member.wait_owned(1)
             with listening(member) as events:
                 assert events.beginning() == "start"
@@ -140,6 +140,6 @@ def test_a_damaged_last_event_id_is_refused(queue: Queue, node: NodeProcess) -> 
     topic = queue.log.topic()
     for mode in ("queue", "stream"):
         group = f"{mode}-{topic.topic}"
-        with Member(node.url, topic, group, options={"mode": mode}) as member:
+        with HttpMember(node.url, topic, group, options={"mode": mode}) as member:
             answer = member.client.get(f"{member.path}/events", headers={"Last-Event-ID": "x"})
             assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")

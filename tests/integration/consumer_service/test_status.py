@@ -21,7 +21,7 @@ from lakequeue_cli.app import app
 from queue_tables.topics import TopicStore
 from tests.support.runs.fold_process import Folder
 from tests.support.services.consumer_node import (
-    Member,
+    HttpMember,
     NodeProcess,
     Queue,
     Records,
@@ -83,7 +83,7 @@ def facts(found: list[RecordStatus]) -> list[dict[str, Any]]:
     return [one.model_dump(exclude={"source"}) for one in found]
 
 
-def nack(member: Member, record: dict[str, Any], delay_ms: int) -> None:
+def nack(member: HttpMember, record: dict[str, Any], delay_ms: int) -> None:
     body = [{"receipt": record["receipt"], "delay_ms": delay_ms}]
     assert member.post(nacks=body).status_code == 200
 
@@ -92,13 +92,15 @@ ACKED, IN_FLIGHT, NACKED, DEAD, DELAYED, EXPIRED, PENDING = range(7)
 STATUSES = ["acked", "in_flight", "parked", "dead", "parked", "expired", "pending"]
 
 
-def one_of_each(ingest: IngestService, queue: Queue, url: str, name: str) -> tuple[Member, Records]:
+def one_of_each(
+    ingest: IngestService, queue: Queue, url: str, name: str
+) -> tuple[HttpMember, Records]:
     """A queue group with a record of each status; its member, and what that holds."""
     ingest.create(name, partitions=1)
     send(ingest, name, *({"value": "v"} for _ in range(4)))
     topic = TopicStore(queue.root).get(name)
     options = {"mode": "queue", "max_attempts": 2, "visibility_timeout_ms": HOUR_MS}
-    member = Member(url, topic, options=options)
+    member = HttpMember(url, topic, options=options)
     member.join()
     first = {record["offset"]: record for record in member.poll_until(4)}
     assert member.ack([first[ACKED]]).status_code == 200
@@ -111,17 +113,17 @@ def one_of_each(ingest: IngestService, queue: Queue, url: str, name: str) -> tup
     return member, [first[IN_FLIGHT]]
 
 
-def dead(url: str, member: Member) -> bool:
+def dead(url: str, member: HttpMember) -> bool:
     row = describe(url, member.group)[0]
     return bool((row["dying"], row["parked"], row["in_flight"]) == (0, 2, 1))
 
 
-def check(found: list[RecordStatus], member: Member, held: Records) -> None:
+def check(found: list[RecordStatus], member: HttpMember, owned: Records) -> None:
     """These are the statuses of `one_of_each`."""
     assert [one.status for one in found] == STATUSES
     assert [one.attempt for one in found] == [None, 1, 1, 2, 0, None, 0]
     out = found[IN_FLIGHT]
-    assert (out.member, out.deadline) == (member.member_id, held[0]["deadline"])
+    assert (out.member, out.deadline) == (member.member_id, owned[0]["deadline"])
     for parked in (found[NACKED], found[DELAYED]):
         assert parked.due is not None
         assert 0 < parked.due - wall_micros() <= HOUR_MS * 1_000
@@ -157,10 +159,10 @@ def test_each_status_is_the_same_wherever_it_is_asked_and_survives_owner_and_fol
 ) -> None:
     name = "each-status"
     owner = start_node(queue, "owns-them")
-    member, held = one_of_each(ingest, queue, owner.url, name)
+    member, owned = one_of_each(ingest, queue, owner.url, name)
     group = member.group
     found = statuses(owner.url, group, name, 7)
-    check(found, member, held)
+    check(found, member, owned)
     assert {one.source for one in found} == {"owner"}
     letter = found[DEAD].dead_letter
     assert letter is not None
@@ -195,11 +197,11 @@ def test_each_status_is_the_same_wherever_it_is_asked_and_survives_owner_and_fol
 
     # The same node comes back, and takes the partition over; the receipts are good there.
     again = start_node(queue, "owns-them")
-    with Member(again.url, member.topic, options={"mode": "queue"}) as heir:
+    with HttpMember(again.url, member.topic, options={"mode": "queue"}) as heir:
         heir.wait_owned(1)
         taken_over = statuses(again.url, group, name, 7)
         assert taken_over == found
-        assert heir.ack(held).status_code == 200
+        assert heir.ack(owned).status_code == 200
         assert statuses(node.url, group, name, 7)[IN_FLIGHT].status == "acked"
 
 
@@ -222,7 +224,7 @@ def test_a_record_that_is_back_is_pending_with_the_attempts_it_had(
     send(ingest, name, {"value": "a"}, {"value": "b"})
     topic = TopicStore(queue.root).get(name)
     options = {"mode": "queue", "visibility_timeout_ms": 300}
-    with Member(node.url, topic, options=options) as member:
+    with HttpMember(node.url, topic, options=options) as member:
         record = member.poll_until(2)[0]
         nack(member, record, 100)
         assert statuses(node.url, member.group, name, 1)[0].status == "parked"
@@ -255,7 +257,7 @@ def test_a_dead_letter_that_cannot_be_sent_is_dying(
     send(ingest, name, {"value": "too large"})
     topic = TopicStore(queue.root).get(name)
     options = {"mode": "queue", "max_attempts": 1, "dead_letter_topic": letters}
-    with Member(node.url, topic, options=options) as member:
+    with HttpMember(node.url, topic, options=options) as member:
         nack(member, member.poll_until(1)[0], 0)
         found = statuses(node.url, member.group, name, 1)[0]
         assert (found.status, found.attempt, found.reason) == ("dying", 1, "max_attempts")
@@ -274,7 +276,7 @@ def test_of_a_stream_group_the_owner_knows_what_is_in_flight(
     send(ingest, name, *({"value": str(n)} for n in range(4)))
     topic = TopicStore(queue.root).get(name)
     owner = start_node(queue, "streams-them")
-    with Member(owner.url, topic) as member:
+    with HttpMember(owner.url, topic) as member:
         records = member.poll_until(2, max_records=2)
         assert member.ack(records[:1]).status_code == 200
         found = statuses(node.url, member.group, name, 4)
@@ -304,7 +306,7 @@ def test_what_does_not_exist_is_said(
     send(ingest, "known", {"value": "a", "partition": 0})
     send(ingest, "other", {"value": "a"})
     topic = TopicStore(queue.root).get("known")
-    with Member(node.url, topic) as member, Admin(consumer_urls=node.url) as admin:
+    with HttpMember(node.url, topic) as member, Admin(consumer_urls=node.url) as admin:
         member.poll_until(1)
         with pytest.raises(UnknownTopic):
             admin.status(member.group, "no-such-topic", 0, 0)
@@ -330,7 +332,7 @@ def test_a_member_that_has_only_joined_makes_its_topics_records_pending(
     ingest.create("fresh", partitions=1)
     send(ingest, "fresh", {"value": "a"})
     topic = TopicStore(queue.root).get("fresh")
-    with Member(node.url, topic, options={"mode": "queue"}) as member:
+    with HttpMember(node.url, topic, options={"mode": "queue"}) as member:
         assert statuses(node.url, member.group, "fresh", 1)[0].status == "pending"
         member.wait_owned(1)
         found = statuses(node.url, member.group, "fresh", 1)[0]

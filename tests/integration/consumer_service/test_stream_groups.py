@@ -12,7 +12,7 @@ import pytest
 
 from lakequeue.records import Format
 from queue_tables.topics import TopicStore
-from tests.support.services.consumer_node import Member, NodeProcess, Queue, describe, offsets
+from tests.support.services.consumer_node import HttpMember, NodeProcess, Queue, describe, offsets
 from tests.support.services.zookeeper import wait_for
 
 pytestmark = pytest.mark.zookeeper
@@ -24,7 +24,7 @@ def test_records_come_as_they_were_sent_in_offset_order(queue: Queue, node: Node
     queue.log.append(topic, ["text", "täxt"])
     queue.log.append(topic, [b'{"a": [1, 2.5]}'], fmt=Format.JSON)
     queue.log.append(topic, [b"\xff\x00"], fmt=Format.BYTES)
-    with Member(node.url, topic) as member:
+    with HttpMember(node.url, topic) as member:
         records = member.poll_until(4)
     assert offsets(records) == [0, 1, 2, 3]
     assert [r.get("value") for r in records] == ["text", "täxt", {"a": [1, 2.5]}, None]
@@ -34,11 +34,11 @@ def test_records_come_as_they_were_sent_in_offset_order(queue: Queue, node: Node
     assert records[0]["message_id"] == "0-0"
 
 
-def test_a_parked_poll_is_answered_when_a_record_is_ordered(
+def test_a_waiting_poll_is_answered_when_a_record_is_ordered(
     queue: Queue, node: NodeProcess
 ) -> None:
     topic = queue.log.topic()
-    with Member(node.url, topic) as member:
+    with HttpMember(node.url, topic) as member:
         member.wait_owned(1)
         found: list[int] = []
         poll = threading.Thread(target=lambda: found.extend(offsets(member.poll(500, 20_000))))
@@ -50,7 +50,7 @@ def test_a_parked_poll_is_answered_when_a_record_is_ordered(
 
 def test_a_poll_without_records_ends_empty_after_its_wait(queue: Queue, node: NodeProcess) -> None:
     topic = queue.log.topic()
-    with Member(node.url, topic) as member:
+    with HttpMember(node.url, topic) as member:
         assert member.poll(wait_ms=50) == []
 
 
@@ -59,13 +59,13 @@ def test_acked_records_are_not_delivered_again_and_the_others_are(
 ) -> None:
     topic = queue.log.topic()
     queue.log.append(topic, [str(i) for i in range(10)])
-    with Member(node.url, topic) as first:
+    with HttpMember(node.url, topic) as first:
         records = first.poll_until(10)
         answer = first.ack(records[:4])
         assert answer.status_code == 200
         assert answer.json()["committed"] == [{"topic": topic.topic, "partition": 0, "offset": 4}]
         first.leave()
-    with Member(node.url, topic) as second:
+    with HttpMember(node.url, topic) as second:
         assert offsets(second.poll_until(6)) == [4, 5, 6, 7, 8, 9]
 
 
@@ -74,7 +74,7 @@ def test_skipping_an_unacked_record_is_refused_unless_committed_through(
 ) -> None:
     topic = queue.log.topic()
     queue.log.append(topic, ["a", "b", "c"])
-    with Member(node.url, topic) as member:
+    with HttpMember(node.url, topic) as member:
         records = member.poll_until(3)
         refused = member.ack(records[2:])
         assert (refused.status_code, refused.json()["code"]) == (409, "skipped_records")
@@ -87,7 +87,7 @@ def test_skipping_an_unacked_record_is_refused_unless_committed_through(
 def test_positions_are_committed_and_bounded_by_the_end(queue: Queue, node: NodeProcess) -> None:
     topic = queue.log.topic()
     queue.log.append(topic, ["a", "b", "c"])
-    with Member(node.url, topic) as member:
+    with HttpMember(node.url, topic) as member:
         member.poll_until(3)
         past = member.post(commit=[{"topic": topic.topic, "partition": 0, "offset": 9}])
         assert (past.status_code, past.json()["code"]) == (422, "offset_out_of_range")
@@ -104,10 +104,10 @@ def test_partitions_move_when_members_join_and_leave(
 ) -> None:
     topic = queue.log.topic(partitions=4)
     one, two = node, start_node(queue, "second")
-    with Member(one.url, topic) as first, Member(two.url, topic) as second:
+    with HttpMember(one.url, topic) as first, HttpMember(two.url, topic) as second:
         mine, theirs = first.wait_owned(2), second.wait_owned(2)
         assert sorted(mine + theirs) == [0, 1, 2, 3]
-        with Member(one.url, topic) as third:
+        with HttpMember(one.url, topic) as third:
             wait_for(
                 lambda: sorted(len(m.owned()) for m in (first, second, third)) == [1, 1, 2],
                 "spread over three",
@@ -124,7 +124,7 @@ def test_a_receipt_of_an_earlier_epoch_is_refused_after_a_hand_over_on_one_node(
 ) -> None:
     topic = queue.log.topic()
     queue.log.append(topic, ["a", "b"])
-    with Member(node.url, topic) as first, Member(node.url, topic) as second:
+    with HttpMember(node.url, topic) as first, HttpMember(node.url, topic) as second:
         holder, other = first, second
         wait_for(lambda: first.owned() or second.owned(), "one of them has it")
         if not first.owned():
@@ -143,10 +143,10 @@ def test_a_receipt_of_an_earlier_epoch_is_refused_after_a_hand_over_on_one_node(
 def test_a_silent_member_expires_and_is_told_so(queue: Queue, node: NodeProcess) -> None:
     topic = queue.log.topic()
     queue.log.append(topic, ["a"])
-    silent = Member(node.url, topic, options={"session_timeout_ms": 1_000})
+    silent = HttpMember(node.url, topic, options={"session_timeout_ms": 1_000})
     silent.join()
     silent.poll_until(1)
-    with Member(node.url, topic) as heir:
+    with HttpMember(node.url, topic) as heir:
         assert offsets(heir.poll_until(1)) == [0]
         answer = silent.get()
         assert (answer.status_code, answer.json()["code"]) == (404, "unknown_member")
@@ -156,7 +156,7 @@ def test_a_silent_member_expires_and_is_told_so(queue: Queue, node: NodeProcess)
 def test_a_member_that_never_commits_loses_its_partitions(queue: Queue, node: NodeProcess) -> None:
     topic = queue.log.topic()
     queue.log.append(topic, ["a"])
-    with Member(node.url, topic, options={"max_poll_interval_ms": 1_000}) as stuck:
+    with HttpMember(node.url, topic, options={"max_poll_interval_ms": 1_000}) as stuck:
         stuck.poll_until(1)
 
         def detail() -> str:
@@ -172,18 +172,18 @@ def test_from_latest_is_durable_before_anything_is_acked(
     topic = queue.log.topic()
     queue.log.append(topic, ["old"])
     first = start_node(queue, "first")
-    with Member(first.url, topic, options={"from": "latest"}) as member:
+    with HttpMember(first.url, topic, options={"from": "latest"}) as member:
         member.wait_owned(1)
         queue.log.append(topic, ["new"])
         assert offsets(member.poll_until(1)) == [1]
     first.kill()
-    with Member(node.url, topic, options={"from": "latest"}) as member:
+    with HttpMember(node.url, topic, options={"from": "latest"}) as member:
         assert offsets(member.poll_until(1)) == [1]
 
 
 def test_new_partitions_start_at_earliest_also_for_latest(queue: Queue, node: NodeProcess) -> None:
     topic = queue.log.topic()
-    with Member(node.url, topic, options={"from": "latest"}) as member:
+    with HttpMember(node.url, topic, options={"from": "latest"}) as member:
         member.wait_owned(1)
         grown = TopicStore(queue.root).alter(topic.topic, partitions=2)
         queue.log.append(grown, ["early"], partition=1)
@@ -194,7 +194,7 @@ def test_new_partitions_start_at_earliest_also_for_latest(queue: Queue, node: No
 def test_at_most_once_commits_before_the_records_leave(queue: Queue, node: NodeProcess) -> None:
     topic = queue.log.topic()
     queue.log.append(topic, ["a", "b"])
-    with Member(node.url, topic, options={"delivery": "at_most_once"}) as member:
+    with HttpMember(node.url, topic, options={"delivery": "at_most_once"}) as member:
         assert len(member.poll_until(2)) == 2
         assert describe(node.url, member.group)[0]["committed_offset"] == 2
 
@@ -203,7 +203,7 @@ def test_groups_do_not_affect_each_other(queue: Queue, node: NodeProcess) -> Non
     topic = queue.log.topic()
     queue.log.append(topic, ["a", "b"])
     names = [f"{topic.topic}-{n}" for n in (1, 2)]
-    with Member(node.url, topic, names[0]) as one, Member(node.url, topic, names[1]) as two:
+    with HttpMember(node.url, topic, names[0]) as one, HttpMember(node.url, topic, names[1]) as two:
         one.ack(one.poll_until(2))
         assert offsets(two.poll_until(2)) == [0, 1]
         assert describe(node.url, two.group)[0]["committed_offset"] is None
@@ -216,7 +216,7 @@ def test_a_long_backlog_is_read_from_files_without_gaps(queue: Queue, node: Node
     topic = queue.log.topic(partitions=2)
     for _ in range(5):
         queue.log.append_many(topic, {0: ["x" * 100] * 700, 1: ["y" * 100] * 300})
-    with Member(node.url, topic) as member:
+    with HttpMember(node.url, topic) as member:
         records = member.poll_until(5_000, max_records=999)
     for partition, count in ((0, 3_500), (1, 1_500)):
         mine = [r["offset"] for r in records if r["partition"] == partition]
@@ -243,7 +243,7 @@ def test_events_stream_records_and_resume_behind_the_last_one(
                     return seen
         return seen
 
-    with Member(node.url, topic) as member:
+    with HttpMember(node.url, topic) as member:
         seen = read({}, 5)
         assert [offset for _, offset in seen] == [0, 1, 2, 3, 4]
         assert [o for _, o in read({"Last-Event-ID": seen[1][0]}, 3)] == [2, 3, 4]
@@ -253,7 +253,7 @@ def test_what_a_hung_up_client_did_not_get_is_delivered_again(
     queue: Queue, node: NodeProcess
 ) -> None:
     topic = queue.log.topic()
-    with Member(node.url, topic) as member:
+    with HttpMember(node.url, topic) as member:
         member.wait_owned(1)
         host, port = node.url.removeprefix("http://").split(":")
         with socket.create_connection((host, int(port))) as link:
@@ -261,29 +261,29 @@ def test_what_a_hung_up_client_did_not_get_is_delivered_again(
                 f"GET {member.path}/records?wait_ms=20000 HTTP/1.1\r\n"
                 "Host: localhost\r\n\r\n".encode()
             )
-            wait_for(lambda: _parked(node) == 1, "the poll is parked")
+            wait_for(lambda: _polling(node) == 1, "the poll is parked")
         queue.log.append(topic, ["a"])
         assert offsets(member.poll_until(1)) == [0]
 
 
-def _parked(node: NodeProcess) -> int:
+def _polling(node: NodeProcess) -> int:
     text = httpx2.get(f"{node.url}/metrics").text
     return int(float(text.split("\nlakequeue_consumer_parked_polls ")[1].split()[0]))
 
 
-def test_a_draining_node_answers_parked_polls_and_gives_everything_back(
+def test_a_draining_node_answers_waiting_polls_and_gives_everything_back(
     queue: Queue, node: NodeProcess, start_node: Start
 ) -> None:
     topic = queue.log.topic(partitions=2)
     leaving, staying = start_node(queue, "leaving"), node
-    with Member(leaving.url, topic) as first, Member(staying.url, topic) as second:
+    with HttpMember(leaving.url, topic) as first, HttpMember(staying.url, topic) as second:
         first.wait_owned(1)
         answers: list[int] = []
         poll = threading.Thread(
             target=lambda: answers.append(first.get(wait_ms=30_000).status_code)
         )
         poll.start()
-        wait_for(lambda: _parked(leaving) == 1, "the poll is parked")
+        wait_for(lambda: _polling(leaving) == 1, "the poll is parked")
         leaving.terminate()
         poll.join(10)
         assert answers == [404]

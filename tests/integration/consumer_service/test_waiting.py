@@ -9,7 +9,7 @@ from consumer_service.node import Node
 from consumer_service.ownership.partition_states import PartitionState
 from lakequeue.records import Partition, TopicPartition
 from lakequeue.wire import JoinRequest
-from tests.support.services.consumer_node import Member, NodeProcess, Queue
+from tests.support.services.consumer_node import HttpMember, NodeProcess, Queue
 from tests.support.services.zookeeper import wait_for
 
 pytestmark = pytest.mark.zookeeper
@@ -20,7 +20,7 @@ def test_what_it_waits_for_is_in_memory_before_its_holder_dies(
 ) -> None:
     topic, other = own_queue.log.topic(), own_queue.log.topic()
     holding = start_node(own_queue, "holding")
-    with Member(holding.url, topic) as holder:
+    with HttpMember(holding.url, topic) as holder:
         holder.wait_owned(1)
         Groups(own_node).join(holder.group, JoinRequest(topics=[topic.topic]), "test")
         for n in range(3):
@@ -41,18 +41,18 @@ def test_all_that_a_dead_node_held_is_taken_over_at_once(
     own_queue.log.append_many(topic, {p: ["v"] for p in range(4)})
     dying = start_node(own_queue, "dying")
     taken: list[int] = []
-    run = own_node.keeper._takeover.run
+    run = own_node.reconciler._takeover.run
 
     def counted(leased, start_of):  # type: ignore[no-untyped-def]
         taken.append(len(leased))
         run(leased, start_of)
 
     def owned() -> int:
-        every = own_node.holdings.all()
-        return sum(held.state is PartitionState.OWNED for held in every)
+        every = own_node.owned_partitions.all()
+        return sum(owned.state is PartitionState.OWNED for owned in every)
 
-    with pytest.MonkeyPatch.context() as patch, Member(dying.url, topic) as holder:
-        patch.setattr(own_node.keeper._takeover, "run", counted)
+    with pytest.MonkeyPatch.context() as patch, HttpMember(dying.url, topic) as holder:
+        patch.setattr(own_node.reconciler._takeover, "run", counted)
         holder.wait_owned(4)
         Groups(own_node).join(holder.group, JoinRequest(topics=[topic.topic]), "test")
         wait_for(lambda: sum(taken) == 2, "it has its share")

@@ -8,9 +8,9 @@ import pytest
 
 from coordination.embedded import EmbeddedZooKeeper
 from coordination.groups.controller import Controller, GroupAssignment, read_assignment
-from coordination.groups.membership import Member, delete_group, groups, join, leave
-from coordination.zookeeper.bells import Bell
+from coordination.groups.membership import RegisteredMember, delete_group, groups, join, leave
 from coordination.zookeeper.election import State
+from coordination.zookeeper.notifications import Notifier
 from coordination.zookeeper.session import Session
 from lakequeue.errors import StorageUnavailable
 from tests.support.services.zookeeper import DEADLINE_S, MakeSession, erase, expire, wait_for
@@ -51,8 +51,8 @@ def control() -> Iterator[Control]:
         controller.stop()
 
 
-def member(name: str, *topics: str) -> Member:
-    return Member(name, topics or ("flights",), "a")
+def member(name: str, *topics: str) -> RegisteredMember:
+    return RegisteredMember(name, topics or ("flights",), "a")
 
 
 def shares(session: Session, group: str = "billing") -> dict[str, int]:
@@ -112,17 +112,19 @@ def test_members_of_a_node_whose_session_ends_are_replaced(
     settled(a, {"m1": 4})
 
 
-def test_the_bell_of_topics_brings_new_partitions(sessions: MakeSession, control: Control) -> None:
+def test_the_notification_of_topics_brings_new_partitions(
+    sessions: MakeSession, control: Control
+) -> None:
     a, b = sessions("a"), sessions("b")
     topics = Topics(flights=2)
     control(a, topics)
     join(b, "billing", member("m1", "flights", "later"))
     settled(a, {"m1": 2})
     topics.counts |= {"flights": 4, "later": 1}
-    bell = Bell(b, "topics").start()
-    bell.ring(1)
+    notifier = Notifier(b, "topics").start()
+    notifier.notify(1)
     settled(a, {"m1": 5})
-    bell.close()
+    notifier.close()
 
 
 def test_errors_are_survived_with_growing_pauses(sessions: MakeSession, control: Control) -> None:
@@ -204,7 +206,7 @@ def test_a_rebuilt_ensemble_gets_its_groups_and_assignments_back(
     settled(a, {"m1": 4})
     erase(own_zookeeper)
     own_zookeeper.start()
-    wait_for(lambda: a.term > 0 and a.trusted())
+    wait_for(lambda: a.incarnation > 0 and a.trusted())
     settled(a, {"m1": 4})
 
 

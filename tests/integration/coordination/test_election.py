@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from coordination.embedded import EmbeddedZooKeeper
-from coordination.zookeeper.burial import bury
 from coordination.zookeeper.election import Election, State, leader
 from coordination.zookeeper.epochs import next_epoch
 from coordination.zookeeper.session import Session
+from coordination.zookeeper.session_reaper import close_dead_session
 from lakequeue.settings import CoordinationSettings
 from tests.support.services.zookeeper import DEADLINE_S, MakeSession, erase, expire, wait_for
 
@@ -219,7 +219,7 @@ def test_a_killed_leader_whose_session_is_closed_by_another_is_replaced_at_once(
     wait_for(lambda: standby.state is State.STANDBY)
     child.kill()
     child.wait()
-    assert bury(tmp_path / "child-session")
+    assert close_dead_session(tmp_path / "child-session")
     assert standby.wait_leading(1)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from coordination.embedded import EmbeddedZooKeeper, answers
-from coordination.zookeeper.burial import started_at
+from coordination.zookeeper.session_reaper import started_at
 from lakequeue.errors import CoordinationUnavailable
 from tests.support.services.zookeeper import MakeSession, wait_for
 

@@ -14,7 +14,7 @@ from coordination.groups.leases import (
     Owner,
     acquire,
     acquire_when_free,
-    held,
+    leases_of,
     release,
     retake,
 )
@@ -47,9 +47,9 @@ def test_a_lease_has_one_owner_and_every_next_owner_a_higher_epoch(sessions: Mak
     first = taken(a)
     assert first.trusted()
     assert take(b) is None
-    assert held(b, "billing")["topic-1", 0].owner == first.owner
+    assert leases_of(b, "billing")["topic-1", 0].owner == first.owner
     assert release(first)
-    assert held(b, "billing") == {}
+    assert leases_of(b, "billing") == {}
     second = taken(b)
     assert second.epoch > first.epoch
 
@@ -58,7 +58,7 @@ def test_partitions_are_leased_apart(sessions: MakeSession) -> None:
     a, b = sessions("a"), sessions("b")
     assert take(a, partition=0)
     assert take(b, partition=1)
-    assert sorted(held(a, "billing")) == [("topic-1", 0), ("topic-1", 1)]
+    assert sorted(leases_of(a, "billing")) == [("topic-1", 0), ("topic-1", 1)]
 
 
 def test_an_epoch_is_above_what_the_tables_record(sessions: MakeSession) -> None:
@@ -91,7 +91,7 @@ def test_a_lost_session_voids_its_leases_and_does_not_take_them_again(
     assert lease.lost()
     wait_for(a.trusted)
     assert not lease.trusted(), "the new session is trusted, the old lease is not"
-    assert held(b, "billing") == {}
+    assert leases_of(b, "billing") == {}
     assert not release(lease)
     assert retake(lease, 0) is None
     assert taken(b).epoch > lease.epoch
@@ -104,7 +104,7 @@ def test_a_late_release_does_not_remove_the_next_owners_lease(sessions: MakeSess
     other = taken(b)
     assert not lease.lost()
     assert not release(lease)
-    assert held(a, "billing")["topic-1", 0].owner == other.owner
+    assert leases_of(a, "billing")["topic-1", 0].owner == other.owner
 
 
 def test_trust_ends_at_once_when_zookeeper_is_away_and_the_lease_survives_with_the_session(
@@ -118,7 +118,7 @@ def test_trust_ends_at_once_when_zookeeper_is_away_and_the_lease_survives_with_t
         take(a)
     own_zookeeper.start()
     wait_for(lease.trusted)
-    assert held(a, "billing")["topic-1", 0].epoch == lease.epoch
+    assert leases_of(a, "billing")["topic-1", 0].epoch == lease.epoch
 
 
 def test_an_acquisition_whose_answer_was_lost_is_taken_anew_under_a_higher_epoch(
@@ -146,7 +146,7 @@ def test_a_rebuilt_ensemble_hands_out_no_old_epoch(
         assert release(lease)
     erase(own_zookeeper)
     own_zookeeper.start()
-    wait_for(lambda: a.term > 0 and a.trusted())
+    wait_for(lambda: a.incarnation > 0 and a.trusted())
     assert taken(a, above=lease.epoch).epoch == lease.epoch + 1
 
 
@@ -175,11 +175,11 @@ def test_a_watch_tells_of_leases_taken_and_released(sessions: MakeSession) -> No
     a, b = sessions("a"), sessions("b")
     ensure_group(a, "billing", "stream")
     changed = threading.Event()
-    assert held(b, "billing", changed) == {}
+    assert leases_of(b, "billing", changed) == {}
     lease = taken(a)
     assert changed.wait(DEADLINE_S)
     changed.clear()
-    assert len(held(b, "billing", changed)) == 1
+    assert len(leases_of(b, "billing", changed)) == 1
     release(lease)
     assert changed.wait(DEADLINE_S)
 
@@ -202,4 +202,4 @@ def test_a_lease_taken_while_the_session_is_replaced_is_not_left_behind(
     assert len(calls) == 2
     assert not lease.lost()
     assert release(lease)
-    assert held(b, "billing") == {}
+    assert leases_of(b, "billing") == {}

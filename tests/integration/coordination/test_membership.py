@@ -9,7 +9,7 @@ import pytest
 from coordination.embedded import EmbeddedZooKeeper
 from coordination.groups.leases import Owner, acquire, release
 from coordination.groups.membership import (
-    Member,
+    RegisteredMember,
     delete_group,
     ensure_group,
     group_mode,
@@ -29,7 +29,7 @@ from lakequeue.settings import CoordinationSettings
 from tests.support.services.zookeeper import DEADLINE_S, MakeSession, erase, expire, wait_for
 
 pytestmark = pytest.mark.zookeeper
-ONE = Member("m1", ("flights",), "a", client="laptop")
+ONE = RegisteredMember("m1", ("flights",), "a", client="laptop")
 
 
 def test_members_join_and_leave_and_a_watch_tells(sessions: MakeSession) -> None:
@@ -71,7 +71,7 @@ def test_members_join_again_in_a_new_session_and_in_a_rebuilt_ensemble(
 def test_a_member_that_left_stays_away_in_a_new_session(sessions: MakeSession) -> None:
     a = sessions("a")
     join(a, "billing", ONE)
-    join(a, "billing", Member("m2", ("flights",), "a"))
+    join(a, "billing", RegisteredMember("m2", ("flights",), "a"))
     leave(a, "billing", "m1")
     expire(a)
     wait_for(lambda: list(members(a, "billing")) == ["m2"])
@@ -95,7 +95,7 @@ def test_a_group_keeps_its_mode(sessions: MakeSession) -> None:
     a = sessions("a")
     join(a, "billing", ONE)
     with pytest.raises(GroupMismatch, match="is a stream group, queue was asked for"):
-        join(a, "billing", Member("m2", ("flights",), "a", mode="queue"))
+        join(a, "billing", RegisteredMember("m2", ("flights",), "a", mode="queue"))
     assert list(members(a, "billing")) == ["m1"]
 
 
@@ -126,5 +126,5 @@ def test_a_deleted_group_may_come_back_in_another_mode(sessions: MakeSession) ->
     a = sessions("a")
     ensure_group(a, "billing", "stream")
     delete_group(a, "billing")
-    join(a, "billing", Member("m1", ("flights",), "a", mode="queue"))
+    join(a, "billing", RegisteredMember("m1", ("flights",), "a", mode="queue"))
     assert group_mode(a, "billing") == "queue"

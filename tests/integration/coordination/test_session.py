@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from coordination.embedded import MIN_SESSION_MS, EmbeddedZooKeeper, free_port
-from coordination.zookeeper.burial import bury
 from coordination.zookeeper.registry import nodes, register
 from coordination.zookeeper.session import Session
+from coordination.zookeeper.session_reaper import close_dead_session
 from lakequeue.clock import boot_seconds, wall_micros
 from lakequeue.errors import ClockSkew, CoordinationUnavailable
 from lakequeue.settings import CoordinationSettings
@@ -93,7 +93,7 @@ def test_a_killed_server_ends_trust_at_once_and_the_session_survives_its_restart
         session.children("/")
     own_zookeeper.start()
     wait_for(session.trusted, "trusted again")
-    assert session.term == 0
+    assert session.incarnation == 0
 
 
 def test_a_frozen_server_ends_trust_by_the_clock(
@@ -116,7 +116,7 @@ def test_a_rebuilt_ensemble_is_let_in_and_the_old_session_counts_as_lost(
         session.ensure(session.path("history", str(number)))
     erase(own_zookeeper)
     own_zookeeper.start()
-    wait_for(lambda: session.term > 0, "the loss is noticed")
+    wait_for(lambda: session.incarnation > 0, "the loss is noticed")
     wait_for(session.trusted, "trusted in a new session")
     assert session.read(session.path("history", "1")) is None
 
@@ -147,7 +147,7 @@ def test_what_was_kept_while_away_is_made_on_return_and_what_was_dropped_is_dele
     own_zookeeper.start()
     wait_for(session.trusted)
     wait_for(lambda: list(nodes(session, "ingest")) == ["new"], "made and deleted late")
-    assert session.term == 0
+    assert session.incarnation == 0
 
 
 def test_a_clock_that_is_off_is_measured_and_named(
@@ -199,10 +199,10 @@ def test_the_session_of_a_living_process_is_not_ended(
 ) -> None:
     reader, remember_in = sessions("reader"), tmp_path / "session-a"
     holder = start_holder(reader, "a", 10.0, remember_in)
-    assert not bury(remember_in)
+    assert not close_dead_session(remember_in)
     assert list(nodes(reader, "ingest")) == ["a"]
     end(holder)
-    assert bury(remember_in)
+    assert close_dead_session(remember_in)
     assert list(nodes(reader, "ingest")) == []
 
 

@@ -20,7 +20,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from coordination.embedded import EmbeddedZooKeeper
-from jobs.ordering.order_work import OrderWork
+from jobs.ordering.order_job import OrderJob
 from jobs.streaming.leader import Leader
 from jobs.streaming.query import ShardQuery
 from jobs.streaming.source import SourceOptions
@@ -198,7 +198,7 @@ def test_the_order_job_waits_and_leads_when_it_is_mended(
     damage = DAMAGES[how]
     damage.do(root, table)
     opened = QueueRoot.open(root.uri, needs=())
-    work = OrderWork(opened, OrderSettings(), None)
+    work = OrderJob(opened, OrderSettings(), None)
     options = SourceOptions(opened.uri, tmp_path, "inbox", 1 << 20, 1 << 20, 60.0, 0.0, 1)
     query = PlainQuery(cast(SparkSession, None), options, work.process)
     query.start(tmp_path)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ingest.commit.appender import Appender, Submission
-from ingest.commit.expectations import Expectations
+from ingest.commit.pending_offsets import PendingOffsets
 from lakequeue.clock import HybridClock, wall_micros
 from lakequeue.errors import LakequeueError, StorageUnavailable
 from lakequeue.records import ShardName
@@ -53,7 +53,7 @@ def test_what_may_be_in_the_old_shard_is_never_said_not_to_be_stored(
     root = QueueRoot.over(store)
     topics = TopicStore(root)
     topic, _ = topics.create("orders", partitions=1)
-    appender = Appender(root, "n", HybridClock(), Expectations(), topics, wall_micros)
+    appender = Appender(root, "n", HybridClock(), PendingOffsets(), topics, wall_micros)
     slept = appender.commit(one_record(topic.topic_id)).shard
     sealed_and_cleaned_up(root, slept)
     store.faults = faults

@@ -36,7 +36,7 @@ def fail_on_ids(monkeypatch: pytest.MonkeyPatch, marker: str = "poison") -> None
             raise ZeroDivisionError(f"no hash of {marker}")
         return right(ids)
 
-    monkeypatch.setattr("jobs.rows.narrow.hash_ids", hash_ids)
+    monkeypatch.setattr("jobs.rows.key_projection.hash_ids", hash_ids)
 
 
 def fail_on_values(monkeypatch: pytest.MonkeyPatch, marker: bytes = b"poison") -> None:
@@ -201,7 +201,7 @@ def test_a_planned_file_that_is_gone_holds_up_no_other_shard(
     orderer.drain()
     assert [r["value"] for r in log_rows(root)] == [*before, b"other"]
     root.store.put(path, kept)
-    assert orderer.term.look_again()
+    assert orderer.term.unblock()
     orderer.tell()
     orderer.drain()
     assert [r["value"] for r in log_rows(root)] == [*before, b"other", b"gone"]
@@ -264,26 +264,26 @@ def test_a_shard_whose_file_is_gone_waits_and_all_others_go_on(root: QueueRoot) 
     root.store.delete(path)
     other.commit(BASE + 3, records(topic_id, BASE + 3, [b"c"]))
     orderer = Orderer(root, 1)
-    before = orderer.term.held
+    before = orderer.term.blocked
     orderer.drain()
-    assert orderer.term.held != before, "whoever compares sees that there is news"
+    assert orderer.term.blocked != before, "whoever compares sees that there is news"
     assert [r["value"] for r in log_rows(root)] == [b"a", b"c"]
-    assert orderer.term.held[shard.name].path == path
+    assert orderer.term.blocked[shard.name].path == path
 
     for n in range(4, 8):
         shard.commit(BASE + n, records(topic_id, BASE + n, [b"d%d" % n]))
         other.commit(BASE + n, records(topic_id, BASE + n, [b"e%d" % n]))
         orderer.drain()
     assert [r["value"] for r in log_rows(root)][2:] == [b"e%d" % n for n in range(4, 8)]
-    assert not orderer.term.look_again()
+    assert not orderer.term.unblock()
 
     root.store.put(path, kept)
-    assert orderer.term.look_again()
+    assert orderer.term.unblock()
     orderer.tell()
     orderer.drain()
     in_order = [r["value"] for r in log_rows(root)][6:]
     assert in_order == [b"gone", b"b", *(b"d%d" % n for n in range(4, 8))]
-    assert not orderer.term.held
+    assert not orderer.term.blocked
     assert not reject_rows(root)
 
 
@@ -299,14 +299,14 @@ def test_a_leader_that_begins_meets_the_same_gap(root: QueueRoot) -> None:
     assert not log_rows(root)
     # Given up: an empty file in its place is put aside, and what comes after is ordered.
     root.store.put(shard.file_of(add), b"")
-    assert again.term.look_again()
+    assert again.term.unblock()
     again.tell()
     again.drain()
     assert [r["value"] for r in log_rows(root)] == [b"b"]
     assert [r["reason"] for r in reject_rows(root)] == ["unreadable"]
 
 
-def test_a_shard_whose_log_cannot_be_read_is_passed_over(root: QueueRoot) -> None:
+def test_a_shard_whose_log_cannot_be_read_is_skipped(root: QueueRoot) -> None:
     topic_id = topic(root)
     shard, other = ForeignShard(root), ForeignShard(root, "other")
     shard.commit(BASE, records(topic_id, BASE, [b"a"]))
@@ -319,12 +319,12 @@ def test_a_shard_whose_log_cannot_be_read_is_passed_over(root: QueueRoot) -> Non
     for _ in range(4):
         orderer.drain()
     assert [r["value"] for r in log_rows(root)] == [b"b"]
-    assert shard.name in orderer.lookout.stuck()
+    assert shard.name in orderer.scanner.stuck()
     root.store.delete(bad)
     root.store.put(bad, kept)
     orderer.drain()
     assert [r["value"] for r in log_rows(root)] == [b"b", b"a"]
-    assert not orderer.lookout.stuck()
+    assert not orderer.scanner.stuck()
     assert np.all([r["offset"] for r in log_rows(root)] == [0, 1])
 
 
@@ -360,10 +360,10 @@ def test_a_planned_shard_whose_log_cannot_be_read_waits_and_all_others_go_on(
         for _ in range(4):
             orderer.drain()
         assert [r["value"] for r in log_rows(root)] == [b"copy", b"third"]
-        assert shard.name in orderer.lookout.stuck()
+        assert shard.name in orderer.scanner.stuck()
     root.store.delete(bad)
     root.store.put(bad, kept)
     orderer.drain()
     assert [r["value"] for r in log_rows(root)] == [b"copy", b"third", b"a", b"copy"]
     assert reject_rows(root) == recorded, "what is recorded is not recorded twice"
-    assert not orderer.lookout.stuck()
+    assert not orderer.scanner.stuck()

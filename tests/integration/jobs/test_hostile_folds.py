@@ -7,9 +7,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from jobs.folding.offsets_work import OffsetsWork
+from jobs.folding.offsets_job import OffsetsJob
 from jobs.rows.batch_file import BatchFile
-from jobs.rows.narrow import fact_rows
+from jobs.rows.key_projection import fact_rows
 from lakequeue.records import Epoch, Partition, Stamp, TopicId, Version
 from queue_tables.delta.tail import Tail
 from queue_tables.groups.facts import Key
@@ -42,11 +42,11 @@ def test_the_facts_around_them_count_for_a_taker_and_in_the_fold(tmp_path: Path)
     assert read_group_state(root).states[SOUND].committed_offset == 10
     assert read_group_state(root, "sound").states[SOUND].committed_offset == 10
 
-    work = OffsetsWork(root)
-    work.begin(Epoch(1))
+    job = OffsetsJob(root)
+    job.begin(Epoch(1))
     commits = Tail(root.store, f"journal/{writer.name}", Version(-1)).poll()
     files = [BatchFile(writer.name, add.path) for commit in commits for add in commit.adds]
-    work.fold(pa.Table.from_batches(fact_rows(root.store, files)))
+    job.fold(pa.Table.from_batches(fact_rows(root.store, files)))
     states, folded = read_group_offsets(root)
     assert states[SOUND].committed_offset == 10
     assert folded[writer.name] == 7, "what is set aside is done with"
@@ -74,9 +74,9 @@ def test_a_file_of_facts_that_cannot_be_read_is_passed(tmp_path: Path, data: byt
     if data is not None:
         root.store.put(lost, data)
 
-    work = OffsetsWork(root)
-    work.begin(Epoch(1))
-    work.fold(pa.Table.from_batches(fact_rows(root.store, files)))
+    job = OffsetsJob(root)
+    job.begin(Epoch(1))
+    job.fold(pa.Table.from_batches(fact_rows(root.store, files)))
     states, folded = read_group_offsets(root)
     assert states[SOUND].committed_offset == 10
     assert folded[writer.name] == 9
@@ -85,5 +85,5 @@ def test_a_file_of_facts_that_cannot_be_read_is_passed(tmp_path: Path, data: byt
     # The newest one as well: no later fact moves the fold position over it.
     writer.append(rows.drop_columns(["hour", "stamp", "row"]), Stamp(10))
     newest = BatchFile(writer.name, "hour=x/gone.parquet", Stamp(9), Stamp(10))
-    work.fold(pa.Table.from_batches(fact_rows(root.store, [newest])))
+    job.fold(pa.Table.from_batches(fact_rows(root.store, [newest])))
     assert read_group_offsets(root)[1][writer.name] == 10

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from coordination.zookeeper.session import Session
-from jobs.folding.offsets_work import OffsetsWork
+from jobs.folding.offsets_job import OffsetsJob
 from jobs.streaming.leader import Leader
 from jobs.streaming.query import ShardQuery
 from jobs.streaming.source import SourceOptions
@@ -40,10 +40,10 @@ def candidate(root: QueueRoot, folder: Path, session: Session) -> Iterator[Leade
         min_interval_s=0.0,
         tasks=1,
     )
-    work = OffsetsWork(root)
-    query = PlainQuery(NO_SPARK, options, work.process)
+    job = OffsetsJob(root)
+    query = PlainQuery(NO_SPARK, options, job.process)
     query.start(folder)
-    leader = Leader(work, session, cast(ShardQuery, query), lambda **_: None, patient=True)
+    leader = Leader(job, session, cast(ShardQuery, query), lambda **_: None, patient=True)
     leader.start()
     try:
         yield leader
@@ -54,7 +54,8 @@ def candidate(root: QueueRoot, folder: Path, session: Session) -> Iterator[Leade
 def test_a_standby_leads_as_soon_as_it_is_elected(
     root: QueueRoot, tmp_path: Path, sessions: MakeSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A dead leader rings no bell: a standby that listens for one alone leads at its next look.
+    # A dead leader sends no notification: a standby that listens for one alone leads at its next
+    # look.
     monkeypatch.setattr("jobs.streaming.leader.SLOW_POLL_S", 3_600.0)
     with ExitStack() as stack:
         with candidate(root, tmp_path, sessions("one")) as first:

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from jobs.streaming.batch_files import BatchFiles
+from jobs.streaming.batch_manifest import BatchManifest
 from lakequeue.clock import hour_of
 from lakequeue.errors import StorageUnavailable
 from lakequeue.records import Stamp
@@ -151,7 +151,7 @@ def test_one_piece_is_held_at_a_time(root: QueueRoot) -> None:
         def __del__(self) -> None:
             alive.pop()
 
-    def read(piece: BatchFiles) -> tuple[pa.Table, Any]:
+    def read(piece: BatchManifest) -> tuple[pa.Table, Any]:
         return orderer.read(piece)[0], Held()
 
     def write(uri: str, plan: pa.Table) -> list[Add]:

@@ -10,13 +10,13 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.ordering.order_work import OrderWork
-from jobs.rows.batch import SENT
+from jobs.ordering.order_job import OrderJob
 from jobs.rows.batch_file import BatchFile
-from jobs.rows.narrow import narrow_rows
+from jobs.rows.key_projection import project_rows
+from jobs.rows.projected_rows import SENT
+from jobs.streaming.leader_state_file import LeaderState
 from jobs.streaming.query import Part, ShardQuery
 from jobs.streaming.source import SourceOptions
-from jobs.streaming.term_file import Term
 from lakequeue.records import Epoch
 from lakequeue.settings import OrderSettings
 from queue_tables.delta.snapshot import load_snapshot
@@ -91,7 +91,7 @@ def test_both_ways_bring_the_rows_that_are_in_the_files(root: QueueRoot, running
     TopicStore(root).create("orders", partitions=1)
     inbox = Inbox(root, "a")
     fill(root, inbox, range(1, 1 + MANY))
-    running.query.lead(lambda: Term(Epoch(1)))
+    running.query.lead(lambda: LeaderState(Epoch(1)))
     large, by_driver = running.next()
     assert large.num_rows == 2 * MANY
     assert not by_driver
@@ -104,7 +104,7 @@ def test_both_ways_bring_the_rows_that_are_in_the_files(root: QueueRoot, running
     path = f"inbox/{inbox.name}"
     adds = load_snapshot(root.store, path).files
     expected = pa.Table.from_batches(
-        narrow_rows(root.store, [BatchFile(inbox.name, a) for a in adds]), SENT
+        project_rows(root.store, [BatchFile(inbox.name, a) for a in adds]), SENT
     )
     got = pa.concat_tables(table.cast(SENT) for table in (large, small))
     order = [("stamp", "ascending"), ("row", "ascending")]
@@ -138,15 +138,15 @@ def test_ordering_goes_on_over_hostile_rows_and_a_file_that_is_gone(
     holey.commit(6, records(topic_id, 6, [b"after"]))
 
     settings = OrderSettings(driver_batch_bytes=driver_bytes)
-    work = OrderWork(root, settings, None)
-    work.begin(Epoch(1))
+    job = OrderJob(root, settings, None)
+    job.begin(Epoch(1))
     folder = tmp_path / "driver"
     folder.mkdir()
-    query = ShardQuery(spark, order_options(root, folder, driver_bytes), work.process)
+    query = ShardQuery(spark, order_options(root, folder, driver_bytes), job.process)
     request.addfinalizer(lambda: ended(spark, query))
     query.start(folder / "checkpoint")
     wait_for(query.rehearsed.is_set, "the rehearsal", START_S)
-    query.lead(work.term)
+    query.lead(job.state)
 
     def ordered(value: bytes) -> int:
         return sum(row["value"] == value for row in log_rows(root))
@@ -154,7 +154,7 @@ def test_ordering_goes_on_over_hostile_rows_and_a_file_that_is_gone(
     wait_for(lambda: ordered(b"good") == 2 * len(bad), "every good row", START_S)
     assert len(log_rows(root)) + len(reject_rows(root)) == 3 * len(bad)
     assert "malformed" in {row["reason"] for row in reject_rows(root)}
-    assert [holey.name in warning for warning in work.warnings()] == [True]
+    assert [holey.name in warning for warning in job.warnings()] == [True]
 
     # It is brought back while the query runs, and what stood behind it comes after it.
     hostile.commit(1_000, records(topic_id, 1_000, [b"good"]))
@@ -162,11 +162,11 @@ def test_ordering_goes_on_over_hostile_rows_and_a_file_that_is_gone(
     wait_for(lambda: ordered(b"good") == 2 * len(bad) + 1, "what came meanwhile", START_S)
     assert not ordered(b"after")
     root.store.put(holey.file_of(gone), kept)
-    assert work.upkeep(None)
+    assert job.upkeep(None)
     query.tell()
     wait_for(lambda: ordered(b"after") == 1, "what waited", START_S)
     log = log_rows(root)
     assert [row["value"] for row in log][-2:] == [b"gone", b"after"]
     assert [row["offset"] for row in log] == list(range(len(log)))
-    assert not work.warnings()
+    assert not job.warnings()
     assert query.error is None

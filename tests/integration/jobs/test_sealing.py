@@ -45,21 +45,21 @@ def test_a_gone_nodes_shard_is_sealed_when_it_is_quiet_and_done(root: QueueRoot)
     shard = inbox.name
     inbox.commit(BASE, [RECORD])
     sealer = Sealer(root, "inbox", clock)
-    sealer.look(set(), {})
+    sealer.seal_abandoned(set(), {})
     clock.now += QUIET_S
-    sealer.look(set(), {})
+    sealer.seal_abandoned(set(), {})
     assert not is_sealed(root, "inbox", shard), "not ordered to its end"
     inbox.commit(BASE + 1, [RECORD])
     done = {shard: Stamp(BASE + 1)}
-    sealer.look(set(), done)
+    sealer.seal_abandoned(set(), done)
     assert not is_sealed(root, "inbox", shard), "it was busy since the last look"
     clock.now += QUIET_S / 2
-    sealer.look({"n"}, done)
+    sealer.seal_abandoned({"n"}, done)
     clock.now += QUIET_S / 2
-    sealer.look(set(), done)
+    sealer.seal_abandoned(set(), done)
     assert not is_sealed(root, "inbox", shard), "it was there in between"
     clock.now += QUIET_S
-    sealer.look(set(), done)
+    sealer.seal_abandoned(set(), done)
     assert is_sealed(root, "inbox", shard)
     assert sealer.sealed == {shard}
     inbox.commit(BASE + 2, [RECORD])
@@ -74,10 +74,10 @@ def test_a_shard_that_says_how_long_its_owner_may_be_quiet_is_left_alone_for_tha
     shard.append(inbox_rows([b"v"]), Stamp(BASE))
     done = {shard.name: Stamp(BASE)}
     sealer = Sealer(root, "inbox", clock)
-    sealer.look(set(), done)
+    sealer.seal_abandoned(set(), done)
     clock.now += 10 * QUIET_S
-    sealer.look(set(), done)
+    sealer.seal_abandoned(set(), done)
     assert not is_sealed(root, "inbox", shard.name)
     clock.now += 3_600
-    sealer.look(set(), done)
+    sealer.seal_abandoned(set(), done)
     assert is_sealed(root, "inbox", shard.name)

@@ -214,7 +214,7 @@ def test_a_log_opens_from_its_checkpoint(root: QueueRoot) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_stretches_hold_all_that_is_sought_and_no_row_group_that_is_refused(
+def test_ranges_hold_all_that_is_sought_and_no_row_group_that_is_refused(
     root: QueueRoot, seed: int
 ) -> None:
     print(f"seed {seed}")
@@ -252,7 +252,7 @@ def test_stretches_hold_all_that_is_sought_and_no_row_group_that_is_refused(
         assert not any(found & set(range(a, b + 1)) for a, b in refused)
 
 
-def test_a_long_stretch_that_is_refused_is_passed_over_in_steps(root: QueueRoot) -> None:
+def test_a_long_range_that_is_refused_is_skipped_in_steps(root: QueueRoot) -> None:
     builder = OrderedLog(root)
     for _ in range(70):
         builder.order([Sent("t1", 0, b"v")])

@@ -138,7 +138,7 @@ def test_what_a_deletion_vector_stands_in_is_not_vacuumed(root: QueueRoot) -> No
     assert rows["offset"].to_pylist() == [0, 1, 4, 5, 6, 7, 8, 9]
 
 
-def test_a_checkpoint_of_another_engine_is_passed_over_for_one_from_before_the_guard(
+def test_a_checkpoint_of_another_engine_is_skipped_for_one_from_before_the_guard(
     root: QueueRoot,
 ) -> None:
     topics = TopicStore(root)

@@ -12,7 +12,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError
 
 from jobs.ordering.order_state import ORDER_TXN, order_number
-from jobs.ordering.rejects import commit_fenced
+from jobs.ordering.rejects import fenced_commit
 from lakequeue.errors import CommitConflict, CorruptTable, LeadershipLost, ShardSealed
 from lakequeue.records import Epoch, Stamp, Version
 from queue_tables.delta.actions import Txn, commit_path
@@ -35,11 +35,11 @@ def root(tmp_path: Path) -> QueueRoot:
 @pytest.mark.parametrize("table", ["log", "rejects"])
 def test_an_older_order_leader_commits_no_more(root: QueueRoot, table: str) -> None:
     old, new = (TableLog(root.store, table, keep_files=False).open() for _ in range(2))
-    commit_fenced(old, [Txn(ORDER_TXN, order_number(1, 0))], {"epoch": 1}, Epoch(1))
-    commit_fenced(new, [Txn(ORDER_TXN, order_number(2, 0))], {"epoch": 2}, Epoch(2))
+    fenced_commit(old, [Txn(ORDER_TXN, order_number(1, 0))], {"epoch": 1}, Epoch(1))
+    fenced_commit(new, [Txn(ORDER_TXN, order_number(2, 0))], {"epoch": 2}, Epoch(2))
     for _ in range(2):  # the stale handle, and the same one after it has caught up
         with pytest.raises(LeadershipLost, match="epoch 1 presented, 2 current"):
-            commit_fenced(old, [Txn(ORDER_TXN, order_number(1, 1))], {"epoch": 1}, Epoch(1))
+            fenced_commit(old, [Txn(ORDER_TXN, order_number(1, 1))], {"epoch": 1}, Epoch(1))
     assert TableLog(root.store, table).open().txns == {ORDER_TXN: order_number(2, 0)}
 
 
@@ -55,9 +55,9 @@ def test_an_order_leader_that_was_frozen_meets_the_new_epoch(root: QueueRoot) ->
 
 def test_maintenance_beside_the_leader_is_gone_on_from(root: QueueRoot) -> None:
     leader = TableLog(root.store, "log").open()
-    commit_fenced(leader, [Txn(ORDER_TXN, order_number(1, 0))], {"epoch": 1}, Epoch(1))
+    fenced_commit(leader, [Txn(ORDER_TXN, order_number(1, 0))], {"epoch": 1}, Epoch(1))
     TableLog(root.store, "log").open().commit([Txn("compaction", 1)], {"compaction": True})
-    met = commit_fenced(leader, [Txn(ORDER_TXN, order_number(1, 1))], {"epoch": 1}, Epoch(1))
+    met = fenced_commit(leader, [Txn(ORDER_TXN, order_number(1, 1))], {"epoch": 1}, Epoch(1))
     assert [c.info for c in met] == [{"compaction": True}]
     assert leader.version == 3
 

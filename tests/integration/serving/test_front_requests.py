@@ -133,7 +133,7 @@ def test_a_client_that_asks_first_is_told_to_go_on(front: Running) -> None:
     assert raw.read().body == b"ok"
 
 
-def test_an_upgrade_is_passed_over(front: Running) -> None:
+def test_an_upgrade_is_skipped(front: Running) -> None:
     """Clients of Java and curl offer HTTP/2 with their first request."""
     raw = front.connect()
     answer = raw.post("/echo", b"x", "Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c")

@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from coordination.zookeeper.bells import Bell
+from coordination.zookeeper.notifications import Notifier
 from tests.support.services.consumer_node import NodeProcess, Queue, own_queue, start_node
 from tests.support.services.ingest_service import IngestService
 from tests.support.services.order_thread import ordering
@@ -34,9 +34,9 @@ def urls(own_queue: Queue, start_node: object) -> Iterator[dict[str, str]]:
             IngestService(Path(own_queue.root.uri), "--zookeeper", own_queue.zookeeper.hosts)
         )
         ingest.create("orders", partitions=2)
-        bell = Bell(own_queue.session, "log")
-        stack.callback(bell.close)
-        stack.enter_context(ordering(own_queue.root, bell=bell))
+        notifier = Notifier(own_queue.session, "log")
+        stack.callback(notifier.close)
+        stack.enter_context(ordering(own_queue.root, notifier=notifier))
         answer = ingest.http.post(
             "/v1/topics/orders/records", json={"records": [{"value": "x", "key": "k"}] * 20}
         )

@@ -82,16 +82,16 @@ def test_only_the_files_that_hold_the_offsets_are_read_each_once(
     assert len(looked_at) == 1, "planning looks at the oldest file too, for what is still there"
 
 
-def test_parts_are_as_many_as_wished_and_none_is_read_twice(
+def test_parts_are_as_many_as_asked_for_and_none_is_read_twice(
     root: QueueRoot, log: LogBuilder
 ) -> None:
     topic = log.topic("orders", 3)
     for _ in range(4):
         log.append_many(topic, {0: ["v"] * 7, 1: ["v"] * 2})
     whole = rows_of(batch(root, subscribe="orders"))
-    for wish in ("1", "5", "36", "400"):
-        reader = batch(root, subscribe="orders", minPartitions=wish)
-        assert len(reader.partitions()) >= min(int(wish), 36)
+    for action in ("1", "5", "36", "400"):
+        reader = batch(root, subscribe="orders", minPartitions=action)
+        assert len(reader.partitions()) >= min(int(action), 36)
         found = rows_of(reader)
         key = ["partition", "offset"]
         assert sorted(found, key=lambda r: [r[k] for k in key]) == sorted(

@@ -18,7 +18,7 @@ import lakequeue.spark
 from lakequeue.clock import wall_micros
 from lakequeue.records import Epoch, Offset, Partition, Stamp, TopicId
 from lakequeue.wire import DeadLetterHeader as Dead
-from queue_tables.groups import endings
+from queue_tables.groups import terminal_states
 from queue_tables.groups.fact_rows import to_arrow
 from queue_tables.groups.facts import Fact, Kind, fold
 from queue_tables.groups.record_status import Status, status_in
@@ -49,7 +49,7 @@ UNDONE = {"pending", "in_flight", "parked", "dying"}
 @pytest.fixture
 def queue(root: QueueRoot, monkeypatch: pytest.MonkeyPatch) -> QueueRoot:
     """Three topics and a dead-letter topic, duplicates, a gone topic, three groups."""
-    monkeypatch.setattr(endings, "MOST_DEAD", 1)
+    monkeypatch.setattr(terminal_states, "MOST_DEAD", 1)
     topics = TopicStore(root)
     orders, gone = topics.create("orders", partitions=2)[0], topics.create("gone")[0]
     letters = topics.create("orders.dlq", partitions=1)[0]

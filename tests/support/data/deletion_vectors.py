@@ -31,7 +31,7 @@ def z85(data: bytes) -> str:
     return text
 
 
-def stretches(low: Sequence[int]) -> list[tuple[int, int]]:
+def spans(low: Sequence[int]) -> list[tuple[int, int]]:
     """(start, length - 1) of each run."""
     found = []
     for _, run in groupby(enumerate(low), lambda pair: pair[1] - pair[0]):
@@ -41,13 +41,13 @@ def stretches(low: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def bitmap_of(numbers: Sequence[int], *, runs: bool) -> bytes:
-    """32-bit numbers, rising, in the portable format; `runs`: as stretches."""
+    """32-bit numbers, rising, in the portable format; `runs`: as ranges of offsets."""
     parts = [(key, [n & 0xFFFF for n in some]) for key, some in groupby(numbers, lambda n: n >> 16)]
     head = b"".join(struct.pack("<HH", key, len(low) - 1) for key, low in parts)
     bodies = []
     for _, low in parts:
         if runs:
-            pairs = stretches(low)
+            pairs = spans(low)
             body = struct.pack("<H", len(pairs))
             bodies.append(body + b"".join(struct.pack("<HH", *pair) for pair in pairs))
         elif len(low) <= 4_096:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from coordination.zookeeper.bells import Bell
+from coordination.zookeeper.notifications import Notifier
 from lakequeue.clock import WallClock, hour_of, wall_micros
 from lakequeue.records import Format
 from queue_tables.delta.actions import Txn
@@ -23,17 +23,17 @@ from tests.support.data.rows import rows_of
 
 
 class LogBuilder:
-    """The one committer of `log` in a test. `bell` is rung after each commit, if given.
+    """The one committer of `log` in a test. `notifier` is sent after each commit, if given.
 
     `wall` is the time that records are ordered at.
     """
 
     def __init__(
-        self, root: QueueRoot, bell: Bell | None = None, wall: WallClock = wall_micros
+        self, root: QueueRoot, notifier: Notifier | None = None, wall: WallClock = wall_micros
     ) -> None:
         self.wall = wall
         self._root = root
-        self._bell = bell
+        self._notifier = notifier
         self._log = TableLog(root.store, LOG.name).open()
         self._next: dict[tuple[str, int], int] = defaultdict(int)
         for app_id, version in self._log.txns.items():
@@ -109,8 +109,8 @@ class LogBuilder:
         txns = [Txn(f"offset/{topic.topic_id}/{p}", self._next[topic.topic_id, p]) for p in values]
         info = {"epoch": 1, "counter": self._counter, "rows": rows.num_rows}
         version = self._log.commit([Txn("order", (1 << 40) | self._counter), *txns, add], info)
-        if self._bell is not None:
-            self._bell.ring(version)
+        if self._notifier is not None:
+            self._notifier.notify(version)
         return given
 
 

@@ -54,7 +54,7 @@ def _no_epoch_check_in_log(rejects: ModuleType) -> None:
             else:
                 return met
 
-    vars(rejects)["commit_fenced"] = commit
+    vars(rejects)["fenced_commit"] = commit
 
 
 def _no_trust_after_commit(acks: ModuleType) -> None:
@@ -67,19 +67,19 @@ def _no_watermark(order_state: ModuleType) -> None:
     order_state.OrderState.watermarks = lambda _self: {}
 
 
-def _one_look(lookout: ModuleType) -> None:
+def _one_look(scanner: ModuleType) -> None:
     """What the first look saw is admitted."""
-    lookout.Lookout._second_look = lambda _self, _first, _before: []
+    scanner.Lookout._second_look = lambda _self, _first, _before: []
 
 
-def _slow_looks(lookout: ModuleType) -> None:
-    right = lookout.Lookout._read
+def _slow_looks(scanner: ModuleType) -> None:
+    right = scanner.Lookout._read
 
     def read(self: Any, *args: Any, **options: Any) -> None:
         right(self, *args, **options)
         threading.Event().wait(_SLOW_S)
 
-    lookout.Lookout._read = read
+    scanner.Lookout._read = read
 
 
 def _reopened_shard(shards: ModuleType) -> None:
@@ -114,7 +114,7 @@ PATCHES: dict[str, Sequence[tuple[str, Patch]]] = {
     "no_order_epoch_check": [("jobs.ordering.rejects", _no_epoch_check_in_log)],
     "no_sync": [("queue_tables.delta.store", _no_sync)],
     "no_watermark": [("jobs.ordering.order_state", _no_watermark)],
-    "one_look": [("jobs.streaming.lookout", _one_look)],
-    "slow_looks": [("jobs.streaming.lookout", _slow_looks)],
+    "one_look": [("jobs.streaming.shard_scanner", _one_look)],
+    "slow_looks": [("jobs.streaming.shard_scanner", _slow_looks)],
     "reopened_shard": [("queue_tables.shards.shards", _reopened_shard)],
 }

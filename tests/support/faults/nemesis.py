@@ -21,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from consumer_service.blindness import PATIENCE_S
+from consumer_service.read_failover import PATIENCE_S
 from history_checker.history import Event, Recorder
 from tests.support.faults.faulty_cluster import (
     CONSUMER,
@@ -63,7 +63,7 @@ Kinds = dict[str, tuple[Sequence[str], tuple[float, float]]]
 AT_ONCE = (0.0, 0.0)
 LONG = (SESSION_TIMEOUT_S + 1.5, SESSION_TIMEOUT_S + 4.0)
 SHORT = (2.0, 4.0)
-BLIND = (PATIENCE_S + 1.0, PATIENCE_S + 3.0)
+UNREADABLE = (PATIENCE_S + 1.0, PATIENCE_S + 3.0)
 """Long enough for a consumer-service node to send its members away."""
 BLOWS: Kinds = {
     "kill": (NAMES, AT_ONCE),
@@ -86,7 +86,7 @@ ILLS: Kinds = {
     "disk-full": (("", *SERVICES), SHORT),
     "slow-lists": (("",), SHORT),
     "ingest-unreadable": (INGEST, SHORT),
-    "consumer-unreadable": (CONSUMER, BLIND),
+    "consumer-unreadable": (CONSUMER, UNREADABLE),
     "leader-unreadable": (("",), SHORT),
     "clock-jump": (SERVICES, SHORT),
     "maintenance": (("",), AT_ONCE),
@@ -152,9 +152,9 @@ class Nemesis:
             "commits-unanswered": lambda f: self._sicken(f, applied=0.3),
             "disk-full": lambda f: self._sicken(f, full=0.5),
             "slow-lists": lambda f: self._sicken(f, slow_lists_ms=150),
-            "ingest-unreadable": self._blind,
-            "consumer-unreadable": self._blind,
-            "leader-unreadable": self._blind_leader,
+            "ingest-unreadable": self._make_unreadable,
+            "consumer-unreadable": self._make_unreadable,
+            "leader-unreadable": self._make_leader_unreadable,
             "clock-jump": self._clock_jump,
             "checkpoint-deleted": self._checkpoint_deleted,
             "checkpoint-restored": self._checkpoint_restored,
@@ -274,12 +274,12 @@ class Nemesis:
         finally:
             self._faulty.sicken(only=None, **dict.fromkeys(ills))
 
-    def _blind(self, fault: Fault) -> None:
+    def _make_unreadable(self, fault: Fault) -> None:
         """Whatever it reads fails: some of it at once, some only after a time."""
         self._sicken(fault, unreadable=1.0, unreadable_within_ms=500)
 
-    def _blind_leader(self, fault: Fault) -> None:
-        self._blind(Fault(fault.kind, self._cluster.wait_leader(), fault.seconds))
+    def _make_leader_unreadable(self, fault: Fault) -> None:
+        self._make_unreadable(Fault(fault.kind, self._cluster.wait_leader(), fault.seconds))
 
     def _clock_jump(self, fault: Fault) -> None:
         self._said.write([Event("clock", "invoke", proc=fault.target)])

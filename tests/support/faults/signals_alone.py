@@ -1,7 +1,7 @@
 """Consumer-service nodes that never look at anything again only because time has passed.
 
 For processes that are started with `patching.environ("signals_alone")`. What such a node does on
-time, it does because it was told: a watch, a bell, an event.
+time, it does because it was told: a watch, a notification, an event.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def _never(*names: str) -> Patch:
 PATCHES: dict[str, Sequence[tuple[str, Patch]]] = {
     "signals_alone": [
         ("coordination.zookeeper.election", _never("SLOW_POLL_S")),
-        ("coordination.groups.groups_seen", _never("SLOW_POLL_S")),
-        ("consumer_service.ownership.keeper", _never("LOOK_EVERY_S", "SLOW_READ_S")),
+        ("coordination.groups.group_cache", _never("SLOW_POLL_S")),
+        ("consumer_service.ownership.reconciler", _never("LOOK_EVERY_S", "SLOW_READ_S")),
         ("consumer_service.streams.delivery", _never("LOOK_EVERY_S")),
     ]
 }

@@ -7,7 +7,7 @@ In the folder:
 |---|---|
 | `wrote-<pid>` | that process has written files of `log` |
 | `hold` | the test has put it there: the next process that has written files takes it and waits |
-| `held-<pid>` | that process has taken `hold`; it never goes on, so kill it |
+| `owned-<pid>` | that process has taken `hold`; it never goes on, so kill it |
 """
 
 from __future__ import annotations

@@ -10,13 +10,13 @@ import random
 from dataclasses import replace
 from typing import Any
 
-from history_checker import GroupTerms, Terms
+from history_checker import GroupRequirements, Requirements
 from history_checker.history import Event, Outcome
 
-TERMS = Terms(
+TERMS = Requirements(
     {
-        "g": GroupTerms(delivery="exactly_once", topics=("t",), drained=True),
-        "w": GroupTerms("queue", topics=("t",), drained=True, max_attempts=5),
+        "g": GroupRequirements(delivery="exactly_once", topics=("t",), drained=True),
+        "w": GroupRequirements("queue", topics=("t",), drained=True, max_attempts=5),
     }
 )
 SECOND_US = 1_000_000

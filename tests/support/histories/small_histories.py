@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from history_checker import GroupTerms, Terms
+from history_checker import GroupRequirements, Requirements
 from history_checker.history import Event, Outcome
 
 SECOND_NS = 10**9
-STREAM = Terms({"g": GroupTerms(drained=True)})
-QUEUE = Terms({"w": GroupTerms("queue", drained=True, max_attempts=3)})
+STREAM = Requirements({"g": GroupRequirements(drained=True)})
+QUEUE = Requirements({"w": GroupRequirements("queue", drained=True, max_attempts=3)})
 Part = Event | Iterable[Event]
 
 
@@ -21,7 +21,7 @@ class Cases:
 
     bad: Sequence[Sequence[Event]]
     good: Sequence[Sequence[Event]]
-    terms: Terms = field(default_factory=Terms)
+    requirements: Requirements = field(default_factory=Requirements)
 
 
 def history(*parts: Part) -> list[Event]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from history_checker import Anomaly, Terms
+from history_checker import Anomaly, Requirements
 from history_checker.history import Event
 from tests.support.histories.small_histories import Cases, got, history, read, send, sends
 
-WINDOW = Terms(dedup_window_s=20)
+WINDOW = Requirements(dedup_window_s=20)
 REDRIVE = Event("redrive", value="v0")
 
 
@@ -171,7 +171,7 @@ LOG_CASES: dict[Anomaly, Cases] = {
                 read("v0", "v1", dedup_id="d"),
             ),
         ],
-        terms=WINDOW,
+        requirements=WINDOW,
     ),
     Anomaly.DEDUP_FALSE_DROP: Cases(
         bad=[

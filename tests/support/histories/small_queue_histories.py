@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from history_checker import Anomaly, GroupTerms, Terms
+from history_checker import Anomaly, GroupRequirements, Requirements
 from history_checker.history import Event
 from tests.support.histories.small_histories import (
     QUEUE,
@@ -17,7 +17,9 @@ from tests.support.histories.small_histories import (
     took,
 )
 
-KEYED = Terms({"w": GroupTerms("queue", drained=True, max_attempts=3, key_order=True)})
+KEYED = Requirements(
+    {"w": GroupRequirements("queue", drained=True, max_attempts=3, key_order=True)}
+)
 V = ("v0", "v1", "v2")
 LOG = [*sends(*V), *read(*V)]
 LOG1 = [*sends("v0"), *read("v0")]
@@ -41,7 +43,7 @@ QUEUE_CASES: dict[Anomaly, Cases] = {
             history(LOG1, took(0), gone("a"), took(0, 2, "b"), ack(0, 2, proc="b")),
             history(LOG1, took(0), gone("a", "crash"), took(0, 2, "b"), ack(0, 2, proc="b")),
         ],
-        terms=QUEUE,
+        requirements=QUEUE,
     ),
     Anomaly.EARLY_REDELIVERY: Cases(
         bad=[
@@ -53,7 +55,7 @@ QUEUE_CASES: dict[Anomaly, Cases] = {
             # The ack may have been taken as a nack is: it was invoked, and the answer says no.
             history(LOG1, took(0, until_s=5), ack(0, kind="fail"), took(0, 2), ack(0, 2)),
         ],
-        terms=QUEUE,
+        requirements=QUEUE,
     ),
     Anomaly.RESURRECTION: Cases(
         bad=[
@@ -65,7 +67,7 @@ QUEUE_CASES: dict[Anomaly, Cases] = {
             history(LOG1, took(0), ack(0, kind="info"), took(0, 2, "b"), ack(0, 2, proc="b")),
             history(LOG1, took(0), ack(0, kind="fail"), took(0, 2, "b"), ack(0, 2, proc="b")),
         ],
-        terms=QUEUE,
+        requirements=QUEUE,
     ),
     Anomaly.ACK_LOST: Cases(
         bad=[
@@ -78,7 +80,7 @@ QUEUE_CASES: dict[Anomaly, Cases] = {
                     took(0, 2, "b"), ack(0, 2, proc="b")),
             history(LOG1, took(0), Event("crash", proc="a"), took(0, 2, "b"), ack(0, 2, proc="b")),
         ],
-        terms=QUEUE,
+        requirements=QUEUE,
     ),
     Anomaly.STALE_RECEIPT: Cases(
         bad=[
@@ -98,7 +100,7 @@ QUEUE_CASES: dict[Anomaly, Cases] = {
             history(LOG1, Event("clock", "invoke", proc="n"), took(0, until_s=2),
                     Event("clock", proc="n"), ack(0)),
         ],
-        terms=QUEUE,
+        requirements=QUEUE,
     ),
     Anomaly.ACKED_TWICE: Cases(
         bad=[
@@ -113,7 +115,7 @@ QUEUE_CASES: dict[Anomaly, Cases] = {
             history(LOG1, took(0, until_s=5), ack(0, kind="info"), took(0, 2, "b"),
                     ack(0, 2, proc="b")),
         ],
-        terms=QUEUE,
+        requirements=QUEUE,
     ),
     Anomaly.ACK_WIDENING: Cases(
         bad=[
@@ -125,7 +127,7 @@ QUEUE_CASES: dict[Anomaly, Cases] = {
             history(LOG, took(0), took(1), took(2), ack(0), settle("nack", 1), ack(2), took(1, 2),
                     ack(1, 2)),
         ],
-        terms=QUEUE,
+        requirements=QUEUE,
     ),
     Anomaly.UNSETTLED: Cases(
         bad=[
@@ -137,7 +139,7 @@ QUEUE_CASES: dict[Anomaly, Cases] = {
             history(LOG1, took(0), settle("nack", 0), took(0, 2), settle("nack", 0, 2), took(0, 3),
                     settle("nack", 0, 3), dead(0)),
         ],
-        terms=QUEUE,
+        requirements=QUEUE,
     ),
     Anomaly.REPEATED_ATTEMPT: Cases(
         bad=[
@@ -149,7 +151,7 @@ QUEUE_CASES: dict[Anomaly, Cases] = {
             history(LOG1, took(0), gone("a"), took(0, 3, "b"), ack(0, 3, proc="b")),
             history(LOG, took(0), took(1), took(2), ack(0), ack(1), ack(2)),
         ],
-        terms=QUEUE,
+        requirements=QUEUE,
     ),
     Anomaly.FALLING_ATTEMPT: Cases(
         bad=[
@@ -164,7 +166,7 @@ QUEUE_CASES: dict[Anomaly, Cases] = {
                     took(0, 2, until_s=50), took(0, 1, "b", poll=1, until_s=5), ack(0, 2)),
             history(LOG1, took(0, until_s=5), took(0, 2, "b"), ack(0, 2, proc="b")),
         ],
-        terms=QUEUE,
+        requirements=QUEUE,
     ),
     Anomaly.OVER_ATTEMPTS: Cases(
         bad=[
@@ -175,7 +177,7 @@ QUEUE_CASES: dict[Anomaly, Cases] = {
             history(LOG1, took(0, 3), ack(0, 3)),
             history(LOG1, took(0, 3), settle("nack", 0, 3), dead(0)),
         ],
-        terms=QUEUE,
+        requirements=QUEUE,
     ),
     Anomaly.ACKED_AND_DEAD: Cases(
         bad=[
@@ -186,7 +188,7 @@ QUEUE_CASES: dict[Anomaly, Cases] = {
             history(LOG1, took(0, 3), ack(0, 3, kind="info"), dead(0)),
             history(LOG1, took(0, 3), ack(0, 3, kind="fail"), dead(0)),
         ],
-        terms=QUEUE,
+        requirements=QUEUE,
     ),
     Anomaly.DEAD_TWICE: Cases(
         bad=[
@@ -197,7 +199,7 @@ QUEUE_CASES: dict[Anomaly, Cases] = {
             history(LOG, [dead(0), dead(1), dead(2)]),
             history(LOG1, took(0, 3), settle("nack", 0, 3), dead(0)),
         ],
-        terms=QUEUE,
+        requirements=QUEUE,
     ),
     Anomaly.DEAD_EARLY: Cases(
         bad=[
@@ -209,7 +211,7 @@ QUEUE_CASES: dict[Anomaly, Cases] = {
             # The last attempt never left: the node died with it.
             history(LOG1, took(0, 2), settle("nack", 0, 2), dead(0, 3)),
         ],
-        terms=QUEUE,
+        requirements=QUEUE,
     ),
     Anomaly.EARLY_DELIVERY: Cases(
         bad=[
@@ -222,7 +224,7 @@ QUEUE_CASES: dict[Anomaly, Cases] = {
             history(LOG1, took(0), settle("nack", 0, not_before=50_000_000), [Event("heal")] * 60,
                     took(0, 2), ack(0, 2)),
         ],
-        terms=QUEUE,
+        requirements=QUEUE,
     ),
     Anomaly.DELIVERED_EXPIRED: Cases(
         bad=[
@@ -235,7 +237,7 @@ QUEUE_CASES: dict[Anomaly, Cases] = {
             history(send("v0", expires_at=3_000_000), read("v0"),
                     Event("expired", topic="t", part=0, offset=0, group="w", value="v0")),
         ],
-        terms=QUEUE,
+        requirements=QUEUE,
     ),
     Anomaly.EXPIRED_UNRECORDED: Cases(
         bad=[
@@ -247,7 +249,9 @@ QUEUE_CASES: dict[Anomaly, Cases] = {
             history(send("v0", expires_at=9_000_000), read("v0"), took(0), settle("nack", 0),
                     Event("expired", topic="t", part=0, offset=0, group="w", value="v0")),
         ],
-        terms=Terms({"w": GroupTerms("queue", topics=("t",), drained=True, max_attempts=3)}),
+        requirements=Requirements(
+            {"w": GroupRequirements("queue", topics=("t",), drained=True, max_attempts=3)}
+        ),
     ),
     Anomaly.KEY_OVERTAKEN: Cases(
         bad=[
@@ -260,6 +264,6 @@ QUEUE_CASES: dict[Anomaly, Cases] = {
             history(LOG, took(0, key="x"), took(1, key="y"), took(2, key="z"), ack(2), ack(1),
                     ack(0)),
         ],
-        terms=KEYED,
+        requirements=KEYED,
     ),
 }  # fmt: skip

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from history_checker import Anomaly, GroupTerms, Terms
+from history_checker import Anomaly, GroupRequirements, Requirements
 from history_checker.history import Event
 from tests.support.histories.small_histories import STREAM, Cases, commit, got, history, read, sends
 
-TWO_GROUPS = Terms({"g": GroupTerms(drained=True), "h": GroupTerms(drained=True)})
-ONCE = Terms({"g": GroupTerms(delivery="at_most_once")})
+TWO_GROUPS = Requirements(
+    {"g": GroupRequirements(drained=True), "h": GroupRequirements(drained=True)}
+)
+ONCE = Requirements({"g": GroupRequirements(delivery="at_most_once")})
 V = ("v0", "v1", "v2")
 LOG = [*sends(*V), *read(*V)]
 
@@ -125,7 +127,7 @@ STREAM_CASES: dict[Anomaly, Cases] = {
             history(LOG, commit(2), got("v0"), got("v2", start=2, epoch=2)),
             history(LOG, got(*V), got(*V, group="other")),
         ],
-        terms=ONCE,
+        requirements=ONCE,
     ),
     Anomaly.UNDELIVERED: Cases(
         bad=[history(LOG, got("v0", "v1")), history(LOG, sends("x"), read("x", part=1), got(*V))],
@@ -134,7 +136,7 @@ STREAM_CASES: dict[Anomaly, Cases] = {
             history(sends(*V), got("v0", "v1"), Event("erase", value="v2"),
                     read("v0", "v1", None)),
         ],
-        terms=STREAM,
+        requirements=STREAM,
     ),
     Anomaly.GROUP_DEPENDENCE: Cases(
         bad=[
@@ -147,7 +149,7 @@ STREAM_CASES: dict[Anomaly, Cases] = {
             history(LOG, got(*V), commit(3, kind="info"), got(*V, group="h"),
                     commit(1, group="h")),
         ],
-        terms=TWO_GROUPS,
+        requirements=TWO_GROUPS,
     ),
     Anomaly.REMOVED_UNCONSUMED: Cases(
         bad=[
@@ -161,6 +163,6 @@ STREAM_CASES: dict[Anomaly, Cases] = {
                     read("v2", start=2)),
             history(LOG, got(*V), Event("first", topic="t", part=0, offset=0)),
         ],
-        terms=STREAM,
+        requirements=STREAM,
     ),
 }  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from history_checker import Anomaly, GroupTerms, Terms
+from history_checker import Anomaly, GroupRequirements, Requirements
 from history_checker.history import Event
 from tests.support.histories.small_histories import (
     Cases,
@@ -22,9 +22,9 @@ from tests.support.histories.small_histories import (
 
 V = ("v0", "v1", "v2")
 LOG = [*sends(*V), *read(*V)]
-EXACTLY = Terms({"g": GroupTerms(delivery="exactly_once", topics=("t",))})
-GRACE = Terms({"g": GroupTerms(drained=True)}, grace_s=20)
-LEASES = Terms({"w": GroupTerms("queue", max_attempts=3)}, grace_s=20)
+EXACTLY = Requirements({"g": GroupRequirements(delivery="exactly_once", topics=("t",))})
+GRACE = Requirements({"g": GroupRequirements(drained=True)}, grace_s=20)
+LEASES = Requirements({"w": GroupRequirements("queue", max_attempts=3)}, grace_s=20)
 LATER = [Event("heal")] * 30
 WAITING = [
     Event(f, proc="a", group=group, poll=n)
@@ -81,7 +81,7 @@ EFFECT_CASES: dict[Anomaly, Cases] = {
             # Not consumed yet.
             history(LOG, effect(0), sink(1, 0, 1)),
         ],
-        terms=EXACTLY,
+        requirements=EXACTLY,
     ),
     Anomaly.EFFECT_DOUBLED: Cases(
         bad=[
@@ -93,7 +93,7 @@ EFFECT_CASES: dict[Anomaly, Cases] = {
             history(LOG, sends("x"), read("x", part=1), effect(0), effect(0, part=1),
                     sink(1, 0, 1), sink(2, 0, 1, part=1)),
         ],
-        terms=EXACTLY,
+        requirements=EXACTLY,
     ),
     Anomaly.SINK_GAP: Cases(
         bad=[
@@ -105,7 +105,7 @@ EFFECT_CASES: dict[Anomaly, Cases] = {
             # Written down in another order than committed.
             history(LOG, effect(0, 1, 2), sink(2, 1, 3), sink(1, 0, 1)),
         ],
-        terms=EXACTLY,
+        requirements=EXACTLY,
     ),
     Anomaly.SINK_OVERLAP: Cases(
         bad=[
@@ -117,7 +117,7 @@ EFFECT_CASES: dict[Anomaly, Cases] = {
             history(LOG, sends("x"), read("x", part=1), effect(0, 1), effect(0, part=1),
                     sink(1, 0, 2), sink(2, 0, 1, part=1)),
         ],
-        terms=EXACTLY,
+        requirements=EXACTLY,
     ),
     Anomaly.SINK_DISAGREES: Cases(
         bad=[
@@ -129,7 +129,7 @@ EFFECT_CASES: dict[Anomaly, Cases] = {
             # It died before the group was told.
             history(LOG, effect(0, 1), sink(1, 0, 2), position(0)),
         ],
-        terms=EXACTLY,
+        requirements=EXACTLY,
     ),
 }  # fmt: skip
 
@@ -227,7 +227,7 @@ LIVENESS_CASES: dict[Anomaly, Cases] = {
             ),
             history(LOG, got(*V), LATER, commit(1, kind="invoke")),
         ],
-        terms=GRACE,
+        requirements=GRACE,
     ),
     Anomaly.ORPHAN_PARTITION: Cases(
         bad=[
@@ -241,7 +241,7 @@ LIVENESS_CASES: dict[Anomaly, Cases] = {
             history(LOG, sends("x"), read("x", part=1), got(*V), got("x", part=1), LATER),
             history(sends(*V), LATER, got(*V), read(*V)),
         ],
-        terms=GRACE,
+        requirements=GRACE,
     ),
     Anomaly.LAG_UNBOUNDED: Cases(
         bad=[
@@ -260,7 +260,7 @@ LIVENESS_CASES: dict[Anomaly, Cases] = {
             history(sends(*V), LATER, got(*V), read(*V)),
             history(Event("heal"), sends(*V), read(*V), got(*V)),
         ],
-        terms=GRACE,
+        requirements=GRACE,
     ),
     Anomaly.STARVED: Cases(
         bad=[
@@ -286,7 +286,7 @@ LIVENESS_CASES: dict[Anomaly, Cases] = {
                 got("v1", start=1), read("v0", "v1"),
             ),
         ],
-        terms=GRACE,
+        requirements=GRACE,
     ),
     Anomaly.LEASE_NEVER_EXPIRES: Cases(
         bad=[
@@ -305,6 +305,6 @@ LIVENESS_CASES: dict[Anomaly, Cases] = {
                     settle("extend", 0, kind="info"),
                     WAITING),
         ],
-        terms=LEASES,
+        requirements=LEASES,
     ),
 }  # fmt: skip

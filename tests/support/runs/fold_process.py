@@ -12,10 +12,10 @@ from typing import cast
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from jobs.folding.offsets_work import OffsetsWork
-from jobs.rows.narrow import FACT_ROWS, fact_rows
-from jobs.streaming.batch_files import BatchFiles
-from jobs.streaming.lookout import Lookout
+from jobs.folding.offsets_job import OffsetsJob
+from jobs.rows.key_projection import FACT_ROWS, fact_rows
+from jobs.streaming.batch_manifest import BatchManifest
+from jobs.streaming.shard_scanner import ShardScanner
 from lakequeue.errors import LeadershipLost
 from lakequeue.records import Epoch
 from lakequeue.steps import arm
@@ -30,23 +30,23 @@ class Folder:
 
     def __init__(self, root: QueueRoot, epoch: int, max_bytes: int = 1) -> None:
         self.root = root
-        self.work = OffsetsWork(root)
-        self.lookout = Lookout(root, "journal", max_bytes)
-        self.work.begin(Epoch(epoch))
-        self.lookout.begin(self.work.term())
+        self.job = OffsetsJob(root)
+        self.scanner = ShardScanner(root, "journal", max_bytes)
+        self.job.begin(Epoch(epoch))
+        self.scanner.begin(self.job.state())
 
     def step(self) -> bool:
         """Fold one cut; False if there is nothing to fold."""
-        start = self.lookout.marks()
-        end = self.lookout.next_end()
+        start = self.scanner.marks()
+        end = self.scanner.next_end()
         if end is None:
             return False
-        seen = self.lookout.between(start, end)
-        part = BatchFiles.of(seen)
+        seen = self.scanner.between(start, end)
+        part = BatchManifest.of(seen)
         facts = fact_rows(self.root.store, part.files, part.fences)
         rows = pa.Table.from_batches(facts, FACT_ROWS)
-        self.work.fold(rows)
-        self.lookout.done(end)
+        self.job.fold(rows)
+        self.scanner.done(end)
         return True
 
     def drain(self) -> None:

@@ -16,14 +16,14 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 import jobs.driver
-from jobs.rows.batch import SENT
-from jobs.rows.narrow import FACT_ROWS, fact_rows, narrow_rows
-from jobs.streaming.batch_files import BatchFiles
-from jobs.streaming.lookout import Lookout
+from jobs.rows.key_projection import FACT_ROWS, fact_rows, project_rows
+from jobs.rows.projected_rows import SENT
+from jobs.streaming.batch_manifest import BatchManifest
+from jobs.streaming.leader_state_file import LeaderState
 from jobs.streaming.query import ProcessBatch
+from jobs.streaming.shard_scanner import ShardScanner
 from jobs.streaming.source import SourceOptions
-from jobs.streaming.source_note import Told
-from jobs.streaming.term_file import Term
+from jobs.streaming.source_note import SourceStatus
 from lakequeue.clock import boot_seconds
 from queue_tables.delta.store import open_store
 from queue_tables.log.writer import SourceFiles
@@ -38,10 +38,12 @@ class PlainQuery:
         self._options = options
         self._process = process
         self._store = open_store(options.root)
-        self._lookout = Lookout(QueueRoot(self._store, ""), options.kind, options.max_batch_bytes)
-        self._present: Callable[[], Term] | None = None
+        self._scanner = ShardScanner(
+            QueueRoot(self._store, ""), options.kind, options.max_batch_bytes
+        )
+        self._present: Callable[[], LeaderState] | None = None
         self._batch = threading.Lock()
-        self._bell = threading.Event()
+        self._notifier = threading.Event()
         self._held = threading.Event()
         self._last_s = 0.0
         self.error: BaseException | None = None
@@ -54,14 +56,14 @@ class PlainQuery:
         self.rehearsed.set()
         threading.Thread(target=self._run, name=f"plain-{self._options.kind}", daemon=True).start()
 
-    def lead(self, present: Callable[[], Term]) -> None:
+    def lead(self, present: Callable[[], LeaderState]) -> None:
         """Work for the term that `present` tells."""
         self._present = present
-        self._bell.set()
+        self._notifier.set()
 
     def wake(self) -> None:
         """There may be something new."""
-        self._bell.set()
+        self._notifier.set()
 
     def tell(self) -> None:
         """Nothing to do: what the term says is read before each batch."""
@@ -69,12 +71,12 @@ class PlainQuery:
     def hold(self) -> None:
         """Wait for the batch that runs, and let none begin."""
         self._held.set()
-        self._bell.set()
+        self._notifier.set()
         self._batch.acquire()
 
-    def told(self) -> Told:
+    def told(self) -> SourceStatus:
         """Nothing: what it asks of storage is counted by the process itself."""
-        return Told()
+        return SourceStatus()
 
     def progress(self) -> dict[str, int]:
         """Nothing is measured."""
@@ -83,8 +85,8 @@ class PlainQuery:
     def _run(self) -> None:
         try:
             while not self._held.is_set():
-                self._bell.wait(self._options.poll_s)
-                self._bell.clear()
+                self._notifier.wait(self._options.poll_s)
+                self._notifier.clear()
                 early_s = self._last_s + self._options.min_interval_s - boot_seconds()
                 if self._present is None or self._held.wait(max(0.0, early_s)):
                     continue
@@ -96,22 +98,22 @@ class PlainQuery:
         finally:
             self.ended.set()
 
-    def _step(self, term: Term) -> bool:
+    def _step(self, term: LeaderState) -> bool:
         """One batch; False if there is nothing."""
-        self._lookout.begin(term)
-        start = self._lookout.marks()
-        end = self._lookout.next_end()
+        self._scanner.begin(term)
+        start = self._scanner.marks()
+        end = self._scanner.next_end()
         if end is None:
             return False
-        seen = self._lookout.between(start, end)
-        files = BatchFiles.of(seen).files
+        seen = self._scanner.between(start, end)
+        files = BatchManifest.of(seen).files
         if self._options.kind == "inbox":
-            rows = pa.Table.from_batches(narrow_rows(self._store, files), SENT)
+            rows = pa.Table.from_batches(project_rows(self._store, files), SENT)
         else:
             fences = [(s.shard, *fence) for s in seen for fence in s.fences]
             rows = pa.Table.from_batches(fact_rows(self._store, files, fences), FACT_ROWS)
         self._process(self._spark, [lambda: (rows, SourceFiles(self._store))])
-        self._lookout.done(end)
+        self._scanner.done(end)
         return True
 
 

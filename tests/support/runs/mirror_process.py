@@ -10,7 +10,7 @@ import argparse
 import sys
 from typing import Any
 
-from jobs.copies.mirror_work import Mirror, MirrorReport, keep_up
+from jobs.copies.mirror_copy import Mirror, MirrorReport, keep_up
 from jobs.mirror import mirror, options
 from lakequeue.clock import wall_micros
 from lakequeue.errors import ReplicaPromoted

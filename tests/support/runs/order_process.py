@@ -3,7 +3,7 @@
     python -m tests.support.runs.order_process --root DIR --epoch 3 [--crash-at order.committed:2]
         [--max-bytes 2000] [--stay]
 
-Looks, cuts, reads narrow rows and orders them, batch after batch, until nothing is left (with
+Looks, cuts, reads projected rows and orders them, batch after batch, until nothing is left (with
 `--stay`: until SIGTERM); prints one JSON line a batch. `tests/faults` kills it at every step; the
 same with Spark around it is `test_order_driver.py`.
 """
@@ -21,11 +21,11 @@ import pyarrow as pa
 
 from jobs.ordering.order_batch import OrderTerm
 from jobs.ordering.order_state import OrderState
-from jobs.rows.batch import SENT
-from jobs.rows.narrow import narrow_rows
-from jobs.streaming.batch_files import BatchFiles, pieces_of
-from jobs.streaming.lookout import Lookout
-from jobs.streaming.term_file import Term
+from jobs.rows.key_projection import project_rows
+from jobs.rows.projected_rows import SENT
+from jobs.streaming.batch_manifest import BatchManifest, pieces_of
+from jobs.streaming.leader_state_file import LeaderState
+from jobs.streaming.shard_scanner import ShardScanner
 from lakequeue.clock import WallClock, wall_micros
 from lakequeue.errors import LeadershipLost
 from lakequeue.records import Epoch
@@ -54,37 +54,37 @@ class Orderer:
         self.term = OrderTerm(self.state, Epoch(epoch), wall)
         self.root = root
         plan = self.term.begin()
-        self.lookout = Lookout(root, "inbox", max_bytes)
+        self.scanner = ShardScanner(root, "inbox", max_bytes)
         self._max_bytes = max_bytes
         self._whole = whole
-        self.lookout.begin(Term(Epoch(epoch), self.state.watermarks(), plan))
+        self.scanner.begin(LeaderState(Epoch(epoch), self.state.watermarks(), plan))
         self.state.warm()
 
     def plan(self) -> pa.Table | None:
-        """The narrow rows of the next cut, or None."""
+        """The projected rows of the next cut, or None."""
         pieces = self.cut()
         return pa.concat_tables(self.read(p)[0] for p in pieces) if pieces else None
 
-    def cut(self) -> list[BatchFiles]:
+    def cut(self) -> list[BatchManifest]:
         """The pieces of the next cut; [] if there is nothing to order."""
-        start = self.lookout.marks()
-        end = self.lookout.next_end()
+        start = self.scanner.marks()
+        end = self.scanner.next_end()
         if end is None:
             return []
-        return pieces_of(self.lookout.between(start, end), self._max_bytes)
+        return pieces_of(self.scanner.between(start, end), self._max_bytes)
 
-    def read(self, piece: BatchFiles) -> tuple[pa.Table, SourceFiles | None]:
-        """The narrow rows of a piece."""
+    def read(self, piece: BatchManifest) -> tuple[pa.Table, SourceFiles | None]:
+        """The projected rows of a piece."""
         if self._whole:
             sources = SourceFiles(self.root.store)
             sources.load([f"inbox/{file.shard}/{file.path}" for file in piece.files])
-            return pa.Table.from_batches(narrow_rows(sources, piece.files), schema=SENT), sources
-        return pa.Table.from_batches(narrow_rows(self.root.store, piece.files), schema=SENT), None
+            return pa.Table.from_batches(project_rows(sources, piece.files), schema=SENT), sources
+        return pa.Table.from_batches(project_rows(self.root.store, piece.files), schema=SENT), None
 
     def tell(self) -> None:
         """Let the source know which shards wait."""
-        held = {shard: one.stamp for shard, one in self.term.held.items()}
-        self.lookout.begin(Term(self.term.epoch, self.state.watermarks(), None, held))
+        held = {shard: one.stamp for shard, one in self.term.blocked.items()}
+        self.scanner.begin(LeaderState(self.term.epoch, self.state.watermarks(), None, held))
 
     def step(self) -> dict[str, int] | None:
         """Order one cut; None if there is nothing to order."""
@@ -93,7 +93,7 @@ class Orderer:
             return None
         parts = [partial(self.read, piece) for piece in pieces]
         done = self.term.process_parts(parts, lambda _rows: None)
-        self.lookout.done(self.lookout.marks())
+        self.scanner.done(self.scanner.marks())
         self.tell()
         if done is None:
             return {"rows": 0}
@@ -124,7 +124,7 @@ def main() -> int:
         while not stop.is_set():
             batch = orderer.step()
             if batch is not None:
-                reach(Step.ORDER_RUNG)
+                reach(Step.ORDER_NOTIFIED)
                 sys.stdout.write(json.dumps(batch) + "\n")
                 sys.stdout.flush()
             elif args.stay:

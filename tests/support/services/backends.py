@@ -13,7 +13,7 @@ from typing import Any, Unpack
 from uuid import uuid4
 
 from coordination.embedded import EmbeddedZooKeeper
-from coordination.zookeeper.bells import Bell
+from coordination.zookeeper.notifications import Notifier
 from lakequeue import Admin, AsyncConsumer, AsyncProducer, Consumer, Message, Producer, Queue
 from lakequeue.client.consuming.consumer_base import ConsumerOptions
 from lakequeue.client.producing.producer_base import ProducerOptions
@@ -124,14 +124,14 @@ def real(folder: Path, zookeeper: EmbeddedZooKeeper) -> Iterator[Backend]:
     """The same, with processes."""
     for queue in open_queue(folder, zookeeper):
         service = IngestService(Path(queue.root.uri), "--zookeeper", zookeeper.hosts)
-        bell = Bell(queue.session, "log").start()
-        with service, ordering(queue.root, bell=bell):
+        notifier = Notifier(queue.session, "log").start()
+        with service, ordering(queue.root, notifier=notifier):
             node = NodeProcess(queue, f"behaviour-{uuid4().hex[:6]}")
             try:
                 yield Real(str(service.ready["url"]), node.url)
             finally:
                 node.kill()
-                bell.close()
+                notifier.close()
 
 
 def take(consumer: Consumer, count: int) -> list[Message]:

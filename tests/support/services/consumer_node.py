@@ -1,8 +1,8 @@
 """Real consumer-service nodes as processes, and members that talk to them over HTTP.
 
-Fixtures: `queue` (a root, its log builder with a bell, at the run's ZooKeeper), `node` (a process
-on it), both for the whole run; `own_queue` (a queue and ZooKeeper of the test's own), `start_node`
-(a factory of processes).
+Fixtures: `queue` (a root, its log builder with a notification, at the run's ZooKeeper), `node` (a
+process on it), both for the whole run; `own_queue` (a queue and ZooKeeper of the test's own),
+`start_node` (a factory of processes).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import httpx2
 import pytest
 
 from coordination.embedded import EmbeddedZooKeeper
-from coordination.zookeeper.bells import Bell
+from coordination.zookeeper.notifications import Notifier
 from coordination.zookeeper.session import Session
 from queue_tables.root import QueueRoot
 from queue_tables.schema.topic_rules import Topic
@@ -119,7 +119,7 @@ class NodeProcess:
 
 
 @dataclass
-class Member:
+class HttpMember:
     """A member of a group, by raw HTTP: what the wire says is what the test sees."""
 
     url: str
@@ -242,9 +242,9 @@ def open_queue(folder: Path, server: EmbeddedZooKeeper) -> Iterator[Queue]:
     root = fresh_root(str(folder))
     session = Session(server.hosts, root.queue_id, "order", FAST)
     session.start()
-    bell = Bell(session, "log").start()
-    yield Queue(root, server, session, LogBuilder(root, bell))
-    bell.close()
+    notifier = Notifier(session, "log").start()
+    yield Queue(root, server, session, LogBuilder(root, notifier))
+    notifier.close()
     session.stop()
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx2
 
-from tests.support.services.consumer_node import Member, Records
+from tests.support.services.consumer_node import HttpMember, Records
 
 
 class Events:
@@ -62,7 +62,7 @@ class Events:
 
 
 @contextmanager
-def listening(member: Member, last: str | None = None) -> Iterator[Events]:
+def listening(member: HttpMember, last: str | None = None) -> Iterator[Events]:
     """A connection of its own, as each reconnect is one; it breaks at the end of the block."""
     headers = {} if last is None else {"Last-Event-ID": last}
     with (

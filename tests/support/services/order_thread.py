@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from coordination.zookeeper.bells import Bell
+from coordination.zookeeper.notifications import Notifier
 from queue_tables.root import QueueRoot
 from tests.support.runs.order_process import Orderer
 
@@ -14,7 +14,7 @@ _PAUSE_S = 0.01
 
 
 @contextmanager
-def ordering(root: QueueRoot, epoch: int = 1, bell: Bell | None = None) -> Iterator[None]:
+def ordering(root: QueueRoot, epoch: int = 1, notifier: Notifier | None = None) -> Iterator[None]:
     """Order whatever comes into the inbox, and ring; the end of the block finishes a batch.
 
     An error of the order job is raised at the end of the block.
@@ -26,8 +26,8 @@ def ordering(root: QueueRoot, epoch: int = 1, bell: Bell | None = None) -> Itera
         try:
             orderer = Orderer(root, epoch)
             while not stop.wait(_PAUSE_S):
-                if orderer.drain() and bell is not None:
-                    bell.ring(orderer.state.log.version)
+                if orderer.drain() and notifier is not None:
+                    notifier.notify(orderer.state.log.version)
         except BaseException as error:  # noqa: BLE001 -- raised in the test's thread
             errors.append(error)
 

@@ -14,7 +14,7 @@ from queue_tables.log.reader import LogReader
 from queue_tables.root import QueueRoot
 from queue_tables.schema.topic_rules import Topic
 from tests.support.data.log_builder import LogBuilder
-from tests.support.services.consumer_node import Member, Queue, describe
+from tests.support.services.consumer_node import HttpMember, Queue, describe
 from tests.support.services.zookeeper import FAST, wait_for
 
 RECORDS = 60
@@ -76,7 +76,7 @@ def in_browser(url: str) -> Found:
 def in_group(url: str, topic: Topic, mode: str, count: int) -> Found:
     found: list[tuple[int, int]] = []
     options = {"mode": mode, "from": "earliest"}
-    with Member(url, topic, f"of-{mode}", options=options) as member:
+    with HttpMember(url, topic, f"of-{mode}", options=options) as member:
         while len(found) < count:
             records = member.poll(max_records=11)
             found += [(record["partition"], record["offset"]) for record in records]

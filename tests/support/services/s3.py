@@ -1,6 +1,6 @@
 """An S3 server for tests (moto's), in a thread, with the environment that leads there.
 
-`lax=True` makes one whose conditional puts do not work: it passes over `If-None-Match`, as some
+`lax=True` makes one whose conditional puts do not work: it skips `If-None-Match`, as some
 servers do that call themselves compatible.
 """
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from coordination.zookeeper.bells import Bell
+from coordination.zookeeper.notifications import Notifier
 from lakequeue import Admin, Producer
 from queue_tables.log.marks import LogMarks
 from queue_tables.schema.marks import consumed_mark
@@ -91,9 +91,9 @@ def cluster(own_queue: Queue, start_node: Callable[..., NodeProcess]) -> Iterato
         )
         ingest.create("in", partitions=2)
         ingest.create("out", partitions=2)
-        bell = Bell(own_queue.session, "log").start()
-        stack.callback(bell.close)
-        stack.enter_context(ordering(own_queue.root, bell=bell))
+        notifier = Notifier(own_queue.session, "log").start()
+        stack.callback(notifier.close)
+        stack.enter_context(ordering(own_queue.root, notifier=notifier))
         running = Cluster(own_queue, ingest, start_node(own_queue))
         stack.callback(running.end_processes)
         running.produce(0, COUNT)

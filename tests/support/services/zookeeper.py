@@ -57,10 +57,10 @@ def expire(session: Session) -> None:
     one's connection; if that one is back before the close is sent, it is the second that is
     dropped, so this tries until the loss is seen.
     """
-    term = session.term
+    term = session.incarnation
     deadline = boot_seconds() + DEADLINE_S
     lost = session.waker()
-    while session.term == term:
+    while session.incarnation == term:
         if boot_seconds() > deadline:
             pytest.fail("the session could not be expired")
         double = KazooClient(hosts=session.hosts, client_id=session.kazoo.client_id)
@@ -74,7 +74,7 @@ def expire(session: Session) -> None:
             double.close()
         # Its own dropped connection wakes it too: the loss is what counts.
         until = boot_seconds() + 1
-        while session.term == term and boot_seconds() < until:
+        while session.incarnation == term and boot_seconds() < until:
             lost.wait(0.1)
             lost.clear()
     assert session.connected.wait(DEADLINE_S)

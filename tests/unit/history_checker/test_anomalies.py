@@ -29,9 +29,9 @@ CASES: list[tuple[Anomaly, Cases]] = [
 def test_it_is_caught_and_what_is_near_it_is_not(anomaly: Anomaly, cases: Cases) -> None:
     assert min(len(cases.bad), len(cases.good)) >= 2
     for bad in cases.bad:
-        assert anomaly in check(bad, cases.terms).anomalies, bad
+        assert anomaly in check(bad, cases.requirements).anomalies, bad
     for good in cases.good:
-        verdict = check(good, cases.terms)
+        verdict = check(good, cases.requirements)
         assert verdict.ok, f"{verdict}\n{good}"
 
 

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import lakequeue
+
 PROGRAM = """
 import sys
 import lakequeue
@@ -18,6 +20,10 @@ def test_the_sdk_loads_neither_spark_nor_delta_nor_arrow_nor_zookeeper_nor_flask
         [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False, timeout=60
     )
     assert (done.stdout.strip(), done.stderr) == ("[]", "")
+
+
+def test_old_public_names_are_still_valid() -> None:
+    assert lakequeue.Delivered is lakequeue.RecordMetadata
 
 
 TESTING = """

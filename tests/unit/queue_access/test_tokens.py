@@ -101,7 +101,7 @@ def test_a_public_key_is_no_secret_of_an_hmac() -> None:
             check(f"{signed}.{signature}")
 
 
-def test_a_secret_in_a_key_set_is_passed_over() -> None:
+def test_a_secret_in_a_key_set_is_skipped() -> None:
     secret = OctKey.generate_key(256, {"kid": "rsa-1"}, private=True)
     keys = PublicKeys([secret.as_dict(private=True)])
     assert len(keys) == 0
@@ -111,7 +111,7 @@ def test_a_secret_in_a_key_set_is_passed_over() -> None:
         Issuer("corp", "i", "a", "u", algorithms=())
 
 
-def test_a_key_for_encryption_and_a_short_one_are_passed_over() -> None:
+def test_a_key_for_encryption_and_a_short_one_are_skipped() -> None:
     assert len(PublicKeys([RSA.as_dict(private=False) | {"use": "enc"}])) == 0
     modulus = base64.urlsafe_b64encode((1 << 1_023 | 1).to_bytes(128, "big")).decode()
     assert len(PublicKeys([{"kty": "RSA", "n": modulus.rstrip("="), "e": "AQAB"}])) == 0

@@ -61,6 +61,6 @@ def test_a_history_that_does_not_reach_back_is_not_looked_at(
     assert capsys.readouterr().out.splitlines() == [*faults(project, since="0" * 40)]
 
 
-def test_a_module_that_was_deleted_and_is_still_listed_is_passed_over(project: Path) -> None:
+def test_a_module_that_was_deleted_and_is_still_listed_is_skipped(project: Path) -> None:
     (project / "new.py").unlink()
     assert faults(project, since="HEAD") == []

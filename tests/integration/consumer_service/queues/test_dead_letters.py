@@ -15,7 +15,13 @@ from lakequeue.steps import Step
 from lakequeue.wire import DeadLetterPlace
 from queue_tables.schema.topic_rules import Topic
 from queue_tables.topics import TopicStore
-from tests.support.services.consumer_node import Member, NodeProcess, Queue, describe, open_queue
+from tests.support.services.consumer_node import (
+    HttpMember,
+    NodeProcess,
+    Queue,
+    describe,
+    open_queue,
+)
 from tests.support.services.ingest_service import IngestService
 from tests.support.services.order_thread import ordering
 from tests.support.services.zookeeper import wait_for
@@ -57,11 +63,11 @@ def a_topic(queue: Queue, ingest: IngestService, name: str, **config: object) ->
     return TopicStore(queue.root).get(name)
 
 
-def worker(url: str, topic: Topic, **options: object) -> Member:
-    return Member(url, topic, options={"mode": "queue", "backoff_ms": 0, **options})
+def worker(url: str, topic: Topic, **options: object) -> HttpMember:
+    return HttpMember(url, topic, options={"mode": "queue", "backoff_ms": 0, **options})
 
 
-def kill_all(member: Member, attempts: int) -> None:
+def kill_all(member: HttpMember, attempts: int) -> None:
     """Nack one record until it is dead."""
     for attempt in range(1, attempts + 1):
         record = member.poll_until(1, 1)[0]
@@ -127,7 +133,7 @@ def test_killed_at_a_step_it_is_in_the_dead_letter_topic_once(
         assert (found.status, found.attempt, found.reason) == ("dead", 1, "max_attempts")
         assert found.dead_letter == DeadLetterPlace(topic=f"{name}.dlq", partition=0, offset=0)
     letters = TopicStore(queue.root).get(f"{name}.dlq")
-    with Member(node.url, letters, group=f"{name}-undertaker") as undertaker:
+    with HttpMember(node.url, letters, group=f"{name}-undertaker") as undertaker:
         undertaker.poll_until(1)
         assert undertaker.poll(wait_ms=300) == []
 
@@ -170,6 +176,6 @@ def test_the_longest_name_of_a_topic_has_a_dead_letter_topic(
 ) -> None:
     topic = a_topic(queue, ingest, "x" * 249)
     options = {"mode": "queue", "backoff_ms": 0, "max_attempts": 1}
-    with Member(node.url, topic, "of-the-longest", options) as member:
+    with HttpMember(node.url, topic, "of-the-longest", options) as member:
         kill_all(member, 1)
         wait_for(lambda: describe(node.url, member.group)[0]["lag"] == 0, "it is dead")

@@ -13,7 +13,7 @@ from lakequeue.clock import wall_micros
 from queue_tables.schema.topic_rules import Topic
 from queue_tables.topics import TopicStore
 from tests.support.services.consumer_node import (
-    Member,
+    HttpMember,
     NodeProcess,
     Queue,
     Records,
@@ -28,9 +28,9 @@ Start = Callable[..., NodeProcess]
 MS = 1_000
 
 
-def worker(node: NodeProcess, topic: Topic, **options: Any) -> Member:
+def worker(node: NodeProcess, topic: Topic, **options: Any) -> HttpMember:
     """A member of the topic's queue group."""
-    return Member(node.url, topic, options={"mode": "queue", **options})
+    return HttpMember(node.url, topic, options={"mode": "queue", **options})
 
 
 def test_many_workers_share_a_partition_and_each_record_goes_to_one(

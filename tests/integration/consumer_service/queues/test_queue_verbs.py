@@ -11,7 +11,7 @@ import pytest
 
 from lakequeue.clock import wall_micros
 from tests.support.services.consumer_node import (
-    Member,
+    HttpMember,
     NodeProcess,
     Queue,
     Records,
@@ -119,7 +119,7 @@ def test_a_node_without_partitions_sends_a_receive_on(queue: Queue, start_node: 
     a, b = start_node(queue, "has"), start_node(queue, "has-not")
     topic = queue.log.topic()
     queue.log.append(topic, ["x"])
-    with Member(a.url, topic, topic.topic, {"mode": "queue"}) as owner:
+    with HttpMember(a.url, topic, topic.topic, {"mode": "queue"}) as owner:
         owner.wait_owned(1)
         (record,) = receive(b.url, topic.topic, wait_ms=10_000)
         assert record["offset"] == 0
@@ -134,8 +134,8 @@ def test_a_purge_settles_what_is_there_wherever_it_is_and_refuses_old_receipts(
     group = group_of(topic)
     for partition in (0, 1):
         queue.log.append(topic, ["in flight", "parked", "new"], partition)
-    members = [Member(n.url, topic, options={"mode": "queue"}) for n in nodes]
-    held: Records = []
+    members = [HttpMember(n.url, topic, options={"mode": "queue"}) for n in nodes]
+    owned: Records = []
     for member in members:
         member.join()
     for member in members:
@@ -143,13 +143,13 @@ def test_a_purge_settles_what_is_there_wherever_it_is_and_refuses_old_receipts(
         first, second = member.poll_until(2, max_records=2)
         nack = {"receipt": second["receipt"], "delay_ms": 0 if member is members[0] else 60_000}
         assert member.post(nacks=[nack]).status_code == 200
-        held.append(first)
+        owned.append(first)
     answer = post(nodes[0].url, group, "purge")
     assert answer.status_code == 200, answer.text
     assert [(p["partition"], p["offset"]) for p in answer.json()["partitions"]] == [(0, 3), (1, 3)]
     for partition in (0, 1):
         queue.log.append(topic, ["later"], partition)
-    for member, old in zip(members, held, strict=True):
+    for member, old in zip(members, owned, strict=True):
         refused = member.ack([old])
         assert refused.status_code == 409
         assert refused.json()["refused"][0]["why"] == "superseded"
@@ -159,7 +159,7 @@ def test_a_purge_settles_what_is_there_wherever_it_is_and_refuses_old_receipts(
     rows = describe(nodes[1].url, group).values()
     assert [(r["lag"], r["parked"], r["in_flight"]) for r in rows] == [(0, 0, 0)] * 2
     nodes[0].kill()
-    taken = Member(nodes[1].url, topic, options={"mode": "queue"})
+    taken = HttpMember(nodes[1].url, topic, options={"mode": "queue"})
     taken.join()
     wait_for(lambda: len(taken.owned()) == 2, "it has both")
     assert taken.poll(wait_ms=300) == [], "durable"
@@ -172,12 +172,12 @@ def test_a_group_that_nobody_owns_is_purged_and_a_stream_group_is_not(
 ) -> None:
     topic = queue.log.topic()
     queue.log.append(topic, ["a", "b"])
-    with Member(node.url, topic, options={"mode": "queue"}) as member:
+    with HttpMember(node.url, topic, options={"mode": "queue"}) as member:
         assert len(member.poll_until(2)) == 2
         member.leave()
     assert post(node.url, member.group, "purge").json()["partitions"][0]["offset"] == 2
     assert describe(node.url, member.group)[0]["lag"] == 0
-    with Member(node.url, topic, "plain"):
+    with HttpMember(node.url, topic, "plain"):
         answer = post(node.url, "plain", "purge")
         assert (answer.status_code, answer.json()["field"]) == (422, "group")
     assert post(node.url, "nobody", "purge").status_code == 404

@@ -21,7 +21,13 @@ from lakequeue.client.admin import Admin
 from lakequeue.client.message import Message
 from lakequeue.errors import GroupMismatch, InvalidRequest, UnknownTopic, UnknownWebhook
 from lakequeue.wire.calls.webhooks import verify
-from tests.support.services.consumer_node import Member, NodeProcess, Queue, describe, open_queue
+from tests.support.services.consumer_node import (
+    HttpMember,
+    NodeProcess,
+    Queue,
+    describe,
+    open_queue,
+)
 from tests.support.services.endpoint import Endpoint, Post, status
 from tests.support.services.zookeeper import wait_for
 
@@ -166,11 +172,11 @@ def test_an_endpoint_that_drips_is_cut_off_at_its_timeout_and_holds_up_nobody(
 ) -> None:
     topic = queue.log.topic()
     group = f"dripped-{topic.topic}"
-    held: list[float] = []
+    owned: list[float] = []
 
     def first_drips(post: Post, handler: BaseHTTPRequestHandler) -> None:
         if post.record["offset"] == 0 and post.record["attempt"] <= 2:
-            held.append(drips(handler, before, drop))
+            owned.append(drips(handler, before, drop))
         else:
             status(200)(post, handler)
 
@@ -187,8 +193,8 @@ def test_an_endpoint_that_drips_is_cut_off_at_its_timeout_and_holds_up_nobody(
         settled(hooked.url, f"{group}-quick", 3)
         settled(hooked.url, group, 3)
         assert [p.record["attempt"] for p in slow.posts if p.record["offset"] == 0] == [1, 2, 3]
-        assert len(held) == 2
-        assert all(0.9 < seconds < 5 for seconds in held), held
+        assert len(owned) == 2
+        assert all(0.9 < seconds < 5 for seconds in owned), owned
         admin.delete_webhook(group)
         admin.delete_webhook(f"{group}-quick")
 
@@ -241,7 +247,7 @@ def test_when_its_node_is_killed_another_posts(own_queue: Queue, start_node: Sta
 def test_bad_registrations_are_refused(own_queue: Queue, start_node: Start) -> None:
     node = start_node(own_queue)
     topic = own_queue.log.topic()
-    with Member(node.url, topic) as member, Admin(consumer_urls=node.url) as admin:
+    with HttpMember(node.url, topic) as member, Admin(consumer_urls=node.url) as admin:
         public = "http://192.0.2.1/"
         for url, said in (
             ("http://127.0.0.1:9/", "not a public address"),

@@ -11,10 +11,10 @@ import pytest
 
 from jobs import fork as fork_job
 from jobs.command_line.options import Exit
-from jobs.copies.fork_cuts import check_not_ahead, cut_at
-from jobs.copies.mirror_work import Mirror, promote
+from jobs.copies.mirror_copy import Mirror, promote
+from jobs.copies.source_snapshots import check_not_ahead, source_snapshot_at
 from jobs.fork import main
-from jobs.measuring.history import keep_moment, said
+from jobs.measuring.history import said, save_group_snapshot
 from lakequeue.clock import wall_micros
 from lakequeue.errors import InvalidRequest
 from lakequeue.records import Epoch, Offset, Partition, Stamp
@@ -22,7 +22,7 @@ from queue_tables.delta.actions import Txn
 from queue_tables.delta.table import TableLog
 from queue_tables.groups.fact_rows import to_arrow
 from queue_tables.groups.facts import Fact, Kind
-from queue_tables.groups.history import read_moment
+from queue_tables.groups.history import read_group_snapshot
 from queue_tables.groups.state import GroupOffsetsWriter, read_group_state
 from queue_tables.log.marks import LogMarks
 from queue_tables.root import QueueRoot
@@ -73,7 +73,7 @@ def a_moment() -> int:
 def fork_as_of(source: QueueRoot, to: str, at: int) -> QueueRoot:
     """What the job does, without the five seconds that clocks may differ by."""
     copy = QueueRoot.replica(to, source)
-    Mirror(source, copy, 1 << 30, partial(cut_at, at=at, skew_ms=0)).run()
+    Mirror(source, copy, 1 << 30, partial(source_snapshot_at, at=at, skew_ms=0)).run()
     promote(copy, source.queue_id)
     return QueueRoot.existing(to)
 
@@ -139,9 +139,9 @@ def test_a_fork_takes_no_group_that_knows_of_records_which_it_does_not_have(
     say(root, orders, kind, 6)
     fold(root, 1)
     with pytest.raises(InvalidRequest, match="is at 7 of a partition that ends at 4"):
-        cut_at(root, a_moment(), skew_ms=0)
+        source_snapshot_at(root, a_moment(), skew_ms=0)
     fill(root, 2, 1, "xyz", [orders])
-    cut_at(root, a_moment(), skew_ms=0)
+    source_snapshot_at(root, a_moment(), skew_ms=0)
 
 
 def test_a_fork_takes_no_dead_record_without_its_dead_letter(root: QueueRoot) -> None:
@@ -150,13 +150,13 @@ def test_a_fork_takes_no_dead_record_without_its_dead_letter(root: QueueRoot) ->
     say(root, orders, Kind.DEAD, 1, dead_letter="orders.dlq/0@0")
     fold(root, 1)
     with pytest.raises(InvalidRequest, match=r"stands at orders\.dlq/0@0, which is not there yet"):
-        cut_at(root, a_moment(), skew_ms=0)
+        source_snapshot_at(root, a_moment(), skew_ms=0)
     fill(root, 2, 1, "x", [dead])
-    cut_at(root, a_moment(), skew_ms=0)
+    source_snapshot_at(root, a_moment(), skew_ms=0)
     # Created again, and nobody knows which of the two it was.
     TopicStore(root).delete("orders.dlq")
     TopicStore(root).create("orders.dlq", partitions=1)
-    cut_at(root, a_moment(), skew_ms=0)
+    source_snapshot_at(root, a_moment(), skew_ms=0)
 
 
 def test_a_fork_takes_no_records_of_a_topic_that_it_does_not_have(root: QueueRoot) -> None:
@@ -171,7 +171,7 @@ def test_what_was_erased_since_does_not_come_back(root: QueueRoot, to: str) -> N
     at = a_moment()
     run_erase(root, "orders", "key = 'alice'", delete_now=False)
     with pytest.raises(InvalidRequest, match="erased after that time"):
-        cut_at(root, at)
+        source_snapshot_at(root, at)
     assert not Path(to).exists()
     fork_as_of(root, to, a_moment())
 
@@ -189,7 +189,7 @@ def test_a_time_beyond_what_is_kept_and_one_to_come_are_refused(
     checkpoint_table(root, "log")
     clean_commits(root, "log", NOW // 1_000 + 86_400_000)
     with pytest.raises(InvalidRequest, match="do not reach back"):
-        cut_at(root, long_ago, skew_ms=0)
+        source_snapshot_at(root, long_ago, skew_ms=0)
     assert not Path(to).exists()
 
 
@@ -216,7 +216,7 @@ def long_ago(root: QueueRoot) -> QueueRoot:
     topic_id = orders.topic_id
     log = TableLog(root.store, "log").open()
     log.commit([Txn(consumed_mark("t", topic_id, 0, 0), 2), Txn(sequence_mark(topic_id, "p"), 7)])
-    assert keep_moment(root, KEPT, dry_run=False) is not None
+    assert save_group_snapshot(root, KEPT, dry_run=False) is not None
     visits = TopicStore(root).get("visits")
     fill(root, 2, (NOW - THEN) / HOUR + 0.1, "de", [orders, visits])
     fill(root, 3, (NOW - THEN) / HOUR - 0.1, "f", [orders, TopicStore(root).create("late")[0]])
@@ -231,10 +231,10 @@ def long_ago(root: QueueRoot) -> QueueRoot:
 
 def instant_kept(root: QueueRoot) -> str:
     """The one instant, a little after the run began."""
-    moment = read_moment(root, NOW)
-    assert moment is not None
-    assert KEPT <= moment.as_of < KEPT + HOUR // 2
-    return said(moment.as_of)
+    group_snapshot = read_group_snapshot(root, NOW)
+    assert group_snapshot is not None
+    assert KEPT <= group_snapshot.as_of < KEPT + HOUR // 2
+    return said(group_snapshot.as_of)
 
 
 def values(root: QueueRoot, topic: str, partition: int = 0) -> list[bytes | None]:
@@ -321,8 +321,8 @@ def test_the_source_is_looked_at_once(
 
     def counted(source: QueueRoot, at: int, _skew_ms: int) -> object:
         cuts.append(at)
-        return cut_at(source, at, 0)
+        return source_snapshot_at(source, at, 0)
 
-    monkeypatch.setattr(fork_job, "cut_at", counted)
+    monkeypatch.setattr(fork_job, "source_snapshot_at", counted)
     assert run(root, to, "--as-of", str(a_moment() // 1_000)) == Exit.STOPPED
     assert len(cuts) == 1

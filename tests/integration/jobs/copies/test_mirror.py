@@ -17,7 +17,7 @@ from deltalake import DeltaTable
 
 import lakequeue.duck
 from jobs.command_line.options import Exit
-from jobs.copies.mirror_work import Mirror
+from jobs.copies.mirror_copy import Mirror
 from lakequeue.errors import CorruptTable, RootUnusable
 from lakequeue.records import Offset, Partition
 from queue_tables.delta.snapshot import load_snapshot
@@ -265,7 +265,7 @@ def test_replaced_files_stay_for_the_grace_that_is_given(
     run_compaction(root, NOW)
     seven_hours_ago = time.time() - 7 * 3_600
     with monkeypatch.context() as then:
-        then.setattr("jobs.copies.mirror_work._now_ms", lambda: int(seven_hours_ago * 1_000))
+        then.setattr("jobs.copies.mirror_copy._now_ms", lambda: int(seven_hours_ago * 1_000))
         assert Mirror(root, replica_at(to), 1 << 30).run().files_removed == len(old)
     for file in old:
         os.utime(file, (seven_hours_ago, seven_hours_ago))

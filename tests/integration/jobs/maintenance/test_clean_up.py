@@ -11,7 +11,7 @@ import pytest
 from deltalake import DeltaTable
 
 from jobs.ordering.order_state import ORDER_TXN, order_number
-from jobs.ordering.rejects import commit_fenced
+from jobs.ordering.rejects import fenced_commit
 from lakequeue.clock import hour_of, wall_micros
 from lakequeue.errors import LeadershipLost
 from lakequeue.records import Epoch, Offset, Partition, Stamp, TopicId
@@ -88,13 +88,13 @@ def test_a_leader_that_slept_with_its_files_written_does_not_commit_what_was_vac
     vacuum_table(root, "log", 0, dry_run=False)
     txn = Txn(ORDER_TXN, order_number(1, 99))
     with pytest.raises(LeadershipLost, match="a vacuum came while this leader slept"):
-        commit_fenced(leader, [written, txn], {}, Epoch(1))
+        fenced_commit(leader, [written, txn], {}, Epoch(1))
     assert len(read(LogReader(root), topic)) == 1
     # With files written since it goes on.
     fresh = write_log_file(root.store, rows, hour_of(time.now))
     stale = TableLog(root.store, "log", keep_files=False).open()
     TableLog(root.store, "log").open().commit([], {"vacuum": fresh.modification_time - 3_600_000})
-    commit_fenced(stale, [fresh, txn], {}, Epoch(1))
+    fenced_commit(stale, [fresh, txn], {}, Epoch(1))
     assert fresh.path in load_snapshot(root.store, "log").files
 
 
@@ -109,7 +109,7 @@ def test_a_leader_that_was_idle_while_maintenance_went_on_and_was_cleaned_up_res
     assert clean_commits(root, "log", later_ms()) > 0
     txns = TableLog(root.store, "log").open().txns
     with pytest.raises(LeadershipLost, match="cleaned up"):
-        commit_fenced(leader, [Txn(ORDER_TXN, order_number(1, 99))], {}, Epoch(1))
+        fenced_commit(leader, [Txn(ORDER_TXN, order_number(1, 99))], {}, Epoch(1))
     assert TableLog(root.store, "log").open().txns == txns
     assert len(read(LogReader(root), topic)) == 1
 

@@ -45,49 +45,49 @@ def test_each_job_runs_once_an_interval_one_after_the_other(root: QueueRoot, clo
     log.append(topic, ["a"])
     log.append(topic, ["b"])
     runs = MaintenanceRuns(root.uri, 600.0, clock)
-    runs.look()
+    runs.run_if_due()
     assert runs.running() is None, "not at once"
     clock.now += 600
     for _ in JOBS:
-        runs.look()
+        runs.run_if_due()
         first = runs.running()
-        runs.look()
+        runs.run_if_due()
         assert runs.running() is first, "one at a time"
         assert wait_end(runs) == 0
-    runs.look()
+    runs.run_if_due()
     assert runs.running() is None, "the next time is an interval away"
     snapshot = load_snapshot(root.store, "log")
     assert snapshot.files == {}
     measured = DeltaTable(f"{root.uri}/metrics").to_pyarrow_table(columns=["records_in"])
     assert sum(measured.column("records_in").to_pylist()) == 2, "before what expired was let go"
     clock.now += 600
-    runs.look()
+    runs.run_if_due()
     assert wait_end(runs) == 0
 
 
 def test_a_run_that_is_killed_is_followed_by_the_next(root: QueueRoot, clock: Clock) -> None:
     runs = MaintenanceRuns(root.uri, 1.0, clock)
     clock.now += 1
-    runs.look()
+    runs.run_if_due()
     process = runs.running()
     assert process is not None
     process.kill()
     wait_end(runs)
-    runs.look()
+    runs.run_if_due()
     assert wait_end(runs) == 0
 
 
 def test_a_run_that_hangs_is_killed_and_followed_by_the_next(root: QueueRoot, clock: Clock) -> None:
     runs = MaintenanceRuns(root.uri, 1.0, clock)
     clock.now += 1
-    runs.look()
+    runs.run_if_due()
     process = runs.running()
     assert process is not None
     process.send_signal(signal.SIGSTOP)
     clock.now += LONGEST_S + 1
-    runs.look()
+    runs.run_if_due()
     assert wait_end(runs) == -signal.SIGKILL
-    runs.look()
+    runs.run_if_due()
     assert wait_end(runs) == 0
 
 
@@ -99,15 +99,15 @@ def test_a_leader_can_be_told_not_to_measure() -> None:
 def test_zero_means_never(root: QueueRoot, clock: Clock) -> None:
     runs = MaintenanceRuns(root.uri, 0.0, clock)
     clock.now += 10**6
-    runs.look()
+    runs.run_if_due()
     assert runs.running() is None
 
 
 def test_a_root_that_is_gone_is_told_and_ends_nothing(tmp_path: Path, clock: Clock) -> None:
     runs = MaintenanceRuns(str(tmp_path / "none"), 1.0, clock)
     clock.now += 1
-    runs.look()
+    runs.run_if_due()
     assert wait_end(runs) == 4
-    runs.look()
+    runs.run_if_due()
     assert wait_end(runs) == 4
     assert not (tmp_path / "none").exists()

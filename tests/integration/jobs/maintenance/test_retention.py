@@ -13,7 +13,7 @@ import pytest
 from deltalake import DeltaTable
 
 from jobs.ordering.order_state import ORDER_TXN, order_number
-from jobs.ordering.rejects import commit_fenced
+from jobs.ordering.rejects import fenced_commit
 from lakequeue.clock import hour_of
 from lakequeue.errors import OffsetOutOfRange
 from lakequeue.records import Epoch, Offset, Partition, TopicId
@@ -183,7 +183,7 @@ def test_a_leader_that_commits_all_the_time_and_retention_lose_nothing(
         try:
             while not stop.is_set() or counter < 20:
                 counter += 1
-                commit_fenced(
+                fenced_commit(
                     leader, [Txn(ORDER_TXN, order_number(1, 100 + counter))], {}, Epoch(1)
                 )
                 begun.set()

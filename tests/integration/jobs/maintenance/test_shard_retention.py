@@ -78,7 +78,7 @@ def test_a_gone_nodes_shard_is_removed_and_an_owner_that_wakes_up_loses_nothing(
     assert Orderer(root, 2).drain() == []
 
 
-def test_a_shard_that_another_run_removes_under_way_is_passed_over(
+def test_a_shard_that_another_run_removes_under_way_is_skipped(
     root: QueueRoot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     owner = ShardWriter.create(root, "inbox", "n")
@@ -118,7 +118,7 @@ def test_a_journal_shard_goes_when_it_is_folded_and_no_state_names_it(root: Queu
     before = read_group_state(root).states
     report = run_retention(root, later)["journal"]
     assert report["shards_removed"] == [position.name], "a taker would fence the other"
-    folder.work.upkeep(set())
+    folder.job.upkeep(set())
     committed(root, topic, "g", 8)
     folder.drain()
     assert run_retention(root, later)["journal"]["shards_removed"] == [taken.name]

@@ -121,7 +121,7 @@ def test_a_checkpoint_of_delta_rs_stands_for_the_commits_before_it(
     assert (narrow.files, narrow.txns) == ({}, after.txns)
 
 
-def test_a_half_written_checkpoint_is_passed_over_while_the_commits_are_there(
+def test_a_half_written_checkpoint_is_skipped_while_the_commits_are_there(
     tmp_path: Path, store: Store, log: TableLog
 ) -> None:
     DeltaTable(str(tmp_path / "log")).create_checkpoint()

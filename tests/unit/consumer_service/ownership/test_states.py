@@ -49,7 +49,7 @@ def test_silence_and_standstill_remove_a_member() -> None:
     life = Liveness(session_timeout_s=10, max_poll_interval_s=60, seen=100, progressed=100)
     assert life.verdict(109, outstanding=True) is None
     assert life.verdict(111, outstanding=False) is member_states.Cause.SILENT
-    life.parked += 1
+    life.polls += 1
     assert life.verdict(111, outstanding=False) is None
     life.heard(155)
     assert life.verdict(161, outstanding=False) is None

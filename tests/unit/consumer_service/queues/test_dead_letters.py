@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from consumer_service.ownership.held import Held
+from consumer_service.ownership.owned_partition import OwnedPartition
 from consumer_service.ownership.partition_states import PartitionState
 from consumer_service.queues.dead_letters import DeadLetters
 from lakequeue import metrics
@@ -18,22 +18,24 @@ from lakequeue.wire import default_dead_letters
 from queue_rules.queues import refused_letters
 from queue_rules.queues.attempts import Attempt, Standing
 from queue_rules.queues.partition import QueuePartition
-from queue_rules.queues.retry_policy import Policy
+from queue_rules.queues.retry_policy import RetryPolicy
 from queue_tables.groups.facts import Key
 
 
-def partition(dying: int) -> Held:
-    held = Held(Key("g", TopicId("t"), Partition(0)), "orders", "n", PartitionState.OWNED)
-    held.queue = QueuePartition(Policy())
+def partition(dying: int) -> OwnedPartition:
+    owned = OwnedPartition(
+        Key("g", TopicId("t"), Partition(0)), "orders", "n", PartitionState.OWNED
+    )
+    owned.queue = QueuePartition(RetryPolicy())
     for offset in range(dying):
         one = Attempt(offset, 1, 0, 0, standing=Standing.DYING, written=True)
-        held.queue.dying[offset] = one
-    return held
+        owned.queue.dying[offset] = one
+    return owned
 
 
-def letters(held: Held, target_of: Any) -> DeadLetters:
+def letters(owned: OwnedPartition, target_of: Any) -> DeadLetters:
     nobody = cast("Any", None)
-    return DeadLetters(nobody, nobody, nobody, lambda: [held], target_of, list, lambda _: None)
+    return DeadLetters(nobody, nobody, nobody, lambda: [owned], target_of, list, lambda _: None)
 
 
 def test_an_error_that_nobody_foresaw_does_not_end_the_thread(
@@ -43,19 +45,19 @@ def test_an_error_that_nobody_foresaw_does_not_end_the_thread(
     calls = 0
     again = threading.Event()
 
-    def target_of(_: Held) -> str:
+    def target_of(_: OwnedPartition) -> str:
         nonlocal calls
         calls += 1
         if calls > 1:
             again.set()
         raise KeyError("unforeseen")
 
-    held = partition(1)
-    made = letters(held, target_of)
+    owned = partition(1)
+    made = letters(owned, target_of)
     made.start()
-    made.look()
+    made.wake()
     assert again.wait(10)
-    oldest = held.refused_letters.oldest
+    oldest = owned.refused_letters.oldest
     assert oldest is not None
     assert oldest.why == "'unforeseen'"
     made.stop()
@@ -64,23 +66,23 @@ def test_an_error_that_nobody_foresaw_does_not_end_the_thread(
 def test_a_record_that_is_refused_for_good_does_not_hold_up_the_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    held = partition(5)
-    made = letters(held, lambda _: "dlq")
-    queue = held.queue
+    owned = partition(5)
+    made = letters(owned, lambda _: "dlq")
+    queue = owned.queue
     assert queue is not None
 
-    def bury(_: Held, some: list[Attempt]) -> None:
+    def settle_dead(_: OwnedPartition, some: list[Attempt]) -> None:
         if any(one.offset in {0, 3} for one in some):
             raise TooLarge("a record is too large")
         for one in some:
             del queue.dying[one.offset]
 
-    monkeypatch.setattr(made, "_bury", bury)
+    monkeypatch.setattr(made, "_settle_dead", settle_dead)
     for _ in range(8):
         with suppress(TooLarge):
-            made.step(held)
+            made.step(owned)
     assert sorted(queue.dying) == [0, 3]
-    assert made.step(held) is False, "they have a pause"
+    assert made.step(owned) is False, "they have a pause"
     (sample,) = made.samples()
     assert (sample.metric, sample.labels) == (metrics.DEAD_LETTERS_REFUSED, ("g",))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable
 
-from consumer_service.ownership.held import Held
+from consumer_service.ownership.owned_partition import OwnedPartition
 from consumer_service.queues.due_timer import LONGEST_S, DueTimer
 from consumer_service.queues.waiters import Waiters
 from lakequeue.clock import boot_seconds, wall_micros
@@ -15,7 +15,7 @@ def test_what_becomes_due_during_a_look_is_not_slept_through() -> None:
     looks: list[float] = []
     second = threading.Event()
 
-    def held() -> Iterable[Held]:
+    def owned() -> Iterable[OwnedPartition]:
         looks.append(boot_seconds())
         if len(looks) == 1:
             timer.expect(wall_micros() + 1_000)  # in a partition that was looked at already
@@ -23,7 +23,7 @@ def test_what_becomes_due_during_a_look_is_not_slept_through() -> None:
             second.set()
         return []
 
-    timer = DueTimer(held, Waiters())
+    timer = DueTimer(owned, Waiters())
     timer.start()
     assert second.wait(10)
     timer.stop()

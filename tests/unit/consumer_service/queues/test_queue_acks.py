@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from consumer_service.ownership.held import Held, Holdings
 from consumer_service.ownership.journal import Entry
+from consumer_service.ownership.owned_partition import OwnedPartition, OwnedPartitions
 from consumer_service.ownership.partition_states import PartitionState
 from consumer_service.queues.acks import QueueAcks
 from consumer_service.queues.due_timer import DueTimer
@@ -20,17 +20,17 @@ from lakequeue.records import Partition, TopicId
 from lakequeue.wire import AckRequest, Extend, QueueReceipt, group_checksum
 from queue_rules.queues.attempts import NewRecord, returned_moves
 from queue_rules.queues.partition import QueuePartition
-from queue_rules.queues.retry_policy import Policy
+from queue_rules.queues.retry_policy import RetryPolicy
 from queue_tables.groups.facts import Fact, Key
 
 
-def partition(number: int) -> Held:
+def partition(number: int) -> OwnedPartition:
     lease = cast("Any", SimpleNamespace(epoch=1, trusted=lambda: True))
     key = Key("g", TopicId("t"), Partition(number))
-    held = Held(key, "orders", "n", PartitionState.OWNED, lease, mode="queue")
-    held.queue = QueuePartition(Policy())
-    held.queue.take_new(wall_micros(), "m", 1, [NewRecord(0)])
-    return held
+    owned = OwnedPartition(key, "orders", "n", PartitionState.OWNED, lease, mode="queue")
+    owned.queue = QueuePartition(RetryPolicy())
+    owned.queue.take_new(wall_micros(), "m", 1, [NewRecord(0)])
+    return owned
 
 
 @pytest.mark.parametrize("how", ["refuses", "fails"])
@@ -52,13 +52,13 @@ def test_an_error_of_one_partition_says_nothing_of_anothers(
             future.set_exception(Overloaded("busy", stored="no"))
         return Entry(facts), future
 
-    holdings, waiters = Holdings(), Waiters()
+    owned_partitions, waiters = OwnedPartitions(), Waiters()
     for number in range(partitions):
-        holdings.add(partition(number))
-    timer = DueTimer(holdings.queues, waiters)
+        owned_partitions.add(partition(number))
+    timer = DueTimer(owned_partitions.queues, waiters)
     parts: Any = (
         SimpleNamespace(submit=submit),
-        holdings,
+        owned_partitions,
         waiters,
         timer,
         None,
@@ -79,15 +79,15 @@ def test_what_is_extended_after_its_consumer_seemed_gone_is_not_told_to_be_free(
         future.set_result(None)
         return Entry(facts), future
 
-    held, holdings, waiters = partition(0), Holdings(), Waiters()
-    holdings.add(held)
-    assert held.queue is not None
-    held.queue.take_new(wall_micros(), "m", 1, [NewRecord(1)])
-    held.owed = returned_moves(held.queue.member_gone("m"), wall_micros())
-    timer = DueTimer(holdings.queues, waiters)
+    owned, owned_partitions, waiters = partition(0), OwnedPartitions(), Waiters()
+    owned_partitions.add(owned)
+    assert owned.queue is not None
+    owned.queue.take_new(wall_micros(), "m", 1, [NewRecord(1)])
+    owned.unflushed = returned_moves(owned.queue.member_gone("m"), wall_micros())
+    timer = DueTimer(owned_partitions.queues, waiters)
     parts: Any = (
         SimpleNamespace(submit=submit),
-        holdings,
+        owned_partitions,
         waiters,
         timer,
         None,
@@ -98,21 +98,23 @@ def test_what_is_extended_after_its_consumer_seemed_gone_is_not_told_to_be_free(
     extend = [Extend(receipt=receipt, visibility_timeout_ms=60_000)]
     (settled,) = QueueAcks(*parts).settle("g", AckRequest(extend=extend), {}).settled
     assert settled.deadline is not None
-    assert [move.offset for move in held.owed] == [1], "the next owner keeps to the deadline of 0"
+    assert [move.offset for move in owned.unflushed] == [1], (
+        "the next owner keeps to the deadline of 0"
+    )
 
 
 def test_receipts_of_a_deleted_topic_do_not_hold_up_those_of_another() -> None:
-    held, holdings, waiters = partition(0), Holdings(), Waiters()
-    holdings.add(held)
-    assert held.queue is not None
-    held.queue.take_new(wall_micros(), "m", 1, [NewRecord(0)])
+    owned, owned_partitions, waiters = partition(0), OwnedPartitions(), Waiters()
+    owned_partitions.add(owned)
+    assert owned.queue is not None
+    owned.queue.take_new(wall_micros(), "m", 1, [NewRecord(0)])
     done: Future[object] = Future()
     done.set_result(None)
     journal = SimpleNamespace(submit=lambda facts: (Entry(facts), done))
-    timer = DueTimer(holdings.queues, waiters)
+    timer = DueTimer(owned_partitions.queues, waiters)
     acks = QueueAcks(
         cast("Any", journal),
-        holdings,
+        owned_partitions,
         waiters,
         timer,
         lambda _: None,

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pytest
 
 from consumer_service.members import Member
-from consumer_service.ownership.held import Held, Holdings
 from consumer_service.ownership.journal import Entry
+from consumer_service.ownership.owned_partition import OwnedPartition, OwnedPartitions
 from consumer_service.ownership.partition_states import PartitionState
-from consumer_service.polls.batches import Batch, QueueDelivered
+from consumer_service.polls.poll_batch import PartitionBatch, QueuePollResult
 from consumer_service.queues.delivery import QueueDelivery
 from consumer_service.queues.due_timer import DueTimer
 from consumer_service.queues.waiters import Waiters
@@ -27,7 +27,7 @@ from lakequeue.wire import JoinRequest
 from queue_rules.groups.member_states import Liveness, MemberState
 from queue_rules.queues.attempts import Taken
 from queue_rules.queues.partition import QueuePartition
-from queue_rules.queues.retry_policy import Policy
+from queue_rules.queues.retry_policy import RetryPolicy
 from queue_tables.groups.facts import Fact, Key, Kind
 
 EXPIRED_AT = 1_000
@@ -90,17 +90,19 @@ class World:
         """Happens while records are read."""
         lease = SimpleNamespace(epoch=1, trusted=lambda: self.trusted)
         key = Key("g", TopicId("t"), Partition(0))
-        self.held = Held(key, "orders", "n", PartitionState.OWNED, cast("Any", lease), mode="queue")
-        self.held.queue = self.queue = QueuePartition(Policy(max_attempts=max_attempts))
+        self.owned = OwnedPartition(
+            key, "orders", "n", PartitionState.OWNED, cast("Any", lease), mode="queue"
+        )
+        self.owned.queue = self.queue = QueuePartition(RetryPolicy(max_attempts=max_attempts))
         self.expired = expired
-        holdings, waiters, self.journal = Holdings(), Waiters(), Journal()
-        holdings.add(self.held)
+        owned_partitions, waiters, self.journal = OwnedPartitions(), Waiters(), Journal()
+        owned_partitions.add(self.owned)
         self.member = Member("g", "m", JoinRequest(topics=["orders"]), 6_000, Liveness(6, 60, 0, 0))
         self.member.state = MemberState.ACTIVE
-        timer = DueTimer(holdings.queues, waiters)
+        timer = DueTimer(owned_partitions.queues, waiters)
         tailer = SimpleNamespace(end=lambda _: 4, read=self.read, read_one=self.read_one)
-        self.holdings = holdings
-        parts: Any = (tailer, holdings, self.journal, waiters, timer, 1 << 20, lambda: None)
+        self.owned_partitions = owned_partitions
+        parts: Any = (tailer, owned_partitions, self.journal, waiters, timer, 1 << 20, lambda: None)
         self.delivery = QueueDelivery(*parts)
 
     def read(self, _where: object, offset: int, most: int, _bytes: int) -> pa.Table:
@@ -112,7 +114,7 @@ class World:
     def read_one(self, where: object, offset: int) -> pa.Table:
         return self.read(where, offset, 1, 1)
 
-    def poll(self) -> QueueDelivered:
+    def poll(self) -> QueuePollResult:
         return self.delivery.poll(self.member, 10, 0, lambda: False)
 
     def attempts(self) -> list[tuple[int, int]]:
@@ -125,15 +127,17 @@ FIRST = [(0, 1), (1, 1), (2, 1), (3, 1)]
 def test_what_is_due_goes_before_what_is_new_of_every_partition() -> None:
     world = World(max_attempts=9)
     for number in (1, 2):
-        key = world.held.key._replace(partition=Partition(number))
-        other = Held(key, "orders", "n", PartitionState.OWNED, world.held.lease, mode="queue")
-        other.queue = QueuePartition(Policy(max_attempts=9))
-        world.holdings.add(other)
+        key = world.owned.key._replace(partition=Partition(number))
+        other = OwnedPartition(
+            key, "orders", "n", PartitionState.OWNED, world.owned.lease, mode="queue"
+        )
+        other.queue = QueuePartition(RetryPolicy(max_attempts=9))
+        world.owned_partitions.add(other)
     first = world.poll().records
     assert len(first) == 10
-    for held in world.holdings.of_group("g"):
-        assert held.queue is not None
-        held.queue.give_back([(0, 1)])
+    for owned in world.owned_partitions.of_group("g"):
+        assert owned.queue is not None
+        owned.queue.give_back([(0, 1)])
     again = world.poll().records
     assert [r["offset"] for r in again if r["attempt"] == 2] == [0, 0, 0]
     assert [r["attempt"] for r in again[:3]] == [2, 2, 2]
@@ -141,7 +145,7 @@ def test_what_is_due_goes_before_what_is_new_of_every_partition() -> None:
 
 def test_a_batch_without_records_keeps_none_alive() -> None:
     world = World()
-    batch = Batch(world.held, Epoch(1))
+    batch = PartitionBatch(world.owned, Epoch(1))
     batch.add(Taken(), rows(0, 4, 0).slice(0, 0))
     assert batch.rows == []
 
@@ -150,10 +154,10 @@ def test_what_is_being_committed_when_a_pause_is_heard_does_not_leave_and_its_at
     None
 ):
     world = World()
-    world.journal.meanwhile = lambda: setattr(world.held, "paused", True)
+    world.journal.meanwhile = lambda: setattr(world.owned, "paused", True)
     assert world.attempts() == []
     assert world.attempts() == [], "nor later"
-    world.held.paused = False
+    world.owned.paused = False
     world.journal.meanwhile = lambda: None
     assert world.attempts() == [(n, 2) for n in range(4)]
 
@@ -161,7 +165,7 @@ def test_what_is_being_committed_when_a_pause_is_heard_does_not_leave_and_its_at
 def test_at_most_once_what_is_committed_as_done_leaves_though_a_pause_is_heard() -> None:
     world = World()
     world.member.request.delivery = "at_most_once"
-    world.journal.meanwhile = lambda: setattr(world.held, "paused", True)
+    world.journal.meanwhile = lambda: setattr(world.owned, "paused", True)
     assert world.attempts() == FIRST, "else it would be lost"
 
 
@@ -281,7 +285,7 @@ def test_that_records_have_expired_is_said_until_it_stands(how: str) -> None:
     assert world.attempts() == [(2, 1), (3, 1)]
     said = [(f.offset, f.end_offset) for f in world.journal.facts if f.kind is Kind.EXPIRED]
     assert said == [(0, 2)]
-    assert not world.held.owed
+    assert not world.owned.unflushed
 
 
 def cannot_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -312,7 +316,7 @@ def test_a_group_that_skips_what_cannot_be_read_settles_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = World()
-    world.held.options = '{"undecodable": "skip"}'
+    world.owned.options = '{"undecodable": "skip"}'
     cannot_read(monkeypatch)
     assert world.attempts() == [(0, 1), (1, 1), (3, 1)]
     assert not world.queue.dying
@@ -327,7 +331,7 @@ def test_what_cannot_be_read_is_handed_out_or_not_at_most_once(
     monkeypatch: pytest.MonkeyPatch, policy: str
 ) -> None:
     world = World()
-    world.held.options = json.dumps({"undecodable": policy})
+    world.owned.options = json.dumps({"undecodable": policy})
     world.member.request.delivery = "at_most_once"
     cannot_read(monkeypatch)
     some = [0, 1, 3] if policy == "skip" else [0, 1, 2, 3]
@@ -339,7 +343,7 @@ def test_a_group_that_takes_tombstones_gets_what_cannot_be_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = World()
-    world.held.options = '{"undecodable": "tombstone"}'
+    world.owned.options = '{"undecodable": "tombstone"}'
     cannot_read(monkeypatch)
     records = world.poll().records
     assert [r["offset"] for r in records] == [0, 1, 2, 3]

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 from consumer_service.members import Member
-from consumer_service.ownership.held import Held, Holdings
+from consumer_service.ownership.owned_partition import OwnedPartition, OwnedPartitions
 from consumer_service.ownership.partition_states import PartitionState
 from consumer_service.reading import encode
-from consumer_service.streams.delivery import Delivered, Delivery
+from consumer_service.streams.delivery import Delivery, StreamPollResult
 from lakequeue.errors import StorageUnavailable, UndecodableRecord
 from lakequeue.records import Format, Partition, TopicId
 from lakequeue.wire import JoinRequest
@@ -35,9 +35,11 @@ def log_rows(first: int, end: int) -> pa.Table:
     return pa.Table.from_pylist([plain | {"offset": n} for n in some], schema=schema)
 
 
-def held(partition: int, delivered: int = 0) -> Held:
+def owned(partition: int, delivered: int = 0) -> OwnedPartition:
     key = Key("g", TopicId("t"), Partition(partition))
-    return Held(key, "orders", "m", PartitionState.OWNED, cursor=Cursor(0, delivered=delivered))
+    return OwnedPartition(
+        key, "orders", "m", PartitionState.OWNED, cursor=Cursor(0, delivered=delivered)
+    )
 
 
 def member() -> Member:
@@ -46,21 +48,21 @@ def member() -> Member:
     return made
 
 
-def delivery(*partitions: Held) -> Delivery:
-    holdings = Holdings()
+def delivery(*partitions: OwnedPartition) -> Delivery:
+    owned_partitions = OwnedPartitions()
     for one in partitions:
-        holdings.add(one)
-    return Delivery(cast("Any", None), holdings, 1 << 20, lambda _: None)
+        owned_partitions.add(one)
+    return Delivery(cast("Any", None), owned_partitions, 1 << 20, lambda _: None)
 
 
 def test_an_error_in_one_partition_gives_back_what_others_gave(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    parts = [held(0), held(1)]
+    parts = [owned(0), owned(1)]
     made = delivery(*parts)
-    calls: list[Held] = []
+    calls: list[OwnedPartition] = []
 
-    def take(one: Held, *_: object) -> tuple[Any, int, int]:
+    def take(one: OwnedPartition, *_: object) -> tuple[Any, int, int]:
         calls.append(one)
         if len(calls) == 2:
             raise StorageUnavailable("away")
@@ -79,11 +81,11 @@ def test_an_error_in_one_partition_gives_back_what_others_gave(
 def test_what_is_paused_while_other_partitions_are_looked_through_stays(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    parts = [held(0), held(1)]
+    parts = [owned(0), owned(1)]
     made = delivery(*parts)
-    calls: list[Held] = []
+    calls: list[OwnedPartition] = []
 
-    def take(one: Held, *_: object) -> tuple[Any, int, int]:
+    def take(one: OwnedPartition, *_: object) -> tuple[Any, int, int]:
         calls.append(one)
         one.cursor.deliver(0, 5)
         if len(calls) == 2:
@@ -101,14 +103,14 @@ def test_what_is_paused_while_other_partitions_are_looked_through_stays(
     assert [r["partition"] for r in answer.records] == [int(other.key.partition)] * 5
     assert (paused.cursor.delivered, other.cursor.delivered) == (0, 5)
     ((_, unconfirmed),) = one.polls.answered
-    assert isinstance(unconfirmed, Delivered)
+    assert isinstance(unconfirmed, StreamPollResult)
     assert [place[0] for place in unconfirmed.before] == [other]
 
 
 def test_a_client_that_hung_up_takes_nothing_back_behind_its_next_poll() -> None:
-    part, one = held(0, delivered=5), member()
+    part, one = owned(0, delivered=5), member()
     made = delivery(part)
-    first = Delivered(before=[(part, 0, 0)], number=one.polls.begin(0))
+    first = StreamPollResult(before=[(part, 0, 0)], number=one.polls.begin(0))
     one.polls.answered.append((first.number, first))
     one.polls.begin(0)
     assert part.cursor.delivered == 0
@@ -118,8 +120,8 @@ def test_a_client_that_hung_up_takes_nothing_back_behind_its_next_poll() -> None
 
 
 def test_records_of_an_epoch_that_the_answer_does_not_name_are_dropped() -> None:
-    parts = [held(0), held(1)]
-    delivered = Delivered(
+    parts = [owned(0), owned(1)]
+    delivered = StreamPollResult(
         [{"topic": "orders", "partition": p} for p in (0, 1)], [(p, 3, 0) for p in parts]
     )
     delivered.keep_only({("orders", 0): 3, ("orders", 1): 4})
@@ -130,8 +132,8 @@ class Stream:
     """A partition of six records of which the third and the fourth cannot be read."""
 
     def __init__(self, policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.held = held(0)
-        self.held.options = json.dumps({"undecodable": policy}) if policy else ""
+        self.owned = owned(0)
+        self.owned.options = json.dumps({"undecodable": policy}) if policy else ""
         self.told: list[int] = []
         read = encode._all_of
 
@@ -142,14 +144,14 @@ class Stream:
 
         monkeypatch.setattr(encode, "_all_of", unforeseen)
         lease = SimpleNamespace(epoch=1, trusted=lambda: True)
-        self.held.lease = cast("Any", lease)
+        self.owned.lease = cast("Any", lease)
         tailer = SimpleNamespace(
             end=lambda _: 6, read=lambda _where, at, _rows, _bytes: log_rows(at, 6)
         )
-        holdings = Holdings()
-        holdings.add(self.held)
+        owned_partitions = OwnedPartitions()
+        owned_partitions.add(self.owned)
         self.delivery = Delivery(
-            cast("Any", tailer), holdings, 1 << 20, lambda _: None, self.undecodable
+            cast("Any", tailer), owned_partitions, 1 << 20, lambda _: None, self.undecodable
         )
         self.member = member()
 
@@ -172,7 +174,7 @@ def test_a_stream_that_skips_passes_what_cannot_be_read(monkeypatch: pytest.Monk
     stream = Stream("skip", monkeypatch)
     assert stream.poll() == [(n, True) for n in (0, 1, 4, 5)]
     assert stream.told == [2, 3]
-    cursor = stream.held.cursor
+    cursor = stream.owned.cursor
     assert cursor.delivered == 6
     assert cursor.ack([0, 1, 4, 5], through=False) == 6
 

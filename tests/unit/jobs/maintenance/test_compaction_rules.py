@@ -12,7 +12,7 @@ from jobs.maintenance.compaction_rules import (
     HourFile,
     Output,
     Parts,
-    cuts,
+    file_bounds,
     held_at_once,
     outputs_of,
     plan_groups,
@@ -84,9 +84,9 @@ def test_what_lies_in_another_file_is_not_spanned() -> None:
 
 
 def test_a_large_output_is_cut_into_equal_files() -> None:
-    assert cuts(10, 250, 100) == [(0, 5), (5, 10)]
-    assert cuts(10, 10, 100) == [(0, 10)]
-    assert cuts(2, 10_000, 100) == [(0, 1), (1, 2)]
+    assert file_bounds(10, 250, 100) == [(0, 5), (5, 10)]
+    assert file_bounds(10, 10, 100) == [(0, 10)]
+    assert file_bounds(2, 10_000, 100) == [(0, 1), (1, 2)]
 
 
 LAID = st.lists(
@@ -136,7 +136,7 @@ def test_compacting_again_and_again_ends_with_topics_apart_and_nothing_torn(
 def merged(
     n: int, group: list[HourFile], known: dict[str, Parts], output: Output
 ) -> tuple[HourFile, Parts]:
-    """The file that an output becomes; its stretches are whole, or the test fails."""
+    """The file that an output becomes; its ranges of offsets are whole, or the test fails."""
     inputs = [group[i] for i in output.inputs]
     held: dict[PartitionKey, list[int]] = defaultdict(list)
     for file in inputs:

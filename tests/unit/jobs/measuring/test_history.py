@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobs.measuring.history import DENSE_US, kept_moments, said
+from jobs.measuring.history import DENSE_US, said, snapshots_to_keep
 from jobs.measuring.metrics_rules import HOUR_US
 
 DAY = 24 * HOUR_US
@@ -16,27 +16,27 @@ def hourly(hours: int) -> dict[int, int]:
 
 
 def test_two_days_have_an_instant_an_hour_and_what_is_older_one_a_day() -> None:
-    kept = kept_moments(hourly(24 * 10), NOW, 0, MUCH)
+    kept = snapshots_to_keep(hourly(24 * 10), NOW, 0, MUCH)
     assert len([at for at in kept if at > NOW - DENSE_US]) == 48
     older = sorted(at for at in kept if at <= NOW - DENSE_US)
     assert [at // DAY for at in older] == [NOW // DAY - n for n in range(10, 2, -1)]
-    assert kept_moments(dict.fromkeys(kept, 10), NOW, 0, MUCH) == kept, "what stays, stays"
+    assert snapshots_to_keep(dict.fromkeys(kept, 10), NOW, 0, MUCH) == kept, "what stays, stays"
 
 
 def test_it_goes_back_to_the_oldest_record_and_to_the_one_instant_before_it() -> None:
     instants = hourly(20)
     oldest = NOW - 5 * HOUR_US
-    kept = kept_moments(instants, NOW, oldest, MUCH)
+    kept = snapshots_to_keep(instants, NOW, oldest, MUCH)
     assert min(kept) == NOW - 6 * HOUR_US + HOUR_US // 6
     assert len(kept) == 6
-    assert len(kept_moments(instants, NOW, NOW, MUCH)) == 1, "a queue without records"
+    assert len(snapshots_to_keep(instants, NOW, NOW, MUCH)) == 1, "a queue without records"
 
 
 def test_it_is_bounded_in_bytes_and_the_newest_always_stays() -> None:
     instants = hourly(20)
-    assert kept_moments(instants, NOW, 0, 45) == set(sorted(instants)[-4:])
-    assert kept_moments(instants, NOW, 0, 1) == {max(instants)}
-    assert kept_moments({}, NOW, 0, 1) == set()
+    assert snapshots_to_keep(instants, NOW, 0, 45) == set(sorted(instants)[-4:])
+    assert snapshots_to_keep(instants, NOW, 0, 1) == {max(instants)}
+    assert snapshots_to_keep({}, NOW, 0, 1) == set()
 
 
 def test_an_instant_is_said_as_it_can_be_asked_for() -> None:

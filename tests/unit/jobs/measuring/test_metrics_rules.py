@@ -13,7 +13,7 @@ from jobs.measuring.metrics_rules import (
     NO_MOVES,
     Moves,
     Position,
-    Wanted,
+    RequestedRanges,
     consumed_between,
     due_hours,
     ends_by,
@@ -115,7 +115,7 @@ def test_which_records_a_queue_group_settled_is_told_only_if_all_of_its_facts_ar
 
 
 def test_bytes_are_those_of_the_offsets_asked_for() -> None:
-    wanted = Wanted({None: ranges_of([(10, 14)]), "g": ranges_of([(0, 11), (13, 20)])})
+    wanted = RequestedRanges({None: ranges_of([(10, 14)]), "g": ranges_of([(0, 11), (13, 20)])})
     assert wanted.all().tolist() == [[0, 20]]
     wanted.add(9, np.array([1, 2, 4]))
     wanted.add(12, np.array([8, 16, 32]))

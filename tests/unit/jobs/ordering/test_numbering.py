@@ -15,8 +15,8 @@ from jobs.ordering.numbering import (
     TopicRule,
     order,
 )
-from jobs.rows.batch import NARROW, SENT, Batch, above, unfold
 from jobs.rows.id_hash import hash_ids
+from jobs.rows.projected_rows import PROJECTED, SENT, ProjectedBatch, above, unfold
 from lakequeue.errors import CorruptTable
 from lakequeue.records import Offset, ShardName, Stamp, TopicId, TopicPartition
 from queue_tables.schema.reasons import Reason
@@ -35,7 +35,7 @@ def row(shard: str, stamp: int, number: int, **other: Any) -> Row:
     return {"shard": shard, "stamp": stamp, "row": number, **base, **other}
 
 
-def narrow(rows: Iterable[Row]) -> pa.Table:
+def projected(rows: Iterable[Row]) -> pa.Table:
     """As the source yields them."""
     rows = list(rows)
     ids = pa.array([r["message_id"] for r in rows], pa.string())
@@ -47,10 +47,10 @@ def narrow(rows: Iterable[Row]) -> pa.Table:
         "id_lo": pa.array(lo.view(np.int64), mask=missing),
         "bytes": pa.array([1] * len(rows), pa.int32()),
     }
-    for name in NARROW.names:
+    for name in PROJECTED.names:
         if name not in columns:
-            columns[name] = pa.array([r.get(name) for r in rows], NARROW.field(name).type)
-    return pa.table(columns).select(NARROW.names).cast(NARROW)
+            columns[name] = pa.array([r.get(name) for r in rows], PROJECTED.field(name).type)
+    return pa.table(columns).select(PROJECTED.names).cast(PROJECTED)
 
 
 def fresh_index(max_ids: int = 10**9) -> IdIndex:
@@ -68,7 +68,7 @@ class Queue:
     def take(self, rows: list[Row]) -> dict[tuple[str, int, int], tuple[Any, ...]]:
         """The verdict on each row, after asserting that the model gives the same."""
         expected = self._model(rows)
-        batch = Batch.of(narrow(rows))
+        batch = ProjectedBatch.of(projected(rows))
         found = order(batch, self.index, self.next, TOPICS)
         self.next |= found.next_offsets
         for topic_id, ids in found.new_ids.items():
@@ -226,7 +226,7 @@ def test_what_is_left_out_on_the_way_is_filled_in() -> None:
         schema=SENT,
     )
     rows = unfold(sent)
-    assert rows.schema == NARROW
+    assert rows.schema == PROJECTED
     assert rows["shard"].to_pylist() == ["a", "a", "a", "b"]
     assert rows["file"].to_pylist() == ["inbox/a/f1"] * 3 + ["inbox/b/f2"]
     assert rows["topic_id"].to_pylist() == ["t1", "t1", "t2", "t2"]
@@ -237,7 +237,7 @@ def test_what_is_left_out_on_the_way_is_filled_in() -> None:
 
 
 def test_rows_at_or_below_the_watermark_are_dropped() -> None:
-    rows = narrow([row("a", 5, 0), row("a", 6, 0), row("b", 1, 0)])
+    rows = projected([row("a", 5, 0), row("a", 6, 0), row("b", 1, 0)])
     kept = above(rows, {ShardName("a"): Stamp(5)})
     assert kept["stamp"].to_pylist() == [6, 1]
 

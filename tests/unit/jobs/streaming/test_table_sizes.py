@@ -32,22 +32,22 @@ def test_a_look_lists_the_root_when_it_is_due(tmp_path: Path) -> None:
     now = [0.0]
     sizes = TableSizes(store, 60.0, clock=lambda: now[0])
     assert sizes.samples() == []
-    sizes.look()
+    sizes.measure_if_due()
     first = sizes._looking
     assert first is not None
     first.join(60)
     assert Sample(metrics.TABLE_BYTES, 5, ("log",)) in sizes.samples()
     now[0] = 59.0
-    sizes.look()
+    sizes.measure_if_due()
     assert sizes._looking is first, "not due yet"
     now[0] = 60.0
-    sizes.look()
+    sizes.measure_if_due()
     assert sizes._looking is not first
 
 
 def test_an_interval_of_zero_never_looks(tmp_path: Path) -> None:
     sizes = TableSizes(LocalStore(tmp_path), 0.0)
-    sizes.look()
+    sizes.measure_if_due()
     assert sizes._looking is None
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
-from lakequeue.calling.calls import Answer, Policy, call, pause_before, problem_of
+from lakequeue.calling.calls import Answer, CallPolicy, call, pause_before, problem_of
 from lakequeue.calling.effects import Http, Reply, Request, Unanswered, Wait
 from lakequeue.calling.nodes import Nodes
 from lakequeue.errors import (
@@ -36,13 +36,13 @@ def redirect(to: str) -> Reply:
 class Run:
     """Runs a call against scripted outcomes; time passes only while it waits."""
 
-    def __init__(self, urls: str, *outcomes: Reply | Unanswered, policy: Policy | None = None):
+    def __init__(self, urls: str, *outcomes: Reply | Unanswered, policy: CallPolicy | None = None):
         self.nodes = Nodes(urls)
         self.sent: list[str] = []
         self.waits: list[float] = []
         self._time = 0.0
         self.outcomes = list(outcomes)
-        self.policy = policy or Policy()
+        self.policy = policy or CallPolicy()
 
     def result(self) -> Answer:
         script = call(self.nodes, REQUEST, lambda: self._time, self.policy)
@@ -119,7 +119,7 @@ def test_redirects_are_followed_and_name_the_node() -> None:
 
 
 def test_a_circle_of_redirects_ends() -> None:
-    run = Run("http://a", *[redirect("/v1/x")] * 6, policy=Policy(0.0))
+    run = Run("http://a", *[redirect("/v1/x")] * 6, policy=CallPolicy(0.0))
     with pytest.raises(Unreachable, match="redirects"):
         run.result()
 
@@ -144,7 +144,7 @@ def test_stored_covers_every_attempt(outcomes: list[Any], stored: str) -> None:
 
 
 def test_a_call_ends_with_its_last_error_at_the_deadline() -> None:
-    run = Run("http://a", *[REFUSED] * 50, policy=Policy(1.0))
+    run = Run("http://a", *[REFUSED] * 50, policy=CallPolicy(1.0))
     with pytest.raises(Unreachable, match="http://a does not answer"):
         run.result()
     assert sum(run.waits) <= 1.0

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakequeue.calling.discovery import find
 from lakequeue.calling.effects import Http, Reply, Unanswered, Wait
-from lakequeue.calling.finding import find
 from lakequeue.calling.nodes import (
     FIND_EVERY_S,
     FIND_SOON_S,
@@ -78,7 +78,7 @@ def test_loopback_and_plain_text_are_no_way_for_somebody_elsewhere(
     assert may_be_used(found, asked) is usable
 
 
-def test_a_route_passes_over_a_node_that_failed_and_comes_back_to_it() -> None:
+def test_a_route_skips_a_node_that_failed_and_comes_back_to_it() -> None:
     clock = Clock()
     nodes = Nodes("http://a,http://b,http://c", now=clock)
     route = nodes.route("orders/0")

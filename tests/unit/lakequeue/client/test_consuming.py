@@ -10,7 +10,7 @@ import pytest
 from lakequeue.calling.effects import Http, Reply, Wait
 from lakequeue.calling.nodes import Nodes
 from lakequeue.client.consuming.core import Consuming
-from lakequeue.client.consuming.membership import ConsumeOptions, Member
+from lakequeue.client.consuming.membership import ConsumeOptions, Membership
 from lakequeue.client.consuming.queue_core import QueueConsuming
 from lakequeue.errors import Broken
 from lakequeue.wire import Assigned, JoinRequest
@@ -30,10 +30,10 @@ def consuming() -> Consuming:
 
 
 def joined(core: Consuming) -> None:
-    core.member = Member("m", Nodes("http://a"), 6.0, 100.0)
-    core.holding.joined(1, [Assigned(topic="orders", partition=0, epoch=1)])
+    core.member = Membership("m", Nodes("http://a"), 6.0, 100.0)
+    core.buffer.joined(1, [Assigned(topic="orders", partition=0, epoch=1)])
     raw = {"topic": "orders", "partition": 0, "offset": 0, "receipt": "r"}
-    core.holding.received([raw], core.ack)
+    core.buffer.received([raw], core.ack)
 
 
 def test_the_keeper_sleeps_while_there_is_no_membership() -> None:
@@ -70,8 +70,8 @@ def test_the_keeper_ends_when_everything_is_sent() -> None:
 
 def test_a_heartbeat_that_a_poll_has_overtaken_drops_no_records() -> None:
     core = consuming()
-    core.member = Member("m", Nodes("http://a"), 6.0, 0.0)
-    core.holding.joined(1, [Assigned(topic="orders", partition=0)])
+    core.member = Membership("m", Nodes("http://a"), 6.0, 0.0)
+    core.buffer.joined(1, [Assigned(topic="orders", partition=0)])
     beat = core.keep()
     assert isinstance(next(beat), Http)
     polled = core._poll(core.member)
@@ -83,10 +83,10 @@ def test_a_heartbeat_that_a_poll_has_overtaken_drops_no_records() -> None:
         polled.send(Reply(200, {}, orjson.dumps(body)))
     stale = {"assignment": [owned | {"epoch": None}], "assignment_version": 1}
     beat.send(Reply(200, {}, orjson.dumps(stale)))
-    assert core.holding.ready == 1, "the service counts it as delivered"
+    assert core.buffer.ready == 1, "the service counts it as delivered"
 
 
-def test_what_a_parked_poll_brings_after_a_stop_is_given_back() -> None:
+def test_what_a_waiting_poll_brings_after_a_stop_is_given_back() -> None:
     core = QueueConsuming(
         Nodes("http://a"),
         "mailer",
@@ -116,7 +116,7 @@ def test_what_a_parked_poll_brings_after_a_stop_is_given_back() -> None:
     assert isinstance(sent, Http)
     said = orjson.loads(sent.request.body or b"")
     assert said["nacks"] == [{"receipt": "r", "delay_ms": 0}]
-    assert (core.holding.ready, core.holding.next_renewal_in()) == (0, None)
+    assert (core.buffer.ready, core.buffer.next_renewal_in()) == (0, None)
 
 
 def test_an_unreadable_answer_ends_consuming_loudly() -> None:

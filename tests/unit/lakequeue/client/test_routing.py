@@ -5,7 +5,12 @@ from __future__ import annotations
 import orjson
 
 from lakequeue.calling.nodes import Nodes
-from lakequeue.client.producing.outbox import Batch, Limits, Outbox, Outgoing
+from lakequeue.client.producing.record_accumulator import (
+    Limits,
+    Outgoing,
+    ProducerBatch,
+    RecordAccumulator,
+)
 from lakequeue.client.producing.routing import Shape, moved, parts_of
 from lakequeue.partitioner import partition_of
 from lakequeue.wire import ProduceAnswer
@@ -13,8 +18,8 @@ from lakequeue.wire import ProduceAnswer
 NODES = Nodes([f"http://n{i}" for i in range(3)])
 
 
-def batch(count: int, *, keyed: bool = True, partition: int | None = None) -> Batch:
-    box = Outbox("t", "p", Limits())
+def batch(count: int, *, keyed: bool = True, partition: int | None = None) -> ProducerBatch:
+    box = RecordAccumulator("t", "p", Limits())
     for n in range(count):
         key = f"k{n}" if keyed else None
         box.add(box.make("x" * 100, key, None, partition, None, None), 0.0)
@@ -25,7 +30,7 @@ def shape(partitions: int = 12) -> Shape:
     return Shape(partitions, "crc32", 60.0)
 
 
-def sent(part: Batch) -> list[dict[str, object]]:
+def sent(part: ProducerBatch) -> list[dict[str, object]]:
     records: list[dict[str, object]] = orjson.loads(part.body("p", None))["records"]
     return records
 
@@ -64,7 +69,7 @@ def test_the_node_decides_about_a_key_and_the_client_where_there_is_none() -> No
     assert len(chosen) > 1
     assert chosen <= set(range(12))
     again = [r.chosen for part in keyless for r in part.records]
-    parts_of(Batch("t", [r for part in keyless for r in part.records]), shape(), NODES)
+    parts_of(ProducerBatch("t", [r for part in keyless for r in part.records]), shape(), NODES)
     assert [r.chosen for part in keyless for r in part.records] == again
     given = parts_of(batch(9, keyed=False, partition=5), shape(), NODES)
     assert [part.route for part in given] == ["t/5"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from lakequeue.calling.effects import Http, Reply, Wait
 from lakequeue.calling.nodes import Nodes
 from lakequeue.client.consuming.core import Consuming
-from lakequeue.client.consuming.membership import ConsumeOptions, Member
-from lakequeue.client.producing.delivering import Delivering
-from lakequeue.client.producing.outbox import Limits
+from lakequeue.client.consuming.membership import ConsumeOptions, Membership
+from lakequeue.client.producing.record_accumulator import Limits
+from lakequeue.client.producing.sender import Sender
 from lakequeue.wire import Assigned, JoinRequest, receipt_of
 
 
@@ -17,7 +17,7 @@ def no_ring() -> None:
 
 def test_a_record_sent_after_a_pause_goes_when_its_linger_is_over() -> None:
     now = 100.0
-    core = Delivering(
+    core = Sender(
         Nodes("http://node"), "p", "committed", Limits(500, 1 << 20, 0.005, 1 << 20), 120.0,
         lambda: now, no_ring, None, None,
     )  # fmt: skip
@@ -25,9 +25,9 @@ def test_a_record_sent_after_a_pause_goes_when_its_linger_is_over() -> None:
     def send() -> None:
         core.queue(core.prepare("t", "v", None, None, None, None, None))
 
-    outbox = core.queue(core.prepare("t", "v", None, None, None, None, None))
-    assert outbox is not None
-    script = core.deliver(outbox)
+    accumulator = core.queue(core.prepare("t", "v", None, None, None, None, None))
+    assert accumulator is not None
+    script = core.deliver(accumulator)
     assert isinstance(next(script), Wait)
     now += 1.0
     request = script.send(True)
@@ -50,13 +50,13 @@ def test_an_ack_made_just_after_another_was_sent_does_not_wait_for_a_heartbeat()
         Nodes("http://node"), "g", JoinRequest(topics=["t"]), ConsumeOptions(), lambda: now,
         no_ring, None, None,
     )  # fmt: skip
-    core.member = Member("m", Nodes("http://node"), 30.0, now)
-    core.holding.joined(1, [Assigned(topic="t", partition=0, epoch=1)])
+    core.member = Membership("m", Nodes("http://node"), 30.0, now)
+    core.buffer.joined(1, [Assigned(topic="t", partition=0, epoch=1)])
     raws = [
         {"topic": "t", "partition": 0, "offset": o, "receipt": receipt_of("id", 0, o, 1)}
         for o in range(2)
     ]
-    core.holding.received(raws, core.ack)
+    core.buffer.received(raws, core.ack)
     first, second = core.next(), core.next()
     assert first is not None
     assert second is not None

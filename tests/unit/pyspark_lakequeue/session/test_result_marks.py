@@ -8,7 +8,7 @@ from lakequeue.errors import InvalidRequest
 from lakequeue.results.restores import UNTOLD
 from pyspark_lakequeue.session.result_marks import (
     Commit,
-    Found,
+    FoundMark,
     Mark,
     Span,
     find,
@@ -39,8 +39,8 @@ def test_the_newest_commit_of_the_group_counts() -> None:
         Commit(4, None, None),
         Commit(5, None, '{"somebody": "else"}'),
     )
-    assert find("a", history) == Found(2, {"t/0": 7, "t/1": 3})
-    assert find("b", history) == Found(0, {})
+    assert find("a", history) == FoundMark(2, {"t/0": 7, "t/1": 3})
+    assert find("b", history) == FoundMark(0, {})
 
 
 def test_what_was_restored_away_does_not_count_and_its_round_is_not_used_again() -> None:
@@ -51,11 +51,11 @@ def test_what_was_restored_away_does_not_count_and_its_round_is_not_used_again()
         Commit(4, 2, None),
         Commit(5, None, None),
     )
-    assert find("a", history) == Found(3, {"t/0": 7}, 4)
+    assert find("a", history) == FoundMark(3, {"t/0": 7}, 4)
     before_all = [Commit(6, 0, None), *history]
-    assert find("a", before_all) == Found(3, {"t/0": 0}, 6)
+    assert find("a", before_all) == FoundMark(3, {"t/0": 0}, 6)
     again = [commit(7, "a", 4, p0=6), *before_all]
-    assert find("a", again) == Found(4, {"t/0": 6}, 6)
+    assert find("a", again) == FoundMark(4, {"t/0": 6}, 6)
 
 
 def test_a_restore_that_came_before_a_commit_and_that_its_writer_missed_is_an_error() -> None:
@@ -69,11 +69,11 @@ def test_a_restore_that_came_before_a_commit_and_that_its_writer_missed_is_an_er
     with pytest.raises(InvalidRequest, match=r"version 3 restored .* while a batch"):
         find("a", history)
     again = [Commit(6, 1, None), *history]
-    assert find("a", again) == Found(3, {"t/0": 5}, 6), "restored again, that batch is gone"
+    assert find("a", again) == FoundMark(3, {"t/0": 5}, 6), "restored again, that batch is gone"
     known = newest_first(*history[1:], commit(5, "a", 3, known=3, p0=9))
-    assert find("a", known) == Found(3, {"t/0": 9}, 3)
+    assert find("a", known) == FoundMark(3, {"t/0": 9}, 3)
     later = newest_first(*known, commit(6, "a", 4, known=3, p0=11))
-    assert find("a", later) == Found(4, {"t/0": 11}, 3)
+    assert find("a", later) == FoundMark(4, {"t/0": 11}, 3)
 
 
 def test_of_a_partition_that_was_restored_away_as_a_whole_the_table_has_nothing() -> None:
@@ -84,7 +84,7 @@ def test_of_a_partition_that_was_restored_away_as_a_whole_the_table_has_nothing(
         Commit(4, 1, None),
     )
     found = find("a", history)
-    assert found == Found(2, {"t/0": 5, "t/1": 0}, 4)
+    assert found == FoundMark(2, {"t/0": 5, "t/1": 0}, 4)
     # As a checkpoint from before the restore goes on.
     assert gaps(found.positions, {"t/1": Span(9, 10)}) == {"t/1": (0, 9)}
 
@@ -100,8 +100,8 @@ def test_a_restore_to_a_time_is_refused_until_one_to_a_version_follows() -> None
     )
     with pytest.raises(InvalidRequest, match="version 3 restored the result table to a time"):
         find("a", history)
-    assert find("a", [commit(4, "a", 3, p0=6), *history]) == Found(3, {"t/0": 6}, 3)
-    assert find("a", [Commit(4, 1, None), *history]) == Found(2, {"t/0": 5}, 4)
+    assert find("a", [commit(4, "a", 3, p0=6), *history]) == FoundMark(3, {"t/0": 6}, 3)
+    assert find("a", [Commit(4, 1, None), *history]) == FoundMark(2, {"t/0": 5}, 4)
 
 
 def test_a_group_is_found_by_the_beginning_of_its_metadata() -> None:

@@ -68,7 +68,7 @@ def test_a_topic_must_come_from_somewhere() -> None:
     check_columns(STRING | {"topic": "string"}, nowhere)
 
 
-def test_all_columns_of_the_kafka_sink_are_taken_and_others_passed_over() -> None:
+def test_all_columns_of_the_kafka_sink_are_taken_and_others_skipped() -> None:
     headers = {"headers": "array<struct<key:string,value:binary>>"}
     found = {"key": "binary", "value": "binary", "topic": "string", "partition": "int"}
     check_columns(found | headers | {"more": "double"}, TO)

@@ -1,4 +1,6 @@
-"""Tasks: every record is read once, in order within its partition, by as many tasks as wished."""
+"""Tasks: every record is read once, in order within its partition, by as many tasks as asked
+for.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,8 @@ from pyspark_lakequeue.source.planning import (
     MOST_TASK_BYTES,
     SPREAD,
     TASK_BYTES,
-    Cut,
     Piece,
+    RowSpan,
     plan_tasks,
 )
 
@@ -23,14 +25,14 @@ def pieces_of(groups: list[list[int]], size: int = 1000) -> list[Piece]:
     ends: dict[int, int] = defaultdict(int)
     out = []
     for n, counts in enumerate(groups):
-        cuts, row = [], 0
+        spans, row = [], 0
         for partition, rows in enumerate(counts):
             if rows:
-                cuts.append(Cut("t", partition, ends[partition], row, row + rows))
+                spans.append(RowSpan("t", partition, ends[partition], row, row + rows))
                 ends[partition] += rows
                 row += rows
-        if cuts:
-            out.append(Piece(f"{n:06}", f"file-{n // 2}", n % 2, size, tuple(cuts)))
+        if spans:
+            out.append(Piece(f"{n:06}", f"file-{n // 2}", n % 2, size, tuple(spans)))
     return out
 
 
@@ -40,8 +42,8 @@ def offsets_of(tasks: list[list[Piece]]) -> list[dict[int, list[int]]]:
     for task in tasks:
         read: dict[int, list[int]] = defaultdict(list)
         for piece in task:
-            for cut in piece.cuts:
-                read[cut.partition] += range(cut.offset, cut.offset + cut.end - cut.start)
+            for span in piece.spans:
+                read[span.partition] += range(span.offset, span.offset + span.end - span.start)
         out.append(read)
     return out
 
@@ -74,7 +76,7 @@ def test_every_record_goes_to_one_task_in_order(
     assert sum(map(len, together.values())) == total
 
 
-def test_a_row_group_is_cut_only_when_more_tasks_are_wished_than_there_are() -> None:
+def test_a_row_group_is_cut_only_when_more_tasks_are_asked_for_than_there_are() -> None:
     pieces = pieces_of([[10, 10], [10, 10], [10, 10]])
     whole = plan_tasks(pieces, least=3)
     assert [len(task) for task in whole] == [1, 1, 1]
@@ -101,10 +103,10 @@ def test_partitions_whose_files_are_out_of_order_still_come_by_their_offsets(
 ) -> None:
     """As when another engine has put rows of many commits into few files."""
     pieces = pieces_of(groups)
-    strewn: dict[tuple[str, int], list[Cut]] = defaultdict(list)
+    strewn: dict[tuple[str, int], list[RowSpan]] = defaultdict(list)
     for piece in pieces:
-        for cut in piece.cuts:
-            strewn[f"file-{random.randrange(2)}", random.randrange(2)].append(cut)
+        for span in piece.spans:
+            strewn[f"file-{random.randrange(2)}", random.randrange(2)].append(span)
     mixed = [Piece("", path, group, 9, tuple(sorted(c))) for (path, group), c in strewn.items()]
     for task in offsets_of(plan_tasks(mixed, least)):
         for read in task.values():

@@ -52,7 +52,7 @@ def only(answer: AdviceAnswer) -> tuple[str, int | None]:
     return answer.advice[0].add, answer.advice[0].to
 
 
-def test_one_look_says_nothing_yet() -> None:
+def test_one_scan_says_nothing_yet() -> None:
     assert advise(None, Look(0.0, [group([10], [10], [])]), 100).advice == []
 
 

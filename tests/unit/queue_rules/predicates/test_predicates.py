@@ -16,10 +16,7 @@ from lakequeue.errors import InvalidRequest
 from lakequeue.records import Record
 from queue_rules.predicates.bounds import Bounds, may_match
 from queue_rules.predicates.evaluation import matching
-from queue_rules.predicates.of_group import check_new, predicate_of
-from queue_rules.predicates.parsing import parse
-from queue_rules.predicates.single import matches
-from queue_rules.predicates.terms import (
+from queue_rules.predicates.expressions import (
     Always,
     And,
     Column,
@@ -36,6 +33,9 @@ from queue_rules.predicates.terms import (
     Op,
     Or,
 )
+from queue_rules.predicates.of_group import check_new, predicate_of
+from queue_rules.predicates.parsing import parse
+from queue_rules.predicates.single import matches
 from queue_tables.schema.schemas import LOG
 
 TEXTS = st.text("ab%_'é", max_size=3)
@@ -315,7 +315,7 @@ def test_bounds_never_shut_out_a_record_that_matches(
         ("FALSE", False),
     ],
 )
-def test_files_are_passed_over_by_their_bounds(text: str, found: bool) -> None:
+def test_files_are_skipped_by_their_bounds(text: str, found: bool) -> None:
     day = datetime(2026, 1, 1, tzinfo=UTC)
     low, high = (
         int(t.timestamp()) * 1_000_000 for t in (day, day + timedelta(hours=23, minutes=59))

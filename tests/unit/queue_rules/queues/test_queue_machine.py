@@ -19,7 +19,7 @@ from hypothesis.stateful import (
 from queue_rules.queues import attempts
 from queue_rules.queues.attempts import Attempt, Move, NewRecord, Refusal
 from queue_rules.queues.partition import QueuePartition
-from queue_rules.queues.retry_policy import Policy
+from queue_rules.queues.retry_policy import RetryPolicy
 from queue_tables.groups.facts import Kind, States, fold
 from queue_tables.groups.record_states import NEVER
 from queue_tables.groups.record_status import ACKED, EXPIRED, Status, status_in
@@ -32,7 +32,7 @@ class Record:
 
     new: NewRecord
     state: str = "unseen"
-    """unseen, parked, out (with a consumer), returned, dying, settled"""
+    """unseen, delayed, out (with a consumer), returned, dying, settled"""
     attempt: int = 0
     until: int = 0
     member: str = ""
@@ -55,7 +55,7 @@ class QueueMachine(RuleBasedStateMachine):
     def begin(
         self, key_order: bool, dead_letter_expired: bool, max_attempts: int, jitter: int
     ) -> None:
-        self.policy = Policy(10, max_attempts, 4, 7, jitter, key_order, dead_letter_expired)
+        self.policy = RetryPolicy(10, max_attempts, 4, 7, jitter, key_order, dead_letter_expired)
         self.queue = QueuePartition(self.policy)
         self.random = Random(0)
         self.now = 1_000_000
@@ -229,7 +229,7 @@ class QueueMachine(RuleBasedStateMachine):
             record.state = "returned"
 
     @rule()
-    def the_dead_are_buried(self) -> None:
+    def the_dead_are_sent(self) -> None:
         for one in list(self.queue.dying.values()):
             letter = f"orders.dlq/0@{one.offset}"
             move = Move(Kind.DEAD, one.offset, one.attempt, reason=one.reason, dead_letter=letter)
@@ -265,7 +265,7 @@ class QueueMachine(RuleBasedStateMachine):
         if not hasattr(self, "queue"):
             return
         by_state = [record.state for record in self.log]
-        assert self.queue.parked == by_state.count("parked")
+        assert self.queue.delayed == by_state.count("parked")
         assert len(self.queue.dying) == by_state.count("dying")
         open_states = {"out", "returned", "dying"}
         assert self.queue.open == sum(state in open_states for state in by_state)

@@ -11,7 +11,7 @@ from queue_rules.queues import bounds, partition
 from queue_rules.queues.attempts import Attempt, NewRecord, Refusal, Standing, returned_moves
 from queue_rules.queues.partition import QueuePartition
 from queue_rules.queues.record_facts import runs_of
-from queue_rules.queues.retry_policy import Policy
+from queue_rules.queues.retry_policy import RetryPolicy
 from queue_tables.groups.facts import Kind, fold
 from tests.support.data.queue_facts import MS, facts_of, states_of
 
@@ -24,7 +24,7 @@ def test_past_the_bound_new_records_wait_and_the_reason_is_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(bounds, "MAX_OPEN", 10)
-    queue = QueuePartition(Policy())
+    queue = QueuePartition(RetryPolicy())
     taken = queue.take_new(1, "a", 100, news(30))
     assert len(taken.deliver) == 10
     assert queue.held_back is not None
@@ -38,7 +38,7 @@ def test_past_the_bound_new_records_wait_and_the_reason_is_told(
 
 
 def test_a_record_counts_as_held_while_its_change_becomes_durable() -> None:
-    queue = QueuePartition(Policy())
+    queue = QueuePartition(RetryPolicy())
     queue.take_new(1, "a", 100 * MS, news(3))
     for offset in range(3):
         assert isinstance(queue.begin(offset, 1, 2), Attempt)
@@ -57,7 +57,7 @@ def test_a_record_counts_as_held_while_its_change_becomes_durable() -> None:
 
 def test_waiting_for_a_key_has_a_bound_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "MAX_WAITING", 9)
-    queue = QueuePartition(Policy(key_order=True))
+    queue = QueuePartition(RetryPolicy(key_order=True))
     taken = queue.take_new(1, "a", 100, [NewRecord(n, key_hash=7) for n in range(30)])
     assert [one.offset for one in taken.deliver] == [0]
     assert queue.waiting == 9
@@ -66,15 +66,15 @@ def test_waiting_for_a_key_has_a_bound_of_its_own(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_hot_key_in_front_holds_up_no_other_and_takes_little_memory() -> None:
-    queue = QueuePartition(Policy(key_order=True))
+    queue = QueuePartition(RetryPolicy(key_order=True))
     hot = 500_000
     tracemalloc.start()
     taken = queue.take_new(1, "a", 10, (NewRecord(n, key_hash=7) for n in range(hot)))
-    held, _ = tracemalloc.get_traced_memory()
+    owned, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert [one.offset for one in taken.deliver] == [0]
     assert queue.waiting == hot - 1
-    assert held < 16 * hot, "8 bytes each, and room to grow"
+    assert owned < 16 * hot, "8 bytes each, and room to grow"
     others = [NewRecord(hot + n, key_hash=8 + n) for n in range(5)]
     assert [o.offset for o in queue.take_new(1, "a", 10, others).deliver] == [
         hot + n for n in range(5)
@@ -88,7 +88,7 @@ def test_a_hot_key_in_front_holds_up_no_other_and_takes_little_memory() -> None:
 
 
 def test_what_waits_for_its_key_keeps_its_times() -> None:
-    queue = QueuePartition(Policy(key_order=True))
+    queue = QueuePartition(RetryPolicy(key_order=True))
     queue.take_new(
         1, "a", 10, [NewRecord(0, 7), NewRecord(1, 7, expires_at=50), NewRecord(2, 7, 90)]
     )
@@ -104,7 +104,7 @@ def test_what_waits_for_its_key_keeps_its_times() -> None:
 
 def test_ranges_between_what_waits_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "MAX_RANGES", 5)
-    queue = QueuePartition(Policy(key_order=True))
+    queue = QueuePartition(RetryPolicy(key_order=True))
     mixed = [NewRecord(n, key_hash=7 if n % 2 else 100 + n) for n in range(40)]
     assert len(queue.take_new(1, "a", 100, mixed).deliver) < 10
     assert queue.held_back is not None
@@ -112,7 +112,7 @@ def test_ranges_between_what_waits_have_a_bound(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_repeated_ack_is_known_and_an_older_attempt_is_told_both_numbers() -> None:
-    queue = QueuePartition(Policy(visibility_ms=10))
+    queue = QueuePartition(RetryPolicy(visibility_ms=10))
     queue.take_new(0, "a", 1, news(1))
     queue.take_again(20 * MS, "b", 1)
     assert queue.begin(0, 1, 20 * MS) == Refusal("superseded", 1, 2)
@@ -126,15 +126,15 @@ def test_a_repeated_ack_is_known_and_an_older_attempt_is_told_both_numbers() -> 
 
 
 def test_after_the_deadline_a_receipt_is_refused_with_the_deadline() -> None:
-    queue = QueuePartition(Policy(visibility_ms=10))
+    queue = QueuePartition(RetryPolicy(visibility_ms=10))
     queue.take_new(0, "a", 1, news(1))
     assert queue.begin(0, 1, 10 * MS) == Refusal("timed_out", 1, 10 * MS)
 
 
 def test_a_receipt_stays_good_after_a_take_over() -> None:
-    queue = QueuePartition(Policy(visibility_ms=10))
+    queue = QueuePartition(RetryPolicy(visibility_ms=10))
     taken = queue.take_new(0, "a", 3, news(3))
-    heir = QueuePartition(Policy(visibility_ms=10), states_of(fold({}, facts_of(taken.moves))))
+    heir = QueuePartition(RetryPolicy(visibility_ms=10), states_of(fold({}, facts_of(taken.moves))))
     assert heir.take_again(5 * MS, "b", 5).deliver == []
     one = heir.begin(1, 1, 5 * MS)
     assert isinstance(one, Attempt)
@@ -143,7 +143,7 @@ def test_a_receipt_stays_good_after_a_take_over() -> None:
 
 
 def test_the_next_due_time_is_the_least_of_deadlines_and_rests() -> None:
-    queue = QueuePartition(Policy(visibility_ms=50))
+    queue = QueuePartition(RetryPolicy(visibility_ms=50))
     assert queue.next_due() is None
     queue.take_new(0, "a", 9, [NewRecord(0), NewRecord(1, deliver_at=30 * MS)])
     assert queue.next_due() == 30 * MS
@@ -156,18 +156,18 @@ def test_the_next_due_time_is_the_least_of_deadlines_and_rests() -> None:
 
 
 def test_standing_of_a_delivered_record_is_in_flight_at_its_member() -> None:
-    queue = QueuePartition(Policy())
+    queue = QueuePartition(RetryPolicy())
     one = queue.take_new(0, "a", 1, news(1)).deliver[0]
     assert (one.standing, one.member, queue.held_by("a")) == (Standing.IN_FLIGHT, "a", 1)
 
 
 def test_neighbours_that_say_the_same_are_one_fact() -> None:
-    taken = QueuePartition(Policy()).take_new(0, "a", 10, [*news(4), *news(3, 5)])
+    taken = QueuePartition(RetryPolicy()).take_new(0, "a", 10, [*news(4), *news(3, 5)])
     assert [(move.offset, end) for move, end in runs_of(taken.moves)] == [(0, 4), (5, 8)]
 
 
 def test_an_attempt_keeps_its_number_while_its_commit_is_awaited() -> None:
-    queue = QueuePartition(Policy(visibility_ms=10))
+    queue = QueuePartition(RetryPolicy(visibility_ms=10))
     slow = queue.take_new(0, "a", 1, news(1)).deliver[0]
     following = queue.take_again(20 * MS, "b", 1).deliver[0]
     assert (slow.attempt, following.attempt) == (1, 2)
@@ -176,7 +176,7 @@ def test_an_attempt_keeps_its_number_while_its_commit_is_awaited() -> None:
 
 
 def test_deliveries_that_nobody_saw_do_not_bring_a_record_to_its_end() -> None:
-    queue = QueuePartition(Policy(max_attempts=2))
+    queue = QueuePartition(RetryPolicy(max_attempts=2))
     queue.never_left(queue.take_new(0, "a", 1, news(1)).deliver)
     for now in range(1, 9):
         taken = queue.take_again(now, "a", 1)
@@ -200,7 +200,7 @@ def test_one_look_changes_no_more_than_one_commit_may_have(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(partition, "MOST_MOVES", 10)
-    queue = QueuePartition(Policy())
+    queue = QueuePartition(RetryPolicy())
     queue.take_new(1, "a", 1, [NewRecord(n, deliver_at=5, expires_at=7) for n in range(25)])
     counts = [len(queue.take_again(9, "a", 1).moves) for _ in range(4)]
     assert counts == [10, 10, 5, 0]
@@ -208,9 +208,9 @@ def test_one_look_changes_no_more_than_one_commit_may_have(
 
 def test_due_records_wait_at_the_bound_as_new_ones_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "MAX_OPEN", 10)
-    queue = QueuePartition(Policy(dead_letter_expired=True))
+    queue = QueuePartition(RetryPolicy(dead_letter_expired=True))
     queue.take_new(1, "a", 1, [NewRecord(n, deliver_at=5, expires_at=7) for n in range(25)])
     assert len(queue.take_again(9, "a", 1).moves) == 10
-    assert (len(queue.dying), queue.parked) == (10, 15)
+    assert (len(queue.dying), queue.delayed) == (10, 15)
     queue.finish_dead(queue.dying[0])
     assert len(queue.take_again(9, "a", 1).moves) == 1

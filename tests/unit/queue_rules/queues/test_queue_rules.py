@@ -26,8 +26,8 @@ from queue_rules.groups.join_rules import is_of_queue_group
 from queue_rules.queues.attempts import Attempt
 from queue_rules.queues.dead_records import as_bytes, dead_letter_of
 from queue_rules.queues.fair_share import fair_share
+from queue_rules.queues.receipt_actions import explain, receipt_actions_of
 from queue_rules.queues.retry_policy import policy_of
-from queue_rules.queues.wishes import explain, wishes_of
 from queue_tables.schema.topic_rules import Topic
 
 RECEIPT = QueueReceipt("t1", 3, 42, 0, 2, group_checksum("g"))
@@ -57,11 +57,11 @@ def test_a_receipt_reads_back_and_damage_is_refused() -> None:
 
 def test_what_a_request_says_of_a_receipt_it_says_once() -> None:
     text = str(RECEIPT)
-    assert len(wishes_of(AckRequest(acks=[text, text]))) == 1
+    assert len(receipt_actions_of(AckRequest(acks=[text, text]))) == 1
     with pytest.raises(InvalidRequest, match="is in acks and in nacks"):
-        wishes_of(AckRequest(acks=[text], nacks=[{"receipt": text}]))
+        receipt_actions_of(AckRequest(acks=[text], nacks=[{"receipt": text}]))
     with pytest.raises(InvalidRequest, match="stream group"):
-        wishes_of(AckRequest(commit=[{"topic": "t", "partition": 0, "offset": 1}]))
+        receipt_actions_of(AckRequest(commit=[{"topic": "t", "partition": 0, "offset": 1}]))
     assert is_of_queue_group(AckRequest(extend=[{"receipt": text, "visibility_timeout_ms": 1}]))
     assert not is_of_queue_group(AckRequest(acks=["t1.3.42.7.1"]))
 

@@ -88,7 +88,7 @@ def test_a_position_within_a_gap_leaves_the_rest_of_it_to_nobody() -> None:
     assert cursor.commit_to(6, end=20) == 6, "between the two that matched"
     assert cursor.ack([10], through=False) == 11, "nothing before it was delivered and not acked"
     assert not cursor.outstanding
-    assert cursor.pass_over()
+    assert cursor.skip()
     assert cursor.accepted == 20
 
 
@@ -120,7 +120,7 @@ def test_the_positions_keep_their_order_whatever_happens() -> None:
     st.sets(st.integers(0, 40), max_size=20),
     st.lists(st.tuples(st.sampled_from(["poll", "lost", "ack", "pass"]), st.integers(1, 5))),
 )
-def test_what_a_predicate_passes_over_never_takes_a_record_with_it(
+def test_what_a_predicate_skips_never_takes_a_record_with_it(
     matching: set[int], steps: list[tuple[str, int]]
 ) -> None:
     """A model: every record that matches is delivered and acked, in order, and none twice."""
@@ -141,7 +141,7 @@ def test_what_a_predicate_passes_over_never_takes_a_record_with_it(
             some = got[len(acked) :][:size]
             cursor.made_durable(cursor.ack(some, through=False))
             acked += some
-        elif does == "pass" and cursor.pass_over():
+        elif does == "pass" and cursor.skip():
             cursor.made_durable(cursor.accepted)
         unacked = [m for m in wanted if m not in acked]
         assert cursor.durable <= min(unacked, default=41)

@@ -84,7 +84,7 @@ def test_only_a_commit_that_adds_rows_and_removes_nothing_appends(
     assert parse(1, encode([CommitInfo(), *actions])).appends is appends
 
 
-def test_commits_of_other_engines_have_no_info_and_unknown_actions_are_passed_over() -> None:
+def test_commits_of_other_engines_have_no_info_and_unknown_actions_are_skipped() -> None:
     data = (
         b'{"commitInfo":{"operation":"OPTIMIZE","lakequeue":"no object"}}\n{"cdc":{"path":"x"}}\n'
     )

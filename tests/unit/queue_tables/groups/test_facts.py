@@ -246,7 +246,7 @@ def test_facts_survive_their_rows(facts: list[Fact]) -> None:
         assert from_arrow(to_arrow(mine), shard) == mine
 
 
-def test_kinds_of_a_newer_release_are_passed_over() -> None:
+def test_kinds_of_a_newer_release_are_skipped() -> None:
     rows = to_arrow([a_fact(offset=1)])
     at = rows.schema.get_field_index("kind")
     assert from_arrow(rows.set_column(at, "kind", [["of_a_newer_release"]]), ShardName("a-1")) == []

@@ -1,0 +1,174 @@
+"""One partition on this node at run time: its state, lease, cursor and facts on their way."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import structlog
+
+from consumer_service.ownership.partition_states import Cause, PartitionState, advance
+from coordination.groups.leases import Lease
+from lakequeue.clock import boot_seconds
+from lakequeue.records import Epoch, TopicPartition
+from queue_rules.queues.attempts import Move
+from queue_rules.queues.partition import QueuePartition
+from queue_rules.queues.refused_letters import RefusedLetters
+from queue_rules.streams.cursor import Cursor
+from queue_tables.groups.facts import Key
+
+log = structlog.get_logger()
+
+
+@dataclass(eq=False)
+class OwnedPartition:
+    """A partition that a member of this node has, or is about to have.
+
+    `lock` guards everything but `rows`, which belongs to whoever has `fetching`. Take `fetching`
+    before `lock`, and never wait for storage with `lock` held.
+    """
+
+    key: Key
+    topic: str
+    member: str
+    """The member that has it; in a queue group the node, for all members that joined here."""
+    state: PartitionState = PartitionState.UNASSIGNED
+    lease: Lease | None = None
+    uncertain: bool = False
+    """An acquisition got no answer: perhaps we hold it, so it is taken before it is let go."""
+    generation: int = 0
+    start: int = 0
+    """Offset that this ownership began at."""
+    cursor: Cursor = field(default_factory=lambda: Cursor(0))
+    mode: str = "stream"
+    options: str = ""
+    """The options of the group, JSON."""
+    queue: QueuePartition | None = None
+    """Queue groups, once owned: in place of the cursor."""
+    unflushed: list[Move] = field(default_factory=list)
+    """Queue groups: changes whose commit failed, for the next one to say."""
+    refused_letters: RefusedLetters = field(default_factory=RefusedLetters)
+    """Queue groups: dead letters that could not be sent."""
+    moved: Callable[[Cause], None] = lambda _: None
+    """Told of each change of the state."""
+    release_by: float = 0.0
+    """While releasing: acks of what is out are awaited until then (seconds, boot clock)."""
+    closed: bool = False
+    """While releasing: acks are refused as well, the lease is about to go."""
+    paused: bool = False
+    """Nothing leaves, though it is owned: somebody asked for that. Acks go on."""
+    passed_at: float = float("-inf")
+    """When its position was last made durable without an ack (seconds, boot clock)."""
+    void: bool = False
+    """The journal shard that it was taken in was sealed."""
+    superseded_by: int = 0
+    """A newer epoch that fenced us, noticed by whoever committed; the reconciler acts on it."""
+    pending: int = 0
+    """Facts submitted and not settled."""
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    settled: threading.Condition = field(init=False)
+    fetching: threading.Lock = field(default_factory=threading.Lock)
+    rows: pa.Table | None = None
+    """Rows read ahead from the files, from the cursor on."""
+
+    def __post_init__(self) -> None:
+        self.settled = threading.Condition(self.lock)
+
+    @property
+    def epoch(self) -> Epoch:
+        """Epoch of the lease; 0 before there is one."""
+        return Epoch(0) if self.lease is None else self.lease.epoch
+
+    @property
+    def where(self) -> TopicPartition:
+        """The partition, apart from the group."""
+        return TopicPartition(self.key.topic_id, self.key.partition)
+
+    @property
+    def accepts_acks(self) -> bool:
+        """Whether acks under the current epoch may still be committed."""
+        return self.state.accepts_acks and not (self.closed or self.void or self.superseded_by)
+
+    @property
+    def delivers(self) -> bool:
+        """Whether records may leave, as far as the node knows; trust is asked for separately."""
+        return self.state.delivers and not (self.void or self.superseded_by)
+
+    def move(self, cause: Cause) -> None:
+        """Change the state, and say so in the log."""
+        with self.lock:
+            before, self.state = self.state, advance(self.state, cause)
+            log.debug(
+                "partition.moved",
+                group=self.key.group,
+                topic=self.topic,
+                partition=self.key.partition,
+                epoch=self.epoch,
+                transition=cause.value,
+                before=before.label,
+                after=self.state.label,
+            )
+        self.moved(cause)
+
+    def trusted(self) -> bool:
+        """Whether the lease is certainly held now: its session lives, its time has not passed."""
+        return self.lease is not None and self.lease.trusted()
+
+    def trusted_for_ms(self) -> int:
+        """Milliseconds until the lease is not trusted any more, if nothing renews it."""
+        if self.lease is None:
+            return 0
+        return max(0, int((self.lease.session.trusted_until - boot_seconds()) * 1_000))
+
+    def settle(self, timeout_s: float) -> bool:
+        """Wait until no fact of this partition is on its way; False if that took too long."""
+        with self.settled:
+            return self.settled.wait_for(lambda: self.pending == 0, timeout_s)
+
+
+class OwnedPartitions:
+    """All partitions of this node, by group and partition. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._held: dict[Key, OwnedPartition] = {}
+        self.moved: Callable[[Cause], None] = lambda _: None
+        """Told of each change of the state of a partition here."""
+
+    def get(self, key: Key) -> OwnedPartition | None:
+        """The partition, in whatever state it is."""
+        return self._held.get(key)
+
+    def all(self) -> list[OwnedPartition]:
+        """A snapshot."""
+        with self._lock:
+            return list(self._held.values())
+
+    def of_member(self, group: str, member: str) -> list[OwnedPartition]:
+        """The partitions that a member has or is about to have, in a steady order."""
+        mine = [h for h in self.all() if h.key.group == group and h.member == member]
+        return sorted(mine, key=lambda h: (h.topic, h.key.partition))
+
+    def of_group(self, group: str) -> list[OwnedPartition]:
+        """The partitions of a group, in a steady order."""
+        mine = [h for h in self.all() if h.key.group == group]
+        return sorted(mine, key=lambda h: (h.topic, h.key.partition))
+
+    def queues(self) -> list[OwnedPartition]:
+        """The partitions of all queue groups."""
+        return [owned for owned in self.all() if owned.mode == "queue"]
+
+    def add(self, owned: OwnedPartition) -> None:
+        """Remember a partition that was just assigned."""
+        with self._lock:
+            self._held[owned.key] = owned
+        owned.moved = lambda cause: self.moved(cause)
+
+    def remove(self, gone: Iterable[OwnedPartition]) -> None:
+        """Forget partitions that are unassigned now."""
+        with self._lock:
+            for owned in gone:
+                if self._held.get(owned.key) is owned:
+                    del self._held[owned.key]

@@ -1,0 +1,90 @@
+"""What the pieces of one batch come to, until one commit makes all of it visible."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from jobs.ordering.id_index import Staged
+from jobs.ordering.numbering import TopicRule
+from jobs.ordering.order_piece import Piece
+from jobs.ordering.rejects import Key
+from lakequeue.clock import Micros
+from lakequeue.records import Offset, ShardName, Stamp, TopicId, TopicPartition, Version
+from queue_tables.delta.actions import Add
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a batch came to, and where its time went (seconds)."""
+
+    rows: int
+    ordered: int
+    duplicates: int
+    refused: int
+    refusals: Mapping[tuple[str, str], int]
+    """Of those refused, by topic ("" if it is not known) and reason."""
+    version: Version
+    numbering_s: float
+    writing_s: float
+    committing_s: float
+
+
+@dataclass(slots=True)
+class BatchAccumulator:
+    """A batch, as far as its pieces are numbered. Of a row it keeps the id, and nothing else."""
+
+    ids: Staged
+    now: Micros
+    """`ordered_at` of every row."""
+    topics: dict[TopicId, TopicRule] = field(default_factory=dict)
+    """As they were when a piece first met them."""
+    next_offsets: dict[TopicPartition, Offset] = field(default_factory=dict)
+    watermarks: dict[ShardName, Stamp] = field(default_factory=dict)
+    marks: dict[str, int] = field(default_factory=dict)
+    recorded: Mapping[Key, str | None] = field(default_factory=dict)
+    """Rows that stand in `rejects` already, by a leader that died: their fault, if it is one."""
+    adds: list[Add] = field(default_factory=list)
+    rejects: list[Add] = field(default_factory=list)
+    rows: int = 0
+    ordered: int = 0
+    duplicates: int = 0
+    refused: int = 0
+    refusals: Counter[tuple[str, str]] = field(default_factory=Counter)
+    numbering_s: float = 0.0
+    writing_s: float = 0.0
+
+    def take(self, piece: Piece) -> None:
+        """A piece is numbered and written: the next one goes on from there."""
+        batch, ordered = piece.batch, piece.ordered
+        self.adds += piece.adds
+        self.rejects += piece.rejects
+        self.numbering_s += piece.numbering_s
+        self.writing_s += piece.writing_s
+        for row, reason in zip(ordered.refused.tolist(), ordered.reasons.tolist(), strict=True):
+            rule = self.topics.get(batch.topics[int(batch.topic[row])])
+            self.refusals[rule.name if rule else "", reason] += 1
+        self.next_offsets |= ordered.next_offsets
+        self.watermarks |= ordered.watermarks
+        self.marks |= ordered.marks
+        for topic_id, ids in ordered.new_ids.items():
+            self.ids.add(topic_id, ids)
+        self.rows += len(batch)
+        self.ordered += len(ordered.survivors)
+        self.duplicates += len(ordered.duplicates)
+        self.refused += len(ordered.refused)
+
+    def done(self, version: Version, committing_s: float) -> Done:
+        """It is committed, as `version` of `log`."""
+        return Done(
+            self.rows,
+            self.ordered,
+            self.duplicates,
+            self.refused,
+            self.refusals,
+            version,
+            self.numbering_s,
+            self.writing_s,
+            committing_s,
+        )

@@ -1,0 +1,263 @@
+"""Reads the projected rows of inbox commits: all that Spark carries. Runs in Spark's Python
+workers.
+
+Keys, values and headers stay in the inbox files; whoever writes the log copies them from there.
+Nothing that lies in a file makes this fail: a row that is not sound carries its fault, and a file
+that cannot be read is one row that says so (`jobs.rows.row_faults`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import structlog
+
+from jobs.rows.batch_file import BatchFile
+from jobs.rows.blame import is_of_the_rows, said_of
+from jobs.rows.halving import Units, find_guilty
+from jobs.rows.id_hash import hash_ids
+from jobs.rows.projected_rows import SENT
+from jobs.rows.projection_faults import Files, Sound, request_spans, sound_rows
+from jobs.rows.row_faults import RowFault
+from jobs.rows.transactional_rows import transactional_text
+from lakequeue.errors import CorruptTable
+from queue_tables.delta.store import Store
+from queue_tables.files.parquet import read_data_file
+from queue_tables.log.writer import SourceFiles
+from queue_tables.schema.marks import NO_TOPIC
+from queue_tables.schema.reasons import Reason
+from queue_tables.schema.record_rules import Faults
+from queue_tables.schema.schemas import JOURNAL
+
+_INBOX_COLUMNS = (
+    "topic_id", "partition", "message_id", "stamp", "row", "request", "atomic", "bytes",
+    "producer_id", "producer_epoch", "sequence", "consumed",
+    # What follows is judged, and not carried.
+    "key_format", "value_format", "timestamp", "deliver_at", "expires_at", "headers",
+)  # fmt: skip
+_ROWS_AT_ONCE = 50_000
+
+log = structlog.get_logger()
+_READS = 2
+"""A read that was cut short is no damage."""
+FENCE = "fence"
+UNREADABLE = "unreadable file"
+"""Kind of the row that stands for a journal file."""
+FACT_ROWS = pa.schema(
+    [pa.field("shard", pa.string()), *(f for f in JOURNAL.arrow if f.name != "hour")]
+)
+"""A journal row, and the shard it was read from: facts need no projection."""
+
+
+def project_rows(
+    source: Store | SourceFiles, files: Sequence[BatchFile]
+) -> Iterator[pa.RecordBatch]:
+    """Rows of `SENT` for each file, in that order.
+
+    From a store only the projected columns are read; `SourceFiles` keep the whole for the writer.
+    Raises storage errors.
+    """
+    held: list[tuple[BatchFile, pa.Table]] = []
+    rows = 0
+    for file in files:
+        try:
+            table = _read(source, file)
+        except (FileNotFoundError, CorruptTable) as error:
+            yield from _projected(held)
+            yield from _instead_of(file, error)
+            held, rows = [], 0
+            continue
+        held.append((file, table))
+        rows += table.num_rows
+        if rows >= _ROWS_AT_ONCE:
+            yield from _projected(held)
+            held, rows = [], 0
+    yield from _projected(held)
+
+
+def _read(source: Store | SourceFiles, file: BatchFile) -> pa.Table:
+    if isinstance(source, SourceFiles):
+        return source.get(f"inbox/{file.shard}/{file.path}").select(_INBOX_COLUMNS)
+    return read_data_file(source, f"inbox/{file.shard}", file.path, _INBOX_COLUMNS)
+
+
+def _instead_of(file: BatchFile, error: Exception) -> Iterator[pa.RecordBatch]:
+    """The one row that stands for a file that cannot be read."""
+    reason = Reason.MISSING if isinstance(error, FileNotFoundError) else Reason.UNREADABLE
+    said = {
+        "file": f"inbox/{file.shard}/{file.path}",
+        "topic_id": NO_TOPIC,
+        "row": 0,
+        "stamp": file.stamp,
+        "partition": 0,
+        "bytes": 0,
+        "fault": RowFault(reason, str(error), file.after).text(),
+    }
+    yield from pa.Table.from_pylist([said], schema=SENT).to_batches()
+
+
+def _projected(held: Sequence[tuple[BatchFile, pa.Table]]) -> list[pa.RecordBatch]:
+    """The rows of files that were read, whatever is in them."""
+    held = [(file, table) for file, table in held if table.num_rows]
+    if not held:
+        return []
+    try:
+        return _project(held, {})
+    except Exception as error:
+        if not is_of_the_rows(error):
+            raise
+        if len(held) > 1:
+            return [batch for one in held for batch in _projected([one])]
+    return _without_guilty(*held[0])
+
+
+def _without_guilty(file: BatchFile, table: pa.Table) -> list[pa.RecordBatch]:
+    """Rows of a file, less those that make this fail: they are null but for their fault."""
+
+    def fails(units: Units) -> Exception | None:
+        try:
+            _project([(file, table.take(pa.array(units)))], {})
+        except Exception as error:
+            if not is_of_the_rows(error):
+                raise
+            return error
+        return None
+
+    guilty = find_guilty(table.num_rows, fails)
+    texts = {int(row): said_of(g.error) for g in guilty for row in g.units}
+    blank = np.zeros(table.num_rows, bool)
+    blank[list(texts)] = True
+    columns = [
+        pc.if_else(pa.array(blank), pa.scalar(None, column.type), column)
+        for column in table.columns
+    ]
+    return _project([(file, pa.table(columns, names=table.schema.names))], texts)
+
+
+def _project(
+    held: Sequence[tuple[BatchFile, pa.Table]], unorderable: Mapping[int, str]
+) -> list[pa.RecordBatch]:
+    """The rows of files that have any. `unorderable`: rows, and what they make fail with."""
+    counts = np.array([table.num_rows for _, table in held], np.int64)
+    files = Files(
+        np.cumsum(counts) - counts,
+        counts,
+        np.array([file.after for file, _ in held], np.int64),
+        np.array([file.stamp for file, _ in held], np.int64),
+    )
+    sound = sound_rows(pa.concat_tables([table for _, table in held]), files)
+    names = [f"inbox/{file.shard}/{file.path}" for file, _ in held]
+    faults = {row: RowFault(Reason.MALFORMED, str(f)) for row, f in sound.faults.items()}
+    faults |= {row: RowFault(Reason.UNORDERABLE, why) for row, why in unorderable.items()}
+    return _sent(sound, files, names, faults)
+
+
+def _sent(
+    sound: Sound, files: Files, names: Sequence[str], faults: Mapping[int, RowFault]
+) -> list[pa.RecordBatch]:
+    rows, count = sound.rows, sound.rows.num_rows
+    faulty = np.zeros(count, bool)
+    faulty[list(faults)] = True
+    ids = rows["message_id"].combine_chunks()
+    hi, lo = hash_ids(ids)
+    missing = np.asarray(ids.is_null()) | faulty
+    file = np.full(count, None, object)
+    file[files.begins] = names
+    columns = {
+        "file": pa.array(file, pa.string()),
+        "topic_id": _where_it_changes(rows["topic_id"]),
+        "row": pa.array(sound.positions),
+        "stamp": pa.array(sound.stamps),
+        "id_hi": pa.array(hi.view(np.int64), mask=missing),
+        "id_lo": pa.array(lo.view(np.int64), mask=missing),
+        "request": pc.if_else(pc.fill_null(rows["atomic"], False), rows["request"], None),
+        "judged": _transactional(rows, files, sound.faults),
+        "fault": _texts(faults, count),
+    }
+    sent = pa.table(
+        [columns[name] if name in columns else rows[name] for name in SENT.names], names=SENT.names
+    )
+    # Spark takes exactly the declared types, and does not look into dictionary columns.
+    batches: list[pa.RecordBatch] = sent.cast(SENT).combine_chunks().to_batches()
+    return batches
+
+
+def _texts(faults: Mapping[int, RowFault], count: int) -> pa.Array:
+    if not faults:
+        return pa.nulls(count, pa.string())
+    texts: list[str | None] = [None] * count
+    for row, fault in faults.items():
+        texts[row] = fault.text()
+    return pa.array(texts, pa.string())
+
+
+def _transactional(rows: pa.Table, files: Files, faults: Faults) -> pa.Array:
+    """What is judged of requests as a whole, in the first row of each; null elsewhere."""
+    out: list[str | None] = [None] * rows.num_rows
+    epochs, consumed = rows["producer_epoch"], rows["consumed"]
+    for start, end in request_spans(rows, files):
+        epoch, said = epochs[start].as_py(), consumed[start].as_py()
+        if (epoch is None and said is None) or all(row in faults for row in range(start, end)):
+            continue
+        producer, sequence = rows["producer_id"][start], rows["sequence"][start]
+        out[start] = transactional_text(
+            end - start, producer.as_py(), epoch, sequence.as_py(), said
+        )
+    return pa.array(out, pa.string())
+
+
+def _where_it_changes(column: pa.ChunkedArray) -> pa.Array:
+    """The column with null for what is the same as in the row above."""
+    encoded = column.combine_chunks().dictionary_encode()
+    codes = encoded.indices.to_numpy()
+    same = np.zeros(len(codes), bool)
+    same[1:] = codes[1:] == codes[:-1]
+    return pa.DictionaryArray.from_arrays(
+        pa.array(codes, pa.int32(), mask=same), encoded.dictionary
+    ).cast(pa.string())
+
+
+def fact_rows(
+    store: Store,
+    files: Sequence[BatchFile],
+    fences: Sequence[tuple[str, str, str, int, int]] = (),
+) -> Iterator[pa.RecordBatch]:
+    """Rows of `FACT_ROWS` for each file.
+
+    `fences`, (shard, group, topic_id, partition, epoch), become rows of kind `FENCE`.
+    """
+    tables = []
+    for file in files:
+        rows = _facts_of(store, file)
+        shards = pa.repeat(pa.scalar(file.shard), rows.num_rows)
+        tables.append(rows.add_column(0, "shard", shards).select(FACT_ROWS.names))
+    if fences:
+        names = ("shard", "group", "topic_id", "partition", "epoch")
+        said = [dict(zip(names, fence, strict=True)) | {"kind": FENCE} for fence in fences]
+        tables.append(pa.Table.from_pylist(said, schema=FACT_ROWS))
+    if tables:
+        yield from _joined(tables, FACT_ROWS)
+
+
+def _facts_of(store: Store, file: BatchFile) -> pa.Table:
+    """The rows of a journal file; of one that is damaged or gone, one row that is no fact.
+
+    It is set aside as any other, so that one file does not end the job for all groups.
+    """
+    for attempt in range(_READS):
+        try:
+            return read_data_file(store, f"journal/{file.shard}", file.path)
+        except (FileNotFoundError, CorruptTable) as error:
+            if attempt + 1 == _READS:
+                log.warning("facts.set_aside", shard=file.shard, file=file.path, why=str(error))
+    said = {"kind": UNREADABLE, "stamp": file.stamp, "row": 0}
+    return pa.Table.from_pylist([said], schema=JOURNAL.file_arrow)
+
+
+def _joined(tables: list[pa.Table], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    # Spark takes exactly the declared types, and does not look into dictionary columns.
+    joined = pa.concat_tables(tables).cast(schema).combine_chunks()
+    yield from joined.to_batches()

@@ -1,0 +1,393 @@
+"""How a producer's records get acknowledged: the core that both producers share."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Literal
+
+from lakequeue.calling.calls import CallPolicy, call
+from lakequeue.calling.discovery import find
+from lakequeue.calling.effects import Now, Request, Script, Together, Wait
+from lakequeue.calling.nodes import Nodes
+from lakequeue.client.producing.produce_responses import (
+    metadata_of,
+    not_ordered,
+    read_answer,
+    read_produced,
+)
+from lakequeue.client.producing.record_accumulator import (
+    HeadersIn,
+    Ledger,
+    Limits,
+    Outgoing,
+    ProducerBatch,
+    RecordAccumulator,
+    RecordMetadata,
+    body_of,
+)
+from lakequeue.client.producing.routing import Routing
+from lakequeue.errors import (
+    InvalidRequest,
+    LakequeueError,
+    NotReady,
+    ProducerFenced,
+    TooLarge,
+)
+from lakequeue.records import checked_name
+from lakequeue.wire import (
+    MAX_MESSAGE_ID_CHARS,
+    Consumed,
+    EpochAnswer,
+)
+
+_log = logging.getLogger("lakequeue.producer")
+Acks = Literal["committed", "ordered"]
+OnAck = Callable[[Outgoing, RecordMetadata], None]
+OnError = Callable[[Outgoing, LakequeueError], None]
+_ORDER_TIMEOUT_MS = 10_000
+
+
+class Sender:
+    """State and scripts of a producer. `lock` protects all of it; `ring` says that it changed."""
+
+    def __init__(
+        self,
+        nodes: Nodes,
+        producer_id: str,
+        acks: Acks,
+        limits: Limits,
+        delivery_timeout_s: float,
+        now: Now,
+        ring: Callable[[], None],
+        on_ack: OnAck | None,
+        on_error: OnError | None,
+        fence: bool = False,
+        run: str | None = None,
+    ) -> None:
+        """`run`: what names this life of a producer whose name is not its own alone."""
+        if acks not in {"committed", "ordered"}:
+            raise InvalidRequest(f"acks={acks!r}", hint="'committed' or 'ordered'", field="acks")
+        if not 1 <= limits.batch_size <= 10_000:
+            raise InvalidRequest(
+                f"batch_size={limits.batch_size}", hint="1 to 10000", field="batch_size"
+            )
+        self.nodes = nodes
+        self.producer_id = producer_id
+        self.ledger = Ledger(limits)
+        self.last_stamp: int | None = None
+        self.aborted = False
+        self.lock = threading.RLock()
+        self._acks = acks
+        self._limits = limits
+        self._delivery_timeout_s = delivery_timeout_s
+        self._now = now
+        self._ring = ring
+        self._on_ack = on_ack
+        self._on_error = on_error
+        self._accumulators: dict[str, RecordAccumulator] = {}
+        self.closed = False
+        self.fence = fence
+        self._run = run
+        self.epoch: int | None = None
+        """Of a fenceable producer, once it has begun."""
+        self.fenced: ProducerFenced | None = None
+        """A newer instance has begun: nothing more can be sent."""
+        self.next_sequences: dict[str, int] = {}
+        self._routing = Routing(nodes, now)
+        if fence:
+            checked_name(producer_id, "producer")
+
+    # -- the caller's side ----------------------------------------------------------------------
+
+    def prepare(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        headers: HeadersIn,
+        partition: int | None,
+        timestamp: datetime | int | None,
+        message_id: str | None,
+        timing: Mapping[str, int] | None = None,
+    ) -> Outgoing:
+        """The record, checked and encoded, not queued yet."""
+        self._refuse_when_closed()
+        if message_id is not None and not 1 <= len(message_id) <= MAX_MESSAGE_ID_CHARS:
+            raise InvalidRequest(
+                f"message_id has {len(message_id)} characters",
+                hint=f"1 to {MAX_MESSAGE_ID_CHARS}",
+                field="message_id",
+            )
+        accumulator = self._accumulators.get(topic)
+        if accumulator is None:
+            accumulator = RecordAccumulator(
+                checked_name(topic, "topic"), self.producer_id, self._limits
+            )
+        return accumulator.make(value, key, headers, partition, timestamp, message_id, timing)
+
+    def queue(self, record: Outgoing) -> RecordAccumulator | None:
+        """Queue a prepared record; the caller has waited for room. A new record accumulator is
+        returned: its `deliver` script has to be started."""
+        with self.lock:
+            self._refuse_when_closed()
+            accumulator = self._accumulators.get(record.topic)
+            fresh = accumulator is None
+            if accumulator is None:
+                first = self.next_sequences.get(record.topic, 0)
+                # Two lives under one name count from the same number on: an epoch, or a name drawn
+                # anew, keeps the ids of one from being taken for copies of the other's.
+                life = str(self.epoch) if self.epoch is not None else self._run
+                accumulator = RecordAccumulator(
+                    record.topic, self.producer_id, self._limits, first, life
+                )
+                self._accumulators[record.topic] = accumulator
+            self.ledger.open(record)
+            wake = accumulator.add(record, self._now())
+        if wake:
+            self._ring()
+        return accumulator if fresh else None
+
+    def flush(self, on: bool) -> None:
+        """While on, nothing lingers."""
+        with self.lock:
+            for accumulator in self._accumulators.values():
+                accumulator.flushing = on
+        self._ring()
+
+    def close(self) -> None:
+        """No more sends; scripts end when their record accumulator is empty."""
+        with self.lock:
+            self.closed = True
+            for accumulator in self._accumulators.values():
+                accumulator.closed = True
+        self._ring()
+
+    def abort(self) -> None:
+        """Stop retrying: what is not acknowledged is given up."""
+        self.aborted = True
+        self._ring()
+
+    def take_first_error(self) -> LakequeueError | None:
+        """The first record given up since the last call."""
+        with self.lock:
+            error, self.ledger.first_error = self.ledger.first_error, None
+            return error
+
+    def _refuse_when_closed(self) -> None:
+        if self.closed:
+            raise NotReady("the producer is closed", hint="make a new one", stored="no")
+        if self.fenced is not None:
+            raise self.fenced
+
+    def begin(self) -> Script[None]:
+        """Take the next epoch: no older instance of this producer gets anything in from now on."""
+        if not self.fence:
+            raise InvalidRequest(
+                "the producer is not fenceable", hint="Producer(producer_id=…, fence=True)"
+            )
+        path = f"/v1/producers/{self.producer_id}/epochs"
+        request = Request("POST", path, {"timeout_ms": _ORDER_TIMEOUT_MS})
+        policy = CallPolicy(self._delivery_timeout_s, give_up=lambda: self.aborted)
+        answer = yield from call(self.nodes, request, self._now, policy)
+        begun = read_answer(EpochAnswer, answer.reply)
+        with self.lock:
+            self.epoch, self.next_sequences = begun.epoch, begun.next_sequences
+        self.saw(begun.stamp)
+
+    def saw(self, stamp: int) -> None:
+        """Something of ours was stamped so. Later requests carry the highest such stamp."""
+        # Each topic has a thread of its own: without the lock a lower one could be left behind, and
+        # the next request of the other topic be stamped below what it has to follow.
+        with self.lock:
+            self.last_stamp = max(stamp, self.last_stamp or 0)
+
+    # -- the sender's side ----------------------------------------------------------------------
+
+    def deliver(self, accumulator: RecordAccumulator) -> Script[None]:
+        """Send the batches of one topic, one at a time, until it is closed and empty."""
+        while True:
+            with self.lock:
+                due_in = accumulator.due_in(self._now())
+                if due_in is None and accumulator.closed:
+                    return
+                batch = accumulator.take() if due_in == 0.0 else None
+            if batch is None and due_in is None:
+                # Any record is a reason to look: it may linger, and nobody notifies when that is
+                # over.
+                yield Wait(lambda: len(accumulator) > 0 or accumulator.closed, None)
+            elif batch is None:
+                yield Wait(lambda: accumulator.ready(self._now()), due_in)
+            else:
+                yield from self._settle(batch)
+
+    def _settle(self, batch: ProducerBatch) -> Script[None]:
+        """Get every record of `batch` acknowledged or given up, in order within a partition."""
+        # A fenceable producer counts over all partitions, so its topic has one node.
+        parts = [batch] if self.fence else (yield from self._routing.parts(batch))
+        if len(parts) == 1:
+            yield from self._settle_part(parts[0])
+        else:
+            yield Together([self._settle_part(part) for part in parts])
+
+    def _settle_part(self, batch: ProducerBatch) -> Script[None]:
+        """The same for what goes to one node.
+
+        A request is refused as a whole for one bad record: that one is given up, and the others
+        are sent without it, under the message ids that they have.
+        """
+        todo = deque([batch])
+        while todo:
+            part = todo.popleft()
+            try:
+                yield from self._send(part)
+            except ProducerFenced as error:
+                self.fenced = self.fenced or error
+                for lost in (part, *todo):
+                    self._finish(lost.records, None, error)
+                return
+            except LakequeueError as error:
+                index = _index_at_fault(error, part)
+                if index is not None and _was_chosen(error, part.records[index]):
+                    # The topic was made anew with fewer partitions: no fault of the record.
+                    self._routing.choose_no_more(part)
+                    todo.appendleft(part)
+                elif index is not None:
+                    bad = part.records[index]
+                    self._finish([bad], None, _about(error, index, bad))
+                    todo.extendleft(reversed(part.without(index)))
+                elif isinstance(error, TooLarge) and len(part.records) > 1:
+                    todo.extendleft(reversed(part.halves()))
+                else:
+                    self._finish(part.records, None, error)
+
+    def _send(self, batch: ProducerBatch) -> Script[None]:
+        if self.fenced is not None:
+            raise self.fenced
+        ordered = self._acks == "ordered" or self.epoch is not None
+        request = Request(
+            "POST",
+            f"/v1/topics/{batch.topic}/records",
+            {"wait": "ordered", "timeout_ms": _ORDER_TIMEOUT_MS} if ordered else {},
+            batch.body(self.producer_id, self.last_stamp, self.epoch),
+        )
+        waited = self._now() - batch.records[0].added_at
+        policy = CallPolicy(
+            max(self._delivery_timeout_s - waited, 0.0), give_up=lambda: self.aborted
+        )
+        route = self.nodes.route(batch.route or batch.topic)
+        answer = yield from call(route, request, self._now, policy)
+        produced = read_produced(answer.reply, len(batch.records))
+        self.saw(produced.stamp)
+        self._routing.compare(batch, produced)
+        settled: list[tuple[Outgoing, RecordMetadata]] = []
+        for record, got in zip(batch.records, produced.records, strict=True):
+            if got.reason is None:
+                settled.append((record, metadata_of(batch.topic, record, got, produced.stamp)))
+            else:
+                self._finish([record], None, not_ordered(batch.topic, got))
+        self._finish([record for record, _ in settled], [place for _, place in settled], None)
+
+    def produce_whole(
+        self, records: Sequence[Outgoing], consumed: Consumed | None
+    ) -> Script[list[RecordMetadata]]:
+        """Send `records`, which name their topics, in one request, and wait until it is ordered:
+        all or none.
+
+        With `consumed` they count together with it. Raises `ConsumedElsewhere` when it does not,
+        `ProducerFenced`, `NotOrdered`.
+        """
+        if self.fenced is not None:
+            raise self.fenced
+        head: dict[str, Any] = {"producer_id": self.producer_id, "atomic": True}
+        if consumed is not None:
+            head["consumed"] = consumed.model_dump()
+        if self.epoch is not None:
+            head["producer_epoch"] = self.epoch
+        if self.last_stamp is not None:
+            head["after"] = self.last_stamp
+        request = Request(
+            "POST",
+            "/v1/records",
+            {"wait": "ordered", "timeout_ms": _ORDER_TIMEOUT_MS},
+            body_of(head, [r.encoded for r in records]),
+        )
+        policy = CallPolicy(self._delivery_timeout_s)
+        yield from find(self.nodes, "ingest", self._now)
+        # A round of which nothing comes out counts as well, and has no topic to go by.
+        route = self.nodes.route(records[0].topic if records else self.producer_id)
+        try:
+            answer = yield from call(route, request, self._now, policy)
+        except ProducerFenced as error:
+            self.fenced = error
+            raise
+        produced = read_produced(answer.reply, len(records))
+        self.saw(produced.stamp)
+        delivered: list[RecordMetadata] = []
+        for record, got in zip(records, produced.records, strict=True):
+            if got.reason is not None:
+                raise not_ordered(record.topic, got)
+            delivered.append(metadata_of(record.topic, record, got, produced.stamp))
+        return delivered
+
+    def _finish(
+        self,
+        records: list[Outgoing],
+        delivered: list[RecordMetadata] | None,
+        error: LakequeueError | None,
+    ) -> None:
+        if not records:
+            return
+        with self.lock:
+            for record in records:
+                self.ledger.settle(record, error)
+        with self._accumulators[records[0].topic].telling:
+            self._tell(records, delivered, error)
+        self._ring()
+
+    def _tell(
+        self,
+        records: list[Outgoing],
+        delivered: list[RecordMetadata] | None,
+        error: LakequeueError | None,
+    ) -> None:
+        for i, record in enumerate(records):
+            handle = record.handle
+            if handle is not None and not handle.done():
+                if error is not None:
+                    handle.set_exception(error)
+                elif delivered is not None:
+                    handle.set_result(delivered[i])
+            try:
+                if error is not None and self._on_error is not None:
+                    self._on_error(record, error)
+                elif delivered is not None and self._on_ack is not None:
+                    self._on_ack(record, delivered[i])
+            except Exception:  # noqa: BLE001 - a fault of the user's callback must not stop sending
+                _log.exception("a callback of the producer failed")
+
+
+def _index_at_fault(error: LakequeueError, batch: ProducerBatch) -> int | None:
+    index = error.extra.get("record")
+    if not isinstance(error, InvalidRequest | TooLarge) or not isinstance(index, int):
+        return None
+    return index if 0 <= index < len(batch.records) else None
+
+
+def _was_chosen(error: LakequeueError, record: Outgoing) -> bool:
+    """Whether it is refused for a partition that its application did not ask for."""
+    return record.chosen is not None and error.extra.get("field") == "partition"
+
+
+def _about(error: LakequeueError, index: int, record: Outgoing) -> LakequeueError:
+    """`error`, which names a place in a request that the application does not see, as one about
+    `record`, by its message id. Pure.
+    """
+    what = error.detail.removeprefix(f"record {index}: ")
+    extra = error.extra | {"message_id": record.message_id}
+    del extra["record"]
+    detail = f"record {record.message_id}: {what}"
+    return type(error)(detail, hint=error.hint, stored=error.stored, **extra)
