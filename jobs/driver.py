@@ -142,14 +142,14 @@ class _Process:
             settings.coordination,
             remember_in=options.work_dir / f"session-{options.node}",
         )
-        self._watching = DriverMetrics(options.node, self._session, self._root)
+        self._watching = DriverMetrics(options.node, self._session, self._root, settings)
 
     def start(self) -> None:
         """Connect, start Spark, become a standby in each job."""
         self._session.start(CONNECT_S)
         if not self._options.available_now:
             # A run that ends has nobody who watches it.
-            self._state.say(url=self._watching.start(self._options.settings.driver))
+            self._state.say(url=self._watching.start())
         register(self._session, "driver", self._options.node, {"pid": os.getpid()})
         spark = start_session("lakequeue", self._folder, self._options.settings.order.driver_memory)
         for make in self._jobs:

@@ -13,6 +13,9 @@ from typing import Any
 
 import structlog
 
+from lakequeue.errors import LakequeueError
+from serving.front.hub import Everybody, Gate
+from serving.front.messages import Answer, Request, problem_of
 from serving.meters import CONTENT_TYPE
 
 log = structlog.get_logger("monitor")
@@ -31,8 +34,14 @@ class Monitor:
         reasons: Reasons,
         metrics: Callable[[], bytes],
         warnings: Reasons = list,
+        gate: Gate | None = None,
     ) -> None:
-        """`warnings`: what waits for a person, while the process is ready."""
+        """`warnings`: what waits for a person, while the process is ready.
+
+        `gate` decides who comes in; None: everybody does.
+        """
+        self._gate = gate or Everybody()
+        self._asking = threading.Lock()
         self._node = node
         self._reasons = reasons
         self._metrics = metrics
@@ -42,7 +51,7 @@ class Monitor:
     def start(self, host: str, port: int) -> str | None:
         """Listen; the URL, or None if that port cannot be had. Port 0 takes a free one."""
         try:
-            server = _Server((host, port), _handler(self.answer))
+            server = _Server((host, port), _handler(self._admitted))
         except OSError as error:
             log.warning("monitor.failed", host=host, port=port, why=error.strerror)
             return None
@@ -55,6 +64,16 @@ class Monitor:
         if self._server is not None:
             self._server.shutdown()
             self._server.server_close()
+
+    def _admitted(self, request: Request) -> Answer:
+        """The answer, or the refusal."""
+        try:
+            with self._asking:
+                self._gate.admit(request)
+        except LakequeueError as error:
+            return problem_of(error)
+        status, kind, body = self.answer(request.path)
+        return Answer(status, body, kind)
 
     def answer(self, path: str) -> tuple[int, str, bytes]:
         """(status, content type, body) of GET `path`."""
@@ -80,17 +99,26 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
 
-def _handler(answer: Callable[[str], tuple[int, str, bytes]]) -> type[BaseHTTPRequestHandler]:
+def _handler(answer: Callable[[Request], Answer]) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         timeout = 10.0
 
         def do_GET(self) -> None:
-            status, kind, body = answer(self.path.partition("?")[0])
-            self.send_response(status)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(body)))
+            given = [(n.lower().encode(), v.encode()) for n, v in self.headers.items()]
+            path, _, query = self.path.partition("?")
+            version = self.request_version.removeprefix("HTTP/")
+            told = answer(
+                Request(
+                    "GET", self.path.encode(), path, query, given, self.client_address[0], version
+                )
+            )
+            self.send_response(told.status)
+            self.send_header("Content-Type", told.content_type or _JSON)
+            self.send_header("Content-Length", str(len(told.body)))
+            for name, value in told.headers:
+                self.send_header(name, value)
             self.end_headers()
-            self.wfile.write(body)
+            self.wfile.write(told.body)
 
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 -- as above
             """Scrapes are not worth a line each."""

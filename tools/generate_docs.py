@@ -22,6 +22,8 @@ from lakequeue.wire import JoinRequest
 from lakequeue.wire.calls.topics import TopicSettings
 from lakequeue.wire.declared import Declared, declared
 from lakequeue_cli.declared_options import option_of
+from queue_access import rights as access_rights
+from queue_access.calls import CALLS
 from queue_tables.delta.columns import Table
 from queue_tables.schema.schemas import FORMAT, TABLES
 from tools.dashboard import dashboard_json
@@ -261,6 +263,31 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("<", "&lt;")
 
 
+def rights_page() -> str:
+    """Which right each call of each service needs."""
+    lines = [
+        "# Calls and rights",
+        "",
+        "Generated from `queue_access/calls.py` by `make docs`; do not edit.",
+        "",
+        "While authentication is on, a call needs the right in this table; else it is refused. "
+        "*known*: whoever has shown who they are. *any*: any right over what the call is about. "
+        "How rights are given: [security.md](security.md).",
+    ]
+    for service, calls in CALLS.items():
+        lines += ["", f"## {service}", "", "| call | right | over | besides |", "|---|---|---|---|"]
+        for call in calls:
+            right = "nothing" if call.needs is None else str(call.needs)
+            over = "" if call.needs in {None, "known"} else str(call.kind)
+            also = "; ".join(f"{a.right} over the {a.kind} in `{a.field}`" for a in call.also)
+            lines.append(f"| `{call.method} {call.path}` | {right} | {over} | {also} |")
+    lines += ["", "## Roles", "", "| role | rights |", "|---|---|"]
+    for name, parts in access_rights.ROLES.items():
+        said = "; ".join(f"{right} over {', '.join(kinds)}" for right, kinds in parts)
+        lines.append(f"| `{name}` | {said} |")
+    return "\n".join(lines) + "\n"
+
+
 def pages() -> dict[Path, str]:
     """Every generated page: path → content."""
     return {
@@ -269,6 +296,7 @@ def pages() -> dict[Path, str]:
         DOCS / "topic-settings.md": topic_settings_page(),
         DOCS / "errors.md": errors_page(),
         DOCS / "metrics.md": metrics_page(),
+        DOCS / "rights.md": rights_page(),
         DOCS / "decisions" / "README.md": decisions_page(DOCS / "decisions"),
         GRAFANA / "lakequeue.json": dashboard_json(),
     }

@@ -13,10 +13,12 @@ from jobs.streaming.query import ShardQuery
 from lakequeue import metrics
 from lakequeue.errors import CoordinationUnavailable
 from lakequeue.metrics import Sample
-from lakequeue.settings import DriverSettings
+from lakequeue.settings import Settings
 from queue_tables.delta.storage_meter import METER, Usage, samples
+from queue_tables.entries import AccessWatch, must_be_locked
 from queue_tables.root import QueueRoot
 from queue_tables.upkeep.health import TablesWatch
+from serving.doors.gate import ServiceGate, names_of
 from serving.meters import Meters
 from serving.monitor import Monitor
 
@@ -26,12 +28,18 @@ _ROLES = ("ingest", "consumer", "driver")
 class DriverMetrics:
     """Of one driver process; its jobs are added as they start."""
 
-    def __init__(self, node: str, session: Session, root: QueueRoot) -> None:
+    def __init__(self, node: str, session: Session, root: QueueRoot, settings: Settings) -> None:
+        """Raises `UnlockedDoors`."""
+        driver = settings.driver
+        must_be_locked(root.uri, driver.host, settings.access)
+        self._settings = driver
+        gate = ServiceGate("driver", settings.access, names_of("", driver.host))
+        self._access = AccessWatch(root, gate.replace).start()
         self.meters = Meters(metrics.EVERY + metrics.DRIVER)
         self._session = session
         self._jobs: list[tuple[Leader, ShardQuery]] = []
         self._tables = TablesWatch(root)
-        self._monitor = Monitor(node, self.reasons, self.meters.text, self.warnings)
+        self._monitor = Monitor(node, self.reasons, self.meters.text, self.warnings, gate)
         self.meters.on_scrape(self._storage, *metrics.STORAGE)
         self.meters.on_scrape(lambda: session_samples(session), *metrics.ZOOKEEPER)
         self.meters.on_scrape(self._nodes, metrics.NODES)
@@ -39,9 +47,9 @@ class DriverMetrics:
         self.meters.on_scrape(self._waiting, metrics.ORDER_WAITING)
         self.meters.on_scrape(self._states, metrics.READY, metrics.LEADING, metrics.JOB_TERMS)
 
-    def start(self, settings: DriverSettings) -> str | None:
+    def start(self) -> str | None:
         """Serve; the URL, or None if the port cannot be had."""
-        return self._monitor.start(settings.host, settings.port)
+        return self._monitor.start(self._settings.host, self._settings.port)
 
     def add(self, leader: Leader, query: ShardQuery) -> None:
         """A job starts."""
@@ -50,6 +58,7 @@ class DriverMetrics:
     def close(self) -> None:
         """Serve no more."""
         self._monitor.close()
+        self._access.stop()
 
     def reasons(self) -> list[str]:
         """Why this driver would be of no use now; [] when it leads, or is ready to."""

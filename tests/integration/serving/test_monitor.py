@@ -8,6 +8,11 @@ from collections.abc import Iterator
 import httpx2
 import pytest
 
+from lakequeue.settings import AccessSettings
+from queue_access.keys import new_key
+from queue_access.registry import LOCKED, Entry, Registry, entry_of_grant, entry_of_key
+from queue_access.rights import checked_grant
+from serving.doors.gate import ServiceGate
 from serving.monitor import Monitor
 
 WHY: list[str] = []
@@ -47,3 +52,39 @@ def test_a_port_that_is_taken_is_no_reason_to_end(monitor: Monitor) -> None:
         taken.listen()
         assert monitor.start("127.0.0.1", taken.getsockname()[1]) is None
     assert monitor.start("127.0.0.1", 0) is not None
+
+
+def test_metrics_need_a_key_when_doors_are_locked() -> None:
+    text, key = new_key("prometheus")
+    grant = entry_of_grant("prometheus", checked_grant("read", "queue", "*"))
+    gate = ServiceGate("driver", AccessSettings(), ["queue-1"])
+    gate.replace(Registry([Entry(LOCKED, LOCKED), entry_of_key(key), grant]))
+    monitor = Monitor("driver-1", list, lambda: b"# nothing\n", gate=gate)
+    url = monitor.start("127.0.0.1", 0)
+    assert url is not None
+    try:
+        shown = {"Authorization": f"Bearer {text}"}
+        assert httpx2.get(f"{url}/metrics", headers=shown).text == "# nothing\n"
+        for path in ("/metrics", "/metrics/", "/", "/other", "//metrics", "/healthz/../metrics"):
+            refused = httpx2.get(f"{url}{path}")
+            assert refused.status_code == 401, path
+            assert refused.headers["www-authenticate"].startswith("Bearer")
+        assert httpx2.get(f"{url}/healthz").status_code == 200
+        assert httpx2.get(f"{url}/readyz").status_code == 200
+    finally:
+        monitor.close()
+
+
+def test_pages_are_kept_out_of_a_driver_too() -> None:
+    monitor = Monitor(
+        "driver-1", list, lambda: b"", gate=ServiceGate("driver", AccessSettings(), [])
+    )
+    url = monitor.start("127.0.0.1", 0)
+    assert url is not None
+    try:
+        foreign = {"Origin": "https://evil.example.org"}
+        assert httpx2.get(f"{url}/metrics", headers=foreign).status_code == 403
+        rebound = {"Host": "evil.example.org"}
+        assert httpx2.get(f"{url}/metrics", headers=rebound).status_code == 421
+    finally:
+        monitor.close()
