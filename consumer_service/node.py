@@ -196,8 +196,10 @@ class Node:
         self.notifier.notify(version)
 
     def _wants(self, topic_id: TopicId) -> bool:
-        """What is held here; and what members wait for: theirs may any time be what a node held
-        that is dead for a session timeout then, and to read that from the files takes a second.
+        """Whether to keep new records of a topic in memory.
+
+        If partitions of it are owned here; and if a member here waits for it: it may get
+        partitions of a dead node at any time, and to read the files then takes a second.
         """
         if any(owned.key.topic_id == topic_id for owned in self.owned_partitions.all()):
             return True

@@ -27,6 +27,8 @@ from queue_access.calls import CALLS
 from queue_tables.delta.columns import Table
 from queue_tables.schema.schemas import FORMAT, TABLES
 from tools.dashboard import dashboard_json
+from tools.docstrings import OPTIONS, options_of, sdk
+from tools.reference import reference_page
 
 DOCS = Path(__file__).parents[1] / "docs"
 GRAFANA = Path(__file__).parents[1] / "deploy" / "grafana"
@@ -288,6 +290,13 @@ def rights_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+def _reference(project: Path) -> str:
+    options = {
+        name: options_of((project / path).read_text(), name) for name, path in OPTIONS.items()
+    }
+    return reference_page(sdk(project), options)
+
+
 def pages() -> dict[Path, str]:
     """Every generated page: path → content."""
     return {
@@ -297,6 +306,7 @@ def pages() -> dict[Path, str]:
         DOCS / "errors.md": errors_page(),
         DOCS / "metrics.md": metrics_page(),
         DOCS / "rights.md": rights_page(),
+        DOCS / "reference.md": _reference(Path(__file__).parents[1]),
         DOCS / "decisions" / "README.md": decisions_page(DOCS / "decisions"),
         GRAFANA / "lakequeue.json": dashboard_json(),
     }

@@ -44,7 +44,7 @@ def rendezvous(nodes: Iterable[str], key: str) -> list[str]:
 def may_be_used(found: str, asked: str) -> bool:
     """Whether a client that reaches `asked` may go to the URL `found` that it was told of. Pure.
 
-    A loopback address means somebody else on another machine, and https is not left.
+    A remote client ignores loopback addresses. A client that uses https never changes to http.
     """
     there, here = urlsplit(found), urlsplit(asked)
     if there.scheme not in {"http", "https"} or (here.scheme, there.scheme) == ("https", "http"):

@@ -1,5 +1,6 @@
 """`Admin`: topics and groups, for programs and the command line. Blocking."""
 
+# longer than 400 lines: more than half of them are docstrings of public methods.
 from __future__ import annotations
 
 import time
@@ -75,6 +76,20 @@ class Admin:
     """Creates, alters, describes and deletes topics; describes, moves and deletes groups.
 
     Every call is repeated for `timeout_s` while the services say "try again" or do not answer.
+    It is a context manager.
+
+    Args:
+        urls: One or several ingest nodes.
+        consumer_urls: One or several consumer-service nodes.
+        timeout_s: How long a call is repeated.
+        credentials: An API key or token, or `Credentials`; by default what the environment says.
+
+    Example:
+        from lakequeue import Admin
+
+        with Admin() as admin:
+            topic, is_new = admin.create_topic("orders", partitions=4, if_not_exists=True)
+            print(topic.partitions, [group.group for group in admin.groups()])
     """
 
     def __init__(
@@ -100,9 +115,19 @@ class Admin:
     def create_topic(
         self, topic: str, *, if_not_exists: bool = False, **config: Any
     ) -> tuple[TopicDescription, bool]:
-        """(topic, whether it is new). Settings are those of `TopicConfig`.
+        """Create a topic.
 
-        Raises `TopicExists` when it exists with other settings, unless `if_not_exists`.
+        Args:
+            topic: Name of the topic.
+            if_not_exists: Do not raise if it exists with other settings.
+            **config: Settings, those of `TopicConfig`.
+
+        Returns:
+            The topic, and whether it is new.
+
+        Raises:
+            TopicExists: It exists with other settings.
+            InvalidRequest: A setting is not valid.
         """
         body = _checked(TopicConfig, config).model_dump()
         try:
@@ -114,58 +139,134 @@ class Admin:
         return _read(TopicDescription, reply), reply.status == 201
 
     def topic(self, topic: str) -> TopicDescription:
-        """Describe a topic; raises `UnknownTopic`."""
+        """Describe a topic.
+
+        Args:
+            topic: Name of the topic.
+
+        Returns:
+            Its settings and its partitions.
+
+        Raises:
+            UnknownTopic: There is no such topic.
+        """
         return _read(TopicDescription, self._call(self._ingest, "GET", _topic(topic)))
 
     def topics(self) -> list[TopicDescription]:
-        """All topics, by name."""
+        """List the topics.
+
+        Returns:
+            All topics, by name.
+        """
         return _read(TopicList, self._call(self._ingest, "GET", "/v1/topics")).topics
 
     def alter_topic(self, topic: str, **changes: Any) -> TopicDescription:
-        """Change settings, those of `TopicChanges`; partitions only grow."""
+        """Change settings of a topic.
+
+        Args:
+            topic: Name of the topic.
+            **changes: Settings, those of `TopicChanges`. Partitions can only be added.
+
+        Returns:
+            The topic with its new settings.
+
+        Raises:
+            UnknownTopic: There is no such topic.
+            InvalidRequest: A setting is not valid.
+        """
         _checked(TopicChanges, changes)
         return _read(TopicDescription, self._call(self._ingest, "PATCH", _topic(topic), changes))
 
     def grow_topic(self, topic: str, partitions: int, timeout_s: float = 60.0) -> TopicDescription:
-        """Give a topic more partitions once every group has all that is in the old ones.
+        """Add partitions, and keep the records of each key in order.
 
-        Nodes take no records of it meanwhile, which its producers wait for; `alter_topic` does not
-        wait, and keeps no key in order over the change. Raises `NotDrained`: nothing has changed.
+        The topic takes no records until every group has consumed what is there; its producers wait.
+        `alter_topic` does not wait, and keys are not in order over the change.
+
+        Args:
+            topic: Name of the topic.
+            partitions: The new number of partitions.
+            timeout_s: How long to wait for the groups.
+
+        Returns:
+            The topic with its new partitions.
+
+        Raises:
+            NotDrained: A group has not consumed everything in time. Nothing has changed.
         """
         return repartition(self, topic, partitions, timeout_s)
 
     def settle_topic(self, topic: str, timeout_s: float = 10.0) -> None:
-        """Of a closed topic: wait until all that any node has taken is ordered."""
+        """Wait until all records that any node has taken for a closed topic are ordered.
+
+        Args:
+            topic: Name of the topic.
+            timeout_s: How long to wait.
+
+        Raises:
+            UnknownTopic: There is no such topic.
+        """
         path = f"{_topic(topic)}/settle?timeout_ms={max(1, round(timeout_s * 1_000))}"
         self._call(self._ingest, "POST", path, takes_s=timeout_s)
 
     def delete_topic(self, topic: str) -> None:
-        """Delete a topic: its records are not delivered any more."""
+        """Delete a topic. Its records are not delivered any more.
+
+        Args:
+            topic: Name of the topic.
+
+        Raises:
+            UnknownTopic: There is no such topic.
+        """
         self._call(self._ingest, "DELETE", _topic(topic))
 
     # -- load -----------------------------------------------------------------------------------
 
     def advice(self, over_s: float = 5.0) -> AdviceAnswer:
-        """What to add, by how the lag of all groups has gone for `over_s` seconds (at most 60).
+        """Ask what to add, by how the lag of all groups changes.
 
-        Takes as long, unless the node was asked shortly before.
+        The call takes `over_s`, unless the node was asked shortly before.
+
+        Args:
+            over_s: For how many seconds to look; 60 at most.
+
+        Returns:
+            The advice, and the numbers that it goes by.
         """
         query = f"?over_ms={round(over_s * 1_000)}"
         reply = self._call(self._consumer, "GET", f"/v1/advice{query}", takes_s=over_s)
         return _read(AdviceAnswer, reply)
 
     def nodes(self) -> NodeList:
-        """The nodes of both services that are registered."""
+        """List the nodes of both services.
+
+        Returns:
+            The nodes that are registered.
+        """
         return _read(NodeList, self._call(self._ingest, "GET", "/v1/nodes"))
 
     # -- groups ---------------------------------------------------------------------------------
 
     def groups(self) -> list[GroupSummary]:
-        """All groups, by name."""
+        """List the groups.
+
+        Returns:
+            All groups, by name.
+        """
         return _read(GroupList, self._call(self._consumer, "GET", "/v1/groups")).groups
 
     def group(self, group: str) -> GroupDescription:
-        """Positions, lag, owners and members; raises `UnknownGroup`."""
+        """Describe a group.
+
+        Args:
+            group: Name of the group.
+
+        Returns:
+            Its positions, lag, owners and members.
+
+        Raises:
+            UnknownGroup: There is no such group.
+        """
         return _read(GroupDescription, self._call(self._consumer, "GET", _group(group)))
 
     def seek(
@@ -181,10 +282,25 @@ class Admin:
         predicate: str | None = None,
         dry_run: bool = False,
     ) -> SeekAnswer:
-        """Move a group that has no member; raises `GroupActive` naming the owners otherwise.
+        """Move a group that has no member to another position.
 
-        `time`: a datetime with a zone, or whole microseconds since 1970 UTC (seconds are refused).
-        With `topics` a group that does not exist is made, with `predicate` if that is given.
+        Args:
+            group: Name of the group. If `topics` are given, it is created if it does not exist.
+            to: Where to: `"earliest"`, `"latest"`, `"committed"`, `"offset"` or `"time"`.
+            offset: With `to="offset"`: the next offset to deliver.
+            time: With `to="time"`: a datetime with a zone, or microseconds since 1970 UTC.
+            shift: Is added to the position.
+            topics: Only these topics.
+            partition: Only this partition.
+            predicate: Predicate of a group that is created.
+            dry_run: Only say what would change.
+
+        Returns:
+            The old and the new positions.
+
+        Raises:
+            GroupActive: The group has members; the error names them.
+            UnknownGroup: There is no such group, and no `topics` are given.
         """
         given = {
             "to": to,
@@ -202,17 +318,40 @@ class Admin:
     def pause(
         self, group: str, topic: str | None = None, partitions: Sequence[int] | None = None
     ) -> PauseAnswer:
-        """Deliver nothing of a group (a topic, some partitions of it) until it is resumed.
+        """Stop the deliveries of a group until `resume`. Acks go on.
 
-        When it returns no node lets anything more leave; what had left may still arrive, and a
-        `Consumer` hands out what it had fetched ahead. Acks go on.
+        After the call no node sends any more records. Records that were on their way may still
+        arrive, and a `Consumer` hands out what it had fetched.
+
+        Args:
+            group: Name of the group.
+            topic: Only this topic.
+            partitions: Only these partitions of `topic`.
+
+        Returns:
+            What is paused now.
+
+        Raises:
+            UnknownGroup: There is no such group.
         """
         return self._pause(group, "pause", topic, partitions)
 
     def resume(
         self, group: str, topic: str | None = None, partitions: Sequence[int] | None = None
     ) -> PauseAnswer:
-        """Deliver again. The newest word about a partition counts, whatever it was a part of."""
+        """Deliver again. For each partition the newest pause or resume counts.
+
+        Args:
+            group: Name of the group.
+            topic: Only this topic.
+            partitions: Only these partitions of `topic`.
+
+        Returns:
+            What is still paused.
+
+        Raises:
+            UnknownGroup: There is no such group.
+        """
         return self._pause(group, "resume", topic, partitions)
 
     def _pause(
@@ -232,9 +371,23 @@ class Admin:
         rate: float | None = None,
         on_progress: Callable[[Redriven], None] | None = None,
     ) -> Redriven:
-        """Send the dead records of `topic` back, or `to` a topic; blocks until it is done.
+        """Send dead records back to the topics that they came from. Blocks until it is done.
 
-        See `lakequeue.client.redrive.redrive`.
+        If it is called again after a failure, no record is sent twice.
+
+        Args:
+            topic: A dead-letter topic.
+            wanted: Which records; all by default.
+            to: Send them to this topic instead.
+            rate: Limit of records per second.
+            on_progress: Called with the counts so far.
+
+        Returns:
+            How many were sent back, were not wanted, and have no topic any more.
+
+        Raises:
+            UnknownTopic: There is no such topic.
+            InvalidRequest: The topic is no dead-letter topic.
         """
         redrive = import_module("lakequeue.client.redrive").redrive
         done: Redriven = redrive(
@@ -249,16 +402,35 @@ class Admin:
         return done
 
     def delete_group(self, group: str) -> None:
-        """Forget the positions of a group that has no member."""
+        """Delete a group that has no member, with its positions.
+
+        Args:
+            group: Name of the group.
+
+        Raises:
+            UnknownGroup: There is no such group.
+            GroupActive: The group has members.
+        """
         self._call(self._consumer, "DELETE", _group(group))
 
     def set_webhook(
         self, group: str, url: str, topics: Sequence[str], **options: Any
     ) -> WebhookDescription:
-        """Have the group's records posted to `url`; the options are those of `WebhookRequest`.
+        """Send the records of a group to a URL, by POST.
 
-        The answer has the secret to check signatures by (`lakequeue.wire.calls.webhooks.verify`):
-        given as `secret=`, else the one it had, else a new one.
+        Args:
+            group: Name of the group.
+            url: Where to.
+            topics: Topics of the group.
+            **options: The options of `WebhookRequest`.
+
+        Returns:
+            The webhook with its secret, by which the receiver checks signatures
+            (`lakequeue.wire.calls.webhooks.verify`). Without `secret=` it keeps the one it has, or
+            gets a new one.
+
+        Raises:
+            InvalidRequest: The URL or an option is not valid.
         """
         body = _checked(WebhookRequest, {"url": url, "topics": list(topics)} | options)
         said = body.model_dump(exclude_none=True)
@@ -266,13 +438,30 @@ class Admin:
         return _read(WebhookDescription, self._call(self._consumer, "PUT", path, said))
 
     def webhook(self, group: str) -> WebhookDescription:
-        """The group's webhook, without its secret; raises `UnknownWebhook`."""
+        """Describe the webhook of a group, without its secret.
+
+        Args:
+            group: Name of the group.
+
+        Returns:
+            The webhook.
+
+        Raises:
+            UnknownWebhook: The group has none.
+        """
         return _read(
             WebhookDescription, self._call(self._consumer, "GET", _group(group) + "/webhook")
         )
 
     def delete_webhook(self, group: str) -> None:
-        """Post no more; the group and its records stay."""
+        """Delete the webhook of a group. The group and its records stay.
+
+        Args:
+            group: Name of the group.
+
+        Raises:
+            UnknownWebhook: The group has none.
+        """
         self._call(self._consumer, "DELETE", _group(group) + "/webhook")
 
     # -- records --------------------------------------------------------------------------------
@@ -287,11 +476,24 @@ class Admin:
         time: int | datetime | None = None,
         max_records: int = 100,
     ) -> Page:
-        """Look at records without a group, from `offset` or `time` on.
+        """Look at records without a group.
 
-        `time`: a datetime with a zone, or whole microseconds since 1970 UTC (seconds are refused).
-        With `key` only its records come; it also names the partition if none is given. Go on at
-        `next_offset` while `more`: one call looks at a bounded number of records.
+        One call looks at a limited number of records. Go on at `next_offset` while `more` is true.
+
+        Args:
+            topic: Name of the topic.
+            partition: The partition; not needed with `key`.
+            key: Only records with this key.
+            offset: Begin at this offset.
+            time: Begin at this time: a datetime with a zone, or microseconds since 1970 UTC.
+            max_records: How many records to return at most.
+
+        Returns:
+            The records, and where to go on.
+
+        Raises:
+            UnknownTopic: There is no such topic.
+            OffsetOutOfRange: The offset is not in the log.
         """
         given = {"partition": partition, "key": key, "offset": offset, "time": time}
         query = _checked(BrowseQuery, given | {"max": max_records}).model_dump(exclude_none=True)
@@ -301,14 +503,39 @@ class Admin:
         return Page(answer.partition, records, answer.next_offset, answer.end_offset)
 
     def record(self, topic: str, partition: int, offset: int) -> Record:
-        """One record. Raises `OffsetOutOfRange`."""
+        """Get one record.
+
+        Args:
+            topic: Name of the topic.
+            partition: Its partition.
+            offset: Its offset.
+
+        Returns:
+            The record.
+
+        Raises:
+            UnknownTopic: There is no such topic.
+            OffsetOutOfRange: The offset is not in the log.
+        """
         path = f"{_topic(topic)}/partitions/{partition}/records/{offset}"
         return Record(loads_exactly(self._call(self._consumer, "GET", path).body))
 
     def status(self, group: str, topic: str, partition: int, offset: int) -> RecordStatus:
-        """What became of a record in a group: pending, in flight with whom, acked, dead, …
+        """Ask what happened to a record in a group.
 
-        Raises `UnknownTopic`, `UnknownRecord`, `UnknownGroup`.
+        Args:
+            group: Name of the group.
+            topic: Name of the topic.
+            partition: Partition of the record.
+            offset: Offset of the record.
+
+        Returns:
+            Its status: pending, in flight (with which member), acked, dead, …
+
+        Raises:
+            UnknownTopic: There is no such topic.
+            UnknownRecord: There is no such record.
+            UnknownGroup: There is no such group.
         """
         path = f"{_group(group)}{_topic(topic).removeprefix('/v1')}"
         path += f"/partitions/{partition}/records/{offset}"

@@ -30,10 +30,30 @@ _AGAIN_S = 0.5
 
 
 class Queue:
-    """Sends, receives and deletes messages of one queue; a context manager.
+    """Sends, receives and deletes messages of one queue.
 
-    `urls` are ingest nodes, `consumer_urls` consumer-service nodes. Every call is repeated for
-    `timeout_s` while the services say "try again" or do not answer. Thread-safe.
+    A queue is a topic and a queue group of the same name. Every call is repeated for `timeout_s`
+    while the services say "try again" or do not answer. A queue is thread-safe, and a context
+    manager.
+
+    Args:
+        name: Name of the queue. It must exist; `Queue.create` creates it.
+        urls: One or several ingest nodes.
+        consumer_urls: One or several consumer-service nodes.
+        timeout_s: How long a call is repeated.
+        credentials: An API key or token, or `Credentials`; by default what the environment says.
+
+    Raises:
+        InvalidName: The name is not valid.
+
+    Example:
+        from lakequeue import Queue
+
+        with Queue.create("mails", visibility_timeout_s=60) as queue:
+            queue.send({"to": "ada@example.org"})
+            for message in queue.receive(max=10, wait_s=5):
+                print(message.value)
+                queue.delete(message)
     """
 
     def __init__(
@@ -73,10 +93,25 @@ class Queue:
     ) -> Queue:
         """Create the queue, unless it exists with these options.
 
-        `visibility_timeout_s`: how long a received message is hidden from others (30);
-        `max_attempts`: receives until it goes to the dead-letter queue (16), `<name>.dlq`;
-        `ordering="key"`: a key's next message only after the one before it is deleted. Raises
-        `GroupMismatch` for a queue with other options.
+        Args:
+            name: Name of the queue.
+            urls: One or several ingest nodes.
+            consumer_urls: One or several consumer-service nodes.
+            visibility_timeout_s: How long a received message is hidden from others; 30 by default.
+            max_attempts: After this many receives a message goes to the dead-letter queue; 16 by
+                default.
+            ordering: `"key"`: the next message of a key comes only after the one before is deleted.
+            dead_letter_queue: Its name; `<name>.dlq` by default.
+            partitions: Partitions of the topic, if it is created.
+            timeout_s: How long a call is repeated.
+            credentials: An API key or token, or `Credentials`; by default from the environment.
+
+        Returns:
+            The queue, open.
+
+        Raises:
+            GroupMismatch: The queue exists with other options.
+            InvalidRequest: An option is not valid.
         """
         queue = cls(name, urls, consumer_urls, timeout_s=timeout_s, credentials=credentials)
         try:
@@ -104,7 +139,21 @@ class Queue:
         delay_s: float | None = None,
         message_id: str | None = None,
     ) -> str | None:
-        """Send one message; its id. Durable when this returns. `delay_s`: not received before."""
+        """Send one message. It is durable when the call returns.
+
+        Args:
+            value: Text, bytes, or anything that JSON can hold.
+            key: The same as `value`. It chooses the partition.
+            headers: Pairs of name and value (text or bytes), or a mapping.
+            delay_s: The message is received after this time, not earlier.
+            message_id: An id of your own. A message with an id that was there before is dropped.
+
+        Returns:
+            The id of the message.
+
+        Raises:
+            LakequeueError: The message is not stored, or that is not known (`error.stored`).
+        """
         handle = self._producer.send(
             self.name, value, key, headers=headers, delay_s=delay_s, message_id=message_id
         )
@@ -113,7 +162,18 @@ class Queue:
     def send_batch(
         self, values: Iterable[Any], *, delay_s: float | None = None
     ) -> list[str | None]:
-        """Send several; their ids, in order. Those before one that fails may be stored."""
+        """Send several messages. All are durable when the call returns.
+
+        Args:
+            values: One value for each message.
+            delay_s: The messages are received after this time, not earlier.
+
+        Returns:
+            Their ids, in the same order.
+
+        Raises:
+            LakequeueError: One of them is not stored. Those before it may be.
+        """
         handles = [self._producer.send(self.name, value, delay_s=delay_s) for value in values]
         return [handle.result(self._timeout_s).message_id for handle in handles]
 
@@ -125,10 +185,20 @@ class Queue:
         wait_s: float = 0.0,
         visibility_timeout_s: float | None = None,
     ) -> list[Message]:
-        """Up to `max` messages, hidden from others for `visibility_timeout_s` (the queue's).
+        """Receive messages, and hide them from others for some time.
 
-        Waits at most `wait_s` for the first; [] when none came. Delete each when its work is done:
-        otherwise it is received again when its time is over.
+        Delete each message when its work is done. Otherwise it is received again.
+
+        Args:
+            max: How many messages to return at most.
+            wait_s: How long to wait for the first message.
+            visibility_timeout_s: How long they are hidden; by default what the queue says.
+
+        Returns:
+            The messages. The list is empty if none came in time.
+
+        Raises:
+            UnknownGroup: The queue does not exist.
         """
         wait_ms = milliseconds_of(wait_s, "wait_s") or 0
         body: dict[str, Any] = {"max": max, "wait_ms": wait_ms}
@@ -139,18 +209,27 @@ class Queue:
         return [Message(raw, None, 0, None, self._settle) for raw in answer["records"]]
 
     def delete(self, *messages: Message) -> None:
-        """They are done: never received again. Durable when this returns.
+        """Delete messages: they are never received again. It is durable when the call returns.
 
-        Raises `AttemptSuperseded` when one of them is not ours any more: its time was over and
-        another has received it, or the queue was purged; the others are deleted.
+        Args:
+            *messages: Messages that `receive` returned.
+
+        Raises:
+            AttemptSuperseded: A message was hidden no longer and somebody else received it, or the
+                queue was purged. The others are deleted.
         """
         self._say({"acks": [message.receipt for message in messages]})
 
     def change_visibility(self, message: Message, timeout_s: float) -> None:
-        """Hide the message for `timeout_s` from now on, if that is longer than it is hidden anyway.
+        """Hide a message for longer, or give it back.
 
-        0 gives it back: it may be received again at once, and its receipt is not good any more;
-        after the last attempt it goes to the dead-letter queue instead.
+        Args:
+            message: A message that `receive` returned.
+            timeout_s: Hide it for this long from now on. 0 gives it back: it may be received again
+                at once, or goes to the dead-letter queue after its last attempt.
+
+        Raises:
+            AttemptSuperseded: The message is not yours any more.
         """
         ms = milliseconds_of(timeout_s, "timeout_s")
         if not ms:
@@ -162,16 +241,17 @@ class Queue:
     # -- the queue ------------------------------------------------------------------------------
 
     def purge(self) -> None:
-        """Nothing that is there now is received any more, also what is hidden or delayed.
+        """Drop every message that is there now, also those that are hidden or delayed.
 
-        Deletes of what was received before are refused (`AttemptSuperseded`).
+        Later deletes of messages that were received before raise `AttemptSuperseded`.
         """
         self._call("POST", "/purge", {"topics": [self.name]})
 
     def delete_queue(self) -> None:
-        """Delete the queue, with all that is in it. Its dead-letter queue stays.
+        """Delete the queue and all that is in it. Its dead-letter queue stays.
 
-        Raises `GroupActive` while it has consumers; those that have only received are not.
+        Raises:
+            GroupActive: The queue still has consumers.
         """
         with contextlib.suppress(UnknownTopic):  # deleted before, and the group was not
             self._admin.delete_topic(self.name)
@@ -242,7 +322,7 @@ class Queue:
         return blocking_runner.run(script, self._http, self._signal).reply.json()
 
     def close(self) -> None:
-        """Close the connections; what was received and not deleted is received again in time."""
+        """Close the connections. Messages that are not deleted are received again later."""
         self._closing = True
         self._signal.notify()
         self._producer.close()

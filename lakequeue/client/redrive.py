@@ -66,13 +66,13 @@ def redrive(
     on_progress: Callable[[Redriven], None] | None = None,
     session_timeout_ms: int = 10_000,
 ) -> Redriven:
-    """Send the dead records of `topic` back, all that are there now or those `wanted`; how many.
+    """Send the dead records of `topic` back: all that are there now, or those `wanted`.
 
-    `to`: they go to this topic, by their keys, instead of where they died; so do those of which
-    that topic is gone. `rate`: at most so many a second. Blocks until it is done; started again
-    after a crash it goes on where it was. One that chooses nothing changes nothing. Raises
-    `UnknownTopic`, `InvalidRequest` for a topic that is none of dead letters, and what consuming
-    and producing raise.
+    With `to` they go to that topic, by their keys, also those whose own topic is gone. `rate`
+    limits the records per second. The call blocks until it is done. If it is started again after
+    a crash, it goes on where it was. If nothing matches `wanted`, nothing changes. Raises
+    `UnknownTopic`; `InvalidRequest` if the topic is no dead-letter topic; and what consuming and
+    producing raise.
     """
     with Admin(urls, consumer_urls) as admin:
         run = _Run(admin, topic, wanted or Wanted(), to, rate, on_progress)

@@ -54,17 +54,26 @@ _NEWEST = 20
 
 
 class DeltaSink:
-    """Give it to `foreachBatch` of a stream of `format("lakequeue")`.
+    """Writes a stream of `format("lakequeue")` to a Delta table: exactly once, by `foreachBatch`.
 
+    Args:
+        root: Root of the queue.
+        table: A path, or the name of a table. It is created if it is missing.
+        group: The group whose positions the table carries.
+        transform: Makes the rows to append out of a frame with the columns of the source. It may
+            aggregate within the batch.
+        options: Options of the writer (`mergeSchema`, …).
+        partition_by: Partition columns of a table that is created.
+        skip_gap: Go on if records between the table's position and the batch are gone.
+
+    Raises:
+        ResultBehind: In a batch: it begins beyond what the table has. The table was restored, or
+            records are gone.
+        ConsumedElsewhere: In a batch: another query of the group has written. Start this one again.
+
+    Example:
         sink = DeltaSink(root, "/lake/report", group="report", transform=totals)
-        stream.writeStream.foreachBatch(sink).option("checkpointLocation", …).start()
-
-    `table` is a path or the name of a table, and is created if it is not there. `transform` makes
-    the rows to append of a frame with the columns of the source; it may aggregate within the batch.
-    `options` go to the writer (`mergeSchema`, …), `partition_by` counts when the table is created.
-    Raises `ResultBehind` when the batch begins beyond what the table has (it was restored, or the
-    records in between are gone; `skip_gap` goes on), `ConsumedElsewhere` when another query of the
-    group has written meanwhile: start this one again.
+        stream.writeStream.foreachBatch(sink).option("checkpointLocation", folder).start()
     """
 
     def __init__(

@@ -22,11 +22,25 @@ _COMPUTED = {
 
 
 def records(spark: SparkSession, root: str, *topics: str) -> DataFrame:
-    """The records of `topics` as they are when the frame is used, with the columns of the source.
+    """The records of topics as a DataFrame, with the columns of the source.
 
-    Spark reads the Parquet files itself, only the columns that the query needs, and skips files by
-    its filters (`partition`, `offset`, `timestamp`). The session needs Delta Lake. Raises
-    `RootUnusable` if there is no queue, `UnknownTopic`.
+    Spark reads the Parquet files itself: only the columns that the query needs, and not the files
+    that its filters (`partition`, `offset`, `timestamp`) rule out. The session needs Delta Lake.
+
+    Args:
+        spark: The session.
+        root: Root of the queue.
+        *topics: Names of topics.
+
+    Returns:
+        A frame of the records that are there when it is used.
+
+    Raises:
+        RootUnusable: There is no queue at `root`.
+        UnknownTopic: One of the topics does not exist.
+
+    Example:
+        records(spark, root, "orders").where("partition = 0").count()
     """
     queue = QueueRoot.existing(root, replica_too=True)
     store = TopicStore(queue)

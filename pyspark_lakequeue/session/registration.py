@@ -14,16 +14,24 @@ if TYPE_CHECKING:
 
 
 def register(spark: SparkSession, name: str = "lakequeue", *, native: bool = True) -> str:
-    """Register the source and sink under `name`, and return the name for `format`.
+    """Make `format("lakequeue")` known to a session.
 
-    Where Spark has found the package `pyspark_lakequeue` by itself, "lakequeue" is known already.
-    Under any other name each call registers a class of its own. Give streams that start at the
-    same moment a name each: Spark keeps one map of environment variables for a Python source, and
-    two queries that fill it at once can corrupt it (seen in Spark 4.2 as
-    `java.io.OptionalDataException` in every task).
+    If Spark has found the package `pyspark_lakequeue` by itself, "lakequeue" is known already.
+    Give streams that start at the same moment a name each: Spark keeps one map of environment
+    variables for a Python source, and two queries that fill it at once can corrupt it (seen in
+    Spark 4.2 as `java.io.OptionalDataException` in every task).
 
-    `native`: where `spark.read.format(name).load()` of this session wants most of the log, Spark
-    reads the files itself, if it has Delta Lake.
+    Args:
+        spark: The session.
+        name: The name for `format`. Each call with another name registers another class.
+        native: If a batch read wants most of the log, let Spark read the files itself. It needs
+            Delta Lake in the session.
+
+    Returns:
+        The name.
+
+    Example:
+        spark.read.format(register(spark)).option("root", root).option("subscribe", "orders").load()
     """
     source = type("LakequeueSource", (DefaultSource,), {"name": classmethod(lambda _: name)})
     try:

@@ -23,12 +23,26 @@ if TYPE_CHECKING:
 
 
 def create_views(spark: SparkSession, root: str, schema: str) -> list[str]:
-    """Create the views of the queue at `root` in `schema` (`sales` or `main.sales`); their names.
+    """Create the SQL views of a queue.
 
-    The schema is created if it is not there; views of these names are replaced. `who_acked_what`
-    sees the journal shards that there are now: call this again when consumer-service nodes have
-    come. The session needs Delta Lake. Raises `RootUnusable` if there is no queue, `InvalidName`
-    for the schema.
+    Views of the same names are replaced. The view `who_acked_what` covers the consumer-service
+    nodes that there are now: call this again when nodes are added. The session needs Delta Lake.
+
+    Args:
+        spark: The session.
+        root: Root of the queue.
+        schema: Schema of the views (`sales` or `main.sales`). It is created if it is missing.
+
+    Returns:
+        The names of the views and functions.
+
+    Raises:
+        RootUnusable: There is no queue at `root`.
+        InvalidName: The schema is not a valid name.
+
+    Example:
+        create_views(spark, root, "queue_views")
+        spark.sql("SELECT * FROM queue_views.lag").show()
     """
     target = ".".join(f"`{checked_name(part, 'schema')}`" for part in schema.split("."))
     queue = QueueRoot.existing(root, replica_too=True)

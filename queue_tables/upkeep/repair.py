@@ -38,7 +38,7 @@ class Repair:
 
     table: str
     steps: list[str] = field(default_factory=list)
-    """Sentences; [] if nothing is to be done."""
+    """What to do, in sentences; [] if the table needs nothing."""
     lost: list[str] = field(default_factory=list)
     """Sentences: what cannot be brought back."""
     done: bool = False

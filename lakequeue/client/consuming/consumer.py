@@ -42,11 +42,28 @@ def _delta() -> ModuleType:
 
 
 class Consumer(ConsumerBase):
-    """Receives records of one or more topics as a member of `group`; a context manager.
+    """Receives records of one or more topics as a member of `group`.
 
-    Joins when it is first used. Iterating waits for ever; `poll` waits for a given time.
-    Options are those of `ConsumerOptions`. To be iterated by one thread; `ack`, `commit` and
-    `stop` may be called by any.
+    A consumer joins its group when it is first used. Iterating it waits for ever; `poll` waits
+    for a given time. One thread iterates; any thread may call `ack`, `commit` and `stop`. It is a
+    context manager: the end of `with` closes it.
+
+    Args:
+        topics: One topic or several.
+        group: Name of the group. Its members share the work.
+        **options: The options of `ConsumerOptions`.
+
+    Raises:
+        InvalidRequest: An option is not valid.
+
+    Example:
+        from lakequeue import Consumer
+
+        with Consumer("orders", group="billing", from_="earliest") as consumer:
+            for message in consumer.poll(timeout_s=5.0):
+                print(message.key, message.value)
+                message.ack()
+            consumer.commit()
     """
 
     def __init__(
@@ -62,7 +79,7 @@ class Consumer(ConsumerBase):
         self._reconciler: threading.Thread | None = None
         self._closed = False
 
-    def _ring(self) -> None:
+    def _notify(self) -> None:
         if self._signal is not None:
             self._signal.notify()
 
@@ -99,15 +116,35 @@ class Consumer(ConsumerBase):
             signal.wait_until(lambda: self._core.has_news, None)
 
     def poll(self, timeout_s: float = 1.0, max_records: int = 500) -> list[Message]:
-        """Up to `max_records` records; empty when none came within `timeout_s`, or at the end."""
+        """Wait for records, and return those that are there.
+
+        Args:
+            timeout_s: How long to wait for the first record.
+            max_records: How many records to return at most.
+
+        Returns:
+            The records. The list is empty if none came in time, or after `stop`.
+
+        Raises:
+            UndecodableRecord: The group has `undecodable="stop"`, and such a record is next.
+            LakequeueError: The first join failed, or the group does not let this consumer in.
+        """
         self._start().wait_until(lambda: self._core.has_news, timeout_s)
         return self._ready(max_records)
 
     def take(self, timeout_s: float = 1.0, max_records: int = 500) -> OffsetRange | None:
-        """The next records of one partition; None when none came within `timeout_s`.
+        """Take the next records of one partition, for a result that has their positions.
 
-        Raises `InvalidRequest` for a group with a predicate: what it skips leaves gaps, and a
-        range of offsets that counts with its result must have none.
+        Args:
+            timeout_s: How long to wait for the first record.
+            max_records: How many records to take at most.
+
+        Returns:
+            The records and their range of offsets; None if none came in time.
+
+        Raises:
+            InvalidRequest: The group has a predicate. What it skips leaves gaps, and a range that
+                counts with its result must have none.
         """
         self._core.go_gapless()
         self._start().wait_until(lambda: self._core.has_news, timeout_s)
@@ -121,10 +158,23 @@ class Consumer(ConsumerBase):
         timeout_s: float = 1.0,
         max_records: int = 500,
     ) -> Transform:
-        """One round of consume, transform, produce, exactly once; a context manager.
+        """One round of consume, transform, produce: exactly once.
 
-        Takes the next records of one partition, waiting for `timeout_s`; what is sent through it
-        (to the topic `to`, or to any) counts together with having consumed them, or not at all.
+        It takes the next records of one partition. What you send in the block becomes visible
+        together with the position, or neither does.
+
+        Args:
+            producer: Sends the results.
+            to: Default topic of the results.
+            timeout_s: How long to wait for the first record.
+            max_records: How many records to take at most.
+
+        Returns:
+            A context manager with `messages` and `send`.
+
+        Raises:
+            InvalidRequest: The group has a predicate.
+            ConsumedElsewhere: At the end of the block: another consumer has consumed the records.
         """
         return Transform(self, producer, to, self.take(timeout_s, max_records))
 
@@ -136,35 +186,56 @@ class Consumer(ConsumerBase):
         max_records: int = 500,
         skip_gap: bool = False,
     ) -> Transaction:
-        """One round of exactly-once effects in a Delta table; a context manager.
+        """One round of exactly-once results in a Delta table.
 
-        `table` is a `deltalake.DeltaTable`, or where it is. Takes the next records of one partition
-        that are not in its result yet; see `lakequeue.client.consuming.transaction`.
+        It takes the next records of one partition that are not in the table's result yet.
+
+        Args:
+            table: A `deltalake.DeltaTable`, or its path.
+            timeout_s: How long to wait for the first record.
+            max_records: How many records to take at most.
+            skip_gap: Go on if records between the table's position and the first one are gone.
+
+        Returns:
+            A context manager with `messages`, `append` and `commit_properties`.
+
+        Raises:
+            MissingDependency: The extra `lakequeue[delta]` is not installed.
+            ResultBehind: Records that the table does not have yet are gone.
         """
         made: Transaction = _delta().Transaction(self, table, timeout_s, max_records, skip_gap)
         return made
 
     def rejoin(self, reason: str) -> None:
-        """Give everything back and join again: unacknowledged records are delivered again."""
+        """Leave the group and join it again. Unacknowledged records are delivered again.
+
+        Args:
+            reason: Stands in `Lost`, and in the status line.
+        """
         if self._fetcher is None or self._signal is None or self._closed:
             return
         with self._core.lock:
             self._core.buffer.lose_all(reason)
         blocking_runner.run(self._core.leave(), self._http, self._signal)
-        self._ring()
+        self._notify()
 
     def commit(self, timeout_s: float = 30.0) -> None:
         """Wait until every acknowledgement made so far is durable.
 
-        Raises `EpochSuperseded`, with both epochs, when one of them was refused because the
-        partition has a newer owner; `CoordinationUnavailable` when it is not known in time.
+        Args:
+            timeout_s: How long to wait.
+
+        Raises:
+            EpochSuperseded: One of them was refused, because its partition has a newer owner.
+            AttemptSuperseded: Queue groups: another worker has one of the records.
+            CoordinationUnavailable: There was no answer in time.
         """
         signal = self._start()
         with self._core.lock:
             number = self._core.buffer.queued
             self._core.committing += 1
         try:
-            self._ring()
+            self._notify()
             settled = signal.wait_until(lambda: self._core.settled(number), timeout_s)
         finally:
             with self._core.lock:
@@ -172,10 +243,10 @@ class Consumer(ConsumerBase):
         self._raise_refusal(settled)
 
     def close(self) -> None:
-        """Send what is acknowledged, leave the group, stop.
+        """Send the acknowledgements, leave the group, and stop.
 
-        Acknowledgements that come too late are logged, not raised: their records are delivered
-        again. Call `commit` before to know.
+        Acknowledgements that come too late are logged, not raised; their records are delivered
+        again. To be sure, call `commit` first.
         """
         if self._closed:
             return
@@ -222,7 +293,7 @@ class AsyncConsumer(ConsumerBase):
         self._tasks: list[asyncio.Task[None]] = []
         self._closed = False
 
-    def _ring(self) -> None:
+    def _notify(self) -> None:
         self._signal.notify()
 
     def _start(self) -> asyncio_runner.AsyncSignal:
@@ -293,7 +364,7 @@ class AsyncConsumer(ConsumerBase):
             return
         self._core.buffer.lose_all(reason)
         await asyncio_runner.run(self._core.leave(), self._http, self._signal)
-        self._ring()
+        self._notify()
 
     async def commit(self, timeout_s: float = 30.0) -> None:
         """As `Consumer.commit`."""
@@ -301,7 +372,7 @@ class AsyncConsumer(ConsumerBase):
         number = self._core.buffer.queued
         self._core.committing += 1
         try:
-            self._ring()
+            self._notify()
             settled = await signal.wait_until(lambda: self._core.settled(number), timeout_s)
         finally:
             self._core.committing -= 1

@@ -30,59 +30,66 @@ class ConsumerOptions(TypedDict, total=False):
     """Options of both consumers."""
 
     urls: str | Sequence[str]
-    """One or more consumer-service nodes; the next is tried when one does not answer."""
+    """One or several consumer-service nodes. If one does not answer, the next is tried."""
     find_nodes: bool
-    """Ask the given nodes which others there are, and join through one of all; True. False: only
-    the given ones, where the others cannot be reached from here."""
+    """True (default): ask the given nodes for all others, and join through any of them. False: use
+    only the given ones, because the others cannot be reached from here."""
     from_: Literal["earliest", "latest"]
-    """Where a partition starts that the group has no position in; earliest."""
+    """Where to begin in a partition in which the group has no position; `"earliest"`."""
     session_timeout_ms: int
-    """The member is dropped when nothing is heard of it for so long; the service's default."""
+    """A member that sends nothing for this long is removed; the default is the service's."""
     max_poll_interval_ms: int
-    """A member that acknowledges nothing for so long loses its partitions; the service's."""
+    """A member that acknowledges nothing for this long loses its partitions; the default is the
+    service's."""
     max_poll_records: int
-    """Most records in one poll, of which one is fetched ahead; 1000, in queue groups 10."""
+    """A poll gets at most this many records, and one poll is fetched ahead; 1000, in queue groups
+    10."""
     stop_after: int
-    """Stop once so many records were handed out; none beyond them is fetched, which would cost it
-    an attempt in a queue group."""
+    """Stop after this many records. No more are fetched, since that would cost them an attempt in a
+    queue group."""
     ack_interval_ms: float
-    """Acknowledgements are sent together, at most once in this time; 50."""
+    """Acknowledgements are sent together, once in this time; 50."""
     mode: Literal["stream", "queue"]
-    """"stream": partitions in order, a position is committed. "queue": each record to one of any
-    number of workers, acked by itself; `message.nack` and `message.extend` are for this mode."""
+    """`"stream"`: partitions are in order, and a position is committed. `"queue"`: each record goes
+    to one of any number of workers, who settles it by itself; `message.nack` and `message.extend`
+    are for this mode."""
     predicate: str
-    """SQL over the records; only those for which it is true are the group's, and the others are
-    skipped. All members give the same, or none."""
+    """A condition in SQL. The group gets only records that match it, and skips the others. All
+    members give the same, or none."""
     undecodable: Literal["dead_letter", "tombstone", "skip", "stop"]
-    """What becomes of a record that cannot be read; all members give the same, or none. Queue
-    groups: "dead_letter" (default), "tombstone" (delivered without key and value), "skip". Stream
-    groups: "tombstone" (default), "skip", "stop" (`poll` raises `UndecodableRecord`)."""
+    """What happens to a record that cannot be read. All members give the same, or none. Queue
+    groups: `"dead_letter"` (default), `"tombstone"` (delivered without key and value), `"skip"`.
+    Stream groups: `"tombstone"` (default), `"skip"`, `"stop"` (`poll` raises
+    `UndecodableRecord`)."""
     visibility_timeout_ms: int
-    """Queue groups: how long a record is kept for a worker; renewed while it is held."""
+    """Queue groups: how long a record is reserved for a worker. It is renewed while the worker has
+    the record."""
     max_attempts: int
-    """Queue groups: deliveries until a record goes to the dead-letter topic."""
+    """Queue groups: after this many deliveries a record goes to the dead-letter topic."""
     ordering: Literal["none", "key"]
-    """Queue groups: "key": a key's next record only after the one before it is settled."""
+    """Queue groups: with `"key"`, the next record of a key comes only after the one before is
+    settled."""
     backoff_ms: int
-    """Queue groups: rest after the first nack; it doubles."""
+    """Queue groups: pause after the first nack. Each further nack doubles it."""
     backoff_max_ms: int
-    """Queue groups: longest rest."""
+    """Queue groups: the longest pause."""
     backoff_jitter_percent: int
-    """Queue groups: random part of a rest."""
+    """Queue groups: random part of a pause."""
     dead_letter_topic: str
     """Queue groups: where dead records go; `<topic>.dlq`."""
     max_in_flight: int
-    """Queue groups: most records that this worker may hold; the service's 1,000."""
+    """Queue groups: this worker has at most this many records at once; the default is the service's
+    1,000."""
     renew_for_s: float
-    """Queue groups: a held record is renewed for so long at most; 3600. 0: never."""
+    """Queue groups: how long a record is renewed at most; 3600. 0: never."""
     connect_timeout_s: float
-    """The first join must succeed within this time; 30. Later ones are tried for ever."""
+    """The first join must succeed in this time; 30. Later joins are tried for ever."""
     credentials: Credentials | str | None
-    """An API key or token, or `Credentials`; by default what the environment says."""
+    """An API key or token, or `Credentials`; by default from the environment."""
     on_lost: OnLost | None
-    """Called with the list of `Lost` partitions, in the background, as soon as it is known."""
+    """Called in the background with the list of `Lost` partitions, as soon as they are known."""
     on_status: OnStatus | None
-    """Called with one line of text at each join, loss of a node and rejoin."""
+    """Called with one line of text when the consumer joins, loses a node, or joins again."""
 
 
 class ConsumerBase(ABC):
@@ -115,7 +122,7 @@ class ConsumerBase(ABC):
             stop_after=options.get("stop_after"),
         )
         tell = (options.get("on_lost"), options.get("on_status"))
-        common = (nodes, group, join, consume, time.monotonic, self._ring, *tell)
+        common = (nodes, group, join, consume, time.monotonic, self._notify, *tell)
         self._core: Consuming = (
             QueueConsuming(*common, options.get("renew_for_s", 3_600.0))
             if queue
@@ -123,12 +130,12 @@ class ConsumerBase(ABC):
         )
 
     @abstractmethod
-    def _ring(self) -> None:
+    def _notify(self) -> None:
         """Wake whoever waits for a change."""
 
     @property
     def assignment(self) -> dict[tuple[str, int], int | None]:
-        """(topic, partition) → epoch of what this consumer owns now."""
+        """What this consumer owns now: (topic, partition) → epoch."""
         with self._core.lock:
             return dict(self._core.buffer.assignment)
 
@@ -140,11 +147,11 @@ class ConsumerBase(ABC):
 
     @property
     def stopping(self) -> bool:
-        """`stop` or `close` has been called: nothing more is handed out."""
+        """Whether `stop` or `close` was called: no more records are handed out."""
         return self._core.closing
 
     def stop(self) -> None:
-        """End the iteration, from a signal handler or a callback; `close` does the rest."""
+        """End the iteration. A signal handler or a callback may call it; `close` does the rest."""
         self._core.stop()
 
     def _ready(self, most: int) -> list[Message]:
@@ -168,7 +175,7 @@ class ConsumerBase(ABC):
             core.expelled = False
         if span is None and core.error is not None and not core.closing:
             raise core.error
-        self._ring()
+        self._notify()
         return span
 
     def _raise_refusal(self, settled: bool) -> None:

@@ -48,7 +48,7 @@ _ELSEWHERE_AFTER_S = 1.0  # how long a node may not answer while there are other
 
 
 class Consuming:
-    """State and scripts of a consumer. `lock` protects all of it; `ring` says that it changed."""
+    """State and scripts of a consumer. `lock` protects all of it; `notify` says that it changed."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Consuming:
         join: JoinRequest,
         options: ConsumeOptions,
         now: Now,
-        ring: Callable[[], None],
+        notify: Callable[[], None],
         on_lost: OnLost | None,
         on_status: OnStatus | None,
     ) -> None:
@@ -84,7 +84,7 @@ class Consuming:
         self._join_request = join
         self._options = options
         self._now = now
-        self._ring = ring
+        self._notify = notify
         self._on_lost = on_lost
         self._on_status = on_status
         self._last_acks = float("-inf")
@@ -119,7 +119,7 @@ class Consuming:
             room = self.iterates or self.buffer.ready == self._options.max_poll_records - 1
             returned, self.expelled = self.expelled, False
         if room or returned:
-            self._ring()
+            self._notify()
         return message
 
     def ack(self, message: Message, commit_through: bool) -> None:
@@ -127,7 +127,7 @@ class Consuming:
         with self.lock:
             first = self.buffer.ack(message, commit_through)
         if first:
-            self._ring()
+            self._notify()
 
     def settled(self, number: int) -> bool:
         """The acknowledgements up to `number` are decided, or nobody is left to send them."""
@@ -136,7 +136,7 @@ class Consuming:
     def stop(self) -> None:
         """Hand out nothing more. Acknowledgements still go out."""
         self.closing = True
-        self._ring()
+        self._notify()
 
     def end(self) -> None:
         """Both scripts are to end."""
@@ -172,7 +172,7 @@ class Consuming:
         except Exception as error:  # noqa: BLE001 - a thread that ends in silence hangs the application
             self._broken(error)
         finally:
-            self._ring()
+            self._notify()
 
     def _broken(self, error: Exception) -> None:
         # The application would wait for ever, and its partitions with it.
@@ -213,7 +213,7 @@ class Consuming:
             self._joined(joined.visibility_timeout_ms)
             self.buffer.joined(joined.assignment_version, joined.assignment)
         self._status(f"joined {self._group_path} at {answer.node} as {member.member_id}")
-        self._ring()
+        self._notify()
 
     def _ask_to_join(self, join: JoinRequest, policy: CallPolicy) -> Script[Answer]:
         body = join.model_dump(by_alias=True, exclude_none=True)
@@ -248,7 +248,7 @@ class Consuming:
             lost = self.buffer.assigned(version, assignment, in_turn=True)
             self._received(body["records"])
         self._tell_lost(lost)
-        self._ring()
+        self._notify()
 
     def _received(self, records: list[dict[str, Any]]) -> None:
         self.buffer.received(records, self.ack)
@@ -264,7 +264,7 @@ class Consuming:
             yield from self._keep()
         except Exception as error:  # noqa: BLE001 - as above
             self._broken(error)
-            self._ring()
+            self._notify()
 
     def _keep(self) -> Script[None]:
         while True:
@@ -330,7 +330,7 @@ class Consuming:
         with self.lock:
             self.buffer.acks_settled(number)
         self._tell_lost(lost)
-        self._ring()
+        self._notify()
 
     def _heartbeat(self, member: Membership) -> Script[None]:
         request = Request("POST", f"{self._path(member)}/heartbeat", read_timeout_s=5.0)
@@ -408,7 +408,7 @@ class Consuming:
                 self.nodes.prefer(f"{parts.scheme}://{parts.netloc}")
         self._status(f"{error.detail}; joining again")
         self._tell_lost(lost)
-        self._ring()
+        self._notify()
 
     def _path(self, member: Membership) -> str:
         return f"{self._group_path}/members/{member.member_id}"

@@ -37,12 +37,12 @@ class QueueConsuming(Consuming):
         join: JoinRequest,
         options: ConsumeOptions,
         now: Now,
-        ring: Callable[[], None],
+        notify: Callable[[], None],
         on_lost: OnLost | None,
         on_status: OnStatus | None,
         renew_for_s: float,
     ) -> None:
-        super().__init__(nodes, group, join, options, now, ring, on_lost, on_status)
+        super().__init__(nodes, group, join, options, now, notify, on_lost, on_status)
         self.buffer = QueueFetchBuffer(group, now, renew_for_s)
         self._planned = float("inf")
         """When the wait of `keep` ends by itself."""
@@ -71,7 +71,7 @@ class QueueConsuming(Consuming):
             yield from super().fetch()
         finally:
             self._fetching = False
-            self._ring()
+            self._notify()
 
     @property
     def _hands_out_no_more(self) -> bool:
@@ -83,7 +83,7 @@ class QueueConsuming(Consuming):
         with self.lock:
             first = self.buffer.queue_action(does, message, ms)
         if first:
-            self._ring()
+            self._notify()
 
     def ack(self, message: Message, commit_through: bool) -> None:
         """Queue an acknowledgement; each record has its own."""
@@ -150,7 +150,7 @@ class QueueConsuming(Consuming):
         except LakequeueError as error:
             with self.lock:
                 self.buffer.failed(sayings, error)
-        self._ring()
+        self._notify()
 
     def _forget(self, member: Membership, error: LakequeueError) -> None:
         if isinstance(error, Unreachable):

@@ -25,9 +25,24 @@ from lakequeue.wire import DEFAULT_INGEST_URL, Consumed
 
 
 class Producer(ProducerBase):
-    """Sends records to one or more ingest nodes; blocking, thread-safe, a context manager.
+    """Sends records to one or more ingest nodes.
 
-    Options are those of `ProducerOptions`.
+    Calls block. A producer is thread-safe, and a context manager: the end of `with` flushes and
+    closes it.
+
+    Args:
+        urls: One or several ingest nodes. The producer finds the others by itself.
+        **options: The options of `ProducerOptions`.
+
+    Raises:
+        InvalidRequest: An option is not valid.
+
+    Example:
+        from lakequeue import Producer
+
+        with Producer("http://127.0.0.1:8080") as producer:
+            handle = producer.send("orders", {"total": 12.5}, key="customer-7")
+            print(handle.result(timeout=10).partition)
     """
 
     def __init__(
@@ -42,14 +57,20 @@ class Producer(ProducerBase):
         self._threads: list[threading.Thread] = []
         self._beginning = threading.Lock()
 
-    def _ring(self) -> None:
+    def _notify(self) -> None:
         if self._signal is not None:
             self._signal.notify()
 
     def init(self) -> int:
-        """Begin an epoch of a fenceable producer, and return it; the first `send` does so, too.
+        """Begin an epoch of a producer with `fence=True`. The first `send` does so, too.
 
-        From the return on nothing of an older instance is ordered any more.
+        After this call, nothing of an older instance of this producer is ordered any more.
+
+        Returns:
+            The epoch.
+
+        Raises:
+            ProducerFenced: A newer instance has begun.
         """
         with self._beginning:
             if self._core.epoch is None:
@@ -71,12 +92,29 @@ class Producer(ProducerBase):
         deliver_at: datetime | int | None = None,
         ttl_s: float | None = None,
     ) -> Future[RecordMetadata]:
-        """Queue one record; `.result(timeout)` of what is returned is its `RecordMetadata`.
+        """Queue one record. It is sent in the background.
 
-        Key and value: text, bytes, or anything JSON can hold; they come back out alike.
-        Times are datetimes with a zone, or microseconds since 1970 UTC. `delay_s` and `deliver_at`:
-        queue groups get it then, not before; `ttl_s`: not delivered when that is over. Waits while
-        the buffer is full.
+        The call waits only while the buffer is full.
+
+        Args:
+            topic: Name of a topic that exists.
+            value: Text, bytes, or anything that JSON can hold. Consumers get it back alike.
+            key: The same as `value`. Records of one key go to one partition, in order.
+            headers: Pairs of name and value (text or bytes), or a mapping.
+            partition: The partition, if it must be a certain one.
+            timestamp: The record's own time: a datetime with a zone, or microseconds since 1970.
+            message_id: An id of your own. A record with an id that the topic had before is dropped.
+            delay_s: Queue groups get the record after this time, not earlier.
+            deliver_at: Queue groups get the record at this time, not earlier.
+            ttl_s: The record is not delivered when this time is over.
+
+        Returns:
+            A future. Its result is the `RecordMetadata` of the acknowledged record.
+
+        Raises:
+            InvalidRequest: An argument is not valid.
+            TooLarge: The record is larger than a request may be.
+            Overloaded: The buffer stayed full for `max_block_s`.
         """
         timing = timing_of(delay_s, deliver_at, ttl_s)
         record = self._core.prepare(
@@ -111,8 +149,20 @@ class Producer(ProducerBase):
     ) -> list[RecordMetadata]:
         """Send prepared records in one request, all or none, and wait until they are ordered.
 
-        `atomic` and `Consumer.transform` are the comfortable ways. Raises `ConsumedElsewhere`,
-        `ProducerFenced`, `NotOrdered`; after another error it is not known whether they count.
+        `atomic` and `Consumer.transform` are easier to use.
+
+        Args:
+            records: Records from `prepare`.
+            consumed: The records of other topics that are consumed by this request.
+
+        Returns:
+            The metadata of each record, in the same order.
+
+        Raises:
+            ConsumedElsewhere: Another consumer has consumed some of them already.
+            ProducerFenced: A newer instance of this producer has begun.
+            NotOrdered: The request was refused. After any other error it is not known whether the
+                records count.
         """
         if self._core.fence and self._core.epoch is None:
             self.init()
@@ -122,7 +172,11 @@ class Producer(ProducerBase):
         )
 
     def atomic(self) -> Atomic:
-        """Records that become visible together, over topics and partitions; a context manager."""
+        """Records that become visible together, or not at all, over topics and partitions.
+
+        Returns:
+            A context manager with `send`. Its end waits until the records are ordered.
+        """
         return Atomic(self)
 
     def _wait(self, until: Any, timeout_s: float | None) -> bool:
@@ -130,9 +184,14 @@ class Producer(ProducerBase):
         return self._signal.wait_until(until, timeout_s)
 
     def flush(self, timeout_s: float | None = None) -> None:
-        """Wait until every record sent so far is acknowledged or given up.
+        """Wait until every record sent so far is acknowledged or has failed.
 
-        Raises the error of the first record given up since the last flush.
+        Args:
+            timeout_s: How long to wait; None waits as long as it takes.
+
+        Raises:
+            LakequeueError: The error of the first record that failed since the last flush.
+            OrderTimeout: Some records are not acknowledged yet.
         """
         self._core.flush(True)
         try:
@@ -146,7 +205,14 @@ class Producer(ProducerBase):
             raise self._not_flushed()
 
     def close(self, timeout_s: float | None = None) -> None:
-        """Flush, then stop. What is not acknowledged in time is given up."""
+        """Flush, then stop. Records that are not acknowledged in time fail.
+
+        Args:
+            timeout_s: How long to wait for the flush; None waits as long as it takes.
+
+        Raises:
+            LakequeueError: The error of the first record that failed since the last flush.
+        """
         if self._core.closed:
             return
         try:
@@ -189,7 +255,7 @@ class AsyncProducer(ProducerBase):
         self._tasks: list[asyncio.Task[None]] = []
         self._beginning = asyncio.Lock()
 
-    def _ring(self) -> None:
+    def _notify(self) -> None:
         self._signal.notify()
 
     async def init(self) -> int:

@@ -20,36 +20,39 @@ class ProducerOptions(TypedDict, total=False):
     """Options of both producers."""
 
     acks: Acks
-    """"committed" (default): durable; partition and stamp are known. "ordered": offset too."""
+    """`"committed"` (default): the record is durable, its partition and stamp are known.
+    `"ordered"`: its offset is known, too."""
     linger_ms: float
     """How long a batch waits for more records; 5."""
     batch_size: int
-    """Most records in one request; 500."""
+    """A request has at most this many records; 500."""
     batch_bytes: int
-    """Most bytes in one request; 4 MiB."""
+    """A request has at most this many bytes; 4 MiB."""
     producer_id: str
-    """Stands in the log, as `producer_id`, and begins the message ids that records get: those of
-    one run are never taken for copies of another's. Random by default. What is to be there once
-    over a restart needs a `message_id` of your own, or `fence`."""
+    """Name of the producer in the log. Generated message ids begin with it, and are new in each
+    run. Random by default. If a record must be there only once although the program starts again,
+    give it a `message_id`, or use `fence`."""
     fence: bool
-    """One instance of `producer_id` at a time: starting this one shuts older ones out, wherever
-    they are, and it goes on where they stopped (`next_sequence`). Needs a `producer_id` that stays
-    the same, named after the producer's task; answers come when the records are ordered."""
+    """Only one instance of `producer_id` can send. A new instance shuts older ones out, and goes on
+    where they stopped (`next_sequence`). `producer_id` must stay the same, and answers come when
+    the records are ordered."""
     delivery_timeout_s: float
-    """A record that is not acknowledged by then is given up; 120."""
+    """A record that is not acknowledged in this time fails; 120."""
     max_buffered_bytes: int
-    """`send` waits while so much is on its way; 32 MiB."""
+    """`send` waits while more than this is not acknowledged; 32 MiB."""
     max_block_s: float
-    """Longest such wait, then `Overloaded`; 60."""
+    """`send` waits this long at most, then raises `Overloaded`; 60."""
     find_nodes: bool
-    """Ask the given nodes which others there are, and send each partition's records through one of
-    them; True. False: only the given ones, where the others cannot be reached from here."""
+    """True (default): ask the given nodes for all others, and send the records of each partition
+    through one of them. False: use only the given ones, because the others cannot be reached from
+    here."""
     credentials: Credentials | str | None
-    """An API key or token, or `Credentials`; by default what the environment says."""
+    """An API key or token, or `Credentials`; by default from the environment."""
     on_ack: OnAck | None
-    """Called as (record, delivered), where the sending is done: keep it short."""
+    """Called as (record, metadata) for each acknowledged record, in the thread that sends: keep it
+    short."""
     on_error: OnError | None
-    """Called as (record, error) for each record given up."""
+    """Called as (record, error) for each record that failed."""
 
 
 class ProducerBase(ABC):
@@ -77,7 +80,7 @@ class ProducerBase(ABC):
             ),
             options.get("delivery_timeout_s", 120.0),
             time.monotonic,
-            self._ring,
+            self._notify,
             options.get("on_ack"),
             options.get("on_error"),
             fence,
@@ -85,7 +88,7 @@ class ProducerBase(ABC):
         )
 
     @abstractmethod
-    def _ring(self) -> None:
+    def _notify(self) -> None:
         """Wake whoever waits for a change."""
 
     @property

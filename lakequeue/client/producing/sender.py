@@ -52,7 +52,7 @@ _ORDER_TIMEOUT_MS = 10_000
 
 
 class Sender:
-    """State and scripts of a producer. `lock` protects all of it; `ring` says that it changed."""
+    """State and scripts of a producer. `lock` protects all of it; `notify` says that it changed."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Sender:
         limits: Limits,
         delivery_timeout_s: float,
         now: Now,
-        ring: Callable[[], None],
+        notify: Callable[[], None],
         on_ack: OnAck | None,
         on_error: OnError | None,
         fence: bool = False,
@@ -85,7 +85,7 @@ class Sender:
         self._limits = limits
         self._delivery_timeout_s = delivery_timeout_s
         self._now = now
-        self._ring = ring
+        self._notify = notify
         self._on_ack = on_ack
         self._on_error = on_error
         self._accumulators: dict[str, RecordAccumulator] = {}
@@ -148,7 +148,7 @@ class Sender:
             self.ledger.open(record)
             wake = accumulator.add(record, self._now())
         if wake:
-            self._ring()
+            self._notify()
         return accumulator if fresh else None
 
     def flush(self, on: bool) -> None:
@@ -156,7 +156,7 @@ class Sender:
         with self.lock:
             for accumulator in self._accumulators.values():
                 accumulator.flushing = on
-        self._ring()
+        self._notify()
 
     def close(self) -> None:
         """No more sends; scripts end when their record accumulator is empty."""
@@ -164,12 +164,12 @@ class Sender:
             self.closed = True
             for accumulator in self._accumulators.values():
                 accumulator.closed = True
-        self._ring()
+        self._notify()
 
     def abort(self) -> None:
         """Stop retrying: what is not acknowledged is given up."""
         self.aborted = True
-        self._ring()
+        self._notify()
 
     def take_first_error(self) -> LakequeueError | None:
         """The first record given up since the last call."""
@@ -346,7 +346,7 @@ class Sender:
                 self.ledger.settle(record, error)
         with self._accumulators[records[0].topic].telling:
             self._tell(records, delivered, error)
-        self._ring()
+        self._notify()
 
     def _tell(
         self,

@@ -65,7 +65,7 @@ def test_a_listener_hears_on_after_a_lost_session(sessions: MakeSession) -> None
     notifier.close()
 
 
-def test_waking_a_listener_needs_no_ring(sessions: MakeSession) -> None:
+def test_waking_a_listener_needs_no_notification(sessions: MakeSession) -> None:
     with NotificationListener(sessions("a"), "log").start() as listener:
         listener.wake()
         assert listener.wait(DEADLINE_S)

@@ -11,7 +11,7 @@ from lakequeue.client.producing.sender import Sender
 from lakequeue.wire import Assigned, JoinRequest, receipt_of
 
 
-def no_ring() -> None:
+def no_notice() -> None:
     return
 
 
@@ -19,7 +19,7 @@ def test_a_record_sent_after_a_pause_goes_when_its_linger_is_over() -> None:
     now = 100.0
     core = Sender(
         Nodes("http://node"), "p", "committed", Limits(500, 1 << 20, 0.005, 1 << 20), 120.0,
-        lambda: now, no_ring, None, None,
+        lambda: now, no_notice, None, None,
     )  # fmt: skip
 
     def send() -> None:
@@ -48,7 +48,7 @@ def test_an_ack_made_just_after_another_was_sent_does_not_wait_for_a_heartbeat()
     now = 100.0
     core = Consuming(
         Nodes("http://node"), "g", JoinRequest(topics=["t"]), ConsumeOptions(), lambda: now,
-        no_ring, None, None,
+        no_notice, None, None,
     )  # fmt: skip
     core.member = Membership("m", Nodes("http://node"), 30.0, now)
     core.buffer.joined(1, [Assigned(topic="t", partition=0, epoch=1)])

@@ -1,0 +1,74 @@
+"""Every public class and method of the SDK says what it takes, gives and raises."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from pathlib import Path
+
+import pytest
+
+from lakequeue import errors
+from lakequeue.testing import MemoryQueue
+from lakequeue.wire import DEFAULT_CONSUMER_URL, DEFAULT_INGEST_URL
+from tools.docstrings import OPTIONS, Callable, doc_of, options_of, sdk
+
+PROJECT = Path(__file__).parents[3]
+PUBLIC = sdk(PROJECT)
+EVERY = [(public, one) for public, found in PUBLIC.items() for one in found]
+
+
+def faults_of(one: Callable) -> list[str]:
+    doc = one.doc
+    found = [f"{name} is not told" for name in one.argument_names if name not in doc.args]
+    found += [f"{name} is no argument" for name in doc.args if name not in one.argument_names]
+    found += [
+        f"{name} is no error"
+        for name in doc.raises
+        if not hasattr(errors, name) and not hasattr(builtins, name)
+    ]
+    if bool(one.result) != bool(doc.returns):
+        found.append("what it returns is not told" if one.result else "it returns nothing")
+    return found if doc.text.endswith((".", ":")) else [*found, "the first part is no sentence"]
+
+
+@pytest.mark.parametrize(("public", "one"), EVERY, ids=[f"{p}-{o.name}" for p, o in EVERY])
+def test_what_is_public_tells_its_arguments_result_and_errors(public: str, one: Callable) -> None:
+    assert faults_of(one) == [], public
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_every_option_says_what_it_means(name: str) -> None:
+    rows = options_of((PROJECT / OPTIONS[name]).read_text(), name)
+    assert len(rows) > 10
+    assert [option for option, _, said in rows if not said] == []
+
+
+@pytest.mark.parametrize("public", PUBLIC)
+def test_every_class_and_function_has_an_example_that_is_python(public: str) -> None:
+    ast.parse(PUBLIC[public][0].doc.example)
+    assert PUBLIC[public][0].doc.example
+
+
+@pytest.mark.parametrize("public", [name for name in PUBLIC if ".spark." not in name])
+def test_the_examples_of_the_clients_run(public: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """On a queue in memory that answers at the addresses of the examples."""
+    with MemoryQueue([DEFAULT_INGEST_URL, DEFAULT_CONSUMER_URL]) as queue:
+        queue.create_topic("orders")
+        queue.producer().send("orders", {"total": 1}, key="customer-1").result(5)
+        exec(compile(PUBLIC[public][0].doc.example, public, "exec"), {})  # noqa: S102
+    assert capsys.readouterr().out
+
+
+def test_what_is_missing_is_found() -> None:
+    said = doc_of(
+        "Do it.\n\nArgs:\n    a: One\n        and more.\n    c: Three.\n\nRaises:\n    Odd: x.\n"
+    )
+    assert said.args == {"a": "One and more.", "c": "Three."}
+    one = Callable("do", ("a: int", "*", "b: int = 1"), "int", said)
+    assert faults_of(one) == [
+        "b is not told",
+        "c is no argument",
+        "Odd is no error",
+        "what it returns is not told",
+    ]
