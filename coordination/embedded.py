@@ -107,7 +107,9 @@ def server_command(
 
     `place`: it is one of an ensemble, and serves once it has found a majority of the others.
     """
-    data_dir.mkdir(parents=True, exist_ok=True)
+    data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # Its log has what stands in the nodes, secrets of webhooks as well.
+    data_dir.chmod(0o700)
     config = data_dir / "zoo.cfg"
     config.write_text(
         f"dataDir={data_dir / 'data'}\n"

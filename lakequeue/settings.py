@@ -41,36 +41,40 @@ class IngestSettings(_Slice):
     """The ingest node."""
 
     host: str = Field("127.0.0.1", description="address to listen on")
-    port: int = Field(8080, description="port to listen on; 0 takes a free one")
+    port: int = Field(8080, ge=0, le=65535, description="port to listen on; 0 takes a free one")
     url: str | None = Field(None, description=_URL)
-    threads: int = Field(32, description="threads, shared out to the kinds of calls")
-    linger_ms: float = Field(5.0, description="how long a group waits for more records")
-    max_group_bytes: int = Field(8 << 20, description="size at which a group is closed")
+    threads: int = Field(32, ge=1, le=4096, description="threads, shared out to the kinds of calls")
+    linger_ms: float = Field(
+        5.0, ge=0, le=60000, description="how long a group waits for more records"
+    )
+    max_group_bytes: int = Field(8 << 20, ge=1, description="size at which a group is closed")
     max_pending_bytes: int = Field(
-        64 << 20, description="limit of bytes accepted and not yet committed; beyond it 429"
+        64 << 20, ge=1, description="limit of bytes accepted and not yet committed; beyond it 429"
     )
     max_record_bytes: int = Field(
-        1 << 20, description="limit of key + value + headers of one record"
+        1 << 20, ge=1, description="limit of key + value + headers of one record"
     )
     max_request_bytes: int = Field(
-        16 << 20, description="limit of one request, after decompression"
+        16 << 20, ge=1, description="limit of one request, after decompression"
     )
-    max_request_records: int = Field(10_000, description="limit of records in one request")
+    max_request_records: int = Field(10_000, ge=1, description="limit of records in one request")
     max_parsed_bytes: int = Field(
         256 << 20,
+        ge=1,
         description="limit of what JSON bodies take in memory while they are parsed; beyond it 429",
     )
     max_carried_ahead_s: float = Field(
-        5.0, description="a stamp sent by a producer may be this far ahead; beyond it 503"
+        5.0, ge=0, description="a stamp sent by a producer may be this far ahead; beyond it 503"
     )
 
 
 class OrderSettings(_Slice):
     """The order job."""
 
-    max_batch_bytes: int = Field(128 << 20, description="limit of record bytes in one batch")
+    max_batch_bytes: int = Field(128 << 20, ge=1, description="limit of record bytes in one batch")
     driver_batch_bytes: int = Field(
         128 << 20,
+        ge=0,
         description="the driver reads and writes batches up to this many record bytes; Spark's "
         "tasks take larger ones. On a cluster set it below max_batch_bytes",
     )
@@ -81,7 +85,7 @@ class OrderSettings(_Slice):
         "on a cluster, the number of cores",
     )
     poll_s: float = Field(
-        1.0, description="longest wait for a notification; then the shards are scanned anyway"
+        1.0, gt=0, description="longest wait for a notification; then the shards are scanned anyway"
     )
     batch_interval_s: float = Field(
         0.0,
@@ -89,8 +93,10 @@ class OrderSettings(_Slice):
         description="shortest time from one batch to the next. A longer time needs fewer storage "
         "requests; records come later by half of it",
     )
-    max_index_ids: int = Field(50_000_000, description="limit of ids in the dedup index")
-    checkpoint_every: int = Field(500, description="commits between Delta checkpoints of `log`")
+    max_index_ids: int = Field(50_000_000, ge=1, description="limit of ids in the dedup index")
+    checkpoint_every: int = Field(
+        500, ge=1, description="commits between Delta checkpoints of `log`"
+    )
     maintenance_s: float = Field(
         600.0,
         ge=0,
@@ -111,6 +117,8 @@ class DriverSettings(_Slice):
     host: str = Field("127.0.0.1", description="address of /healthz, /readyz and /metrics")
     port: int = Field(
         8082,
+        ge=0,
+        le=65535,
         description="their port; 0: a free one. If it is in use, the jobs run without it",
     )
     tables_s: float = Field(
@@ -126,6 +134,7 @@ class OffsetsSettings(_Slice):
 
     fold_interval_s: float = Field(
         5.0,
+        ge=0,
         description="shortest time from one fold to the next; readers see newer facts, too",
     )
 
@@ -134,28 +143,36 @@ class ConsumerSettings(_Slice):
     """The consumer-service node."""
 
     host: str = Field("127.0.0.1", description="address to listen on")
-    port: int = Field(8081, description="port to listen on; 0 takes a free one")
+    port: int = Field(8081, ge=0, le=65535, description="port to listen on; 0 takes a free one")
     url: str | None = Field(None, description=_URL)
     threads: int = Field(
-        64, description="threads, shared out to the kinds of calls; a call that waits needs none"
+        64,
+        ge=1,
+        le=4096,
+        description="threads, shared out to the kinds of calls; a call that waits needs none",
     )
-    linger_ms: float = Field(2.0, description="how long a group of facts waits for more facts")
-    tail_bytes: int = Field(64 << 20, description="bytes of the newest records that stay in memory")
+    linger_ms: float = Field(
+        2.0, ge=0, le=60000, description="how long a group of facts waits for more facts"
+    )
+    tail_bytes: int = Field(
+        64 << 20, ge=0, description="bytes of the newest records that stay in memory"
+    )
     poll_s: float = Field(
         0.5,
         gt=0,
         description="longest wait for a notification about the log; then the node checks it anyway",
     )
-    max_poll_records: int = Field(10_000, description="limit of records in one poll")
-    max_poll_bytes: int = Field(8 << 20, description="limit of record bytes in one poll")
+    max_poll_records: int = Field(10_000, ge=1, description="limit of records in one poll")
+    max_poll_bytes: int = Field(8 << 20, ge=1, description="limit of record bytes in one poll")
     session_timeout_ms: int = Field(
-        10_000, description="session timeout of a member that gives none"
+        10_000, ge=1000, le=300000, description="session timeout of a member that gives none"
     )
     webhook_allow_private: bool = Field(
         False, description="whether webhooks may use addresses that are not public"
     )
     max_poll_interval_ms: int = Field(
         300_000,
+        ge=1000,
         description="a member that has records and commits nothing for this long is removed",
     )
 
@@ -219,12 +236,12 @@ class AccessSettings(_Slice):
 class CoordinationSettings(_Slice):
     """ZooKeeper."""
 
-    session_timeout_s: float = Field(10.0, description="session timeout of a node")
+    session_timeout_s: float = Field(10.0, gt=0, description="session timeout of a node")
     lease_margin_s: float = Field(
-        1.0, description="how long before its end a lease is no longer trusted"
+        1.0, ge=0, description="how long before its end a lease is no longer trusted"
     )
     ring_interval_ms: float = Field(
-        20.0, description="shortest time from one notification of a table to the next"
+        20.0, ge=0, description="shortest time from one notification of a table to the next"
     )
 
 
@@ -232,7 +249,7 @@ class ServerSettings(_Slice):
     """A ZooKeeper server of your own (`lakequeue run zookeeper`)."""
 
     host: str = Field("127.0.0.1", description="address to listen on")
-    port: int = Field(2181, description="port to listen on")
+    port: int = Field(2181, ge=0, le=65535, description="port to listen on")
     data_dir: Path = Field(Path("zookeeper-data"), description="directory of its state")
     number: int | None = Field(
         None,

@@ -72,7 +72,9 @@ class Webhooks:
         """Register. Raises `InvalidRequest`, `UnknownTopic`, `GroupMismatch`, …"""
         checked_name(group, "group")
         addresses_of(target_of(request.url), allow_private=self._allow_private)
-        secret = request.secret or self._kept_secret(group) or new_secret()
+        kept = self._kept_secret(group, request.url)
+        made = None if request.secret or kept else new_secret()
+        secret = request.secret or kept or made or ""
         secret_bytes(secret)
         # A circle of dead-letter topics may go through some that were not looked at since.
         self._topics.refresh()
@@ -93,11 +95,13 @@ class Webhooks:
             config.options,
         )
         put_webhook(self._session, webhook)
-        return self._described(webhook, secret=secret)
+        # Told once, to whoever had it made; nobody reads one that is kept.
+        return self._described(webhook, secret=made)
 
-    def _kept_secret(self, group: str) -> str | None:
+    def _kept_secret(self, group: str, url: str) -> str | None:
+        """The one it has; a changed URL gets another: who reads there must not sign as the old."""
         known = webhook_of(self._session, group)
-        return None if known is None else known.secret
+        return None if known is None or known.url != url else known.secret
 
     def get(self, group: str) -> WebhookDescription:
         """Describe. Raises `UnknownWebhook`."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ipaddress
 import socket
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import urlsplit
 
 from lakequeue.errors import InvalidRequest
@@ -56,46 +58,71 @@ def target_of(url: str) -> Target:
     return Target(url, parts.scheme, host, port or (443 if parts.scheme == "https" else 80))
 
 
-def addresses_of(target: Target, *, allow_private: bool) -> list[str]:
+Lookup = Callable[[str, int], Sequence[str]]
+PORTS = frozenset({80, 443, 8080, 8443})
+"""Where endpoints of the web listen: other ports are other protocols."""
+_PERMISSION = "an operator can allow such: LAKEQUEUE_CONSUMER__WEBHOOK_ALLOW_PRIVATE=true"
+
+
+def looked_up(host: str, port: int) -> Sequence[str]:
+    """The addresses of a name, as this machine knows them. Raises `OSError`."""
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+
+def addresses_of(
+    target: Target, *, allow_private: bool, lookup: Lookup = looked_up
+) -> Sequence[str]:
     """The addresses of the host. Raises `InvalidRequest` if one is not public.
 
     All of them have to be: which one is taken is not in our hands.
     """
+    if not allow_private and target.port not in PORTS:
+        known = ", ".join(map(str, sorted(PORTS)))
+        raise _refused(f"port {target.port} is not one of {known}", _PERMISSION)
     try:
-        found = socket.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
+        addresses = lookup(target.host, target.port)
     except OSError as e:
         raise _refused(f"{target.host} cannot be looked up: {e}") from e
-    addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
     if not allow_private:
         for address in addresses:
             if not is_public(address):
-                raise _refused(
-                    f"{target.host} is {address}, which is not a public address",
-                    "an operator can allow such: LAKEQUEUE_CONSUMER__WEBHOOK_ALLOW_PRIVATE=true",
-                )
+                said = f"{target.host} is {address}, which is not a public address"
+                raise _refused(said, _PERMISSION)
     return addresses
 
 
+def _networks(*names: str) -> tuple[Any, ...]:
+    return tuple(map(ipaddress.ip_network, names))
+
+
+_NOT_GLOBAL_4 = _networks(
+    "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12",
+    "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15",
+    "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4",
+)  # fmt: skip
+"""IANA's registry of special addresses, those that are not reachable globally, and multicast."""
+_OF_CLOUDS = _networks("168.63.129.16/32")
+"""Public by the registry; on Azure it is the machine's own host, whoever asks."""
+_GLOBAL_6 = ipaddress.ip_network("2000::/3")
+"""All of IPv6 that is given out to the public; the rest is special, or not given out yet."""
+_NOT_GLOBAL_6 = _networks("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")
+"""Of it: protocols (Teredo, ORCHID), documentation, 6to4."""
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
-_COMPATIBLE = ipaddress.ip_network("::/96")
-_NEVER = tuple(
-    map(ipaddress.ip_network, ("2002::/16", "2001::/23", "64:ff9b:1::/48", "192.0.0.0/24"))
-)
-"""6to4 and Teredo, which are given up, and addresses for local protocols: Python's own list of what
-is global has some of them in one patch release and not in the next."""
 
 
 def is_public(address: str) -> bool:
-    """Whether an address is one of the public internet; so must be one that it wraps. Pure."""
+    """Whether an address is one of the public internet, by IANA's registries. Pure.
+
+    Python has such a list too, which differs from one patch release to the next. An address that
+    has another one in it is refused, but for NAT64, where the other one counts.
+    """
     ip = ipaddress.ip_address(address.partition("%")[0])
-    if not ip.is_global or ip.is_multicast or any(ip in network for network in _NEVER):
-        return False
-    if isinstance(ip, ipaddress.IPv4Address):
-        return True
-    inner = [ip.ipv4_mapped]
-    if ip in _NAT64 or ip in _COMPATIBLE:
-        inner.append(ipaddress.IPv4Address(int(ip) & 0xFFFF_FFFF))
-    return not ip.is_site_local and all(v4.is_global for v4 in inner if v4 is not None)
+    if isinstance(ip, ipaddress.IPv6Address):
+        if ip in _NAT64:
+            return is_public(str(ipaddress.IPv4Address(int(ip) & 0xFFFF_FFFF)))
+        return ip in _GLOBAL_6 and not any(ip in network for network in _NOT_GLOBAL_6)
+    return not any(ip in network for network in (*_NOT_GLOBAL_4, *_OF_CLOUDS))
 
 
 @dataclass(frozen=True, slots=True)

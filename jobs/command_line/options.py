@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from lakequeue.errors import RootUnusable
+from lakequeue.processes.folders import private_folder
 from lakequeue.processes.logs import log_to_stderr
 from lakequeue.processes.parent import die_with_parent
 from lakequeue.records import checked_name
@@ -123,9 +124,11 @@ def _work_dir(settings: Settings) -> Path:
     elif local is not None:
         folder = local / "_work"
     else:
-        folder = Path(tempfile.gettempdir()) / "lakequeue"
+        folder = Path(tempfile.gettempdir()) / f"lakequeue-{os.getuid()}"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        if settings.work_dir is None:
+            private_folder(folder)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise RootUnusable(
             f"the work directory {folder} cannot be made: {error.strerror}",

@@ -425,9 +425,9 @@ class Admin:
             **options: The options of `WebhookRequest`.
 
         Returns:
-            The webhook with its secret, by which the receiver checks signatures
-            (`lakequeue.wire.calls.webhooks.verify`). Without `secret=` it keeps the one it has, or
-            gets a new one.
+            The webhook, with its secret if that is a new one: the receiver checks signatures by it
+            (`lakequeue.wire.calls.webhooks.verify`). It is told once. Without `secret=` a webhook
+            keeps the one it has, unless its URL changes.
 
         Raises:
             InvalidRequest: The URL or an option is not valid.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -28,14 +29,17 @@ def set_(
         int, typer.Option(min=100, help="Timeout of one request.")
     ] = 10_000,
     settings: dict[str, Any],
-    secret: Annotated[str | None, typer.Option(help="whsec_…; by default a new one.")] = None,
+    secret_file: Annotated[
+        Path | None, typer.Option(help="File with the secret, whsec_…; by default a new one.")
+    ] = None,
     service: ConsumerUrl = None,
     timeout_s: TimeoutS = 5.0,
     as_json: AsJson = False,
 ) -> None:
-    """Create or change a webhook. Prints the secret that signs its requests."""
-    if secret is not None:
-        settings["secret"] = secret
+    """Create or change a webhook. Prints the secret that signs its requests, if it is a new one."""
+    if secret_file is not None:
+        # Not the secret itself: every user of a machine can read the command lines of all.
+        settings["secret"] = secret_file.read_text().strip()
     with admin(None, service, timeout_s) as client:
         found = client.set_webhook(
             group,

@@ -23,6 +23,7 @@ from lakequeue.errors import (
     RootUnusable,
     StartFailed,
 )
+from lakequeue.processes.folders import private_folder
 
 _HANDOVER_S = 5.0
 """How long a port may stay taken by the dying children of a supervisor that was killed."""
@@ -52,7 +53,10 @@ def default_work_dir(root: str) -> Path:
 def make_work_dir(work_dir: Path) -> None:
     """Create the folder and its `logs`, and try a write. Raises `RootUnusable`."""
     try:
-        (work_dir / "logs").mkdir(parents=True, exist_ok=True)
+        if work_dir.parent == Path(tempfile.gettempdir()):
+            private_folder(work_dir)
+        work_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (work_dir / "logs").mkdir(mode=0o700, exist_ok=True)
         with tempfile.TemporaryFile(dir=work_dir):
             pass
     except OSError as problem:

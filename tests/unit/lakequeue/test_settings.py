@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
 from lakequeue.errors import InvalidSetting
-from lakequeue.settings import Settings, meanings, stray_variables
+from lakequeue.settings import Settings, meanings, stray_variables, variable
 
 
 @pytest.fixture(autouse=True)
@@ -62,3 +65,23 @@ def test_another_file_of_settings_can_be_named(
     monkeypatch.setenv("LAKEQUEUE_CONFIG", "gone.toml")
     with pytest.raises(InvalidSetting, match="the settings file gone"):
         Settings()
+
+
+def _numbers(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
+    for name, field in model.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield from _numbers(field.annotation, f"{prefix}{name}.")
+        elif field.annotation in {int, float}:
+            yield f"{prefix}{name}", field
+
+
+NUMBERS = dict(_numbers(Settings))
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_each_number_has_a_lowest_value_and_what_is_below_is_refused_by_name(name: str) -> None:
+    assert any(hasattr(one, "ge") or hasattr(one, "gt") for one in NUMBERS[name].metadata)
+    section, _, setting = name.partition(".")
+    with pytest.raises(InvalidSetting, match=name.replace(".", r"\.")) as refused:
+        Settings(**{section: {setting: -1}})
+    assert variable(name) in refused.value.hint

@@ -52,30 +52,49 @@ def test_a_name_in_any_script_becomes_one_that_can_be_sent() -> None:
     assert target_of("http://b\u00fccher.example/").host_header == "xn--bcher-kva.example"
 
 
-@pytest.mark.parametrize(
-    "address",
-    [
-        "::ffff:127.0.0.1",
-        "::127.0.0.1",
-        "2002:7f00:1::",
-        "64:ff9b::a9fe:a9fe",
-        "fec0::1",
-        "ff02::1",
-        "224.0.0.1",
-        "100.64.0.1",
-        "fe80::1%eth0",
-        "2002:101:101::",
-        "64:ff9b:1::1",
-        "2001:20::1",
-        "192.0.0.9",
-    ],
-)
-def test_an_address_that_only_looks_public_is_not(address: str) -> None:
+NOT_PUBLIC = [
+    "0.0.0.0", "10.1.2.3", "100.64.0.1", "127.0.0.1", "169.254.169.254", "172.31.255.255",
+    "192.0.0.8", "192.0.0.170", "192.0.2.1", "192.88.99.1", "192.168.0.1", "198.18.0.1",
+    "198.51.100.1", "203.0.113.1", "224.0.0.1", "240.0.0.1", "255.255.255.255", "168.63.129.16",
+    "::", "::1", "::ffff:127.0.0.1", "::ffff:8.8.8.8", "::127.0.0.1", "64:ff9b::a9fe:a9fe",
+    "64:ff9b::a83f:8110", "64:ff9b:1::1", "100::1", "2001::1", "2001:2::1", "2001:db8::1",
+    "2002:7f00:1::", "2002:101:101::", "3fff::1", "5f00::1", "fc00::1", "fd00::1", "fe80::1",
+    "fe80::1%eth0", "fec0::1", "ff02::1", "4000::1",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("address", NOT_PUBLIC)
+def test_an_address_that_the_registries_do_not_give_to_the_public_is_refused(
+    address: str,
+) -> None:
     assert not is_public(address)
+    target = target_of("https://hooks.example.org/")
+    # One of several is enough: which one is taken is not in our hands.
+    with pytest.raises(InvalidRequest, match="not a public address"):
+        addresses_of(target, allow_private=False, lookup=lambda *_: ["1.1.1.1", address])
+    assert addresses_of(target, allow_private=True, lookup=lambda *_: [address]) == [address]
 
 
 def test_public_addresses_are() -> None:
-    assert all(map(is_public, ["1.1.1.1", "2606:4700::1111", "64:ff9b::101:101"]))
+    assert all(map(is_public, ["1.1.1.1", "168.63.129.17", "2606:4700::1111", "64:ff9b::101:101"]))
+
+
+@pytest.mark.parametrize("port", [22, 25, 2181, 2379, 6379, 8081])
+def test_ports_of_other_protocols_are_refused(port: int) -> None:
+    target = target_of(f"http://hooks.example.org:{port}/")
+    with pytest.raises(InvalidRequest, match=f"port {port}"):
+        addresses_of(target, allow_private=False, lookup=lambda *_: ["1.1.1.1"])
+    for good in (80, 443, 8080, 8443):
+        url = f"http://hooks.example.org:{good}/"
+        assert addresses_of(target_of(url), allow_private=False, lookup=lambda *_: ["1.1.1.1"])
+
+
+def test_a_name_that_cannot_be_looked_up_is_refused() -> None:
+    def fails(host: str, port: int) -> list[str]:
+        raise OSError("no such name")
+
+    with pytest.raises(InvalidRequest, match="looked up"):
+        addresses_of(target_of("http://hooks.example.org/"), allow_private=False, lookup=fails)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "10.1.2.3", "169.254.169.254", "[::1]", "[fd00::1]"])
