@@ -56,12 +56,12 @@ def create_app(node: Node, metrics: Metrics, audit: Sink | None = None) -> OpenA
     answer_errors(app)
     audit_changes(app, audit or Nowhere())
     groups = Groups(node)
-    seeks, anonymous_members = Seeks(node), AnonymousMembers(node, groups)
+    seeks, anonymous = Seeks(node), AnonymousMembers(node, groups)
     _members(app, node, groups)
     _delivery(app, node, groups, metrics)
-    _groups(app, groups, seeks, anonymous_members)
+    _groups(app, groups, seeks, anonymous)
     _pauses(app, Pausing(node))
-    _queue_verbs(app, node, groups, anonymous_members, metrics)
+    _queue_verbs(app, node, groups, anonymous, metrics)
     _purge(app, Purges(node, seeks))
     _redrive(app, Redrives(node))
     _status(app, Statuses(node))
@@ -121,9 +121,7 @@ def _delivery(app: OpenAPI, node: Node, groups: Groups, metrics: Metrics) -> Non
         return _acked(metrics, lambda: groups.acks(path.group, path.member, _body(wire.AckRequest)))
 
 
-def _groups(
-    app: OpenAPI, groups: Groups, seeks: Seeks, anonymous_members: AnonymousMembers
-) -> None:
+def _groups(app: OpenAPI, groups: Groups, seeks: Seeks, anonymous: AnonymousMembers) -> None:
     @app.get("/v1/groups", summary="List the groups", responses={200: wire.GroupList})
     def list_groups() -> Response:
         known = groups.list().groups
@@ -135,13 +133,13 @@ def _groups(
 
     @app.delete("/v1/groups/<group>", summary="Delete a group", **openapi.DELETE)
     def delete(path: GroupPath) -> Response:
-        anonymous_members.dismiss(path.group)
+        anonymous.dismiss(path.group)
         seeks.delete(path.group)
         return Response(status=204)
 
     @app.post("/v1/groups/<group>/seek", summary="Move a group's position", **openapi.SEEK)
     def seek(path: GroupPath) -> Response:
-        anonymous_members.dismiss(path.group)
+        anonymous.dismiss(path.group)
         return _answer(seeks.seek(path.group, _body(wire.SeekRequest)))
 
 
@@ -156,7 +154,7 @@ def _pauses(app: OpenAPI, pausing: Pausing) -> None:
 
 
 def _queue_verbs(
-    app: OpenAPI, node: Node, groups: Groups, anonymous_members: AnonymousMembers, metrics: Metrics
+    app: OpenAPI, node: Node, groups: Groups, anonymous: AnonymousMembers, metrics: Metrics
 ) -> None:
     @app.put("/v1/groups/<group>", summary="Make a queue group", **openapi.PUT_QUEUE)
     def create(path: GroupPath) -> Response:
@@ -169,11 +167,9 @@ def _queue_verbs(
         asked = _body(wire.ReceiveRequest)
         may_work(asked.topics or [path.group])
         if (url := node.read_failover.better_node()) is not None:
-            anonymous_members.dismiss(path.group)
+            anonymous.dismiss(path.group)
             return _received_at(f"{url}/v1/groups/{path.group}")
-        return waiting(
-            _received(node, groups, anonymous_members, metrics, path.group, asked, hung_up())
-        )
+        return waiting(_received(node, groups, anonymous, metrics, path.group, asked, hung_up()))
 
     @app.post("/v1/groups/<group>/acks", summary="Settle by receipt", **openapi.SETTLE)
     def settle(path: GroupPath) -> Response:
@@ -345,7 +341,7 @@ def _polled(
 def _received(
     node: Node,
     groups: Groups,
-    anonymous_members: AnonymousMembers,
+    anonymous: AnonymousMembers,
     metrics: Metrics,
     group: str,
     asked: wire.ReceiveRequest,
@@ -354,8 +350,8 @@ def _received(
     """What a receive comes to."""
     limit = min(asked.max, node.settings.consumer.max_poll_records)
     wait_s = asked.wait_ms / 1_000
-    with anonymous_members.borrowed(group, asked.topics or [group]) as member:
-        yield from anonymous_members.wait_for_partitions(member)
+    with anonymous.borrowed(group, asked.topics or [group]) as member:
+        yield from anonymous.wait_for_partitions(member)
         member.visibility_ms = asked.visibility_timeout_ms
         idle = groups.has_nothing(member)
         with metrics.polling():

@@ -45,10 +45,6 @@ from lakequeue.wire.calls.groups import (
     RefusedAck,
     RefusedReceipt,
     RefusedWhy,
-    SeekAnswer,
-    SeekMove,
-    SeekRequest,
-    SeekTo,
     SettleAnswer,
     Settled,
 )
@@ -83,6 +79,7 @@ from lakequeue.wire.calls.receipts import (
     redrive_id,
 )
 from lakequeue.wire.calls.redrive import RedriveAnswer, RedriveRequest
+from lakequeue.wire.calls.seek import SeekAnswer, SeekMove, SeekRequest, SeekTo
 from lakequeue.wire.calls.status import (
     DeadLetterPlace,
     RecordStatus,

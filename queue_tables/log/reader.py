@@ -189,8 +189,7 @@ class LogReader:
         max_rows: int,
         may_hold: Callable[[Mapping[str, tuple[int, int]]], bool],
     ) -> tuple[Offset, Offset]:
-        """The first range of offsets [from, to) behind `start` whose row groups may hold what is
-        sought.
+        """The first range [from, to) behind `start` whose row groups may hold what is sought.
 
         `may_hold` gets the lowest and highest `offset` and `timestamp` of the partition's rows in a
         row group, by its statistics: what it refuses is in no range of offsets, and need not be

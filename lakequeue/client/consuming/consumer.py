@@ -1,5 +1,6 @@
 """`Consumer` and `AsyncConsumer`: the shells around `Consuming`."""
 
+# longer than 400 lines: a third of them are docstrings of public methods.
 from __future__ import annotations
 
 import asyncio

@@ -9,9 +9,9 @@ import httpx2
 import psutil
 import pytest
 
+from tests.support.http.openapi_check import faults
 from tests.support.services.consumer_node import HttpMember, NodeProcess, Queue, group_of
 from tests.support.services.fronts import Raw, posted
-from tests.support.services.openapi_check import faults
 from tests.support.services.zookeeper import wait_for
 
 pytestmark = pytest.mark.zookeeper

@@ -14,9 +14,9 @@ import psutil
 import pytest
 import zstandard
 
+from tests.support.http.openapi_check import faults
 from tests.support.services.fronts import Raw, posted
 from tests.support.services.ingest_service import IngestService
-from tests.support.services.openapi_check import faults
 from tests.unit.queue_tables.schema.test_schema_cost import doubled
 
 JSON = "Content-Type: application/json"

@@ -22,7 +22,7 @@ from tests.support.services.order_thread import ordering
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.slow, pytest.mark.timeout(300)]
 __all__ = ["own_queue", "start_node"]
-CONFIG = Path(__file__).parents[2] / "support" / "services" / "schemathesis.toml"
+CONFIG = Path(__file__).parents[2] / "support" / "http" / "schemathesis.toml"
 SECONDS = 40
 
 

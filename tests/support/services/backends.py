@@ -146,6 +146,13 @@ def take(consumer: Consumer, count: int) -> list[Message]:
     return found
 
 
+def committed(backend: Backend, group: str) -> list[int | None]:
+    """Positions of a group, by partition."""
+    with backend.admin() as admin:
+        rows = sorted(admin.group(group).partitions, key=lambda row: row.partition)
+    return [row.committed_offset for row in rows]
+
+
 def lag(backend: Backend, group: str) -> int:
     """Records of the group that are not settled."""
     with backend.admin() as admin:

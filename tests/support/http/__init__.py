@@ -1,0 +1,1 @@
+"""What tests send to the services as HTTP clients, and check of their answers."""
