@@ -7,17 +7,22 @@ reader gets: each record once, in order, and positions that have not moved by th
 
 from __future__ import annotations
 
+import pyarrow as pa
+
 from lakequeue.errors import LakequeueError
 from lakequeue.records import Epoch, Offset, Partition, ShardName, Stamp, TopicId, Version
+from queue_tables.delta.table import TableLog
 from queue_tables.delta.tail import Tail
+from queue_tables.files.parquet import write_data_file
 from queue_tables.groups.fact_rows import to_arrow
 from queue_tables.groups.facts import Fact, Key, Kind, fold_news
 from queue_tables.groups.state import GroupOffsetsWriter, GroupStateReader, journal_news
 from queue_tables.log.reader import LogReader
 from queue_tables.root import QueueRoot
+from queue_tables.schema.schemas import TABLES
 from queue_tables.shards.shards import ShardWriter
 from queue_tables.topics import TopicStore
-from tests.support.data.rows import inbox_rows
+from tests.support.data.rows import inbox_rows, rows_of
 from tests.support.runs.order_process import Orderer
 
 TOPICS = ("one", "two")
@@ -40,6 +45,7 @@ class QueueInHand:
         self._open()
         self.produce(3)
         self.produce(3)
+        self._fill_the_others()
         self.consume()
         self.produce(2)
 
@@ -54,6 +60,23 @@ class QueueInHand:
         self.groups = GroupStateReader(root)
         self.offsets = GroupOffsetsWriter(root)
         self._states, self._folded = self.offsets.begin(Epoch(self._epoch))
+
+    def _fill_the_others(self) -> None:
+        """A copy in `rejects`, and rows in the tables that are nothing but reports."""
+        first = inbox_rows([b"copy"] * 2, self.ids["one"])
+        at = first.schema.get_field_index("message_id")
+        ids = pa.array(["m"] * 2, first.schema.field(at).type)
+        self.inbox.append(first.set_column(at, "message_id", ids), self._next_stamp())
+        self.sent["one"].append(b"copy")
+        self.orderer.drain()
+        for name in ("metrics", "group_history"):
+            declared = TABLES[name]
+            one = next(c.name for c in declared.columns if c.kind == "string")
+            rows = rows_of(declared, {one: ["a", "b"]}, declared.partition_by)
+            hours = {"hour": "2023-11-14T22"} if declared.partition_by else {}
+            table = TableLog(self.root.store, name).open()
+            for part in (rows.slice(0, 1), rows.slice(1)):
+                table.commit([write_data_file(self.root.store, name, part, hours, declared)])
 
     def restart(self) -> None:
         """Open the root and every part anew, as after a stop of the whole queue."""
