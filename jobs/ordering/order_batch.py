@@ -8,14 +8,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import structlog
 
 from jobs.ordering.batch_accumulator import BatchAccumulator, Done
+from jobs.ordering.dividing import Divisible, cuts_in, cuts_of
 from jobs.ordering.file_faults import (
     BlockedShard,
     is_there,
@@ -24,13 +25,21 @@ from jobs.ordering.file_faults import (
     with_verdicts,
 )
 from jobs.ordering.id_index import Staged
-from jobs.ordering.numbering import Ordered, TopicRule, order
-from jobs.ordering.order_piece import CONTROL_TOPICS, NoneKnown, Piece, control_rows, prepared
+from jobs.ordering.log_plan import log_plan
+from jobs.ordering.numbering import Ordered, order
+from jobs.ordering.order_piece import (
+    CONTROL_TOPICS,
+    Cuts,
+    NoneKnown,
+    Piece,
+    control_rows,
+    prepared,
+)
 from jobs.ordering.order_state import ORDER_TXN, OrderState, order_number
 from jobs.ordering.rejects import RejectsTable, fenced_commit
 from jobs.ordering.unpassed import Unpassed, reaches
-from jobs.rows.projected_rows import ProjectedBatch, above, unfold
-from lakequeue.clock import WallClock, hour_of, wall_micros
+from jobs.rows.projected_rows import SENT, ProjectedBatch, above, unfold
+from lakequeue.clock import WallClock, wall_micros
 from lakequeue.errors import LeadershipLost
 from lakequeue.records import (
     Epoch,
@@ -38,13 +47,12 @@ from lakequeue.records import (
     Partition,
     ShardName,
     Stamp,
-    TopicId,
     TopicPartition,
     Version,
 )
 from lakequeue.steps import Step, reach
 from queue_tables.delta.actions import Action, Add, Txn
-from queue_tables.log.writer import PLAN, SourceFiles, render_log_files, write_log_files
+from queue_tables.log.writer import SourceFiles, render_log_files, write_log_files
 from queue_tables.schema.marks import inbox_mark, offset_mark
 
 log = structlog.get_logger("order")
@@ -110,17 +118,56 @@ class OrderTerm:
         """
         return self.process_parts([lambda: (sent, sources)], lambda _rows: write)
 
-    def process_parts(self, parts: Sequence[ReadPart], write: ChooseWriter) -> Done | None:
+    def process_parts(
+        self,
+        parts: Sequence[ReadPart],
+        write: ChooseWriter,
+        told: Callable[[Done], None] = lambda _: None,
+    ) -> Done | None:
         """The same for a cut whose rows are read in `parts`, in cut order: one is held at a time.
 
         What is written of a part nobody sees: when the last one is written, rejects of all are
         committed, then one commit brings everything. Whatever rows can fail at comes before both.
+
+        A cut of one part that fails for what is in it becomes several batches: whatever does not
+        fail is committed, and `told`, before rows are searched. The last one is returned.
         """
+        if len(parts) > 1 or self._plan is not None:
+            return self._process(parts, write)
+        store = self._state.root.store
+        try:
+            return self._process(parts, write, lambda rows: cuts_of(rows, store))
+        except Divisible as failed:
+            return self._in_turn(failed, told)
+
+    def _in_turn(self, failed: Divisible, told: Callable[[Done], None]) -> Done | None:
+        """Its parts, each as a batch of its own, in cut order."""
+        sources = SourceFiles(self._state.root.store)
+        known, left = failed.cuts, [*reversed(failed.halves())]
+        done: Done | None = None
+        while left:
+            if done is not None:
+                told(done)
+            rows = left.pop()
+            try:
+                done = self._process(
+                    [partial(_read_before, rows, sources)],
+                    lambda _rows: None,
+                    lambda some: cuts_in(some, known),
+                )
+            except Divisible as again:
+                done = None
+                left += reversed(again.halves())
+        return done
+
+    def _process(
+        self, parts: Sequence[ReadPart], write: ChooseWriter, cuts: Cuts | None = None
+    ) -> Done | None:
         state = self._state
         accumulator = BatchAccumulator(Staged(state.index), self._wall())
         blocked_before = set(self._blocked)
         for number, read in enumerate(parts, start=1):
-            piece = self._piece(accumulator, read, write, last=number == len(parts))
+            piece = self._piece(accumulator, read, write, cuts, last=number == len(parts))
             if piece is not None:
                 accumulator.take(piece)
             if number < len(parts):
@@ -172,13 +219,20 @@ class OrderTerm:
         return self._state.next_offsets(partitions)
 
     def _piece(
-        self, accumulator: BatchAccumulator, read: ReadPart, write: ChooseWriter, *, last: bool
+        self,
+        accumulator: BatchAccumulator,
+        read: ReadPart,
+        write: ChooseWriter,
+        cuts: Cuts | None,
+        *,
+        last: bool,
     ) -> Piece | None:
         """Read a part, judge its rows and write them; None if all of them were ordered before."""
         state = self._state
         watermarks = state.watermarks()
         sent, sources = read()
-        rows = self._without_blocked(above(unfold(sent), watermarks))
+        projected = unfold(sent) if sent.schema.equals(SENT) else sent
+        rows = self._without_blocked(above(projected, watermarks))
         if not rows.num_rows:
             return None
         if not accumulator.rows:
@@ -198,6 +252,7 @@ class OrderTerm:
             lambda some: self._try(accumulator, some, tried),
             self._try_control,
             state.root.store,
+            cuts,
         )
 
     def _without_blocked(self, rows: pa.Table) -> pa.Table:
@@ -317,50 +372,5 @@ class OrderTerm:
         fenced_commit(self._state.log, actions, info, self.epoch)
 
 
-def log_plan(
-    batch: ProjectedBatch,
-    ordered: Ordered,
-    topics: Mapping[TopicId, TopicRule],
-    now: int,
-    files: int,
-) -> pa.Table:
-    """What to copy where: one row a survivor, sorted by (out_file, topic, partition, offset).
-
-    Files are cut at borders of partitions, so that each holds offsets without gaps.
-    """
-    rows = ordered.survivors
-    names = np.array([topics[t].name if t in topics else "" for t in batch.topics], object)
-    rank = np.argsort(np.argsort(names, kind="stable"), kind="stable")
-    topic, partition = batch.topic[rows], batch.partition[rows]
-    by_place = np.lexsort((ordered.offsets, partition, rank[topic]))
-    rows, offsets = rows[by_place], ordered.offsets[by_place]
-    topic, partition = batch.topic[rows], batch.partition[rows]
-    place = topic.astype(np.int64) << 32 | partition
-    borders = np.flatnonzero(place[1:] != place[:-1]) + 1
-    out_file = np.searchsorted(_cuts(borders, len(rows), files), np.arange(len(rows)), "right")
-    projected = batch.table.select(["file", "row", "topic_id", "shard"]).take(pa.array(rows))
-    count = len(rows)
-    columns = {
-        "file": projected["file"].cast(pa.string()),
-        "row": projected["row"],
-        "topic": pa.DictionaryArray.from_arrays(pa.array(topic), pa.array(names, pa.string())).cast(
-            pa.string()
-        ),
-        "topic_id": projected["topic_id"].cast(pa.string()),
-        "partition": pa.array(partition),
-        "offset": pa.array(offsets),
-        "ordered_at": pa.repeat(pa.scalar(now, pa.timestamp("us", tz="UTC")), count),
-        "shard": projected["shard"].cast(pa.string()),
-        "hour": pa.repeat(pa.scalar(hour_of(now)), count),
-        # As wide as they get: the plan is sorted by these labels.
-        "out_file": pa.array([f"{n:05d}" for n in range(files)]).take(pa.array(out_file)),
-    }
-    return pa.table(columns, schema=PLAN)
-
-
-def _cuts(borders: npt.NDArray[np.int64], rows: int, files: int) -> npt.NDArray[np.int64]:
-    """Where files end: of `borders` those nearest to equal shares; fewer if there are few."""
-    if not len(borders):
-        return borders
-    shares = np.arange(1, files) * rows // files
-    return np.unique(borders[np.abs(borders[:, None] - shares).argmin(axis=0)])
+def _read_before(rows: pa.Table, sources: SourceFiles) -> tuple[pa.Table, SourceFiles]:
+    return rows, sources

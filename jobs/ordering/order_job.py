@@ -165,7 +165,9 @@ class OrderJob(StreamingJob):
         with self._lock:
             term = self._begun()
             held = term.blocked
-            done = term.process_parts(parts, partial(self._writer, spark))
+            done = term.process_parts(
+                parts, partial(self._writer, spark), lambda part: self._tell(part, began)
+            )
             waits = term.blocked != held
         if done is not None:
             self._tell(done, began)

@@ -8,7 +8,7 @@ fails is not the rows' fault: that error ends the process, as do those of storag
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +17,7 @@ import orjson
 import pyarrow as pa
 import structlog
 
+from jobs.ordering.dividing import Divisible
 from jobs.ordering.id_index import KnownIds
 from jobs.ordering.numbering import Known, Ordered, TopicRule
 from jobs.rows.blame import is_of_the_rows, said_of
@@ -54,10 +55,23 @@ Trial = Callable[[pa.Table], None]
 """Does with these rows what an attempt does, and leaves nothing behind."""
 
 
+Cuts = Callable[[pa.Table], Sequence[Stamp]]
+"""(rows) -> stamps at which they can be divided"""
+
+
 def prepared(
-    rows: pa.Table, attempt: Attempt, trial: Trial, control: Callable[[], None], store: Store
+    rows: pa.Table,
+    attempt: Attempt,
+    trial: Trial,
+    control: Callable[[], None],
+    store: Store,
+    cuts: Cuts | None = None,
 ) -> Piece:
-    """The piece of `rows` (`PROJECTED`). Raises what no row is to blame for."""
+    """The piece of `rows` (`PROJECTED`). Raises what no row is to blame for.
+
+    `cuts`: rows that fail are first divided into several batches, as far as they can be. Raises
+    `Divisible` then.
+    """
     try:
         return attempt(rows, False)
     except Exception as error:
@@ -72,6 +86,8 @@ def prepared(
         if not is_of_the_rows(error):
             raise
         control()
+        if cuts is not None and (known := cuts(rows)):
+            raise Divisible(rows, known) from error
         rows = without_guilty(rows, trial)
         log.exception("rows.set_aside", rows=rows.num_rows)
     return attempt(rows, True)

@@ -36,6 +36,7 @@ OWN_TXNS = frozenset({FOREIGN_TXN, REPAIRED_TXN, GUARDED_TXN})
 """What these say is of this table's versions, and of no copy's."""
 
 _VECTORS, _MAPPING = "deletionVectors", "columnMapping"
+_CHECKPOINTS = "v2Checkpoint"
 _IN_SCHEMA = {
     "timestampNtz": '"timestamp_ntz"',
     "typeWidening": '"delta.typeChanges"',
@@ -121,14 +122,22 @@ def check_readable(table: str, protocol: Protocol) -> None:
 
 
 def reinstated(
-    table: str, protocol: Protocol, metadata: Metadata, *, vectors: bool
+    table: str,
+    protocol: Protocol,
+    metadata: Metadata,
+    *,
+    vectors: bool,
+    checkpoints: bool = False,
 ) -> tuple[Action, ...]:
     """What a commit adds, so that the table is guarded and has no foreign feature; () if it is so.
 
-    `vectors`: files may carry deletion vectors. Raises `SchemaDrift` if the table needs what the
+    `vectors`: files may carry deletion vectors. `checkpoints`: one of version 2 stands for commits,
+    and is not read without its feature. Raises `SchemaDrift` if the table needs what the
     queue's commits would break.
     """
     needed = _needed(protocol, metadata, vectors=vectors)
+    if checkpoints and _CHECKPOINTS in features(protocol):
+        needed.add(_CHECKPOINTS)
     unknown = features(protocol) - _DROPPED - READABLE - {FEATURE}
     if unknown or protocol.min_writer_version > GUARDED.min_writer_version:
         what = ", ".join(sorted(unknown)) or "a later protocol"

@@ -75,6 +75,8 @@ class Snapshot:
     """It is, or was at an earlier version."""
     every_engine: bool = False
     keep_files: bool = True
+    from_v2: bool = False
+    """It was read from a checkpoint of version 2, which Spark reads with that feature only."""
 
     @property
     def configuration(self) -> Mapping[str, str]:
@@ -276,6 +278,8 @@ def _read_checkpoint(
     log = f"{table_path}/_delta_log"
     for name in sorted(names):
         sidecars = _take_in(snapshot, name, store.get(f"{log}/{name}"))
+        part = checkpoint_part(name)
+        snapshot.from_v2 |= bool(sidecars or (part and part.own_name))
         # Of version 2: its files may stand beside it, in as many as its writer liked.
         for sidecar in sidecars if blank.keep_files else ():
             beside = unquote(sidecar["path"]).rpartition("/")[2]

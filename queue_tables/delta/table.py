@@ -129,6 +129,11 @@ class TableLog:
             raise ValueError(f"{self.path} is not open")
         return self._snapshot.metadata
 
+    @property
+    def from_v2(self) -> bool:
+        """Whether a checkpoint of version 2 stands for its earlier commits."""
+        return self._snapshot.from_v2
+
     def refresh(self) -> list[Commit]:
         """The commits since `version`, applied: of those of other engines what counts.
 
@@ -170,7 +175,9 @@ class TableLog:
             # Without the files at hand they may have some.
             not self._snapshot.keep_files or any(f.deletion_vector for f in self.files.values())
         )
-        return (*reinstated(self.path, self.protocol, said, vectors=vectors), *mark)
+        named = self._snapshot.from_v2
+        added = reinstated(self.path, self.protocol, said, vectors=vectors, checkpoints=named)
+        return (*added, *mark)
 
     def make_durable(self) -> None:
         """Make the seen version durable, before acting on one that another process committed."""

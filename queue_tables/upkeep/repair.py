@@ -26,6 +26,7 @@ from queue_tables.delta.table import TableLog
 from queue_tables.log.row_groups import is_own
 from queue_tables.root import QueueRoot
 from queue_tables.schema.schemas import LOG
+from queue_tables.upkeep.delta_rs import checkpoint_table
 from queue_tables.upkeep.health import foreign_commits, named
 from queue_tables.upkeep.normal_files import normal_files
 
@@ -80,6 +81,9 @@ def repair_table(root: QueueRoot, path: str, declared: Table, *, execute: bool) 
                 root.store.delete(f"{path}/{add.path}")
             continue  # the table moved on: judge it anew
         plan.done = True
+        if log.from_v2:
+            # Without that feature Spark does not read such a checkpoint.
+            checkpoint_table(root, path)
         return plan
 
 

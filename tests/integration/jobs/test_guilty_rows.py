@@ -12,9 +12,17 @@ import pytest
 
 import jobs.rows.id_hash
 import queue_tables.log.writer
+from jobs.ordering.order_piece import without_guilty
+from lakequeue.clock import hour_of
+from lakequeue.records import Stamp
 from lakequeue.steps import Step
-from queue_tables.files.parquet import read_data_file
+from queue_tables.delta.actions import commit_path, parse
+from queue_tables.delta.tail import commit_versions
+from queue_tables.files.parquet import read_data_file, write_data_file
 from queue_tables.root import QueueRoot
+from queue_tables.schema.schemas import INBOX
+from queue_tables.shards.bulk import BulkFile, commit_bulk, shard_of
+from queue_tables.shards.shards import shard_path
 from queue_tables.topics import TopicStore
 from tests.support.data.foreign_shard import ForeignShard, records
 from tests.support.data.order_truth import log_rows, reject_rows
@@ -367,3 +375,90 @@ def test_a_planned_shard_whose_log_cannot_be_read_waits_and_all_others_go_on(
     assert [r["value"] for r in log_rows(root)] == [b"copy", b"third", b"a", b"copy"]
     assert reject_rows(root) == recorded, "what is recorded is not recorded twice"
     assert not orderer.scanner.stuck()
+
+
+def test_what_is_sound_is_ordered_before_rows_are_searched(
+    root: QueueRoot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bad, other = topic(root), topic(root, "other")
+    shards = [ForeignShard(root, name) for name in ("one", "two")]
+    for n in range(12):
+        shard = shards[n % 2]
+        if n == 7:
+            shard.commit(BASE + n, records(bad, BASE + n, values(40, {3, 30})))
+        else:
+            shard.commit(BASE + n, records(other, BASE + n, [b"%d-%d" % (n, i) for i in range(5)]))
+    seen: list[list[int]] = []
+
+    def searched(rows: pa.Table, trial: Any) -> pa.Table:
+        seen.append(sorted({r["stamp"] - BASE for r in log_rows(root)}))
+        seen.append(sorted({stamp - BASE for stamp in rows["stamp"].to_pylist()}))
+        return without_guilty(rows, trial)
+
+    monkeypatch.setattr("jobs.ordering.order_piece.without_guilty", searched)
+    fail_on_values(monkeypatch)
+    orderer = Orderer(root, 1)
+    orderer.drain()
+    assert seen == [list(range(7)), [7]], (
+        "only the commit that fails is searched, the earlier stand"
+    )
+    log = log_rows(root)
+    assert len(log) == 11 * 5 + 38
+    assert [r["row"] for r in reject_rows(root)] == [3, 30]
+    places = [(r["stamp"], r["row"]) for r in log if r["topic"] == "other"]
+    assert places == sorted(places)
+    assert [r["offset"] for r in log if r["topic"] == "other"] == list(range(55))
+
+
+def test_a_leader_that_dies_between_two_parts_of_a_batch_loses_and_doubles_nothing(
+    root: QueueRoot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic_id = topic(root)
+    shard = ForeignShard(root)
+    for n in range(4):
+        shard.commit(BASE + n, records(topic_id, BASE + n, values(20, {5} if n == 2 else set())))
+
+    def die(*_: object) -> None:
+        raise SystemExit(9)
+
+    with monkeypatch.context() as dying:
+        fail_on_values(dying)
+        dying.setattr("jobs.ordering.order_piece.without_guilty", die)
+        with pytest.raises(SystemExit):
+            Orderer(root, 1).drain()
+    assert {r["stamp"] - BASE for r in log_rows(root)} == {0, 1}
+    fail_on_values(monkeypatch)
+    Orderer(root, 2).drain()
+    assert [(r["stamp"] - BASE, r["row"]) for r in reject_rows(root)] == [(2, 5)]
+    assert len(log_rows(root)) == 79
+    assert [r["offset"] for r in log_rows(root)] == list(range(79))
+
+
+def test_a_write_of_spark_is_not_divided(root: QueueRoot, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic_id = topic(root)
+    shard, node = shard_of("spark-w", "0"), ForeignShard(root)
+    node.commit(BASE, records(topic_id, BASE, [b"before"]))
+    files = []
+    for n in (2, 4, 6):
+        rows = records(topic_id, BASE + n, values(10, {4} if n == 4 else set()))
+        hour = {"hour": hour_of(BASE + n)}
+        add = write_data_file(
+            root.store, shard_path("inbox", shard), rows.drop_columns(["hour"]), hour, INBOX
+        )
+        files.append(BulkFile(shard, add, Stamp(BASE + n), 10, 100))
+    commit_bulk(root, "spark-w", "0", 0, files)
+    node.commit(BASE + 3, records(topic_id, BASE + 3, [b"between"]))
+    node.commit(BASE + 9, records(topic_id, BASE + 9, [b"behind"]))
+    fail_on_values(monkeypatch)
+    Orderer(root, 1).drain()
+    versions: dict[bytes, int] = {}
+    for version in commit_versions(root.store, "log"):
+        for add in parse(version, root.store.get(commit_path("log", version))).adds:
+            rows = read_data_file(root.store, "log", add.path, ["value"])
+            versions |= dict.fromkeys(rows["value"].to_pylist(), version)
+    written = {versions[value] for value in values(10, {4}) if value in versions}
+    assert len(written) == 1, "it is in the log in one version"
+    assert len({versions[b"before"], *written, versions[b"behind"]}) == 3, "others are divided off"
+    order = [r["stamp"] - BASE for r in log_rows(root)]
+    assert order == sorted(order)
+    assert len(order) == 3 + 29

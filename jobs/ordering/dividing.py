@@ -1,0 +1,89 @@
+"""Divides a batch that fails for what is in it, so that sound parts are committed on the way.
+
+A part is what comes up to some stamp, of all shards: a shorter cut of the same rows, in the same
+order. A commit of a shard stays whole, and so do its requests, and writes of Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import structlog
+
+from lakequeue.errors import CorruptTable, TailLost
+from lakequeue.records import ShardName, Stamp
+from queue_tables.delta.store import Store
+from queue_tables.delta.tail import Tail, find_version
+from queue_tables.shards.shards import shard_path
+
+log = structlog.get_logger("order")
+
+
+class Divisible(Exception):
+    """Rows fail together, and may be tried in two parts."""
+
+    def __init__(self, rows: pa.Table, cuts: Sequence[Stamp]) -> None:
+        super().__init__(f"{rows.num_rows} rows")
+        self.rows = rows
+        """`PROJECTED`."""
+        self.cuts = cuts
+        """Stamps at which they can be divided; there is one."""
+
+    def halves(self) -> tuple[pa.Table, pa.Table]:
+        """The earlier and the later part, of about equal numbers of rows."""
+        stamps = np.sort(self.rows["stamp"].to_numpy())
+        before = np.searchsorted(stamps, np.asarray(self.cuts), "right")
+        cut = self.cuts[int(np.abs(before - len(stamps) // 2).argmin())]
+        early = pc.less_equal(self.rows["stamp"], int(cut))
+        return self.rows.filter(early), self.rows.filter(pc.invert(early))
+
+
+def cuts_in(rows: pa.Table, known: Sequence[Stamp]) -> list[Stamp]:
+    """Of the `known` cuts those that leave rows on both sides. Pure."""
+    low, high = pc.min(rows["stamp"]).as_py(), pc.max(rows["stamp"]).as_py()
+    return [cut for cut in known if low <= cut < high]
+
+
+def cuts_of(rows: pa.Table, store: Store) -> list[Stamp]:
+    """Stamps at which `rows` (`PROJECTED`) can be divided; [] if there are none, or none known."""
+    stamps = rows["stamp"].to_numpy()
+    shards = np.asarray(rows["shard"].to_pylist(), object)
+    found: set[Stamp] = set()
+    inside: list[tuple[int, Stamp]] = []
+    try:
+        for name in dict.fromkeys(shards.tolist()):
+            mine = np.unique(stamps[shards == name])
+            for begin, end in _commits(store, ShardName(name), int(mine[0]), int(mine[-1])):
+                found.add(end)
+                first = mine[np.searchsorted(mine, begin, "right") :][:1]
+                # Files of one commit have stamps of their own, up to the commit's.
+                if len(first) and first[0] < end:
+                    inside.append((int(first[0]), end))
+    except (CorruptTable, TailLost, FileNotFoundError) as error:
+        log.warning("batch.not_divided", why=str(error))
+        return []
+    whole = [s for s in sorted(found) if not any(begin <= s < end for begin, end in inside)]
+    return cuts_in(rows, whole)
+
+
+def _commits(
+    store: Store, shard: ShardName, first: int, last: int
+) -> Iterator[tuple[Stamp, Stamp]]:
+    """(stamp of the commit before, stamp) of each commit from the one of `first` to that of `last`.
+
+    Stamps are those of rows.
+    """
+    path = shard_path("inbox", shard)
+    tail = Tail(store, path, find_version(store, path, first - 1))
+    before = Stamp(0)
+    while commits := tail.poll(1_000):
+        for commit in commits:
+            stamp = Stamp(commit.info.get("stamp", 0))
+            if stamp >= first:
+                yield before, stamp
+            before = max(before, stamp)
+            if stamp >= last:
+                return
