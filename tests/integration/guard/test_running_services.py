@@ -1,0 +1,125 @@
+"""Statements that land while services run: they go on, say so in `/readyz`, and start after it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from coordination.embedded import EmbeddedZooKeeper
+from jobs.streaming.watching import Watching
+from queue_tables.root import QueueRoot
+from queue_tables.upkeep.health import table_paths
+from queue_tables.upkeep.repair import repair_table
+from tests.support.data.log_builder import LogBuilder
+from tests.support.faults.foreign import CALLS, unguarded
+from tests.support.services.consumer_node import (
+    Member,
+    NodeProcess,
+    Queue,
+    open_queue,
+    start_node,
+)
+from tests.support.services.ingest_service import IngestService
+from tests.support.services.zookeeper import MakeSession, wait_for
+
+__all__ = ["start_node"]
+
+pytestmark = [pytest.mark.zookeeper, pytest.mark.timeout(300)]
+
+STATEMENTS = {
+    "log": "delta-rs delete",
+    "topics": "delta-rs append",
+    "rejects": "delta-rs properties",
+    "group_offsets": "delta-rs overwrite",
+    "metrics": "delta-rs properties",
+    "group_history": "delta-rs properties",
+}
+"""Table → what somebody does to it who has taken the guard off."""
+
+
+def warned(url: str) -> set[str]:
+    """The tables that `/readyz` warns of, of a service that is ready."""
+    answer = httpx2.get(f"{url}/readyz", timeout=10)
+    assert answer.status_code == 200, answer.text
+    warnings = answer.json()["warnings"]
+    assert all("lakequeue repair" in w["detail"] for w in warnings), warnings
+    return {w["detail"].partition(":")[0] for w in warnings}
+
+
+def _warns(url: str, tables: set[str]) -> bool:
+    return warned(url) == tables
+
+
+def sent(ingest: IngestService, topic: str) -> None:
+    """A record goes in; who orders is the test itself."""
+    assert ingest.send([{"value": "taken"}], topic=topic).status_code == 200
+
+
+def test_services_go_on_and_start_after_every_statement(
+    tmp_path: Path,
+    own_zookeeper: EmbeddedZooKeeper,
+    start_node: Callable[..., NodeProcess],
+    sessions: MakeSession,
+) -> None:
+    [queue] = list(_opened(tmp_path, own_zookeeper))
+    root = queue.root
+    topic = queue.log.topic("orders")
+    queue.log.append(topic, ["0", "1", "2"])
+    node = start_node(queue, "running")
+    watching = Watching("driver", sessions("driver"), root)
+    with IngestService(Path(root.uri)) as ingest, Member(node.url, topic) as member:
+        records = member.poll_until(3)
+        assert warned(node.url) == set()
+        assert watching.warnings() == []
+        done: set[str] = set()
+        for number, (table, call) in enumerate(STATEMENTS.items()):
+            CALLS[call](unguarded(root, table))
+            done.add(table)
+            for url in (node.url, str(ingest.http.base_url).rstrip("/")):
+                wait_for(partial(_warns, url, done), f"{url} warns of {done}")
+            wait_for(
+                lambda: {w.partition(":")[0] for w in watching.warnings()} == done,
+                "the driver warns",
+            )
+            # All goes on: what was delivered is acked, what is sent is taken, what is new comes.
+            assert member.ack(records).status_code == 200
+            LogBuilder(root).append(topic, [f"new-{number}"])
+            records = member.poll_until(1)
+            assert [r["value"] for r in records] == [f"new-{number}"]
+            sent(ingest, "orders")
+        assert member.ack(records).status_code == 200
+
+    doctor = subprocess.run(
+        [sys.executable, "-m", "lakequeue_cli.app", "doctor", "--root", root.uri, "--json"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    said = json.dumps(json.loads(doctor.stdout))
+    for table in STATEMENTS:
+        assert f"{table}: version" in said, table
+    assert "lakequeue repair" in said
+
+    # As after a stop of everything.
+    node.kill()
+    again = start_node(queue, "again")
+    with IngestService(Path(root.uri), node="n2") as ingest, Member(again.url, topic) as member:
+        assert warned(again.url) == set(STATEMENTS)
+        LogBuilder(root).append(topic, ["last"])
+        assert [r["value"] for r in member.poll_until(1)] == ["last"]
+        sent(ingest, "orders")
+        for path, declared in table_paths(root).items():
+            assert repair_table(root, path, declared, execute=True).lost == []
+        wait_for(lambda: warned(again.url) == set(), "nothing is wrong any more")
+    assert QueueRoot.open(root.uri).damaged == {}
+
+
+def _opened(folder: Path, server: EmbeddedZooKeeper) -> list[Queue]:
+    return [next(open_queue(folder / "queue", server))]
