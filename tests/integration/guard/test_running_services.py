@@ -13,14 +13,14 @@ import httpx2
 import pytest
 
 from coordination.embedded import EmbeddedZooKeeper
-from jobs.streaming.watching import Watching
+from jobs.streaming.driver_metrics import DriverMetrics
 from queue_tables.root import QueueRoot
 from queue_tables.upkeep.health import table_paths
 from queue_tables.upkeep.repair import repair_table
 from tests.support.data.log_builder import LogBuilder
 from tests.support.faults.foreign import CALLS, unguarded
 from tests.support.services.consumer_node import (
-    Member,
+    HttpMember,
     NodeProcess,
     Queue,
     open_queue,
@@ -73,8 +73,8 @@ def test_services_go_on_and_start_after_every_statement(
     topic = queue.log.topic("orders")
     queue.log.append(topic, ["0", "1", "2"])
     node = start_node(queue, "running")
-    watching = Watching("driver", sessions("driver"), root)
-    with IngestService(Path(root.uri)) as ingest, Member(node.url, topic) as member:
+    watching = DriverMetrics("driver", sessions("driver"), root)
+    with IngestService(Path(root.uri)) as ingest, HttpMember(node.url, topic) as member:
         records = member.poll_until(3)
         assert warned(node.url) == set()
         assert watching.warnings() == []
@@ -110,7 +110,7 @@ def test_services_go_on_and_start_after_every_statement(
     # As after a stop of everything.
     node.kill()
     again = start_node(queue, "again")
-    with IngestService(Path(root.uri), node="n2") as ingest, Member(again.url, topic) as member:
+    with IngestService(Path(root.uri), node="n2") as ingest, HttpMember(again.url, topic) as member:
         assert warned(again.url) == set(STATEMENTS)
         LogBuilder(root).append(topic, ["last"])
         assert [r["value"] for r in member.poll_until(1)] == ["last"]
