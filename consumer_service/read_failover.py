@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 import httpx2
 
 from consumer_service.reading.tailer import Tailer
+from lakequeue.calling import blocking_runner
 from lakequeue.clock import boot_seconds
 from lakequeue.errors import NotReady
 
@@ -65,6 +66,7 @@ class ReadFailover:
 
 def _is_ready(url: str) -> bool:
     try:
-        return httpx2.get(f"{url}/readyz", timeout=_ASK_S).status_code == 200
+        with blocking_runner.open_http({}, [url]) as http:
+            return bool(http.get(f"{url}/readyz", timeout=_ASK_S).status_code == 200)
     except httpx2.HTTPError:
         return False

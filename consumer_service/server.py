@@ -29,6 +29,7 @@ from queue_tables.schema.schemas import LOG, TOPICS
 from serving.doors.gate import ServiceGate, names_of
 from serving.doors.issuers import Issuers
 from serving.process import DRAIN_S, Listening, Served, serve
+from serving.tls import tls_of
 
 log = structlog.get_logger()
 
@@ -38,7 +39,7 @@ def run(settings: Settings, name: str, parent: int | None) -> None:
     # Before there are threads.
     log.debug("memory.configured", **return_what_is_free())
     consumer = settings.consumer
-    at = Listening(consumer.host, consumer.port, settings.front, consumer.url)
+    at = Listening(consumer.host, consumer.port, settings.front, tls_of(settings.tls), consumer.url)
     serve(name, at, lambda url: _start(settings, name, url), parent)
 
 

@@ -15,12 +15,13 @@ from queue_tables.entries import AccessWatch, must_be_locked
 from serving.doors.gate import ServiceGate, names_of
 from serving.doors.issuers import Issuers
 from serving.process import DRAIN_S, Listening, Served, serve
+from serving.tls import tls_of
 
 
 def run(settings: Settings, node: str, parent: int | None) -> None:
     """Serve until SIGTERM or SIGINT. `parent`: end when this process (or 0: the parent) does."""
     ingest = settings.ingest
-    at = Listening(ingest.host, ingest.port, settings.front, ingest.url)
+    at = Listening(ingest.host, ingest.port, settings.front, tls_of(settings.tls), ingest.url)
     serve(node, at, lambda url: _start(settings, node, url), parent)
 
 

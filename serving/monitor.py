@@ -17,6 +17,7 @@ from lakequeue.errors import LakequeueError
 from serving.front.hub import Everybody, Gate
 from serving.front.messages import Answer, Request, problem_of
 from serving.meters import CONTENT_TYPE
+from serving.tls import Tls
 
 log = structlog.get_logger("monitor")
 
@@ -35,12 +36,14 @@ class Monitor:
         metrics: Callable[[], bytes],
         warnings: Reasons = list,
         gate: Gate | None = None,
+        tls: Tls | None = None,
     ) -> None:
         """`warnings`: what waits for a person, while the process is ready.
 
         `gate` decides who comes in; None: everybody does.
         """
         self._gate = gate or Everybody()
+        self._tls = tls
         self._asking = threading.Lock()
         self._node = node
         self._reasons = reasons
@@ -55,9 +58,15 @@ class Monitor:
         except OSError as error:
             log.warning("monitor.failed", host=host, port=port, why=error.strerror)
             return None
+        if self._tls is not None:
+            # Each handshake in the thread of its connection: it may take as long as it likes.
+            server.socket = self._tls.context.wrap_socket(
+                server.socket, server_side=True, do_handshake_on_connect=False
+            )
         self._server = server
         threading.Thread(target=server.serve_forever, name="monitor", daemon=True).start()
-        return "http://{}:{}".format(*server.server_address[:2])
+        scheme = "http" if self._tls is None else "https"
+        return "{}://{}:{}".format(scheme, *server.server_address[:2])
 
     def close(self) -> None:
         """Listen no more."""
@@ -69,6 +78,8 @@ class Monitor:
         """The answer, or the refusal."""
         try:
             with self._asking:
+                if self._tls is not None:
+                    self._tls.look()
                 self._gate.admit(request)
         except LakequeueError as error:
             return problem_of(error)

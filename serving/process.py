@@ -25,6 +25,7 @@ from serving.front.front import Front
 from serving.front.hub import Gate
 from serving.front.routes import Way
 from serving.front.server import BACKLOG, Server
+from serving.tls import Tls
 
 EXIT_UNUSABLE = 3
 """The root, the port or ZooKeeper is not usable: starting again will not help."""
@@ -62,6 +63,7 @@ class Listening:
     host: str
     port: int
     front: FrontSettings
+    tls: Tls | None = None
     url: str | None = None
     """By which others reach it, if they do not by host and port."""
 
@@ -72,11 +74,11 @@ class PortUnusable(RootUnusable):
     code = "port_unusable"
 
 
-def reached_at(host: str, port: int) -> str:
+def reached_at(host: str, port: int, scheme: str = "http") -> str:
     """The URL of a listener: one on every address is reached by the name of this machine."""
     if host in _EVERY_ADDRESS:
         host = socket.gethostname()
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -117,7 +119,9 @@ def serve(
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _end_early)
     listener = listen(at.host, at.port)
-    url = at.url or reached_at(*listener.getsockname()[:2])
+    scheme = "http" if at.tls is None else "https"
+    host, port = listener.getsockname()[:2]
+    url = at.url or reached_at(host, port, scheme)
     try:
         served = started(
             lambda: start(url),
@@ -137,7 +141,7 @@ def serve(
         print_event("ready", url=url, node=node, pid=os.getpid(), **served.facts)
 
     Server(listener, DRAIN_S).run(
-        served.app, served.ways, at.front, served.bodies, ready, served.on_term, served.gate
+        served.app, served.ways, at.front, served.bodies, ready, served.on_term, served.gate, at.tls
     )
     served.close()
     print_event("stopped", node=node)

@@ -279,9 +279,8 @@ def _state(app: OpenAPI, node: Node, metrics: Metrics) -> None:
 
 
 def _member(node: Node, path: MemberPath) -> Member:
-    """The member that asks for records; its rights may have changed since it joined."""
     member = node.members.get(path.group, path.member)
-    may_work(member.request.topics)
+    may_work(member.request.topics)  # its rights may have changed since it joined
     return member
 
 

@@ -112,7 +112,10 @@ class DeadLetters:
         self._slow: weakref.WeakSet[OwnedPartition] = weakref.WeakSet()
         """Where something is refused for good: one record at a time."""
         self._http = httpx2.Client(
-            timeout=ORDER_TIMEOUT_MS / 1_000 + 10, trust_env=False, auth=Bearer(credentials_of())
+            timeout=ORDER_TIMEOUT_MS / 1_000 + 10,
+            trust_env=False,
+            auth=Bearer(credentials_of()),
+            verify=credentials_of().trust(),
         )
         self._thread = threading.Thread(target=self._run, name="dead-letters", daemon=True)
 

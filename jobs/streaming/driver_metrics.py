@@ -21,6 +21,7 @@ from queue_tables.upkeep.health import TablesWatch
 from serving.doors.gate import ServiceGate, names_of
 from serving.meters import Meters
 from serving.monitor import Monitor
+from serving.tls import tls_of
 
 _ROLES = ("ingest", "consumer", "driver")
 
@@ -39,7 +40,9 @@ class DriverMetrics:
         self._session = session
         self._jobs: list[tuple[Leader, ShardQuery]] = []
         self._tables = TablesWatch(root)
-        self._monitor = Monitor(node, self.reasons, self.meters.text, self.warnings, gate)
+        self._monitor = Monitor(
+            node, self.reasons, self.meters.text, self.warnings, gate, tls_of(settings.tls)
+        )
         self.meters.on_scrape(self._storage, *metrics.STORAGE)
         self.meters.on_scrape(lambda: session_samples(session), *metrics.ZOOKEEPER)
         self.meters.on_scrape(self._nodes, metrics.NODES)

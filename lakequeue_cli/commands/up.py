@@ -18,6 +18,7 @@ import typer
 
 from lakequeue.clock import boot_seconds
 from lakequeue.errors import (
+    InvalidSetting,
     LakequeueError,
     StartFailed,
 )
@@ -75,6 +76,11 @@ def up(
         "log_level": log_level,
     }
     settings = Settings(**{name: value for name, value in given.items() if value is not None})
+    if settings.tls.cert is not None:
+        raise InvalidSetting(
+            "`lakequeue up` serves this machine, without TLS",
+            hint="start the processes with `lakequeue run`, or leave tls.cert out",
+        )
     started_at = boot_seconds()
     cluster: Cluster | None = None
     try:

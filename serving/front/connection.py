@@ -17,6 +17,7 @@ from serving.front.reading import NoRequest, Reading, head_too_large
 from serving.front.routes import Routes
 from serving.front.shares import Share
 from serving.front.writing import Writing
+from serving.tls import common_name
 
 MAX_AHEAD_BYTES = 64 << 10
 """What a client may send before it has the answer to what it sent before."""
@@ -67,6 +68,7 @@ class Connection(asyncio.Protocol):
         self.address = str(peer[0]) if peer else ""
         self._transport = cast(asyncio.Transport, transport)
         self._reading = Reading(hub, self._routes, self.address)
+        self._reading.certificate = common_name(transport.get_extra_info("peercert"))
         self._writing = Writing(hub, self, self._transport)
         self.opened_at = hub.now()
         refusal = hub.opened(self)
@@ -239,7 +241,8 @@ class Connection(asyncio.Protocol):
         if (self._refused or self._reading.discards) and not self._left:
             self._refused = True
             try:
-                transport.write_eof()
+                if transport.can_write_eof():  # TLS cannot
+                    transport.write_eof()
             except OSError:  # the client has gone, and it is not known yet
                 transport.abort()
                 return

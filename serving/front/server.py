@@ -18,6 +18,7 @@ from serving.front.deadlines import SLOT_S
 from serving.front.front import Front
 from serving.front.hub import Gate, Limits
 from serving.front.routes import Way
+from serving.tls import HANDSHAKE_S, Tls
 
 log = structlog.get_logger(__name__)
 
@@ -87,9 +88,10 @@ class Server:
         ready: Callable[[Front], None],
         on_term: Callable[[], None],
         gate: Gate | None = None,
+        tls: Tls | None = None,
     ) -> None:
         """Blocks. `ready` is called when requests are taken, `on_term` when no more are."""
-        asyncio.run(self._run(app, ways, limits_of(settings), bodies, ready, on_term, gate))
+        asyncio.run(self._run(app, ways, limits_of(settings), bodies, ready, on_term, gate, tls))
 
     async def _run(
         self,
@@ -100,6 +102,7 @@ class Server:
         ready: Callable[[Front], None],
         on_term: Callable[[], None],
         gate: Gate | None,
+        tls: Tls | None,
     ) -> None:
         loop = asyncio.get_running_loop()
         host, port = self._listener.getsockname()[:2]
@@ -108,7 +111,7 @@ class Server:
         front.rested = rested.set
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stopping.set)
-        async with listening(front, self._listener) as server:
+        async with listening(front, self._listener, tls) as server:
             ready(front)
             await stopping.wait()
             server.close()
@@ -119,12 +122,20 @@ class Server:
 
 
 @contextlib.asynccontextmanager
-async def listening(front: Front, listener: socket.socket) -> AsyncIterator[asyncio.Server]:
+async def listening(
+    front: Front, listener: socket.socket, tls: Tls | None = None
+) -> AsyncIterator[asyncio.Server]:
     """Take connections and look at deadlines; at the end no connection is left."""
-    server = await front.loop.create_server(front.connection, sock=listener, backlog=_AT_ONCE)
+    server = await front.loop.create_server(
+        front.connection,
+        sock=listener,
+        backlog=_AT_ONCE,
+        ssl=None if tls is None else tls.context,
+        ssl_handshake_timeout=None if tls is None else HANDSHAKE_S,
+    )
     # The loop takes as many at once as its backlog says; the system may keep more.
     listener.listen(BACKLOG)
-    ticking = asyncio.create_task(_tick(front))
+    ticking = asyncio.create_task(_tick(front, tls))
     try:
         yield server
     finally:
@@ -134,11 +145,13 @@ async def listening(front: Front, listener: socket.socket) -> AsyncIterator[asyn
             connection.drop()
 
 
-async def _tick(front: Front) -> None:
+async def _tick(front: Front, tls: Tls | None) -> None:
     while True:
         await asyncio.sleep(SLOT_S)
         try:
             front.tick()
+            if tls is not None:
+                tls.look()
         except Exception:
             # Without it no deadline would hold any more.
             log.exception("front.tick_failed")

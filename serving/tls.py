@@ -1,0 +1,83 @@
+"""TLS of a process that listens: files of a certificate, read again when they have changed."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from lakequeue.errors import InvalidSetting
+from lakequeue.settings import TlsSettings
+
+log = structlog.get_logger(__name__)
+
+HANDSHAKE_S = 10.0
+
+
+class Tls:
+    """A context for a server. New connections get the newest certificate."""
+
+    def __init__(self, settings: TlsSettings) -> None:
+        """Raises `InvalidSetting` for files that cannot be used."""
+        if settings.cert is None:
+            raise InvalidSetting(
+                "tls.client_ca or tls.key without tls.cert", hint="name the file of the certificate"
+            )
+        self._cert, self._key = settings.cert, settings.key
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.minimum_version = ssl.TLSVersion.TLSv1_2
+        try:
+            self.context.load_cert_chain(self._cert, self._key)
+            if settings.client_ca is not None:
+                self.context.load_verify_locations(settings.client_ca)
+                # Whoever shows none can still show a key.
+                self.context.verify_mode = ssl.CERT_OPTIONAL
+        except (OSError, ValueError) as error:
+            raise InvalidSetting(
+                f"the files for TLS cannot be used: {error}",
+                hint="see tls.cert, tls.key and tls.client_ca; all in PEM form",
+            ) from error
+        self._seen = self._state()
+
+    def _state(self) -> tuple[tuple[int, int] | None, ...]:
+        return tuple(map(_state_of, (self._cert, self._key or self._cert)))
+
+    def look(self) -> bool:
+        """Take files that have changed, unless they cannot be used; whether it did."""
+        now = self._state()
+        if now == self._seen or None in now:
+            return False
+        self._seen = now
+        try:
+            # On its own first: half of a pair would spoil the one that serves.
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self._cert, self._key)
+            self.context.load_cert_chain(self._cert, self._key)
+        except (OSError, ValueError) as error:
+            log.warning("tls.not_taken", cert=str(self._cert), why=str(error))
+            return False
+        log.info("tls.taken", cert=str(self._cert))
+        return True
+
+
+def tls_of(settings: TlsSettings) -> Tls | None:
+    """None: plain HTTP. Raises `InvalidSetting`."""
+    given = settings.cert or settings.key or settings.client_ca
+    return None if given is None else Tls(settings)
+
+
+def _state_of(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_ino
+
+
+def common_name(certificate: Mapping[str, Any] | None) -> str | None:
+    """The name in a client's certificate, which was verified; None: there is none."""
+    subject: Sequence[Sequence[tuple[str, str]]] = (certificate or {}).get("subject", ())
+    names = [value for part in subject for name, value in part if name == "commonName"]
+    return names[0] if len(names) == 1 and names[0] else None

@@ -1,0 +1,134 @@
+"""TLS of an ingest node and of a driver's endpoint."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from lakequeue import Admin, Credentials, Producer
+from lakequeue.errors import InvalidSetting
+from lakequeue.settings import TlsSettings
+from serving.monitor import Monitor
+from serving.tls import Tls, tls_of
+from tests.support.access.certificates import Authority, Files
+from tests.support.access.locked import as_, locks
+from tests.support.services.ingest_service import IngestService
+from tests.support.services.zookeeper import wait_for
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path)
+
+
+def environment(node: Files, **other: Path) -> dict[str, str]:
+    files = {"CERT": node.cert, "KEY": node.key} | other
+    return {f"LAKEQUEUE_TLS__{name}": str(path) for name, path in files.items()}
+
+
+def serial(address: tuple[str, int], ca: Path) -> int:
+    """The serial number of the certificate that is shown."""
+    context = ssl.create_default_context(cafile=str(ca))
+    with (
+        socket.create_connection(address, timeout=30) as plain,
+        context.wrap_socket(plain, server_hostname="127.0.0.1") as link,
+    ):
+        shown = link.getpeercert()
+    assert shown is not None
+    return int(str(shown["serialNumber"]), 16)
+
+
+def test_a_node_speaks_tls_takes_new_files_and_knows_clients_by_their_certificates(
+    tmp_path: Path, authority: Authority
+) -> None:
+    made = locks(tmp_path / "root")
+    made.may("cert/till", "produce", "topic", "orders")
+    node = authority.sign("node")
+    client, stranger = authority.sign("till"), Authority(tmp_path, "other").sign("till", "fake")
+    given = environment(node, CLIENT_CA=authority.ca)
+    with IngestService(tmp_path / "root", **given) as service:
+        url = service.ready["url"]
+        assert url.startswith("https://127.0.0.1:")
+        ca = str(authority.ca)
+        with Admin(url, credentials=Credentials(made.keys["admin"], ca=ca)) as admin:
+            admin.create_topic("orders")
+        shown = Credentials(ca=ca, cert=str(client.cert), key=str(client.key))
+        with Producer(url, linger_ms=0, credentials=shown, find_nodes=False) as producer:
+            producer.send("orders", 1).result(30)
+        trust = ssl.create_default_context(cafile=ca)
+        with httpx2.Client(base_url=url, verify=trust) as http:
+            assert http.get("/v1/topics").status_code == 401
+            assert http.get("/healthz").status_code == 200
+            # What is refused before it has come whole is answered nevertheless.
+            large = http.post(
+                "/v1/topics/orders/records",
+                content=b" " * (20 << 20),
+                headers=as_(made.keys["admin"]) | {"Content-Type": "application/json"},
+            )
+            assert large.status_code == 413
+        fake = ssl.create_default_context(cafile=ca)
+        fake.load_cert_chain(stranger.cert, stranger.key)
+        with httpx2.Client(base_url=url, verify=fake) as http, pytest.raises(httpx2.HTTPError):
+            http.get("/v1/topics")
+        old_ones_and_no_tls_are_refused(url)
+        parts = httpx2.URL(url)
+        address = (parts.host, parts.port or 0)
+        before = serial(address, authority.ca)
+        node.cert.write_text("half of a file")
+        assert serial(address, authority.ca) == before
+        authority.sign("node")
+        wait_for(lambda: serial(address, authority.ca) != before, "the new certificate")
+
+
+def old_ones_and_no_tls_are_refused(url: str) -> None:
+    parts = httpx2.URL(url)
+    address = (parts.host, parts.port or 0)
+    with socket.create_connection(address, timeout=30) as plain:
+        plain.sendall(b"GET /v1/topics HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert b"HTTP/1.1 200" not in plain.recv(1_000)
+    old = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    old.check_hostname = False
+    old.verify_mode = ssl.CERT_NONE
+    old.set_ciphers("ALL:@SECLEVEL=0")
+    with pytest.warns(DeprecationWarning, match="TLSv1"):
+        old.maximum_version = ssl.TLSVersion.TLSv1_1
+    with pytest.warns(DeprecationWarning, match="TLSv1"):
+        old.minimum_version = ssl.TLSVersion.TLSv1
+    with socket.create_connection(address, timeout=30) as plain, pytest.raises(ssl.SSLError):
+        old.wrap_socket(plain)
+
+
+def test_a_driver_speaks_it_too(tmp_path: Path, authority: Authority) -> None:
+    node = authority.sign("driver")
+    monitor = Monitor(
+        "driver-1", list, lambda: b"# nothing\n", tls=Tls(TlsSettings(cert=node.cert, key=node.key))
+    )
+    url = monitor.start("127.0.0.1", 0)
+    assert url is not None
+    try:
+        assert url.startswith("https://")
+        trust = ssl.create_default_context(cafile=str(authority.ca))
+        parts = httpx2.URL(url)
+        with socket.create_connection((parts.host, parts.port or 0)):  # says nothing
+            assert httpx2.get(f"{url}/metrics", verify=trust).text == "# nothing\n"
+    finally:
+        monitor.close()
+
+
+def test_files_that_cannot_be_used_are_refused_at_the_start(
+    tmp_path: Path, authority: Authority
+) -> None:
+    node, other = authority.sign("node"), authority.sign("other")
+    assert tls_of(TlsSettings()) is None
+    for wrong in (
+        TlsSettings(cert=tmp_path / "none.pem"),
+        TlsSettings(cert=node.cert, key=other.key),
+        TlsSettings(key=node.key),
+        TlsSettings(cert=node.cert, key=node.key, client_ca=tmp_path / "none.pem"),
+    ):
+        with pytest.raises(InvalidSetting, match=r"TLS|tls\."):
+            tls_of(wrong)
