@@ -14,6 +14,7 @@ import pytest
 
 from coordination.embedded import EmbeddedZooKeeper
 from jobs.streaming.driver_metrics import DriverMetrics
+from lakequeue.settings import Settings
 from queue_tables.root import QueueRoot
 from queue_tables.upkeep.health import table_paths
 from queue_tables.upkeep.repair import repair_table
@@ -73,7 +74,7 @@ def test_services_go_on_and_start_after_every_statement(
     topic = queue.log.topic("orders")
     queue.log.append(topic, ["0", "1", "2"])
     node = start_node(queue, "running")
-    watching = DriverMetrics("driver", sessions("driver"), root)
+    watching = DriverMetrics("driver", sessions("driver"), root, Settings(root=root.uri))
     with IngestService(Path(root.uri)) as ingest, HttpMember(node.url, topic) as member:
         records = member.poll_until(3)
         assert warned(node.url) == set()
