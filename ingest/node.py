@@ -13,11 +13,12 @@ from ingest.commit.appender import Appender, Committed, Submission
 from ingest.commit.draining import refuse_if_closed, settle
 from ingest.commit.order_tail import OrderTail
 from ingest.commit.pending_offsets import PendingOffsets, Ticket
+from ingest.fresh_topics import FreshTopics
 from ingest.presence import Presence
 from ingest.request_ids import RequestIds
 from lakequeue import wire
 from lakequeue.clock import HybridClock, WallClock, wall_micros
-from lakequeue.errors import NotReady, OrderTimeout, UnknownTopic
+from lakequeue.errors import NotReady, OrderTimeout
 from lakequeue.partitioner import StickyRoundRobin
 from lakequeue.records import Stamp, Version, checked_name
 from lakequeue.settings import IngestSettings, Settings
@@ -38,7 +39,6 @@ from queue_tables.upkeep.health import TablesWatch
 from serving.front.budget import Budget
 from serving.front.parking import FOREVER, Done, Steps, Until, finish
 
-_TOPICS_FRESH_S = 1.0
 _MAX_SKEW_S = 5.0
 _ASSUMED_ROOM = 64 << 20
 """Free bytes below which a local disk counts as full: the groups under way must still fit."""
@@ -68,7 +68,7 @@ class IngestNode:
         self.tables = TablesWatch(self.root)
         """What is wrong with tables: told by `/readyz`, and no reason not to be ready."""
         self.topics = TopicStore(self.root, changed=self._topics_changed)
-        self._topics_at = time.monotonic()
+        self.fresh_topics = FreshTopics(self.topics)
         self.budget = Budget(max(self.settings.max_pending_bytes, self.settings.max_request_bytes))
         self.parsing = Budget(self.settings.max_parsed_bytes)
         """What bodies become, until only their records are left."""
@@ -106,23 +106,6 @@ class IngestNode:
         return self
 
     # -- topics -----------------------------------------------------------------------------------
-
-    @property
-    def topics_are_fresh(self) -> bool:
-        """`topic` reads nothing from storage now."""
-        return time.monotonic() - self._topics_at <= _TOPICS_FRESH_S
-
-    def topic(self, name: str) -> Topic:
-        """The topic, at most a second behind what other nodes changed. Raises `UnknownTopic`."""
-        now = time.monotonic()
-        if now - self._topics_at > _TOPICS_FRESH_S:
-            self._topics_at = now
-            self.topics.refresh()
-        try:
-            return self.topics.get(name)
-        except UnknownTopic as e:
-            e.stored = "no"
-            raise
 
     def limits_of(self, topic: Topic) -> Limits:
         """What a request to this topic may hold."""
@@ -222,10 +205,10 @@ class IngestNode:
     def _check_consumed(self, said: wire.Consumed) -> str:
         """Raise unless these records can have been delivered; the id of their topic."""
         checked_name(said.group, "group")
-        source = self.topic(said.topic)
+        source = self.fresh_topics.get(said.topic)
         if said.topic_id not in {None, source.topic_id}:
             self.topics.refresh()  # ours may be the older one
-            source = self.topic(said.topic)
+            source = self.fresh_topics.get(said.topic)
         check_consumed(said, source, self.marks)
         return source.topic_id
 

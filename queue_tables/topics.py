@@ -72,6 +72,10 @@ class TopicStore:
                 self._behind = False
             return bool(commits)
 
+    def known(self, name: str) -> Topic | None:
+        """The topic of that name, as of the last refresh; reads nothing."""
+        return self._topics.get(name)
+
     def get(self, name: str) -> Topic:
         """The topic of that name; looks at the table once before it raises `UnknownTopic`."""
         topic = self._topics.get(name)

@@ -76,6 +76,13 @@ class Producing:
     def __init__(self, node: IngestNode, metrics: Metrics) -> None:
         self._node = node
         self._metrics = metrics
+        self._topic = node.fresh_topics.get
+
+    def in_memory(self) -> Producing:
+        """The same, without a look at storage: for the event loop. Parsing raises `NotInMemory`."""
+        same = Producing(self._node, self._metrics)
+        same._topic = self._node.fresh_topics.in_memory
+        return same
 
     def one_topic(self, name: str, asked: Asked, body: bytes, lease: Lease) -> Parsed:
         """Parse records of one topic. Errors as `produce` of a node, all with `stored`."""
@@ -115,7 +122,7 @@ class Producing:
         started = time.perf_counter()
         kind = BINARY_EVENT if asked.event is not None else media_type(asked.content_type)
         query, envelope = query_of(asked.query, kind)
-        topic = self._node.topic(name)
+        topic = self._topic(name)
         body = self._unpacked(body, asked, lease)
         limits = self._node.limits_of(topic)
         with self._room(body if kind != "arrow" else b""):
@@ -139,7 +146,7 @@ class Producing:
             may_send(asked.caller, part)
         size = sum(part.rows.total_bytes for part in parts.requests)
         lease.shrink_to(size)
-        topics = [node.topic(name) for name in parts.topics]
+        topics = [self._topic(name) for name in parts.topics]
         return Parsed(parts.requests, topics, parts.numbers, query, started, size)
 
     def _room(self, body: bytes) -> Lease:
@@ -153,7 +160,7 @@ class Producing:
 
     def _limits_of(self, caller: Caller, name: str) -> tuple[str, Limits]:
         caller.must(Right.PRODUCE, Kind.TOPIC, name)
-        topic = self._node.topic(name)
+        topic = self._topic(name)
         return topic.topic_id, self._node.limits_of(topic)
 
     def _unpacked(self, body: bytes, asked: Asked, lease: Lease) -> bytes:

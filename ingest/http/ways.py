@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from ingest.fresh_topics import NotInMemory
 from ingest.http.producing import Asked, Parsed, Producing, asked_of
 from ingest.node import IngestNode
 from lakequeue.settings import Settings
@@ -36,6 +37,7 @@ class Ways:
         self._settings = settings
         self._node = node
         self._producing = producing
+        self._in_memory = producing.in_memory()
 
     def all(self) -> Sequence[Way]:
         """Health first, then the calls of each kind."""
@@ -63,22 +65,28 @@ class Ways:
 
     def _one_topic(self, call: Call) -> None:
         name = call.request.path.split("/")[3]
-        self._produce(call, partial(self._producing.one_topic, name))
+        self._produce(call, lambda producing: partial(producing.one_topic, name))
 
     def _many_topics(self, call: Call) -> None:
-        self._produce(call, self._producing.many_topics)
+        self._produce(call, lambda producing: producing.many_topics)
 
-    def _produce(self, call: Call, parse: Parse) -> None:
+    def _produce(self, call: Call, parse: Callable[[Producing], Parse]) -> None:
         asked, request = asked_of(call.request), call.request
         lease = call.lease = call.lease or self._node.budget.lease()
         request.headers = []
         small = len(request.body) <= _INLINE_BYTES and not asked.encoding
         body, request.body = request.body, b""
-        if small and self._node.topics_are_fresh:
-            self._commit(call, parse(asked, body, lease))
-            return
-        # Either it takes long, or it may read from storage, which may hang.
-        call.in_thread(partial(parse, asked, body, lease), partial(self._commit, call))
+        if small:
+            try:
+                parsed = parse(self._in_memory)(asked, body, lease)
+            except NotInMemory:
+                pass
+            else:
+                self._commit(call, parsed)
+                return
+        # Either it takes long, or it has to read from storage, which may hang.
+        work = partial(parse(self._producing), asked, body, lease)
+        call.in_thread(work, partial(self._commit, call))
 
     def _commit(self, call: Call, parsed: Parsed) -> None:
         self._gate.records(call.request.caller, sum(len(part.rows) for part in parsed.parts))

@@ -101,7 +101,7 @@ def _reopened_shard(shards: ModuleType) -> None:
 
 def _no_sync(store: ModuleType) -> None:
     """What is written is left to the kernel, which writes it out when it likes."""
-    vars(store)["_write_synced"] = lambda path, data: path.write_bytes(bytes(memoryview(data)))
+    vars(store)["_write_synced"] = lambda path, data, *_: path.write_bytes(bytes(memoryview(data)))
     vars(store)["_fsync_dir"] = lambda _path: None
 
 

@@ -10,6 +10,7 @@ that was started with `patching.environ("sickness", …)`.
 | `applied` | share of commits that land, and are answered by an error |
 | `unreadable` | share of reads that fail: of objects, of what there is of them, of listings |
 | `unreadable_within_ms` | such a read hangs for a random time up to this, and fails then |
+| `tables` | first parts of the paths that reads fail of; all without it |
 | `slow_lists_ms` | how long a listing takes |
 | `slow_syncs_ms` | how long names stay visible and not yet durable |
 | `only` | names of nodes (`--node`) that it is about; all without it |
@@ -72,14 +73,14 @@ def _sick_store(store: ModuleType) -> None:
     write, put_new, names = store._write_synced, store.LocalStore.put_new, store.LocalStore.names
     sync = store._fsync_dir
 
-    def write_synced(path: Path, data: Any) -> None:
+    def write_synced(path: Path, data: Any, *mode: Any) -> None:
         if chart.strikes("full"):
             # What a full disk leaves: a part of it.
             path.write_bytes(bytes(memoryview(data))[:10])
             raise OSError(errno.ENOSPC, "no space left (made by a test)", str(path))
         if chart.strikes("failing"):
             raise OSError(errno.EIO, "input/output error (made by a test)", str(path))
-        write(path, data)
+        write(path, data, *mode)
 
     def put(self: Any, path: str, data: bytes) -> None:
         put_new(self, path, data)
@@ -112,7 +113,9 @@ def _sick_reads(store: ModuleType) -> None:
 
     def sick(read: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:
         def or_fail(self: Any, path: str) -> Any:
-            if chart.strikes("unreadable"):
+            tables = chart.said().get("tables")
+            of_it = tables is None or path.partition("/")[0] in tables
+            if of_it and chart.strikes("unreadable"):
                 within_s = chart.said().get("unreadable_within_ms", 0) / 1_000
                 threading.Event().wait(random.random() * within_s)
                 raise store.StorageUnavailable(f"{path} cannot be read (made by a test)")
