@@ -21,6 +21,7 @@ from queue_tables.delta.table import TableLog
 from queue_tables.log.reader import LogReader
 from queue_tables.log.writer import write_log_files
 from queue_tables.root import QueueRoot
+from queue_tables.schema.marks import offset_mark
 
 
 def order(root: QueueRoot, batches: int) -> dict[int, int]:
@@ -41,7 +42,7 @@ def order(root: QueueRoot, batches: int) -> dict[int, int]:
         numbered = plan.set_column(at, "offset", pc.add(offsets, starts))
         ends = {p: (batch + 1) * count for p, count in counts.items()}
         adds = write_log_files(root.uri, numbered)
-        log.commit([*adds, *(Txn(f"offset/t1/{p}", end) for p, end in ends.items())])
+        log.commit([*adds, *(Txn(offset_mark("t1", p), end) for p, end in ends.items())])
     return ends
 
 

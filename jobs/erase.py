@@ -39,7 +39,7 @@ from queue_tables.files.parquet import read_data_file, write_data_file
 from queue_tables.log.marks import LogMarks
 from queue_tables.log.writer import write_log_file
 from queue_tables.root import QueueRoot
-from queue_tables.schema.marks import watermarks_in
+from queue_tables.schema.marks import WATERMARKS
 from queue_tables.schema.odd_bytes import Headers, headers_of, text_of, texts_of
 from queue_tables.schema.schemas import LOG, REJECTS
 from queue_tables.schema.topic_rules import Topic
@@ -351,7 +351,7 @@ def _write_rejects(table: TableLog, rows: pa.Table, hour: str) -> Add:
 
 def _erase_inbox(root: QueueRoot, places: set[Place], unread: set[Place]) -> int:
     """Drop and delete the inbox files in which erased rows came, and the `unread`; how many."""
-    done = watermarks_in(LogMarks(root).read())
+    done = WATERMARKS.read(LogMarks(root).read())
     stamps: dict[str, set[int]] = defaultdict(set)
     for shard, stamp in places:
         stamps[shard].add(stamp)

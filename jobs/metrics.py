@@ -17,6 +17,8 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
+from queue_tables.schema.marks import METRICS_TXN
+
 if __package__ in {None, ""}:  # run as a file by spark-submit: find the packages beside it
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
@@ -58,8 +60,6 @@ from queue_tables.schema.schemas import METRICS
 from queue_tables.schema.topic_rules import Topic
 from queue_tables.topics import TopicStore
 
-METRICS_TXN = "metrics"
-"""Of `metrics`: the last hour measured, as hours since 1970."""
 Row = dict[str, Any]
 _Of = tuple[str, int, str | None]
 """(topic_id, partition, group or None): what a row is about."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lakequeue.clock import Micros
-from lakequeue.errors import InvalidRequest, OffsetOutOfRange, UnknownGroup
+from lakequeue.errors import InvalidRequest, OffsetOutOfRange, UnknownRecord
 from lakequeue.partitioner import partition_of
 from lakequeue.records import Partition, checked_name
 from lakequeue.wire import (
@@ -28,10 +28,9 @@ from memory_queue.groups import NODE, Group, Groups, ModelPartition, options_of,
 from memory_queue.log import Log, Stored
 from memory_queue.topics import Topics
 from queue_rules.groups.group_config import GroupConfig, check_config
-from queue_rules.groups.seek_targets import Bounds, check_request, target_of
+from queue_rules.groups.seek_targets import Bounds, check_request, chosen_of, target_of, topics_of
 from queue_rules.groups.status_responses import (
     check_offset,
-    check_partition,
     not_consumed,
     response_of,
     stream_status,
@@ -99,7 +98,7 @@ def status(
     groups: Groups, log: Log, group: Group, topic: Topic, partition: int, offset: int, now: Micros
 ) -> RecordStatus:
     """What became of a record in a group. Raises `UnknownRecord`, `UnknownGroup`."""
-    check_partition(topic, partition)
+    topic.place(partition, field=None, error=UnknownRecord)
     key = Key(group.name, topic.topic_id, Partition(partition))
     check_offset(topic, partition, offset, 0, log.end(*key[1:]))
     owned = {owned.key: owned for _, owned in groups.partitions(group)}.get(key)
@@ -161,29 +160,12 @@ def seek(topics: Topics, groups: Groups, log: Log, name: str, request: SeekReque
 def _chosen(
     topics: Topics, groups: Groups, group: Group, request: SeekRequest
 ) -> list[ModelPartition]:
-    if request.topics is not None:
-        some = [topics.get(topic) for topic in request.topics]
-    else:
-        ids = {key.topic_id for key in group.owned}
-        some = [topic for topic in topics.list() if topic.topic_id in ids]
-        if not some:
-            raise UnknownGroup(
-                f"group {group.name!r} has no position on any topic",
-                hint="name topics, to create the group at a position",
-            )
-    chosen = [
-        groups.look_at(group, Key(group.name, topic.topic_id, Partition(number)))
-        for topic in some
-        for number in range(topic.partitions)
-        if request.partition in {None, number}
+    known = {key.topic_id for key in group.owned}
+    some = topics_of(group.name, request, known, topics.list(), topics.get)
+    return [
+        groups.look_at(group, Key(group.name, where.topic_id, where.partition))
+        for where in chosen_of(some, request.partition)
     ]
-    if not chosen:
-        raise InvalidRequest(
-            f"partition {request.partition} does not exist in {', '.join(t.topic for t in some)}",
-            hint=f"0 to {max(t.partitions for t in some) - 1}, or leave it out",
-            field="partition",
-        )
-    return chosen
 
 
 def _offset_at(rows: Sequence[Stored], time: int) -> int:
@@ -269,10 +251,5 @@ def plain(row: Stored) -> dict[str, Any]:
 
 
 def _rows(log: Log, topic: Topic, partition: int) -> Sequence[Stored]:
-    if not 0 <= partition < topic.partitions:
-        raise InvalidRequest(
-            f"topic {topic.topic} has partitions 0 to {topic.partitions - 1}, not {partition}",
-            hint="give one of those",
-            field="partition",
-        )
-    return log.of(topic.topic_id, partition)
+    where = topic.place(partition)
+    return log.of(where.topic_id, where.partition)

@@ -25,15 +25,15 @@ from queue_tables.delta.table import TableLog
 from queue_tables.files.parquet import write_data_file
 from queue_tables.groups.fact_rows import states_to_arrow
 from queue_tables.groups.facts import GroupState, States, join
-from queue_tables.groups.state import OFFSETS_TXN, read_group_offsets
+from queue_tables.groups.state import read_group_offsets
 from queue_tables.root import QueueRoot
+from queue_tables.schema.marks import OFFSETS_TXN, mirror_aim, mirror_aims_in, mirror_mark
 from queue_tables.schema.schemas import GROUP_OFFSETS, LOG, TOPICS
 
 PROMOTED = 1 << 62
 """The mark of a replica that is a queue of its own."""
 MIRRORED = (TOPICS.name, LOG.name, GROUP_OFFSETS.name)
 """In this order: a mirror that is refused in one of them ends, and commits to none behind it."""
-_MARK, _AIMS_AT = "mirror/", "mirroring/"
 
 
 _COPY = re.compile(r"((?:.*/)?)m[0-9a-f]{8}-([^/]+)\Z")
@@ -72,12 +72,12 @@ class ReplicaTable:
     @property
     def mark(self) -> int:
         """The version of the source's table up to which this one goes; of groups, that of `log`."""
-        return self.log.txns.get(_MARK + self._source_id, -1)
+        return self.log.txns.get(mirror_mark(self._source_id), -1)
 
     @property
     def aim(self) -> int:
         """The cut that is there, or of which some is: no earlier one is to be applied."""
-        return max(self.mark, self.log.txns.get(_AIMS_AT + self._source_id, -1))
+        return max(self.mark, self.log.txns.get(mirror_aim(self._source_id), -1))
 
     def commit(
         self,
@@ -95,14 +95,14 @@ class ReplicaTable:
             raise ReplicaPromoted(
                 f"{self.root.uri} was promoted", hint="mirror into another, empty root"
             )
-        mark = Txn((_MARK if whole else _AIMS_AT) + self._source_id, cut)
+        name = (mirror_mark if whole else mirror_aim)(self._source_id)
         return self.log.commit(
-            [*actions, mark], {"mirror": self._source_id, "cut": cut} | dict(info)
+            [*actions, Txn(name, cut)], {"mirror": self._source_id, "cut": cut} | dict(info)
         )
 
     def foreign(self, txns: Mapping[str, int]) -> list[Txn]:
         """The source's watermarks that this table does not have, or has others of."""
-        own = {_MARK + self._source_id, _AIMS_AT + self._source_id, *OWN_TXNS}
+        own = {mirror_mark(self._source_id), mirror_aim(self._source_id), *OWN_TXNS}
         return [
             Txn(name, version)
             for name, version in txns.items()
@@ -159,9 +159,9 @@ def must_be_whole(root: QueueRoot, log: TableLog, source_id: str) -> None:
     A long way is gone in several commits. The replica of a replica takes the marks of that one
     along, and with them that it was on its way.
     """
-    mark = log.txns.get(_MARK + source_id, -1)
-    started = {n.removeprefix(_AIMS_AT): v for n, v in log.txns.items() if n.startswith(_AIMS_AT)}
-    if mark < 0 or any(log.txns.get(_MARK + of, -1) < cut for of, cut in started.items()):
+    mark = log.txns.get(mirror_mark(source_id), -1)
+    started = mirror_aims_in(log.txns)
+    if mark < 0 or any(log.txns.get(mirror_mark(of), -1) < cut for of, cut in started.items()):
         raise InvalidRequest(
             f"{root.uri} is on a long way: it has {mark} and not all of the next cut",
             hint="run the mirror once more (that of a replica's own source first); if the source "
@@ -177,9 +177,9 @@ def shut_out(root: QueueRoot, table: str, source_id: str, *, whole: bool = False
     behind: a mirror may run meanwhile.
     """
     log = TableLog(root.store, table, keep_files=False).open()
-    while log.txns.get(_MARK + source_id, -1) < PROMOTED:
+    while log.txns.get(mirror_mark(source_id), -1) < PROMOTED:
         if whole:
             must_be_whole(root, log, source_id)
         with contextlib.suppress(CommitConflict, TailLost):
-            log.commit([Txn(_MARK + source_id, PROMOTED)], {"promotion": True})
+            log.commit([Txn(mirror_mark(source_id), PROMOTED)], {"promotion": True})
     log.make_durable()

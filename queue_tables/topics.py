@@ -21,6 +21,7 @@ from queue_tables.delta.actions import Add, Commit, Txn
 from queue_tables.delta.table import TableLog
 from queue_tables.files.parquet import read_data_file, write_data_file
 from queue_tables.root import QueueRoot
+from queue_tables.schema.marks import TOPICS_TXN
 from queue_tables.schema.schemas import TOPICS
 from queue_tables.schema.topic_rules import Topic, altered, checked_config, is_new, unknown_topic
 
@@ -149,9 +150,9 @@ class TopicStore:
                     {},
                     TOPICS,
                 )
-                sequence = self._table.txns.get("topics", 0) + 1
+                sequence = self._table.txns.get(TOPICS_TXN, 0) + 1
                 try:
-                    self._table.commit([add, Txn("topics", sequence)], {"topic": name})
+                    self._table.commit([add, Txn(TOPICS_TXN, sequence)], {"topic": name})
                 except (CommitConflict, TailLost) as other:
                     if other.stored == "no":
                         self._store.delete(f"{TOPICS.name}/{add.path}")

@@ -9,9 +9,9 @@ import pyarrow.compute as pc
 
 from consumer_service.reading.encode import plain_records
 from consumer_service.reading.tailer import Tailer
-from lakequeue.errors import InvalidRequest, OffsetOutOfRange, UnknownRecord
+from lakequeue.errors import OffsetOutOfRange, UnknownRecord
 from lakequeue.partitioner import partition_of
-from lakequeue.records import Partition, TopicPartition
+from lakequeue.records import TopicPartition
 from lakequeue.wire import BrowseAnswer, BrowseQuery
 from queue_tables.schema.topic_rules import Topic
 from queue_tables.topics import TopicStore
@@ -56,7 +56,7 @@ class Browse:
         partition = query.partition
         if partition is None:
             partition = partition_of(key or b"", found.partitions, found.partitioner)
-        where = self._place(found, partition)
+        where = found.place(partition)
         start, end = self._bounds(where)
         at = start if query.offset is None else query.offset
         if query.time is not None:
@@ -73,20 +73,11 @@ class Browse:
 
     def place(self, topic: str, partition: int) -> TopicPartition:
         """The partition of that name. Raises `UnknownTopic`, `InvalidRequest`."""
-        return self._place(self._topic(topic), partition)
+        return self._topic(topic).place(partition)
 
     def _topic(self, name: str) -> Topic:
         self._topics.refresh()
         return self._topics.get(name)
-
-    def _place(self, topic: Topic, partition: int) -> TopicPartition:
-        if not 0 <= partition < topic.partitions:
-            raise InvalidRequest(
-                f"topic {topic.topic} has partitions 0 to {topic.partitions - 1}, not {partition}",
-                hint="give one of those",
-                field="partition",
-            )
-        return TopicPartition(topic.topic_id, Partition(partition))
 
     def _bounds(self, where: TopicPartition) -> tuple[int, int]:
         self._tailer.catch_up()

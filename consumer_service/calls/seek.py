@@ -25,13 +25,12 @@ from lakequeue.errors import (
     CoordinationUnavailable,
     EpochSuperseded,
     GroupActive,
-    InvalidRequest,
     UnknownGroup,
 )
-from lakequeue.records import Partition, TopicPartition, checked_name
+from lakequeue.records import TopicPartition, checked_name
 from lakequeue.wire import SeekAnswer, SeekMove, SeekRequest
 from queue_rules.groups.group_config import GroupConfig, check_config
-from queue_rules.groups.seek_targets import Bounds, check_request, target_of
+from queue_rules.groups.seek_targets import Bounds, check_request, chosen_of, target_of, topics_of
 from queue_rules.predicates.of_group import check_new, predicate_of
 from queue_tables.groups.facts import Key, Kind, States
 from queue_tables.groups.state import read_group_state
@@ -162,31 +161,13 @@ class Seeks:
             )
 
     def _chosen(self, group: str, request: SeekRequest, states: States) -> dict[Key, Topic]:
-        node = self._node
-        if request.topics is not None:
-            topics = [node.topics.get(name) for name in request.topics]
-        else:
-            ids = {key.topic_id for key, state in states.items() if not state.deleted}
-            topics = [t for t in node.topics.list() if t.topic_id in ids]
-            if not topics:
-                raise UnknownGroup(
-                    f"group {group!r} has no position on any topic",
-                    hint="name topics, to create the group at a position",
-                )
-        chosen = {
-            Key(group, topic.topic_id, Partition(number)): topic
-            for topic in topics
-            for number in range(topic.partitions)
-            if request.partition in {None, number}
+        topics = self._node.topics
+        known = {key.topic_id for key, state in states.items() if not state.deleted}
+        some = topics_of(group, request, known, topics.list(), topics.get)
+        return {
+            Key(group, where.topic_id, where.partition): topic
+            for where, topic in chosen_of(some, request.partition).items()
         }
-        if not chosen:
-            raise InvalidRequest(
-                f"partition {request.partition} does not exist in "
-                f"{', '.join(t.topic for t in topics)}",
-                hint=f"0 to {max(t.partitions for t in topics) - 1}, or leave it out",
-                field="partition",
-            )
-        return chosen
 
     @contextmanager
     def _owned(

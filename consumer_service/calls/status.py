@@ -13,12 +13,11 @@ from consumer_service.node import Node
 from consumer_service.ownership.owned_partition import OwnedPartition
 from coordination.groups import membership
 from lakequeue.clock import wall_micros
-from lakequeue.errors import CoordinationUnavailable
+from lakequeue.errors import CoordinationUnavailable, UnknownRecord
 from lakequeue.records import Partition, TopicPartition, checked_name
 from lakequeue.wire import RecordStatus
 from queue_rules.groups.status_responses import (
     check_offset,
-    check_partition,
     not_consumed,
     response_of,
     stream_status,
@@ -61,7 +60,7 @@ class Statuses:
 
     def _check(self, topic: Topic, partition: int, offset: int) -> None:
         """Raise `UnknownRecord` unless the record exists."""
-        check_partition(topic, partition)
+        topic.place(partition, field=None, error=UnknownRecord)
         tailer, where = self._node.tailer, TopicPartition(topic.topic_id, Partition(partition))
         tailer.catch_up()
         start, end = int(tailer.first(where)), int(tailer.end(where))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 import structlog
@@ -20,26 +20,16 @@ from coordination.zookeeper.notifications import NotificationListener
 from coordination.zookeeper.session import Session
 from lakequeue.clock import boot_seconds
 from lakequeue.errors import LakequeueError
-from lakequeue.records import Offset, Partition, TopicId, TopicPartition
+from lakequeue.records import Offset, TopicId, TopicPartition
 from queue_tables.delta.actions import Commit
 from queue_tables.delta.maintenance import ERASED_INFO
 from queue_tables.files.parquet import read_data_file
 from queue_tables.log.reader import LogReader
 from queue_tables.root import QueueRoot
+from queue_tables.schema.marks import next_offsets_in
 from queue_tables.schema.schemas import LOG
 
 log = structlog.get_logger()
-
-
-def ends_in(txns: Iterable[tuple[str, int]]) -> dict[TopicPartition, Offset]:
-    """Next offset of each partition in txns of `log` (`offset/<topic_id>/<partition>`). Pure."""
-    ends: dict[TopicPartition, Offset] = {}
-    for app_id, version in txns:
-        kind, _, rest = app_id.partition("/")
-        if kind == "offset":
-            topic_id, _, partition = rest.rpartition("/")
-            ends[TopicPartition(TopicId(topic_id), Partition(int(partition)))] = Offset(version)
-    return ends
 
 
 def _changes_rows(commit: Commit) -> bool:
@@ -170,7 +160,7 @@ class Tailer:
             commits = self._reader.refresh()
             grown: dict[TopicPartition, Offset] = {}
             for commit in commits:
-                ends = ends_in(commit.txns.items())
+                ends = next_offsets_in(commit.txns)
                 grown |= ends
                 self._keep(commit, ends)
             self._ends |= grown

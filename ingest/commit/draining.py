@@ -17,7 +17,7 @@ from lakequeue.records import ShardName, Stamp, TopicId
 from queue_rules.produce.rows import Request
 from queue_tables.log.marks import LogMarks
 from queue_tables.root import QueueRoot
-from queue_tables.schema.marks import inbox_mark, watermarks_in
+from queue_tables.schema.marks import WATERMARKS
 from queue_tables.schema.topic_rules import Topic
 from queue_tables.shards.shards import seal_shard
 from queue_tables.topics import TopicStore
@@ -79,8 +79,8 @@ def settle(
             continue
     deadline = time.monotonic() + timeout_s
     never = Wake()
-    names = [inbox_mark(shard) for shard in stamps]
-    while late := _not_ordered(stamps, watermarks_in(marks.read(*names))):
+    names = [WATERMARKS.name(shard) for shard in stamps]
+    while late := _not_ordered(stamps, WATERMARKS.read(marks.read(*names))):
         if time.monotonic() > deadline:
             raise OrderTimeout(
                 f"{len(late)} of {len(stamps)} shards are not ordered to their end yet",

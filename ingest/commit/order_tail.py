@@ -22,11 +22,11 @@ from queue_tables.delta.table import TableLog
 from queue_tables.delta.tail import Tail
 from queue_tables.files.parquet import read_data_file
 from queue_tables.root import QueueRoot
+from queue_tables.schema.marks import WATERMARKS
 from queue_tables.schema.reasons import Reason
 from queue_tables.schema.schemas import LOG, REJECTS
 
 _IDLE_S = 1.0
-_TXN = "inbox/"
 _ROW = ["shard", "stamp", "row"]
 
 log = structlog.get_logger(__name__)
@@ -126,11 +126,7 @@ class OrderTail:
             self._settle(commit, awaited)
 
     def _settle(self, commit: Commit, awaited: dict[str, set[int]]) -> None:
-        watermarks = {
-            app_id.removeprefix(_TXN): stamp
-            for app_id, stamp in commit.txns.items()
-            if app_id.startswith(_TXN)
-        }
+        watermarks = {str(n): int(at) for n, at in WATERMARKS.read(commit.txns).items()}
         if not any(min(stamps) <= watermarks.get(shard, -1) for shard, stamps in awaited.items()):
             return
         found: dict[tuple[str, int], dict[int, Outcome]] = {}

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from queue_tables.schema.marks import inbox_mark
+from queue_tables.schema.marks import WATERMARKS
 
 MOST_KEPT = 20_000
 """Commits remembered one by one; while more are waiting, neighbours are told as one."""
@@ -44,17 +44,17 @@ class Unordered:
     def marks(self) -> set[str]:
         """Names of the marks that tell how far it is ordered."""
         with self._lock:
-            return {inbox_mark(w.shard) for w in self._waiting}
+            return {WATERMARKS.name(w.shard) for w in self._waiting}
 
     def left(self, marks: Mapping[str, int]) -> tuple[int, int, int | None]:
         """Records, bytes and the oldest stamp of what is above the marks `inbox/<shard>`."""
         with self._lock:
             while self._waiting and self._waiting[0].stamp <= (
-                marks.get(inbox_mark(self._waiting[0].shard), 0)
+                marks.get(WATERMARKS.name(self._waiting[0].shard), 0)
             ):
                 self._waiting.popleft()
             # A shard that was sealed may be ordered after its successor.
-            left = [w for w in self._waiting if marks.get(inbox_mark(w.shard), 0) < w.stamp]
+            left = [w for w in self._waiting if marks.get(WATERMARKS.name(w.shard), 0) < w.stamp]
         records, size = sum(w.records for w in left), sum(w.bytes for w in left)
         return records, size, min((w.first_stamp for w in left), default=None)
 

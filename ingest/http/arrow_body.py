@@ -22,12 +22,12 @@ from queue_rules.produce.validation import (
     Limits,
     at_record,
     check_message_id,
-    check_partition,
     check_values,
     header_bytes,
     too_large,
     too_many,
 )
+from queue_tables.schema.topic_rules import check_partition
 
 _COLUMNS = (
     "value", "key", "partition", "message_id", "timestamp", "headers",

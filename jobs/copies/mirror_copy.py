@@ -27,7 +27,7 @@ from queue_tables.delta.maintenance import ERASED_INFO
 from queue_tables.delta.table import TableLog
 from queue_tables.files.parquet import read_data_file, write_data_file
 from queue_tables.groups.facts import States
-from queue_tables.groups.state import OFFSETS_TXN, read_group_state
+from queue_tables.groups.state import read_group_state
 from queue_tables.log.index import PartitionKey
 from queue_tables.log.reader import LogReader
 from queue_tables.log.writer import write_log_file
@@ -42,7 +42,7 @@ from queue_tables.replica import (
     shut_out,
 )
 from queue_tables.root import QueueRoot
-from queue_tables.schema.marks import next_offsets_in, offset_mark
+from queue_tables.schema.marks import OFFSETS_TXN, next_offsets_in, offset_mark
 from queue_tables.schema.schemas import GROUP_OFFSETS, LOG, TOPICS
 from queue_tables.upkeep.clean_up import (
     GRACE_HOURS,
@@ -346,7 +346,10 @@ def promote(replica: QueueRoot, source_id: str, *, incomplete: bool = False) -> 
 
 
 def _ends(table: TableLog) -> dict[PartitionKey, int]:
-    return {PartitionKey(*key): end for key, end in next_offsets_in(table.txns).items()}
+    return {
+        PartitionKey(key.topic_id, key.partition): end
+        for key, end in next_offsets_in(table.txns).items()
+    }
 
 
 def _marks(files: Iterable[MirrorFile]) -> list[Txn]:

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from jobs.copies.mirror_copy import Piece, SourceSnapshot, opened
 from lakequeue.clock import Micros
 from lakequeue.errors import InvalidRequest
-from lakequeue.records import Offset, Partition, TopicId, Version
+from lakequeue.records import Offset, TopicId, Version
 from lakequeue.wire import parse_place, to_micros
 from queue_tables.delta.actions import Add
 from queue_tables.delta.history import erased_after, table_at
@@ -29,14 +29,15 @@ from queue_tables.delta.table import TableLog
 from queue_tables.files.parquet import read_data_file
 from queue_tables.groups.facts import GroupState, States
 from queue_tables.groups.history import GroupSnapshot
-from queue_tables.groups.state import OFFSETS_TXN, read_group_offsets
+from queue_tables.groups.state import read_group_offsets
 from queue_tables.log.index import PartitionKey
 from queue_tables.log.reader import LogReader
 from queue_tables.root import QueueRoot
 from queue_tables.schema.marks import (
+    OFFSETS_TXN,
+    WATERMARKS,
     is_next_offset,
     is_of_a_group,
-    is_of_a_shard,
     next_offsets_in,
     offset_mark,
 )
@@ -89,13 +90,12 @@ def source_snapshot_with(source: QueueRoot, moment: GroupSnapshot, at: Micros) -
     offsets = TableLog(source.store, GROUP_OFFSETS.name, keep_files=False).open()
     reader = LogReader(source, ("offset",))
     ends: dict[PartitionKey, int] = {}
-    for (topic_id, partition), end in next_offsets_in(log.txns).items():
+    for where, end in next_offsets_in(log.txns).items():
+        topic_id, partition = where.topic_id, where.partition
         end_then = moment.marks.get(offset_mark(topic_id, partition), 0)
         if at > moment.as_of:
-            later = reader.offset_at_time(
-                TopicId(topic_id), Partition(partition), at + 1, "ordered_at"
-            )
-            end_then = min(end, max(end_then, int(later)))
+            later = reader.offset_at_time(topic_id, partition, at + 1, "ordered_at")
+            end_then = min(int(end), max(end_then, int(later)))
         if end_then:
             ends[PartitionKey(topic_id, partition)] = end_then
     files, pieces = _files_below(reader, log, ends)
@@ -114,7 +114,7 @@ def source_snapshot_with(source: QueueRoot, moment: GroupSnapshot, at: Micros) -
 
 def _is_of_then(mark: str) -> bool:
     """Whether what it stands at now is of no use in a queue as it was."""
-    return is_of_a_group(mark) or is_of_a_shard(mark) or is_next_offset(mark)
+    return is_of_a_group(mark) or WATERMARKS.has(mark) or is_next_offset(mark)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,8 +216,8 @@ def _names(topics: TableLog) -> dict[TopicId, str]:
 
 def check_not_ahead(states: States, log: TableLog, names: Mapping[TopicId, str]) -> None:
     """Raise `InvalidRequest` if there is anything that the records of the snapshot do not have."""
-    if unknown := next((k for k in next_offsets_in(log.txns) if k[0] not in names), None):
-        raise _clocks(f"topic {unknown[0]} has records and is not there yet")
+    if unknown := next((k for k in next_offsets_in(log.txns) if k.topic_id not in names), None):
+        raise _clocks(f"topic {unknown.topic_id} has records and is not there yet")
     named = Counter(names.values())
     ids = {name: topic_id for topic_id, name in names.items() if named[name] == 1}
     for state in states.values():

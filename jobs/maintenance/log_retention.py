@@ -27,7 +27,7 @@ from queue_tables.log.index import PartitionKey
 from queue_tables.log.marks import LogMarks
 from queue_tables.log.reader import LogReader
 from queue_tables.root import QueueRoot
-from queue_tables.schema.marks import watermarks_in
+from queue_tables.schema.marks import WATERMARKS
 from queue_tables.schema.schemas import LOG, METRICS, REJECTS
 from queue_tables.schema.topic_rules import Topic
 from queue_tables.shards.shards import shard_path
@@ -152,7 +152,7 @@ def oldest_unordered(root: QueueRoot) -> int:
 
     Far in the future if nothing waits.
     """
-    marks = watermarks_in(LogMarks(root).read())
+    marks = WATERMARKS.read(LogMarks(root).read())
     oldest = 1 << 62
     for shard in root.shards("inbox"):
         path, mark = shard_path("inbox", shard), marks.get(shard, Stamp(0))
@@ -229,7 +229,7 @@ def retain_rejects(root: QueueRoot, now: Micros, keep_us: int, *, dry_run: bool)
     None while a batch has its rejects here and is not in `log` yet: its leader reads them.
     """
     table = TableLog(root.store, REJECTS.name).open()
-    waits = unfinished_in(table.txns, watermarks_in(LogMarks(root).read()))
+    waits = unfinished_in(table.txns, WATERMARKS.read(LogMarks(root).read()))
     old = [
         add
         for add in table.files.values()

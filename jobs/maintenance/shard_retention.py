@@ -19,11 +19,10 @@ from queue_tables.groups.facts import Key, States
 from queue_tables.groups.state import journal_news, read_group_offsets
 from queue_tables.log.marks import LogMarks
 from queue_tables.root import QueueRoot, ShardKind
-from queue_tables.schema.marks import watermarks_in
+from queue_tables.schema.marks import BATCH_TXN, STAMP_TXN, WATERMARKS
 from queue_tables.schema.schemas import GROUP_OFFSETS
-from queue_tables.shards.bulk import BATCH_TXN
 from queue_tables.shards.shard_removal import end_removals, remove_shard
-from queue_tables.shards.shards import SEALED, STAMP_TXN, shard_path
+from queue_tables.shards.shards import SEALED, shard_path
 from queue_tables.upkeep.clean_up import delete_removed
 
 MARGIN_US = 3_600 * 1_000_000
@@ -92,7 +91,7 @@ def retain_shards(root: QueueRoot, kind: ShardKind, now: Micros, *, dry_run: boo
 def _done(root: QueueRoot, kind: ShardKind) -> tuple[Mapping[ShardName, Stamp], set[ShardName]]:
     """How far the shards are ordered or folded, and which of them states still name."""
     if kind == "inbox":
-        return watermarks_in(LogMarks(root).read()), set()
+        return WATERMARKS.read(LogMarks(root).read()), set()
     states, folded = read_group_offsets(root)
     # Facts go by this fold: it must not be one that a power cut could undo.
     root.store.make_durable(f"{GROUP_OFFSETS.name}/_delta_log")

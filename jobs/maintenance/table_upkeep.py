@@ -19,7 +19,7 @@ from queue_tables.delta.tail import find_version
 from queue_tables.groups.state import read_group_offsets
 from queue_tables.log.marks import LogMarks
 from queue_tables.root import QueueRoot, ShardKind
-from queue_tables.schema.marks import watermarks_in
+from queue_tables.schema.marks import WATERMARKS
 from queue_tables.schema.schemas import (
     ACCESS,
     AUDIT,
@@ -73,7 +73,7 @@ def _tables(root: QueueRoot) -> Iterator[tuple[str, Version | None, bool]]:
     yield LOG.name, None, True
     yield REJECTS.name, None, True
     # First how far it is done, then the shard: what comes in between stays.
-    yield from _shards(root, "inbox", watermarks_in(LogMarks(root).read()))
+    yield from _shards(root, "inbox", WATERMARKS.read(LogMarks(root).read()))
     try:
         folded = read_group_offsets(root)[1]
     except (CorruptTable, SchemaDrift) as damage:

@@ -22,10 +22,9 @@ from queue_tables.groups.history import group_snapshot_times, write_group_snapsh
 from queue_tables.groups.state import read_group_state
 from queue_tables.log.marks import LogMarks
 from queue_tables.root import QueueRoot
+from queue_tables.schema.marks import HISTORY_TXN
 from queue_tables.schema.schemas import GROUP_HISTORY, LOG
 
-HISTORY_TXN = "history"
-"""Of `group_history`: the newest hour with an instant in it, as hours since 1970."""
 DENSE_US = 48 * HOUR_US
 """An instant an hour stays for this long, then one a day."""
 _DAY_US = 24 * HOUR_US

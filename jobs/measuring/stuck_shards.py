@@ -10,7 +10,7 @@ from queue_tables.delta.actions import Commit
 from queue_tables.delta.tail import Tail, find_version
 from queue_tables.log.marks import LogMarks
 from queue_tables.root import QueueRoot
-from queue_tables.schema.marks import watermarks_in
+from queue_tables.schema.marks import WATERMARKS
 from queue_tables.shards.shards import shard_path
 
 
@@ -19,7 +19,7 @@ def stuck_shards(root: QueueRoot) -> dict[ShardName, str]:
 
     Of each shard only that commit is looked at: what comes after it waits for it.
     """
-    done = watermarks_in(LogMarks(root).read())
+    done = WATERMARKS.read(LogMarks(root).read())
     found = {shard: _trouble(root, shard, done) for shard in root.shards("inbox")}
     return {shard: why for shard, why in found.items() if why is not None}
 

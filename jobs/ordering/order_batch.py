@@ -35,7 +35,7 @@ from jobs.ordering.order_piece import (
     control_rows,
     prepared,
 )
-from jobs.ordering.order_state import ORDER_TXN, OrderState, order_number
+from jobs.ordering.order_state import OrderState, order_number
 from jobs.ordering.rejects import RejectsTable, fenced_commit
 from jobs.ordering.unpassed import Unpassed, reaches
 from jobs.rows.projected_rows import SENT, ProjectedBatch, above, unfold
@@ -53,7 +53,7 @@ from lakequeue.records import (
 from lakequeue.steps import Step, reach
 from queue_tables.delta.actions import Action, Add, Txn
 from queue_tables.log.writer import SourceFiles, render_log_files, write_log_files
-from queue_tables.schema.marks import inbox_mark, offset_mark
+from queue_tables.schema.marks import ORDER_TXN, WATERMARKS, offset_mark
 
 log = structlog.get_logger("order")
 
@@ -363,7 +363,7 @@ class OrderTerm:
                 for p, offset in accumulator.next_offsets.items()
             ),
             *(
-                Txn(inbox_mark(shard), int(stamp))
+                Txn(WATERMARKS.name(shard), int(stamp))
                 for shard, stamp in accumulator.watermarks.items()
             ),
             *(Txn(name, value) for name, value in accumulator.marks.items()),

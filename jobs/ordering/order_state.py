@@ -24,13 +24,12 @@ from queue_tables.delta.snapshot import load_snapshot
 from queue_tables.delta.table import TableLog
 from queue_tables.files.parquet import read_data_file
 from queue_tables.root import QueueRoot
-from queue_tables.schema.marks import offset_mark, watermarks_in
+from queue_tables.schema.marks import ORDER_TXN, WATERMARKS, has_next_offset, offset_mark
 from queue_tables.schema.schemas import LOG
 from queue_tables.topics import TopicStore
 
 log_lines = structlog.get_logger("order")
 
-ORDER_TXN = "order"
 _EPOCH_BITS = 40
 _ID_COLUMNS = ("topic_id", "message_id", "partition", "offset", "stamp")
 
@@ -67,7 +66,7 @@ class OrderState:
 
     def watermarks(self) -> dict[ShardName, Stamp]:
         """The last stamp ordered of each shard."""
-        return watermarks_in(self.log.txns)
+        return WATERMARKS.read(self.log.txns)
 
     def next_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Offset]:
         """The next offset of each of `partitions`."""
@@ -132,7 +131,7 @@ class OrderState:
 
     def _read_older(self, topic_id: TopicId, from_: Stamp, below: Stamp) -> Iterator[Ids]:
         """Ids of a topic from `log`, file by file, of those whose statistics do not exclude it."""
-        if not any(app.startswith(f"offset/{topic_id}/") for app in self.log.txns):
+        if not has_next_offset(self.log.txns, topic_id):
             return
         for add in load_snapshot(self.root.store, LOG.name).files.values():
             if not _may_hold(add, topic_id, from_, below):

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs.ordering.numbering import Ordered, TopicRule
-from jobs.ordering.order_state import ORDER_TXN, order_epoch, order_number
+from jobs.ordering.order_state import order_epoch, order_number
 from jobs.rows.projected_rows import ProjectedBatch
 from jobs.rows.row_faults import RowFault
 from lakequeue.clock import Micros, hour_of
@@ -33,11 +33,11 @@ from queue_tables.delta.snapshot import load_snapshot
 from queue_tables.delta.table import TableLog
 from queue_tables.files.parquet import read_data_file, write_data_file
 from queue_tables.root import QueueRoot
+from queue_tables.schema.marks import ORDER_TXN, PLANS
 from queue_tables.schema.reasons import Fate, Reason, with_fate
 from queue_tables.schema.record_rules import escaped
 from queue_tables.schema.schemas import REJECTS
 
-_PLAN_TXN = "plan/"
 _RECORDED = ("shard", "stamp", "row", "reason", "detail")
 
 Key = tuple[str, int, int]
@@ -94,11 +94,7 @@ def unfinished_in(
     txns: Mapping[str, int], watermarks: Mapping[ShardName, Stamp]
 ) -> dict[ShardName, Stamp]:
     """In the txns of `rejects`: the ends of a cut that is not passed in `log` (`watermarks`)."""
-    plan = {
-        ShardName(app_id[len(_PLAN_TXN) :]): Stamp(version)
-        for app_id, version in txns.items()
-        if app_id.startswith(_PLAN_TXN)
-    }
+    plan = PLANS.read(txns)
     # Only the newest plan can be unfinished: older ones were passed before it was made.
     return {shard: end for shard, end in plan.items() if end > watermarks.get(shard, 0)}
 
@@ -165,7 +161,7 @@ class RejectsTable:
 
     def commit(self, adds: list[Add], ends: Mapping[ShardName, Stamp], number: int) -> None:
         """Record what was written for a batch that has these `ends`."""
-        plan = [Txn(f"{_PLAN_TXN}{shard}", int(end)) for shard, end in ends.items()]
+        plan = [Txn(PLANS.name(shard), int(end)) for shard, end in ends.items()]
         epoch = order_epoch(number)
         rows = sum(orjson.loads(add.stats or "{}").get("numRecords", 0) for add in adds)
         info = {"epoch": epoch, "counter": number - order_number(epoch, 0), "rows": rows}

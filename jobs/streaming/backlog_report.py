@@ -12,7 +12,7 @@ from queue_tables.delta.tail import Tail, find_version
 from queue_tables.groups.state import read_group_offsets
 from queue_tables.log.marks import LogMarks
 from queue_tables.root import QueueRoot, ShardKind
-from queue_tables.schema.marks import watermarks_in
+from queue_tables.schema.marks import WATERMARKS
 from queue_tables.shards.shards import shard_path
 
 ROWS: Mapping[ShardKind, str] = {"inbox": "records", "journal": "facts"}
@@ -22,7 +22,9 @@ ROWS: Mapping[ShardKind, str] = {"inbox": "records", "journal": "facts"}
 def backlog_report(root: QueueRoot, kind: ShardKind, now: Micros) -> dict[str, Any]:
     """Shards with something that is not ordered (folded), its commits, rows and bytes."""
     # First how far they are done, then the shards: what comes in between counts.
-    done = watermarks_in(LogMarks(root).read()) if kind == "inbox" else read_group_offsets(root)[1]
+    done = (
+        WATERMARKS.read(LogMarks(root).read()) if kind == "inbox" else read_group_offsets(root)[1]
+    )
     shards = commits = rows = size = 0
     oldest = now
     for shard in root.shards(kind):

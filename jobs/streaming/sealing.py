@@ -15,7 +15,8 @@ from lakequeue.errors import LakequeueError
 from lakequeue.records import ShardName, Stamp
 from queue_tables.delta.table import TableLog
 from queue_tables.root import QueueRoot, ShardKind
-from queue_tables.shards.shards import QUIET, SEALED, STAMP_TXN, node_of, seal_shard
+from queue_tables.schema.marks import STAMP_TXN
+from queue_tables.shards.shards import QUIET, SEALED, node_of, seal_shard
 
 log = structlog.get_logger("sealing")
 

@@ -9,7 +9,7 @@ import time
 from lakequeue.errors import LakequeueError
 from queue_tables.log.marks import LogMarks
 from queue_tables.root import QueueRoot
-from queue_tables.schema.marks import inbox_mark
+from queue_tables.schema.marks import WATERMARKS
 from queue_tables.shards.bulk import newest_stamps
 
 _log = logging.getLogger("lakequeue.spark")
@@ -24,7 +24,9 @@ def wait_ordered(root: QueueRoot, writer: str, timeout_s: float) -> bool:
     deadline = time.monotonic() + timeout_s
     pause_s = 0.02 if root.store.local_path else 0.1
     try:
-        wanted = {inbox_mark(shard): stamp for shard, stamp in newest_stamps(root, writer).items()}
+        wanted = {
+            WATERMARKS.name(shard): stamp for shard, stamp in newest_stamps(root, writer).items()
+        }
         marks = LogMarks(root)
         while True:
             found = marks.read(*wanted)

@@ -217,13 +217,8 @@ def places_of(subscription: Subscription, topics: Mapping[str, Topic]) -> list[P
     for name, partitions in subscription.assign.items():
         topic = topics.get(name)
         for partition in partitions if topic is not None else ():
-            if topic is not None and partition >= topic.partitions:
-                raise InvalidRequest(
-                    f"option assign: topic {name!r} has {topic.partitions} partitions, there is"
-                    f" no partition {partition}",
-                    hint=f"0 to {topic.partitions - 1}",
-                    field="assign",
-                )
+            if topic is not None:
+                topic.place(partition, field="assign")
             out.append(Place(name, partition))
     return out
 

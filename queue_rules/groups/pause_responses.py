@@ -41,9 +41,4 @@ def check_pause(request: PauseRequest, topic_of: Callable[[str], Topic]) -> None
         return
     topic = topic_of(request.topic)
     for partition in request.partitions or ():
-        if not 0 <= partition < topic.partitions:
-            raise InvalidRequest(
-                f"topic {topic.topic} has partitions 0 to {topic.partitions - 1}, not {partition}",
-                hint="give some of those, or none for all of the topic",
-                field="partitions",
-            )
+        topic.place(partition, field="partitions")

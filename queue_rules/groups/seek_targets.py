@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from lakequeue.errors import (
-    InvalidRequest,
-)
+from lakequeue.errors import InvalidRequest, UnknownGroup
+from lakequeue.records import TopicId, TopicPartition
 from lakequeue.wire import SeekRequest
+from queue_tables.schema.topic_rules import Topic
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,46 @@ def target_of(
         case "time":
             wanted = bounds.end if by_time is None else by_time
     return max(bounds.start, min(bounds.end, wanted + request.shift))
+
+
+def topics_of(
+    group: str,
+    request: SeekRequest,
+    known: Collection[TopicId],
+    topics: Iterable[Topic],
+    named: Callable[[str], Topic],
+) -> list[Topic]:
+    """The topics of a seek: those it names, else those of `known`, which the group has.
+
+    Raises `UnknownGroup` if there is none, and what `named` raises.
+    """
+    if request.topics is not None:
+        if not request.topics:
+            raise InvalidRequest(
+                "topics is empty", hint="name some, or leave it out", field="topics"
+            )
+        return [named(name) for name in request.topics]
+    some = [topic for topic in topics if topic.topic_id in known]
+    if not some:
+        raise UnknownGroup(
+            f"group {group!r} has no position on any topic",
+            hint="name topics, to create the group at a position",
+        )
+    return some
+
+
+def chosen_of(topics: Sequence[Topic], partition: int | None) -> dict[TopicPartition, Topic]:
+    """The partitions that are meant: that one of each topic which has it; None: all."""
+    chosen = {
+        topic.place(number): topic
+        for topic in topics
+        for number in range(topic.partitions)
+        if partition in {None, number}
+    }
+    if not chosen:
+        largest = max(topics, key=lambda topic: topic.partitions)
+        largest.place(partition or 0)
+    return chosen
 
 
 def check_request(request: SeekRequest) -> None:

@@ -12,15 +12,6 @@ from queue_tables.groups.record_status import ACKED, Status
 from queue_tables.schema.topic_rules import Topic
 
 
-def check_partition(topic: Topic, partition: int) -> None:
-    """Raise `UnknownRecord` unless the topic has it."""
-    if not 0 <= partition < topic.partitions:
-        raise UnknownRecord(
-            f"topic {topic.topic} has partitions 0 to {topic.partitions - 1}, not {partition}",
-            hint="give one of those",
-        )
-
-
 def check_offset(topic: Topic, partition: int, offset: int, start: int, end: int) -> None:
     """Raise `UnknownRecord` unless it is one of `start` to `end` - 1, which exist."""
     if start <= offset < end:

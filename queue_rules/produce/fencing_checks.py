@@ -8,7 +8,6 @@ from lakequeue.errors import ConsumedElsewhere, InvalidRequest, ProducerFenced
 from lakequeue.wire import Consumed
 from queue_rules.produce.outcomes import Outcome
 from queue_rules.produce.rows import Request
-from queue_rules.produce.validation import check_partition
 from queue_tables.schema.marks import ReadsMarks, consumed_mark, offset_mark, producer_mark
 from queue_tables.schema.reasons import Reason
 from queue_tables.schema.topic_rules import Topic
@@ -19,7 +18,7 @@ def check_consumed(said: Consumed, source: Topic, marks: ReadsMarks) -> None:
 
     The mark would move beyond what there is, and the group would skip what comes there later.
     """
-    check_partition(said.partition, source.partitions, "consumed.partition")
+    source.place(said.partition, field="consumed.partition")
     if said.topic_id not in {None, source.topic_id}:
         raise ConsumedElsewhere(
             f"group {said.group}: the records are of topic {said.topic_id}, and {said.topic} is "

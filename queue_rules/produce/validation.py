@@ -20,6 +20,7 @@ from lakequeue.partitioner import PARTITIONERS
 from lakequeue.records import Format
 from queue_rules.produce import timing
 from queue_rules.produce.rows import NO_PARTITION, NO_TIMESTAMP, Headers, Rows
+from queue_tables.schema.topic_rules import check_partition
 from queue_tables.schema.value_schema import ValueSchema
 
 _FIELDS = wire.RECORD_FIELDS
@@ -203,16 +204,6 @@ def header_bytes(headers: Headers) -> int:
         for k, v in headers
         if k not in _FREE_HEADERS or (v is not None and len(v) > MAX_FREE_BYTES)
     )
-
-
-def check_partition(partition: Any, count: int, field: str = "partition") -> None:
-    """Raise `InvalidRequest` unless `partition` is one of 0 … count - 1."""
-    if type(partition) is not int or not 0 <= partition < count:
-        raise InvalidRequest(
-            f"partition {_shown(partition)} does not exist, the topic has {count}",
-            hint=f"0 to {count - 1}, or leave it out",
-            field=field,
-        )
 
 
 def check_message_id(message_id: Any) -> None:

@@ -30,14 +30,12 @@ from queue_tables.groups.fact_rows import news_from_arrow, states_from_arrow, st
 from queue_tables.groups.facts import Fence, GroupState, Key, States, fold_news
 from queue_tables.groups.set_aside import SetAsideLog
 from queue_tables.root import QueueRoot
+from queue_tables.schema.marks import FOLDED, OFFSETS_TXN
 from queue_tables.schema.schemas import GROUP_OFFSETS
 from queue_tables.shards.shards import SEALED, shard_path
 
 FenceOf: TypeAlias = tuple[str, TopicId, Partition, Epoch]
 """(group, topic_id, partition, epoch)"""
-OFFSETS_TXN = "offsets"
-"""Of `group_offsets`: (epoch << 40) | counter of its newest commit."""
-_FOLDED = "folded/"
 _COUNTER_BITS = 40
 _ATTEMPTS = 3
 
@@ -286,7 +284,7 @@ class GroupOffsetsWriter:
                         *_removals(self._table, add.modification_time),
                         add,
                         Txn(OFFSETS_TXN, (self._epoch << _COUNTER_BITS) | self._counter),
-                        *(Txn(_FOLDED + shard, stamp) for shard, stamp in folded.items()),
+                        *(Txn(FOLDED.name(shard), stamp) for shard, stamp in folded.items()),
                     ],
                     {"epoch": self._epoch, "counter": self._counter, "rows": len(states)},
                 )
@@ -317,9 +315,4 @@ def _folded(table: TableLog, group: str | None = None) -> tuple[States, dict[Sha
             # Before they are parsed: a partition of another group can have a million open records.
             rows = rows.filter(pc.equal(rows["group"], group))
         states |= states_from_arrow(rows)
-    folded = {
-        ShardName(app_id.removeprefix(_FOLDED)): Stamp(stamp)
-        for app_id, stamp in table.txns.items()
-        if app_id.startswith(_FOLDED)
-    }
-    return states, folded
+    return states, FOLDED.read(table.txns)

@@ -30,7 +30,7 @@ from queue_tables.log.files import LogFiles
 from queue_tables.log.gaps import GapsSeen, gaps
 from queue_tables.log.index import Double, LogIndex, PartitionKey, Span
 from queue_tables.root import QueueRoot
-from queue_tables.schema.marks import next_offsets_in
+from queue_tables.schema.marks import next_offsets_in, offset_mark
 from queue_tables.schema.schemas import LOG
 
 COLUMNS = (
@@ -106,7 +106,7 @@ class LogReader:
 
     def end_offset(self, topic_id: TopicId, partition: Partition) -> Offset:
         """The offset that the next record will get, as of the last refresh."""
-        return Offset(self._table.txns.get(f"offset/{topic_id}/{partition}", 0))
+        return Offset(self._table.txns.get(offset_mark(topic_id, partition), 0))
 
     def first_offset(self, topic_id: TopicId, partition: Partition) -> Offset:
         """The lowest offset still in the log; the end offset if there is none."""
@@ -286,7 +286,7 @@ class LogReader:
 
     def topic_ids(self) -> set[TopicId]:
         """Every incarnation of a topic that was ever ordered, as of the last refresh."""
-        return {TopicId(topic_id) for topic_id, _ in next_offsets_in(self._table.txns)}
+        return {where.topic_id for where in next_offsets_in(self._table.txns)}
 
     def file(self, path: str) -> Add:
         """A file of the log, as of the last refresh. Raises `KeyError`."""

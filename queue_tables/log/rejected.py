@@ -19,7 +19,7 @@ from queue_tables.delta.snapshot import load_snapshot
 from queue_tables.files.parquet import read_data_file
 from queue_tables.log.marks import LogMarks
 from queue_tables.root import QueueRoot
-from queue_tables.schema.marks import watermarks_in
+from queue_tables.schema.marks import WATERMARKS
 from queue_tables.schema.reasons import Fate, with_fate
 from queue_tables.schema.schemas import REJECTS
 
@@ -49,7 +49,7 @@ def rejected(
     root: QueueRoot, wanted: RejectFilter, columns: Collection[str] | None = None
 ) -> Iterator[dict[str, Any]]:
     """The rows that are wanted, oldest hour first; times as microseconds since 1970."""
-    marks = watermarks_in(LogMarks(root).read())
+    marks = WATERMARKS.read(LogMarks(root).read())
     files = load_snapshot(root.store, REJECTS.name).files.values()
     needed = None if columns is None else [*dict.fromkeys([*columns, *_JUDGED])]
     for add in sorted(files, key=lambda add: (add.partition_values["hour"] or "", add.path)):

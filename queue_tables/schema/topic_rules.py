@@ -10,8 +10,8 @@ import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from lakequeue.clock import Micros
-from lakequeue.errors import InvalidRequest, TopicExists, UnknownTopic
-from lakequeue.records import checked_name
+from lakequeue.errors import InvalidRequest, LakequeueError, TopicExists, UnknownTopic
+from lakequeue.records import Partition, TopicPartition, checked_name
 from lakequeue.wire import TopicChanges, TopicConfig, TopicDescription, default_dead_letters
 from lakequeue.wire.calls.topics import TopicIdentity, TopicSettings
 from queue_tables.schema.schema_cost import check_cost
@@ -35,6 +35,17 @@ class Topic(TopicSettings, TopicIdentity):
     def of_row(cls, row: Mapping[str, Any]) -> Topic:
         """The topic that a row of the table `topics` holds, as it is: its bounds may be older."""
         return cls.model_construct(**{name: row[name] for name in cls.model_fields})
+
+    def place(
+        self,
+        partition: int,
+        *,
+        field: str | None = "partition",
+        error: type[LakequeueError] = InvalidRequest,
+    ) -> TopicPartition:
+        """A partition of it. Raises `error` if it has none of that number."""
+        check_partition(partition, self.partitions, f"topic {self.topic}", field=field, error=error)
+        return TopicPartition(self.topic_id, Partition(partition))
 
     @property
     def dead_letters(self) -> str:
@@ -126,6 +137,24 @@ def unknown_topic(name: str) -> UnknownTopic:
         f"topic {name!r} does not exist",
         hint=f"create it: PUT /v1/topics/{name}, or `lakequeue topic create {name}`",
     )
+
+
+def check_partition(
+    partition: Any,
+    count: int,
+    of: str = "the topic",
+    *,
+    field: str | None = "partition",
+    error: type[LakequeueError] = InvalidRequest,
+) -> None:
+    """Raise `error` unless `partition` is one of 0 … count - 1."""
+    if type(partition) is not int or not 0 <= partition < count:
+        named: dict[str, Any] = {} if field is None else {"field": field}
+        raise error(
+            f"partition {repr(partition)[:100]} does not exist: {of} has {count}",
+            hint=f"give one of 0 to {count - 1}",
+            **named,
+        )
 
 
 def check_dead_letters(topic: str, full: Mapping[str, Any], others: Mapping[str, Topic]) -> None:

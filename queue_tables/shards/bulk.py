@@ -25,19 +25,10 @@ from queue_tables.delta.actions import Action, Add, Txn
 from queue_tables.delta.maintenance import vacuumed
 from queue_tables.delta.table import TableLog, create_table
 from queue_tables.root import QueueRoot
+from queue_tables.schema.marks import BATCH_TXN, GROUP_TXN, STAMP_TXN
 from queue_tables.schema.schemas import INBOX
-from queue_tables.shards.shards import (
-    GROUP_TXN,
-    QUIET,
-    SEALED,
-    STAMP_TXN,
-    node_of,
-    seal_shard,
-    shard_path,
-)
+from queue_tables.shards.shards import QUIET, SEALED, node_of, seal_shard, shard_path
 
-BATCH_TXN = "batch"
-"""Number of the newest batch of the writer that is in the shard."""
 IN_ORDER = "in_order"
 """In a commit's info: its files are named in the order of their stamps, no two have the same."""
 QUIET_S = 86_400

@@ -30,6 +30,7 @@ from queue_tables.delta.table import TableLog, create_table
 from queue_tables.delta.tail import commit_versions
 from queue_tables.files.parquet import write_data_file
 from queue_tables.root import QueueRoot, ShardKind
+from queue_tables.schema.marks import FENCE_TXN, GROUP_TXN, STAMP_TXN
 from queue_tables.schema.schemas import TABLES
 
 Fence = tuple[str, str, int, int]
@@ -40,9 +41,6 @@ QUIET = "lakequeue.quiet_s"
 
 For owners that register nowhere: a Spark query that runs once an hour is not gone.
 """
-GROUP_TXN = "group"
-STAMP_TXN = "stamp"
-FENCE_TXN = "fence"
 
 _DATA_WRITTEN = {"inbox": Step.INGEST_DATA_WRITTEN, "journal": Step.JOURNAL_DATA_WRITTEN}
 _COMMITTED = {"inbox": Step.INGEST_COMMITTED, "journal": Step.JOURNAL_COMMITTED}

@@ -204,7 +204,7 @@ def test_records_can_be_looked_at_without_a_group(backend: Backend) -> None:
         assert admin.record(topic, 0, 5).value == 5
         with pytest.raises(OffsetOutOfRange):
             admin.record(topic, 0, 6)
-        with pytest.raises(InvalidRequest, match="partitions 0 to 1, not 2"):
+        with pytest.raises(InvalidRequest, match="partition 2 does not exist"):
             admin.browse(topic, 2)
 
 
@@ -240,7 +240,7 @@ def test_a_paused_group_gets_nothing_until_it_is_resumed(backend: Backend) -> No
         assert rows == {0: False, 1: True}
         admin.resume(topic)
         assert [m.value for m in take(consumer, 1)] == [1]
-        with pytest.raises(InvalidRequest, match="partitions 0 to 1, not 2"):
+        with pytest.raises(InvalidRequest, match="partition 2 does not exist"):
             admin.pause(topic, topic, [2])
 
 

@@ -123,6 +123,7 @@ def test_wrong_combinations_are_refused(queue: Queue, node: NodeProcess) -> None
         {"to": "latest", "shift": 1 << 70},
         {"to": "nowhere"},
         {"to": "earliest", "topics": [topic.topic], "partition": 9},
+        {"to": "earliest", "topics": []},
     ):
         answer = seek(node.url, group_of(topic), **body)
         assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")

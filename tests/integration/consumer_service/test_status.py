@@ -310,7 +310,7 @@ def test_what_does_not_exist_is_said(
         member.poll_until(1)
         with pytest.raises(UnknownTopic):
             admin.status(member.group, "no-such-topic", 0, 0)
-        with pytest.raises(UnknownRecord, match="partitions 0 to 1, not 2"):
+        with pytest.raises(UnknownRecord, match="partition 2 does not exist"):
             admin.status(member.group, "known", 2, 0)
         with pytest.raises(UnknownRecord, match="offsets 0 to 0, not 1") as error:
             admin.status(member.group, "known", 0, 1)

@@ -11,7 +11,7 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError
 
-from jobs.ordering.order_state import ORDER_TXN, order_number
+from jobs.ordering.order_state import order_number
 from jobs.ordering.rejects import fenced_commit
 from lakequeue.errors import CommitConflict, CorruptTable, LeadershipLost, ShardSealed
 from lakequeue.records import Epoch, Stamp, Version
@@ -19,6 +19,7 @@ from queue_tables.delta.actions import Txn, commit_path
 from queue_tables.delta.table import TableLog
 from queue_tables.delta.tail import Tail
 from queue_tables.root import QueueRoot
+from queue_tables.schema.marks import ORDER_TXN
 from queue_tables.shards.shards import ShardWriter, fence_shard, seal_shard
 from queue_tables.topics import TopicStore
 from queue_tables.upkeep.delta_rs import checkpoint_table

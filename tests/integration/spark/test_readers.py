@@ -135,7 +135,7 @@ def test_topics_are_chosen_by_pattern_list_and_assignment(root: QueueRoot, log: 
     ("given", "error", "said"),
     [
         ({"subscribe": "nowhere"}, UnknownTopic, "nowhere"),
-        ({"assign": '{"orders":[7]}'}, InvalidRequest, "no partition 7"),
+        ({"assign": '{"orders":[7]}'}, InvalidRequest, "partition 7 does not exist"),
         (
             {"subscribe": "orders", "startingOffsets": '{"orders":{"0":0}}'},
             InvalidRequest,

@@ -12,8 +12,9 @@ from queue_tables.delta.actions import Action, Add, Txn
 from queue_tables.delta.table import TableLog, create_table
 from queue_tables.files.parquet import write_data_file
 from queue_tables.root import QueueRoot
+from queue_tables.schema.marks import GROUP_TXN, STAMP_TXN
 from queue_tables.schema.schemas import INBOX
-from queue_tables.shards.shards import GROUP_TXN, STAMP_TXN, shard_path
+from queue_tables.shards.shards import shard_path
 from tests.support.data.hostile_rows import Hostile, sound_rows
 
 

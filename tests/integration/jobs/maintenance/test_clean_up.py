@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
-from jobs.ordering.order_state import ORDER_TXN, order_number
+from jobs.ordering.order_state import order_number
 from jobs.ordering.rejects import fenced_commit
 from lakequeue.clock import hour_of, wall_micros
 from lakequeue.errors import LeadershipLost
@@ -26,6 +26,7 @@ from queue_tables.groups.state import read_group_state
 from queue_tables.log.reader import LogReader
 from queue_tables.log.writer import write_log_file
 from queue_tables.root import QueueRoot
+from queue_tables.schema.marks import ORDER_TXN
 from queue_tables.shards.shards import ShardWriter
 from queue_tables.topics import TopicStore
 from queue_tables.upkeep.clean_up import clean_commits, vacuum_table

@@ -12,7 +12,7 @@ import duckdb
 import pytest
 from deltalake import DeltaTable
 
-from jobs.ordering.order_state import ORDER_TXN, order_number
+from jobs.ordering.order_state import order_number
 from jobs.ordering.rejects import fenced_commit
 from lakequeue.clock import hour_of
 from lakequeue.errors import OffsetOutOfRange
@@ -24,6 +24,7 @@ from queue_tables.delta.tail import Tail
 from queue_tables.groups.state import read_group_state
 from queue_tables.log.reader import LogReader
 from queue_tables.root import QueueRoot
+from queue_tables.schema.marks import ORDER_TXN
 from queue_tables.schema.topic_rules import Topic
 from queue_tables.topics import TopicStore
 from tests.support.data.log_builder import LogBuilder

@@ -7,7 +7,6 @@ import pyarrow as pa
 
 from consumer_service.reading.encode import COLUMNS, records_of
 from consumer_service.reading.segments import Segments, prefix_within, split_partitions
-from consumer_service.reading.tailer import ends_in
 from lakequeue.records import Format, Offset, Partition, Record, TopicId, TopicPartition
 from lakequeue.wire import receipt_of, record_to_json
 from queue_tables.schema.schemas import LOG
@@ -72,10 +71,6 @@ def test_a_prefix_is_within_both_bounds_and_never_empty() -> None:
     assert prefix_within(rows(0, 10, size=100), 4, 10_000).num_rows == 4
     assert prefix_within(rows(0, 10, size=100), 10, 350).num_rows == 3
     assert prefix_within(rows(0, 10, size=100), 10, 1).num_rows == 1
-
-
-def test_ends_are_read_from_txns() -> None:
-    assert ends_in([("order", 9), ("offset/t/0", 4), ("inbox/n-1", 3)]) == {WHERE: 4}
 
 
 def test_records_have_the_shape_of_the_wire() -> None:
