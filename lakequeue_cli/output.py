@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from lakequeue.wire import dumps_exactly
 
@@ -29,7 +30,8 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     if sys.stdout.isatty():
         table = Table(*columns, box=None, header_style="bold", pad_edge=False)
         for row in cells:
-            table.add_row(*row)
+            # As it is: `[/x]` in a value is no markup.
+            table.add_row(*map(Text, row))
         Console().print(table)
         return
     sys.stdout.write(plain_table(columns, cells))
