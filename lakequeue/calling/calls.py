@@ -8,12 +8,12 @@ same bytes, so an idempotent request stays single.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from urllib.parse import urljoin, urlsplit
 
 import orjson
-import tenacity
 
 from lakequeue.calling.effects import Http, Now, Reply, Request, Script, Unanswered, Wait
 from lakequeue.calling.nodes import Choice
@@ -30,7 +30,7 @@ from lakequeue.wire import PROBLEM, from_problem
 MAX_REDIRECTS = 5
 _ANOTHER_MAY = (Unreachable, NotReady, StorageUnavailable)
 """Another node may well do it: this one is gone, going, or cut off from the storage."""
-_BACKOFF = tenacity.wait_random_exponential(multiplier=0.05, max=5.0, min=0.02)
+_LEAST_PAUSE_S, _FIRST_PAUSE_S, _MOST_PAUSE_S = 0.02, 0.05, 5.0
 
 
 @dataclass(slots=True)
@@ -54,17 +54,14 @@ class Answer:
 
 def pause_before(attempt: int) -> float:
     """Seconds before retry number `attempt` (from 1): full jitter, doubling, at most 5."""
-    state = tenacity.RetryCallState(_RETRYING, None, (), {})
-    state.attempt_number = attempt
-    return _BACKOFF(state)
+    # 2 ** 7 is enough to reach the most; a power of the thousandth attempt is no float.
+    longest = min(_FIRST_PAUSE_S * 2 ** min(attempt - 1, 7), _MOST_PAUSE_S)
+    return random.uniform(_LEAST_PAUSE_S, longest)
 
 
 def _pause_after(error: LakequeueError, attempt: int, *, untried: bool) -> float:
     """Seconds; none if a node comes next that was not asked yet: Retry-After is about the other."""
     return 0.0 if untried else max(pause_before(attempt), error.retry_after_s or 0.0)
-
-
-_RETRYING = tenacity.Retrying()
 
 
 def call(nodes: Choice, request: Request, now: Now, policy: CallPolicy) -> Script[Answer]:
