@@ -12,19 +12,24 @@ them has passed then. More than `MOST` failures are no coincidence, and end it.
 Each room is a process of its own: what one leaves behind (a session, a meter, a process that
 would not end) does not reach another, and a room that dies takes no other with it.
 Two rooms run at a time: the tests marked `spark` of one beside the others of another.
-Decision records 0014 and 0027 have the reasons.
+With LAKEQUEUE_LEDGER=FILE unstable tests are written down there, with their seeds; one that is
+named twice in twenty runs fails the run. Decision records 0014 and 0027 have the reasons.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import BinaryIO
+
+from tools.unstable_ledger import RUNS, note, seeds_in
 
 MOST = 5
 WHOLE = "--whole"
@@ -40,6 +45,10 @@ _SMALL, _EVERY = "not matrix", "(matrix or not matrix)"
 _PASSED, _TESTS_FAILED, _NO_TESTS = 0, 1, 5
 """pytest's exit codes; the others are about the run itself."""
 _SHOWING = threading.Lock()
+_SEEDS: dict[str, str] = {}
+"""Of the tests that failed, what seed they printed."""
+LEDGER = "LAKEQUEUE_LEDGER"
+"""In the environment: the file to note unstable tests in. CI keeps it from run to run."""
 
 
 def rooms() -> list[str]:
@@ -74,7 +83,17 @@ def main(given: list[str]) -> int:
             return code
         print("\nUNSTABLE, failed and then passed; each is a fault of its test or of the program:")
         print("\n".join(f"  {test}" for test in failed), flush=True)
-    return _PASSED
+    return _noted({test: _SEEDS.get(test, "") for test in failed})
+
+
+def _noted(unstable: Mapping[str, str]) -> int:
+    """Write the ledger; tests that it names too often fail the run."""
+    ledger = os.environ.get(LEDGER)
+    often = note(Path(ledger), unstable) if ledger else []
+    if not often:
+        return _PASSED
+    print(f"\nunstable in several of the last {RUNS} runs, see {ledger}:", *often, sep="\n  ")
+    return _TESTS_FAILED
 
 
 def _in_turn(every: list[str], mark: str, chosen: str, failed: list[str], longest_s: float) -> int:
@@ -121,6 +140,8 @@ def _run(*what: str, mark: str, longest_s: float) -> tuple[int, list[str]]:
             return _TESTS_FAILED, list(what)
         _show(said)
         failed = _failed(Path(cache))
+        said.seek(0)
+        _SEEDS.update(seeds_in(said.read().decode(errors="replace"), failed))
     died = code < 0 or (code == _TESTS_FAILED and not failed)
     return (_TESTS_FAILED, list(what)) if died else (code, failed)
 

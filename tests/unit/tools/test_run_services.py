@@ -131,3 +131,15 @@ def test_every_test_is_in_a_room_or_a_unit_test(monkeypatch: pytest.MonkeyPatch)
     all_rooms = tuple(f"{room}/" for room in rooms())
     assert [folder for folder in folders if not folder.startswith(all_rooms)] == []
     assert [room for room in all_rooms if not any(map(room.__eq__, folders))] == []
+
+
+def test_what_is_unstable_twice_fails_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(run_services.LEDGER, str(tmp_path / "unstable.jsonl"))
+    for code in (0, 1):
+        Path("runs").unlink(missing_ok=True)
+        assert main([write("test_sample.py", 1, 2, FAILS)]) == code
+    assert "unstable in several of the last" in capfd.readouterr().out
+    Path("runs").unlink()
+    assert main([write("test_sample.py", 1, 1, FAILS)]) == 0, "it was stable this time"
