@@ -119,6 +119,9 @@ FRONT_REFUSED = _counter(
         (limit,) for limit in ("connections", "address", "bodies", "calls", "waits", "answers")
     ),
 )
+ACCESS_REFUSED = _counter(
+    "access_refused_total", "requests refused because of who asked, by code of the error", "code"
+)
 FRONT_LATE = _counter(
     "front_deadlines_total",
     "connections that were ended because their client was too slow: headers, body, answer (it did "
@@ -137,6 +140,7 @@ FRONT = (
     FRONT_CALLS,
     FRONT_WAITING,
     FRONT_REFUSED,
+    ACCESS_REFUSED,
     FRONT_LATE,
     FRONT_BYTES,
     FRONT_LIMITS,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -21,7 +22,28 @@ def print_json(value: Any) -> None:
         data = orjson.dumps(value, option=options)
     except orjson.JSONEncodeError:
         data = dumps_exactly(value)  # a record's value with an integer beyond 64 bits
-    sys.stdout.write(data.decode() + "\n")
+    # Within strings these are the same to whoever parses it.
+    sys.stdout.write(_UNSAFE.sub(_as_json, data.decode()) + "\n")
+
+
+_UNSAFE = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+"""What moves the cursor, rings, changes colours or the direction of text: never a newline."""
+
+
+def _as_json(found: re.Match[str]) -> str:
+    return f"\\u{ord(found[0]):04x}"
+
+
+def harmless(text: str) -> str:
+    """Text that somebody else has written, as it may be shown: what a terminal would obey is
+    written out (`\\x1b`). Pure.
+    """
+    return _UNSAFE.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+def for_output(text: str) -> str:
+    """Records as they are for a pipe, harmless for a terminal."""
+    return harmless(text) if sys.stdout.isatty() else text
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
@@ -50,7 +72,8 @@ def plain_table(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
 def _cell(value: Any) -> str:
     if value is None:
         return "-"
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return harmless(text.replace("\n", "\\n"))
 
 
 def note(text: str) -> None:

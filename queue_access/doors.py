@@ -9,6 +9,7 @@ from lakequeue.errors import Forbidden, LakequeueError, Unauthenticated
 from queue_access.calls import CallRight, Calls
 from queue_access.issuer_keys import IssuerKeys
 from queue_access.keys import id_of
+from queue_access.quotas import NO_QUOTA, Quota
 from queue_access.registry import EVERYBODY, Registry
 from queue_access.rights import ALL, Kind, Right, Rights
 from queue_access.tokens import Verified, claimed, is_token, verified
@@ -27,6 +28,7 @@ class Caller:
     until: float = float("inf")
     """Seconds since 1970 from which on it counts no more."""
     groups: tuple[str, ...] = ()
+    quota: Quota = NO_QUOTA
 
     def must(self, right: Right, kind: Kind, name: str = "") -> None:
         """Raise `Forbidden` unless that is allowed."""
@@ -73,7 +75,9 @@ class Doors:
             raise _unknown(f"{scheme[:20]!r} is not understood here")
         if certificate is not None:
             name = f"cert/{certificate}"
-            return Caller(name, self.registry.rights_of(name), "a client certificate")
+            rights = self.registry.rights_of(name)
+            quota = self.registry.quota_of(name)
+            return Caller(name, rights, "a client certificate", quota=quota)
         raise _unknown("this call needs credentials")
 
     def _of_key(self, text: str) -> Caller:
@@ -85,7 +89,8 @@ class Doors:
             raise _unknown(f"the key lq_{key.id} has expired", "ask for a new one")
         until = float("inf") if key.expires_at is None else key.expires_at / 1_000_000
         rights = self.registry.rights_of(key.principal)
-        return Caller(key.principal, rights, f"key lq_{key.id}", until)
+        quota = self.registry.quota_of(key.principal)
+        return Caller(key.principal, rights, f"key lq_{key.id}", until, quota=quota)
 
     def _of_token(self, text: str) -> Caller:
         now, registry = self.wall_s(), self.registry
@@ -98,7 +103,8 @@ class Doors:
                 self._tokens.clear()
             self._tokens[hash(text)] = (registry, text, found)
         rights = registry.rights_of(found.principal, found.groups)
-        return Caller(found.principal, rights, "token", found.until, found.groups)
+        quota = registry.quota_of(found.principal)
+        return Caller(found.principal, rights, "token", found.until, found.groups, quota)
 
     def _verify(self, text: str, now: float) -> Verified:
         said = claimed(text)

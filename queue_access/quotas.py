@@ -20,7 +20,7 @@ _BURST_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """Limits at each node; None: none."""
+    """Limits, rates and connections at each node; None: none."""
 
     requests_per_s: float | None = None
     bytes_per_s: float | None = None
@@ -28,7 +28,10 @@ class Quota:
     connections: int | None = None
     topics: int | None = None
     partitions: int | None = None
-    groups: int | None = None
+
+
+NO_QUOTA = Quota()
+"""Whoever has this may use all there is."""
 
 
 def checked_quota(given: Mapping[str, Any]) -> Quota:
@@ -77,14 +80,24 @@ class Meter:
             bucket = self._buckets[name] = _Bucket(rate, now)
         wait = bucket.wait_s(rate, now)
         if wait:
-            raise over(f"{rate:g} {name} a second are allowed", wait)
+            raise over(f"{rate:g} {name} a second are allowed at each node", wait)
         bucket.take(amount)
+
+
+def check_topics(quota: Quota, topics: Mapping[str, int]) -> None:
+    """Raise `OverQuota` if these are too many: topic → partitions."""
+    for name, count, most in (
+        ("topics", len(topics), quota.topics),
+        ("partitions", sum(topics.values()), quota.partitions),
+    ):
+        if most is not None and count > most:
+            raise over(f"that would be {count} {name} under names that you manage; {most} may be")
 
 
 def over(said: str, wait_s: float | None = None) -> OverQuota:
     """The refusal."""
     return OverQuota(
-        f"{said} at each node",
+        said,
         hint="wait as long as Retry-After says; `lakequeue auth quota` raises the limit",
         stored="no",
         retry_after_s=wait_s or 1.0,

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import orjson
 
 from queue_access.keys import Key
-from queue_access.quotas import Quota
+from queue_access.quotas import NO_QUOTA, Quota
 from queue_access.rights import ALL, Grant, Kind, Right, Rights
 from queue_access.tokens import Issuer
 
@@ -21,7 +21,6 @@ EntryKind = Literal["authentication", "key", "grant", "issuer", "quota"]
 LOCKED: EntryKind = "authentication"
 EVERYBODY = "everybody"
 """The name of who calls while authentication is off."""
-_NO_QUOTA = Quota()
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +104,7 @@ class Registry:
 
     def quota_of(self, principal: str) -> Quota:
         """The limits of somebody; of those who have none, those of `*`."""
-        return self.quotas.get(principal) or self.quotas.get("*") or _NO_QUOTA
+        return self.quotas.get(principal) or self.quotas.get("*") or NO_QUOTA
 
 
 _MOST_RIGHTS = 10_000

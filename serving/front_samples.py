@@ -40,5 +40,7 @@ class FrontSamples:
         yield Sample(metrics.FRONT_LIMITS, front.bodies.limit, (_BODIES,))
         for limit, count in refused.items():
             yield Sample(metrics.FRONT_REFUSED, count, (limit,))
+        for code, count in front.gate.refusals.items():
+            yield Sample(metrics.ACCESS_REFUSED, count, (code,))
         for deadline, count in front.late.items():
             yield Sample(metrics.FRONT_LATE, count, (deadline,))

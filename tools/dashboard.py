@@ -201,6 +201,7 @@ ROWS: dict[str, list[Panel]] = {
                 "{{role}}: slow {{deadline}}": _rate(
                     "lakequeue_front_deadlines_total", "role, deadline"
                 ),
+                "{{role}}: {{code}}": _rate("lakequeue_access_refused_total", "role, code"),
             },
         ),
         Panel(

@@ -23,6 +23,7 @@ from ingest.producers import begin_epoch
 from lakequeue import wire
 from lakequeue.errors import MalformedBody, UnknownTopic, UnsupportedMediaType
 from queue_access.audit_line import Nowhere, Sink
+from queue_access.quotas import check_topics
 from queue_access.rights import Kind, Right
 from serving.answers import answer_errors, json_answer, waiting
 from serving.doors.asked import audit_changes, caller, may_know, must, was
@@ -89,6 +90,7 @@ def _topics(app: OpenAPI, node: IngestNode) -> None:
     def put_topic(path: TopicPath) -> Response:
         config = _config()
         _must_feed(config)
+        _may_have(node, path.topic, config)
         _was(node, path.topic)
         topic, created = node.topics.create(path.topic, **config)
         return json_answer(topic.description, 201 if created else 200)
@@ -97,6 +99,7 @@ def _topics(app: OpenAPI, node: IngestNode) -> None:
     def patch_topic(path: TopicPath) -> Response:
         changes = _config()
         _must_feed(changes)
+        _may_have(node, path.topic, changes)
         _was(node, path.topic)
         return json_answer(node.topics.alter(path.topic, **changes).description)
 
@@ -111,6 +114,21 @@ def _must_feed(config: dict[str, Any]) -> None:
     """Whoever has dead records sent to a topic sends to it."""
     letters = config.get("dead_letter_topic")
     must(Right.PRODUCE, Kind.TOPIC, [letters if isinstance(letters, str) else None])
+
+
+def _may_have(node: IngestNode, name: str, config: dict[str, Any]) -> None:
+    """Within the quota of the caller: of the topics whose names it may manage."""
+    who = caller()
+    if who.quota.topics is None and who.quota.partitions is None:
+        return
+    node.topics.refresh()
+    there = {
+        topic.topic: topic.partitions
+        for topic in node.topics.list()
+        if who.rights.allow(Right.MANAGE, Kind.TOPIC, topic.topic)
+    }
+    asked = config.get("partitions", there.get(name, wire.DEFAULT_PARTITIONS))
+    check_topics(who.quota, there | {name: asked if isinstance(asked, int) else 0})
 
 
 def _was(node: IngestNode, name: str) -> None:

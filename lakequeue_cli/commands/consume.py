@@ -29,7 +29,7 @@ from lakequeue_cli.options import (
     consumer_url,
     position_of,
 )
-from lakequeue_cli.output import note
+from lakequeue_cli.output import for_output, note
 
 TERMINAL_FORMAT = "%t/%p@%o %k: %s\\n"
 PLAIN_FORMAT = "%s\\n"
@@ -298,9 +298,9 @@ def _end_now(client: Admin, name: str, topic: str, start: Position, batch: list[
 
 def _write(message: Message, as_json: bool, pattern: str) -> None:
     if as_json:
-        sys.stdout.write(dumps_exactly(as_document(message)).decode() + "\n")
+        sys.stdout.write(for_output(dumps_exactly(as_document(message)).decode()) + "\n")
     else:
-        sys.stdout.write(render(pattern, message))
+        sys.stdout.write(for_output(render(pattern, message)))
 
 
 def _say_lost(lost: list[Lost]) -> None:

@@ -15,6 +15,7 @@ from lakequeue.errors import (
     Forbidden,
     ForeignPage,
     LakequeueError,
+    OverQuota,
     Unauthenticated,
     WrongHost,
 )
@@ -25,6 +26,7 @@ from queue_access.doors import ANYBODY, Caller, Doors
 from queue_access.pages import Pages, check_content_type
 from queue_access.quotas import Meters, over
 from queue_access.registry import Registry
+from serving.front.hub import REFUSALS
 from serving.front.messages import Request, Seat
 
 _WANTED = frozenset(
@@ -58,7 +60,7 @@ class ServiceGate:
         self._audit = audit or Nowhere()
         self._doors = Doors(Calls(CALLS[service]), wall_s)
         self._meters = Meters()
-        self.refusals: dict[str, int] = {}
+        self.refusals: dict[str, int] = dict.fromkeys(REFUSALS, 0)
         """Code of the error → how often."""
         self._pages = Pages(self._names, self._origins)
 
@@ -113,7 +115,7 @@ class ServiceGate:
         if seat.principal != caller.principal:
             most = quota.connections
             if most is not None and meter.connections >= most:
-                raise over(f"{meter.connections} connections are open, {most} are allowed")
+                raise over(f"{meter.connections} connections are open at this node, {most} may be")
             self.left(seat)
             seat.principal = caller.principal
             meter.connections += 1
@@ -122,17 +124,22 @@ class ServiceGate:
         """See `Gate`: the body counts when it is there."""
         if request.caller is not ANYBODY and request.body:
             rate = self._doors.registry.quota_of(request.caller.principal).bytes_per_s
-            if rate is not None:
-                meter = self._meters.of(request.caller.principal)
-                meter.take("bytes", rate, len(request.body), self._doors.wall_s())
+            self._take(request.caller, "bytes", rate, len(request.body))
 
     def records(self, caller: Caller, count: int) -> None:
         """So many records are sent. Raises `OverQuota`. For the event loop's thread."""
         if caller is not ANYBODY:
             rate = self._doors.registry.quota_of(caller.principal).records_per_s
-            if rate is not None:
-                meter = self._meters.of(caller.principal)
-                meter.take("records", rate, count, self._doors.wall_s())
+            self._take(caller, "records", rate, count)
+
+    def _take(self, caller: Caller, name: str, rate: float | None, amount: int) -> None:
+        if rate is None:
+            return
+        try:
+            self._meters.of(caller.principal).take(name, rate, amount, self._doors.wall_s())
+        except OverQuota as error:
+            self.refusals[error.code] += 1
+            raise
 
     def still(self, request: Request) -> LakequeueError | None:
         """See `Gate`."""
@@ -149,7 +156,8 @@ class ServiceGate:
             seat.principal = None
 
     def _refused(self, request: Request, error: LakequeueError) -> None:
-        self.refusals[error.code] = self.refusals.get(error.code, 0) + 1
+        if error.code in self.refusals:
+            self.refusals[error.code] += 1
         if not isinstance(error, _AUDITED):
             return
         known, name = self._doors.find(request.method, request.path)

@@ -70,8 +70,22 @@ class Peer(Due, Protocol):
         """End it now."""
 
 
+REFUSALS = (
+    "unauthenticated",
+    "forbidden",
+    "foreign_page",
+    "wrong_host",
+    "over_quota",
+    "issuer_unavailable",
+)
+"""Codes of errors that a gate refuses requests with."""
+
+
 class Gate(Protocol):
     """Decides whether a request comes in at all. Asked by the event loop: it must not block."""
+
+    refusals: dict[str, int]
+    """Code of the error → how often."""
 
     def admit(self, request: Request) -> None:
         """Put down in `request` who calls. Raises what a refusal is answered with.
@@ -91,6 +105,9 @@ class Gate(Protocol):
 
 class Everybody:
     """Lets everybody in."""
+
+    def __init__(self) -> None:
+        self.refusals = dict.fromkeys(REFUSALS, 0)
 
     def admit(self, request: Request) -> None:
         """See `Gate`."""

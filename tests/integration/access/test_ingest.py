@@ -233,6 +233,29 @@ def test_a_quota_is_told_with_the_time_to_wait(service: IngestService, locked: L
     assert sent(service, locked.keys["ada"], body, "orders") == 200
 
 
+def test_a_principal_makes_no_more_topics_and_partitions_than_its_quota(
+    service: IngestService, locked: Locks
+) -> None:
+    key = locked.may("maker", "manage", "topic", "made-*")
+    locked.limit("maker", Quota(topics=2, partitions=5))
+    wait_status(service.http, "/v1/topics", key, 200)
+
+    def make(name: str, partitions: int, method: str = "PUT") -> int:
+        path = f"/v1/topics/made-{name}"
+        body = {"partitions": partitions}
+        return service.http.request(method, path, json=body, headers=as_(key)).status_code
+
+    assert make("1", 6) == 429
+    assert make("1", 3) == 201
+    assert make("2", 3) == 429
+    assert make("2", 2) == 201
+    assert make("3", 1) == 429
+    assert make("2", 3, "PATCH") == 429
+    assert make("2", 2) == 200
+    told = service.http.get("/metrics", headers=as_(locked.keys["admin"])).text
+    assert 'lakequeue_access_refused_total{code="unauthenticated"}' in told
+
+
 def test_changes_and_refusals_are_in_the_audit_and_no_secret_is_anywhere(
     service: IngestService, locked: Locks
 ) -> None:

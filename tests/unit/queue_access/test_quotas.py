@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from lakequeue.errors import InvalidRequest, OverQuota
-from queue_access.quotas import MOST_METERS, Meter, Meters, Quota, checked_quota
+from queue_access.quotas import (
+    MOST_METERS,
+    Meter,
+    Meters,
+    Quota,
+    check_topics,
+    checked_quota,
+)
 
 
 def test_a_rate_lets_through_what_it_says_and_tells_how_long_to_wait() -> None:
@@ -50,3 +57,13 @@ def test_limits_are_numbers_above_zero() -> None:
     for wrong in ({"topics": 0}, {"topics": -1}, {"topics": "3"}, {"topics": True}, {"apples": 1}):
         with pytest.raises(InvalidRequest):
             checked_quota(wrong)
+
+
+def test_topics_and_partitions_are_counted_with_what_is_asked_for() -> None:
+    quota = Quota(topics=2, partitions=10)
+    check_topics(quota, {"a": 4, "b": 6})
+    check_topics(Quota(), {"a": 3_000_000})
+    with pytest.raises(OverQuota, match="11 partitions"):
+        check_topics(quota, {"a": 4, "b": 7})
+    with pytest.raises(OverQuota, match="3 topics"):
+        check_topics(quota, {"a": 1, "b": 1, "c": 1})
