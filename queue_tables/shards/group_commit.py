@@ -3,10 +3,6 @@
 A group is closed when its first submission has waited for the linger, when it is large enough,
 or at once when the committer has been idle: a lone record never waits for company. While one
 commit runs the next group fills, so under load groups grow by themselves.
-
-Those whose commit has just ended will send again, most of them. If others wait already, these do so
-a little longer, until all that were there before are there again: two groups of half the size, in
-turn, would cost twice as many commits.
 """
 
 from __future__ import annotations
@@ -24,8 +20,6 @@ from lakequeue.errors import NotReady, Overloaded
 T = TypeVar("T")
 
 _RETRY_AFTER_S = (0.05, 5.0)
-MANY = 8
-"""From so many submissions in flight on, a group waits for those that are expected again."""
 
 
 @dataclass(slots=True)
@@ -50,10 +44,6 @@ class Batcher(Generic[T]):
         self._busy_until = float("-inf")
         self._bytes_per_s = 0.0
         self._started_at = 0.0
-        self._expected = 0
-        """Submissions that were in flight when the last commit ended."""
-        self._took_s = 0.0
-        """How long that commit took."""
         self.pending_bytes = 0
         """Bytes accepted and not yet committed: open, closed and committing groups."""
 
@@ -87,13 +77,7 @@ class Batcher(Generic[T]):
             return 0.0
         if first.opened_at - self._busy_until >= self._linger_s:
             return 0.0  # idle before it came: nothing suggests that more is coming
-        until = first.opened_at + self._linger_s
-        if self._expected >= MANY:
-            if len(first.items) >= self._expected:
-                return 0.0
-            # A wait that is short beside the commit that it may save.
-            until = max(until, self._busy_until + min(self._linger_s, self._took_s / 2))
-        return until - now
+        return first.opened_at + self._linger_s - now
 
     def take(self, now: float) -> list[T]:
         """Close the oldest group, for committing. `done` must follow before the next `take`."""
@@ -108,8 +92,6 @@ class Batcher(Generic[T]):
             raise ValueError("done() without take()")
         self.pending_bytes -= group.size
         self._busy_until = now
-        self._took_s = now - self._started_at
-        self._expected = len(group.items) + (len(self._groups[0].items) if self._groups else 0)
         rate = group.size / max(now - self._started_at, 1e-6)
         self._bytes_per_s = 0.8 * self._bytes_per_s + 0.2 * rate if self._bytes_per_s else rate
 

@@ -51,43 +51,6 @@ def test_what_filled_up_while_a_commit_ran_does_not_wait_anew() -> None:
     assert b.take(0.010) == ["b"]
 
 
-def in_turn(waiting: int) -> Batcher[Any]:
-    """Eight were committed in 20 ms, from 0 to 0.020, and so many wait."""
-    b = batcher()
-    for n in range(8):
-        b.add(n, 1, 0.0)
-    b.take(0.0)
-    for n in range(waiting):
-        b.add(n, 1, 0.002)
-    b.done(0.020)
-    return b
-
-
-def test_a_group_waits_for_those_that_are_expected_again() -> None:
-    """Else two groups of half the size take turns, with twice the commits."""
-    b = in_turn(waiting=8)
-    assert b.due_in(0.020) == pytest.approx(0.005), "the linger, or half a commit"
-    for n in range(7):
-        b.add(n, 1, 0.021)
-    assert (b.due_in(0.021) or 0) > 0
-    b.add(7, 1, 0.022)
-    assert b.due_in(0.022) == 0.0, "all are there again"
-    assert len(b.take(0.022)) == 16
-
-
-def test_those_that_do_not_come_are_not_waited_for_long() -> None:
-    b = in_turn(waiting=8)
-    assert (b.due_in(0.0251) or 0) <= 0
-    assert len(b.take(0.0251)) == 8
-
-
-def test_all_that_were_there_close_a_group_before_the_linger_ends() -> None:
-    b = in_turn(waiting=0)
-    for n in range(8):
-        b.add(n, 1, 0.021)
-    assert b.due_in(0.021) == 0.0
-
-
 def test_a_group_is_closed_by_its_size_and_an_item_is_never_split() -> None:
     b = batcher(max_group=10)
     b.add("a", 1, 0.0)
