@@ -8,7 +8,6 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from pyspark import SparkConf
 from pyspark.sql import SparkSession
 
 from jobs.jars import jar_paths
@@ -51,14 +50,14 @@ def running_session(app: str) -> SparkSession | None:
     if SparkSession.getActiveSession() is None and not any(name in os.environ for name in hosts):
         return None
     builder = SparkSession.builder.appName(app)
-    if SparkSession.getActiveSession() is None and "PYSPARK_GATEWAY_PORT" in os.environ:
-        # See `lakequeue/processes/programs.py`: on one machine, workers start where the submitter
-        # stands. Machines of a cluster have a PYTHONPATH of their own, which this would replace.
-        ours = programs.environment()
-        builder = builder.config("spark.executorEnv.PYTHONSAFEPATH", ours["PYTHONSAFEPATH"])
-        if SparkConf().get("spark.master", "local").startswith("local"):
-            builder = builder.config("spark.executorEnv.PYTHONPATH", ours["PYTHONPATH"])
-    return builder.getOrCreate()
+    if SparkSession.getActiveSession() is not None or "PYSPARK_GATEWAY_PORT" not in os.environ:
+        return builder.getOrCreate()
+    # See `lakequeue/processes/programs.py`: on one machine, workers start where the submitter
+    # stands. Machines of a cluster have a PYTHONPATH of their own, which this would replace.
+    session = builder.config("spark.executorEnv.PYTHONSAFEPATH", "1").getOrCreate()
+    if (session.sparkContext.master or "local").startswith("local"):
+        session.sparkContext.environment["PYTHONPATH"] = programs.environment()["PYTHONPATH"]
+    return session
 
 
 def start_session(
