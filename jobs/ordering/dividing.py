@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import structlog
 
 from lakequeue.errors import CorruptTable, TailLost
@@ -21,30 +20,34 @@ from queue_tables.shards.shards import shard_path
 
 log = structlog.get_logger("order")
 
+SLICE_ROWS = 500
+"""Rows of a part, about: to search it takes a fraction of a second."""
+
 
 class Divisible(Exception):
-    """Rows fail together, and may be tried in two parts."""
+    """Rows fail together, and may be tried in parts."""
 
     def __init__(self, rows: pa.Table, cuts: Sequence[Stamp]) -> None:
         super().__init__(f"{rows.num_rows} rows")
         self.rows = rows
         """`PROJECTED`."""
         self.cuts = cuts
-        """Stamps at which they can be divided; there is one."""
+        """Stamps at which they can be divided, rising; there is one."""
 
-    def halves(self) -> tuple[pa.Table, pa.Table]:
-        """The earlier and the later part, of about equal numbers of rows."""
-        stamps = np.sort(self.rows["stamp"].to_numpy())
-        before = np.searchsorted(stamps, np.asarray(self.cuts), "right")
-        cut = self.cuts[int(np.abs(before - len(stamps) // 2).argmin())]
-        early = pc.less_equal(self.rows["stamp"], int(cut))
-        return self.rows.filter(early), self.rows.filter(pc.invert(early))
-
-
-def cuts_in(rows: pa.Table, known: Sequence[Stamp]) -> list[Stamp]:
-    """Of the `known` cuts those that leave rows on both sides. Pure."""
-    low, high = pc.min(rows["stamp"]).as_py(), pc.max(rows["stamp"]).as_py()
-    return [cut for cut in known if low <= cut < high]
+    def slices(self) -> list[pa.Table]:
+        """Parts of about `SLICE_ROWS` rows, in cut order; of more where nothing can be divided."""
+        stamps = self.rows["stamp"].to_numpy()
+        ordered = np.sort(stamps)
+        ends: list[int] = []
+        taken = 0
+        for cut in self.cuts:
+            before = int(np.searchsorted(ordered, cut, "right"))
+            if before - taken >= SLICE_ROWS:
+                ends.append(int(cut))
+                taken = before
+        part = np.searchsorted(np.asarray(ends, np.int64), stamps, "left")
+        found = [self.rows.filter(pa.array(part == n)) for n in range(len(ends) + 1)]
+        return [rows for rows in found if rows.num_rows]
 
 
 def cuts_of(rows: pa.Table, store: Store) -> list[Stamp]:
@@ -66,7 +69,8 @@ def cuts_of(rows: pa.Table, store: Store) -> list[Stamp]:
         log.warning("batch.not_divided", why=str(error))
         return []
     whole = [s for s in sorted(found) if not any(begin <= s < end for begin, end in inside)]
-    return cuts_in(rows, whole)
+    low, high = int(stamps.min()), int(stamps.max())
+    return [cut for cut in whole if low <= cut < high]
 
 
 def _commits(

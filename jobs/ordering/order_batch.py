@@ -16,7 +16,7 @@ import pyarrow as pa
 import structlog
 
 from jobs.ordering.batch_accumulator import BatchAccumulator, Done
-from jobs.ordering.dividing import Divisible, cuts_in, cuts_of
+from jobs.ordering.dividing import Divisible, cuts_of
 from jobs.ordering.file_faults import (
     BlockedShard,
     is_there,
@@ -143,21 +143,11 @@ class OrderTerm:
     def _in_turn(self, failed: Divisible, told: Callable[[Done], None]) -> Done | None:
         """Its parts, each as a batch of its own, in cut order."""
         sources = SourceFiles(self._state.root.store)
-        known, left = failed.cuts, [*reversed(failed.halves())]
         done: Done | None = None
-        while left:
+        for rows in failed.slices():
             if done is not None:
                 told(done)
-            rows = left.pop()
-            try:
-                done = self._process(
-                    [partial(_read_before, rows, sources)],
-                    lambda _rows: None,
-                    lambda some: cuts_in(some, known),
-                )
-            except Divisible as again:
-                done = None
-                left += reversed(again.halves())
+            done = self._process([partial(_read_before, rows, sources)], lambda _rows: None)
         return done
 
     def _process(

@@ -24,7 +24,7 @@ from jobs.rows.blame import is_of_the_rows, said_of
 from jobs.rows.halving import Units, find_guilty
 from jobs.rows.projected_rows import PROJECTED, ProjectedBatch
 from jobs.rows.row_faults import RowFault
-from lakequeue.clock import Micros
+from lakequeue.clock import Micros, boot_seconds
 from lakequeue.errors import CorruptTable, StorageUnavailable
 from lakequeue.records import Stamp, TopicId
 from queue_tables.delta.actions import Add
@@ -55,6 +55,8 @@ Trial = Callable[[pa.Table], None]
 """Does with these rows what an attempt does, and leaves nothing behind."""
 
 
+SEARCH_S = 0.5
+"""For so long all rows of a batch wait while the guilty ones are searched; then it is divided."""
 Cuts = Callable[[pa.Table], Sequence[Stamp]]
 """(rows) -> stamps at which they can be divided"""
 
@@ -69,8 +71,8 @@ def prepared(
 ) -> Piece:
     """The piece of `rows` (`PROJECTED`). Raises what no row is to blame for.
 
-    `cuts`: rows that fail are first divided into several batches, as far as they can be. Raises
-    `Divisible` then.
+    `cuts`: where the rows can be divided into several batches. Raises `Divisible` if the search
+    for those that fail takes long, and there is such a place.
     """
     try:
         return attempt(rows, False)
@@ -86,9 +88,11 @@ def prepared(
         if not is_of_the_rows(error):
             raise
         control()
-        if cuts is not None and (known := cuts(rows)):
+        known = cuts(rows) if cuts is not None else ()
+        try:
+            rows = without_guilty(rows, trial, SEARCH_S if known else None)
+        except SearchTooLong:
             raise Divisible(rows, known) from error
-        rows = without_guilty(rows, trial)
         log.exception("rows.set_aside", rows=rows.num_rows)
     return attempt(rows, True)
 
@@ -126,12 +130,22 @@ def _fault_of_file(store: Store, path: str) -> RowFault | None:
 # -- rows that make a piece fail ----------------------------------------------------------------
 
 
-def without_guilty(rows: pa.Table, trial: Trial) -> pa.Table:
-    """The same rows, those that make `trial` fail with that fault."""
+class SearchTooLong(Exception):
+    """A search for guilty rows has taken the time that it may, and others wait."""
+
+
+def without_guilty(rows: pa.Table, trial: Trial, most_s: float | None = None) -> pa.Table:
+    """The same rows, those that make `trial` fail with that fault.
+
+    Raises `SearchTooLong` if trials have taken `most_s`.
+    """
     faults = rows["fault"].to_pylist()
     units = _units(rows)
+    end = None if most_s is None else boot_seconds() + most_s
 
     def fails(chosen: Units) -> Exception | None:
+        if end is not None and boot_seconds() >= end:
+            raise SearchTooLong
         picked = np.sort(np.concatenate([units[unit] for unit in chosen]))
         try:
             trial(rows.take(pa.array(picked)))

@@ -390,11 +390,15 @@ def test_what_is_sound_is_ordered_before_rows_are_searched(
             shard.commit(BASE + n, records(other, BASE + n, [b"%d-%d" % (n, i) for i in range(5)]))
     seen: list[list[int]] = []
 
-    def searched(rows: pa.Table, trial: Any) -> pa.Table:
+    def searched(rows: pa.Table, trial: Any, most_s: float | None) -> pa.Table:
+        if most_s is not None:
+            return without_guilty(rows, trial, most_s)
         seen.append(sorted({r["stamp"] - BASE for r in log_rows(root)}))
         seen.append(sorted({stamp - BASE for stamp in rows["stamp"].to_pylist()}))
         return without_guilty(rows, trial)
 
+    monkeypatch.setattr("jobs.ordering.order_piece.SEARCH_S", 0.0)
+    monkeypatch.setattr("jobs.ordering.dividing.SLICE_ROWS", 1)
     monkeypatch.setattr("jobs.ordering.order_piece.without_guilty", searched)
     fail_on_values(monkeypatch)
     orderer = Orderer(root, 1)
@@ -418,9 +422,13 @@ def test_a_leader_that_dies_between_two_parts_of_a_batch_loses_and_doubles_nothi
     for n in range(4):
         shard.commit(BASE + n, records(topic_id, BASE + n, values(20, {5} if n == 2 else set())))
 
-    def die(*_: object) -> None:
-        raise SystemExit(9)
+    def die(rows: pa.Table, trial: Any, most_s: float | None) -> pa.Table:
+        if most_s is None:
+            raise SystemExit(9)
+        return without_guilty(rows, trial, most_s)
 
+    monkeypatch.setattr("jobs.ordering.order_piece.SEARCH_S", 0.0)
+    monkeypatch.setattr("jobs.ordering.dividing.SLICE_ROWS", 1)
     with monkeypatch.context() as dying:
         fail_on_values(dying)
         dying.setattr("jobs.ordering.order_piece.without_guilty", die)
@@ -449,6 +457,8 @@ def test_a_write_of_spark_is_not_divided(root: QueueRoot, monkeypatch: pytest.Mo
     commit_bulk(root, "spark-w", "0", 0, files)
     node.commit(BASE + 3, records(topic_id, BASE + 3, [b"between"]))
     node.commit(BASE + 9, records(topic_id, BASE + 9, [b"behind"]))
+    monkeypatch.setattr("jobs.ordering.order_piece.SEARCH_S", 0.0)
+    monkeypatch.setattr("jobs.ordering.dividing.SLICE_ROWS", 1)
     fail_on_values(monkeypatch)
     Orderer(root, 1).drain()
     versions: dict[bytes, int] = {}

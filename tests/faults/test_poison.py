@@ -1,0 +1,137 @@
+"""Records that cannot be ordered keep coming to one topic: what another topic's records wait for.
+
+Measured: from the commit of an ingest shard until `log` has passed it, at 500 records/s beside some
+100/s of which a part is poison. Prints the figures.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import queue_tables.log.writer
+from lakequeue.records import ShardName, Stamp
+from queue_tables.log.marks import LogMarks
+from queue_tables.root import QueueRoot
+from queue_tables.schema.marks import inbox_mark
+from queue_tables.shards.shards import ShardWriter
+from queue_tables.topics import TopicStore
+from tests.support.data.order_truth import log_rows, reject_rows
+from tests.support.data.rows import inbox_rows, raw_texts
+from tests.support.runs.order_process import Orderer
+
+pytestmark = [pytest.mark.slow, pytest.mark.matrix, pytest.mark.timeout(300)]
+
+SECONDS = 10.0
+EVERY_S = 0.02
+MARKER = b"poison"
+
+
+def sound(rows: pa.Table) -> pa.Table:
+    return rows
+
+
+def malformed(rows: pa.Table) -> pa.Table:
+    """One id of five is no UTF-8."""
+    ids = raw_texts([b"\xff" if n % 5 == 0 else None for n in range(rows.num_rows)])
+    at = rows.schema.get_field_index("message_id")
+    return rows.set_column(at, rows.schema.field(at), ids)
+
+
+def unorderable(rows: pa.Table) -> pa.Table:
+    """One value of five makes writing fail."""
+    return _poisoned(rows, 5)
+
+
+def all_unorderable(rows: pa.Table) -> pa.Table:
+    return _poisoned(rows, 1)
+
+
+def _poisoned(rows: pa.Table, each: int) -> pa.Table:
+    values = [MARKER if n % each == 0 else b"v" for n in range(rows.num_rows)]
+    at = rows.schema.get_field_index("value")
+    return rows.set_column(at, rows.schema.field(at), pa.array(values, rows.schema.field(at).type))
+
+
+class Run:
+    """Two shards, a leader, and whoever looks when the first shard's commits are passed."""
+
+    def __init__(self, root: QueueRoot, spoil: Callable[[pa.Table], pa.Table]) -> None:
+        store = TopicStore(root)
+        good, bad = (store.create(name, partitions=1)[0].topic_id for name in ("good", "bad"))
+        self._root = root
+        self._good = inbox_rows([b"v"] * 10, good)
+        self._bad = spoil(inbox_rows([b"v"] * 10, bad))
+        self._sent: dict[Stamp, float] = {}
+        self.waited: list[float] = []
+        self._done = threading.Event()
+
+    def _send(self) -> None:
+        one, two = (ShardWriter.create(self._root, "inbox", name) for name in ("one", "two"))
+        self._shard: ShardName = one.name
+        pause, end, number = threading.Event(), time.monotonic() + SECONDS, 0
+        while time.monotonic() < end:
+            stamp = Stamp(time.time_ns() // 1_000)
+            one.append(self._good, stamp)
+            self._sent[stamp] = time.monotonic()
+            if number % 5 == 0:
+                two.append(self._bad, Stamp(stamp + 1))
+            number += 1
+            pause.wait(EVERY_S)
+        self._done.set()
+
+    def _look(self) -> None:
+        marks, pause = LogMarks(self._root), threading.Event()
+        while not self._done.is_set() or self._sent:
+            mark = inbox_mark(self._shard) if hasattr(self, "_shard") else ""
+            passed = marks.read(mark).get(mark, 0) if mark else 0
+            now = time.monotonic()
+            for stamp in [s for s in list(self._sent) if s <= passed]:
+                self.waited.append(now - self._sent.pop(stamp))
+            pause.wait(0.005)
+
+    def measured(self) -> tuple[float, float]:
+        """p50 and p99, in seconds."""
+        orderer = Orderer(self._root, 1, whole=True)
+        threads = [threading.Thread(target=t, daemon=True) for t in (self._send, self._look)]
+        for thread in threads:
+            thread.start()
+        pause = threading.Event()
+        while not self._done.is_set() or orderer.step() is not None or self._sent:
+            orderer.drain()
+            pause.wait(0.05)  # as Spark's trigger
+        for thread in threads:
+            thread.join()
+        found = sorted(self.waited)
+        return found[len(found) // 2], found[len(found) * 99 // 100]
+
+
+KINDS = (sound, malformed, unorderable, all_unorderable)
+
+
+def test_what_other_topics_wait_for(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = queue_tables.log.writer._rendered
+
+    def rendered(rows: pa.Table, compression: str) -> Any:
+        if pc.any(pc.match_substring(rows["value"], MARKER.decode())).as_py():
+            raise ZeroDivisionError("no page")
+        return right(rows, compression)
+
+    monkeypatch.setattr("queue_tables.log.writer._rendered", rendered)
+    for kind in KINDS:
+        root = QueueRoot.open(str(tmp_path_factory.mktemp(kind.__name__)))
+        half, most = Run(root, kind).measured()
+        aside = len(reject_rows(root))
+        sys.stderr.write(f"{kind.__name__}: p50 {half:.3f} s, p99 {most:.3f} s, aside {aside}\n")
+        ordered = [row for row in log_rows(root) if row["topic"] == "good"]
+        assert [row["offset"] for row in ordered] == list(range(len(ordered)))
+        assert (aside > 0) == (kind is not sound)
