@@ -129,7 +129,8 @@ def test_a_part_that_stands_still_holds_up_nobody_else(parts: Parts, name: str) 
 def test_sends_that_wait_for_a_stopped_driver_hold_up_no_plain_ones(parts: Parts) -> None:
     body = b'{"records":[{"value":1}]}'
     head = (
-        b"POST /v1/topics/orders/records?wait=ordered&timeout_ms=60000 HTTP/1.1\r\nHost: a\r\n"
+        b"POST /v1/topics/orders/records?wait=ordered&timeout_ms=60000 HTTP/1.1\r\n"
+        b"Host: localhost\r\n"
         b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body)
     )
     place = urlsplit(parts.cluster.url("ingest-2"))
