@@ -7,7 +7,7 @@ import threading
 import time
 from typing import Any, Protocol
 
-from lakequeue.errors import LakequeueError, NotDrained, UnknownGroup
+from lakequeue.errors import InvalidRequest, LakequeueError, NotDrained, UnknownGroup
 from lakequeue.wire import MAX_CLOSED_MS, GroupDescription, GroupSummary, TopicDescription
 
 _LOOK_S = 0.2
@@ -48,13 +48,13 @@ def repartition(admin: Topics, topic: str, partitions: int, timeout_s: float) ->
     closed = admin.alter_topic(topic, closed_for_ms=closed_ms)
     try:
         left_s = began + timeout_s - time.monotonic()
-        admin.settle_topic(topic, max(left_s, 1.0))
+        try:
+            admin.settle_topic(topic, max(left_s, 1.0))
+        except InvalidRequest:  # it is open
+            _check_closed(admin, closed)
+            raise
         _wait_consumed(admin, topic, began + timeout_s)
-        if not _closed_as(admin, closed):
-            raise NotDrained(
-                f"somebody else has opened or closed topic {topic} meanwhile",
-                hint="let one drain it at a time, and try again",
-            )
+        _check_closed(admin, closed)
         return admin.alter_topic(topic, partitions=partitions, closed_for_ms=0)
     except BaseException:
         # If that fails too it opens by itself.
@@ -62,6 +62,14 @@ def repartition(admin: Topics, topic: str, partitions: int, timeout_s: float) ->
             if _closed_as(admin, closed):
                 admin.alter_topic(topic, closed_for_ms=0)
         raise
+
+
+def _check_closed(admin: Topics, closed: TopicDescription) -> None:
+    if not _closed_as(admin, closed):
+        raise NotDrained(
+            f"somebody else has opened or closed topic {closed.topic} meanwhile",
+            hint="let one drain it at a time, and try again",
+        )
 
 
 def _closed_as(admin: Topics, closed: TopicDescription) -> bool:
