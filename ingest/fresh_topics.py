@@ -59,7 +59,7 @@ class FreshTopics:
             if topic is None:
                 error.stored = "no"
                 raise
-            log.info("topics.not_read", why=error.detail)
+            log.info("topics.read_failed", why=error.detail)
         topic = self._topics.known(name)
         if topic is None:
             missing = unknown_topic(name)

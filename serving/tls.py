@@ -56,9 +56,9 @@ class Tls:
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self._cert, self._key)
             self.context.load_cert_chain(self._cert, self._key)
         except (OSError, ValueError) as error:
-            log.warning("tls.not_taken", cert=str(self._cert), why=str(error))
+            log.warning("tls.reload_failed", cert=str(self._cert), why=str(error))
             return False
-        log.info("tls.taken", cert=str(self._cert))
+        log.info("tls.reloaded", cert=str(self._cert))
         return True
 
 

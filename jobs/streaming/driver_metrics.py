@@ -35,7 +35,7 @@ class DriverMetrics:
         must_be_locked(root.uri, driver.host, settings.access)
         self._settings = driver
         gate = ServiceGate("driver", settings.access, names_of("", driver.host))
-        self._access = AccessWatch(root, gate.replace).start()
+        self._access = AccessWatch(root, gate.replace)
         self.meters = Meters(metrics.EVERY + metrics.DRIVER)
         self._session = session
         self._jobs: list[tuple[Leader, ShardQuery]] = []
@@ -52,6 +52,7 @@ class DriverMetrics:
 
     def start(self) -> str | None:
         """Serve; the URL, or None if the port cannot be had."""
+        self._access.start()
         return self._monitor.start(self._settings.host, self._settings.port)
 
     def add(self, leader: Leader, query: ShardQuery) -> None:
