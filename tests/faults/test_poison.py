@@ -20,7 +20,7 @@ import queue_tables.log.writer
 from lakequeue.records import ShardName, Stamp
 from queue_tables.log.marks import LogMarks
 from queue_tables.root import QueueRoot
-from queue_tables.schema.marks import inbox_mark
+from queue_tables.schema.marks import WATERMARKS
 from queue_tables.shards.shards import ShardWriter
 from queue_tables.topics import TopicStore
 from tests.support.data.order_truth import log_rows, reject_rows
@@ -90,7 +90,7 @@ class Run:
     def _look(self) -> None:
         marks, pause = LogMarks(self._root), threading.Event()
         while not self._done.is_set() or self._sent:
-            mark = inbox_mark(self._shard) if hasattr(self, "_shard") else ""
+            mark = WATERMARKS.name(self._shard) if hasattr(self, "_shard") else ""
             passed = marks.read(mark).get(mark, 0) if mark else 0
             now = time.monotonic()
             for stamp in [s for s in list(self._sent) if s <= passed]:
