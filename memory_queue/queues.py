@@ -13,13 +13,10 @@ from lakequeue.clock import Micros
 from lakequeue.errors import Rejected
 from lakequeue.records import Partition, TopicId
 from lakequeue.wire import (
-    MAX_DEDUP_WINDOW_MS,
     AckRequest,
     ProduceQuery,
     QueueReceipt,
     SettleAnswer,
-    Settled,
-    default_dead_letters,
     group_checksum,
     place_of,
     record_to_json,
@@ -32,9 +29,10 @@ from queue_rules.predicates.expressions import Condition
 from queue_rules.predicates.of_group import predicate_of
 from queue_rules.predicates.single import matches
 from queue_rules.produce.json_body import json_request_of
-from queue_rules.queues.attempts import Attempt, Taken, move_of
+from queue_rules.queues.attempts import Attempt, Taken
+from queue_rules.queues.dead_letter_topics import dead_letters_of, new_dead_letters
 from queue_rules.queues.dead_records import dead_letter_of
-from queue_rules.queues.fair_share import fair_share
+from queue_rules.queues.fair_share import Demand
 from queue_rules.queues.partition import QueuePartition
 from queue_rules.queues.receipt_actions import (
     ReceiptAction,
@@ -43,8 +41,9 @@ from queue_rules.queues.receipt_actions import (
     refused_of,
     superseded,
 )
+from queue_rules.queues.receipts import begin, keep_until
 from queue_rules.queues.skip import fetch_matching
-from queue_tables.groups.facts import Key, Kind
+from queue_tables.groups.facts import Key
 from queue_tables.schema.topic_rules import Topic
 
 _LOOKED_AT = 64
@@ -69,7 +68,10 @@ class Queues:
         They are kept for `keep_ms`, or as long as the group says.
         """
         mine = list(_queues(group.in_turn(member)))
-        room = self._room(group, member, mine, now, most)
+        demand = Demand(member.member_id, group.waiting | {member.member_id}, now)
+        for owned, queue in mine:
+            demand.count(queue, self._log.end(*owned.key[1:]))
+        room = demand.room(member.request.max_in_flight or DEFAULT_MAX_IN_FLIGHT, most)
         records: list[dict[str, Any]] = []
         take_new = partial(self._take_new, predicate_of(group.config.options))
         for look in (self._take_again, take_new):
@@ -79,7 +81,7 @@ class Queues:
                     if not taken.moves:
                         break
                     if keep_ms is not None:
-                        _keep_until(queue, taken.deliver, now + keep_ms * 1_000)
+                        keep_until(queue, taken.deliver, now + keep_ms * 1_000)
                     records += self._delivered(group, owned, taken.deliver)
                 self._send_dead(group, owned, queue, now)
         return records
@@ -109,30 +111,6 @@ class Queues:
             new = [row.new(keys=keys) for row in wanted]
             taken = fetch_matching(queue, now, member, most, new, following)
         return taken
-
-    def _room(
-        self,
-        group: Group,
-        member: ModelMember,
-        mine: Iterable[tuple[ModelPartition, QueuePartition]],
-        now: Micros,
-        most: int,
-    ) -> int:
-        """How many records this poll may take: its own bound, and a fair share."""
-        limit = member.request.max_in_flight or DEFAULT_MAX_IN_FLIGHT
-        asking = group.waiting | {member.member_id}
-        available, has, others, late = 0, 0, 0, False
-        for owned, queue in mine:
-            has += queue.held_by(member.member_id)
-            others += sum(map(queue.held_by, asking - {member.member_id}))
-            due = queue.next_due()
-            available += queue.returned
-            is_due = due is not None and due <= now
-            late |= is_due
-            available += queue.delayed if is_due else 0
-            available += max(0, self._log.end(*owned.key[1:]) - queue.scan)
-        share = fair_share(available, has, others, len(asking), due=late)
-        return min(most, limit - has, share)
 
     def _delivered(
         self, group: Group, owned: ModelPartition, attempts: Iterable[Attempt]
@@ -183,34 +161,10 @@ class Queues:
         if owned is None or owned.queue is None:
             answer.refused.append(refused_of(action, names, "unknown"))
             return
-        if receipt.generation != owned.generation:
-            answer.refused.append(refused_of(action, names, "superseded"))
-            return
-        queue = owned.queue
-        one = queue.begin(receipt.offset, receipt.attempt, now)
-        if isinstance(one, Attempt):
-            answer.settled.append(self._do(queue, action, one, now))
-        elif action.does == "ack" and queue.was_acked(receipt.offset, receipt.attempt):
-            answer.settled.append(Settled(receipt=action.text))  # a repeat
-        else:
-            why = "unknown" if one.why == "busy" else one.why
-            answer.refused.append(refused_of(action, names, why, one))
-
-    def _do(
-        self, queue: QueuePartition, action: ReceiptAction, one: Attempt, now: Micros
-    ) -> Settled:
-        settled = Settled(receipt=action.text)
-        if action.does == "ack":
-            queue.finish_ack(one)
-        elif action.does == "nack":
-            move = queue.nack(one, now, action.ms, self._random)
-            queue.finish_nack(one, move)
-            settled.due = move.until if move.kind is Kind.PARKED else None
-        else:
-            move = queue.extend(one, now, action.ms or 0)
-            queue.finish_extend(one, move)
-            settled.deadline = move.until
-        return settled
+        begun = begin(owned.queue, owned.generation, action, now, self._random, names, answer)
+        if begun is not None:
+            begun.finish(owned.queue, now, stands=True)
+            answer.settled.append(begun.settled)
 
     # -- dead letters -----------------------------------------------------------------------------
 
@@ -240,26 +194,13 @@ class Queues:
         return place_of(topic.topic, record["partition"], record["offset"])
 
     def _dead_letters(self, group: Group, owned: ModelPartition, source: Topic | None) -> Topic:
-        name = group.config.options.get("dead_letter_topic")
-        if name is None:
-            name = default_dead_letters(owned.topic) if source is None else source.dead_letters
+        name = dead_letters_of(group.config.options, owned.topic, source)
         known = self._topics.by_name.get(name)
-        if known is not None:
-            return known
-        config: dict[str, Any] = {"dedup_window_ms": MAX_DEDUP_WINDOW_MS}
-        if source is not None:
-            config["partitions"] = source.partitions
-        return self._topics.create(name, config)[0]
+        return known or self._topics.create(name, new_dead_letters(source))[0]
 
 
 def _queues(some: Iterable[ModelPartition]) -> Iterator[tuple[ModelPartition, QueuePartition]]:
     return ((owned, owned.queue) for owned in some if owned.queue is not None)
-
-
-def _keep_until(queue: QueuePartition, delivered: Iterable[Attempt], deadline: Micros) -> None:
-    for one in delivered:
-        if isinstance(begun := queue.begin(one.offset, one.attempt, 0), Attempt):
-            queue.finish_extend(begun, move_of(Kind.DELIVERED, begun)._replace(until=deadline))
 
 
 def next_due(group: Group, member: ModelMember) -> Micros | None:

@@ -12,7 +12,6 @@ from lakequeue.wire import (
     AckAnswer,
     AckRequest,
     Committed,
-    RefusedAck,
     receipt_of,
     record_to_json,
 )
@@ -21,7 +20,13 @@ from memory_queue.log import Log, Stored
 from queue_rules.predicates.expressions import Condition
 from queue_rules.predicates.of_group import predicate_of
 from queue_rules.predicates.single import matches
-from queue_rules.streams.commit_request import CommitRequest, commit_requests_of, judge, superseded
+from queue_rules.streams.commit_request import (
+    Owner,
+    commit_requests_of,
+    judge,
+    refused_by,
+    superseded,
+)
 from queue_rules.streams.cursor import Cursor
 from queue_tables.groups.facts import Key
 
@@ -85,9 +90,10 @@ def ack(
     cursors: dict[Key, Cursor] = {}
     for key, parts in wanted.items():
         owned = group.owned.get(key)
-        stale = [part for part in parts if not _accepts(owned, member, part.epoch)]
-        if owned is None or stale:
-            answer.refused += [_refusal(key, owned, part) for part in stale]
+        owner = None if owned is None else Owner(owned.topic, owned.owner or "", owned.epoch)
+        refused = refused_by(owner, member.member_id, key, parts)
+        if owned is None or refused:
+            answer.refused += refused
             continue
         cursors[key] = cursor = replace(owned.cursor, gaps=dict(owned.cursor.gaps))
         judge(cursor, parts, log.end(*key[1:]), through=request.commit_through)
@@ -101,18 +107,3 @@ def ack(
     if answer.refused:
         raise superseded(answer)
     return answer
-
-
-def _accepts(owned: ModelPartition | None, member: ModelMember, epoch: int | None) -> bool:
-    if owned is None or owned.owner != member.member_id:
-        return False
-    return epoch is None or epoch == owned.epoch
-
-
-def _refusal(key: Key, owned: ModelPartition | None, wanted: CommitRequest) -> RefusedAck:
-    return RefusedAck(
-        topic=wanted.topic if owned is None else owned.topic,
-        partition=key.partition,
-        epoch=wanted.epoch or 0,
-        current_epoch=None if owned is None else owned.epoch or None,
-    )

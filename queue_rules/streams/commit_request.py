@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from lakequeue.errors import (
     EpochSuperseded,
     InvalidRequest,
 )
 from lakequeue.records import Partition, TopicId
-from lakequeue.wire import AckAnswer, AckRequest, parse_receipt
+from lakequeue.wire import AckAnswer, AckRequest, RefusedAck, parse_receipt
 from queue_rules.streams.cursor import Cursor
 from queue_tables.groups.facts import Key
 
@@ -60,6 +61,35 @@ def commit_requests_of(
         key = Key(group, TopicId(topic_id), Partition(position.partition))
         wanted[key].append(CommitRequest(position.topic, position.epoch, [], position.offset))
     return wanted
+
+
+class Owner(NamedTuple):
+    """Who has a partition."""
+
+    topic: str
+    member: str
+    epoch: int
+    accepts: bool = True
+    """Acks are still taken: it is not being let go."""
+
+
+def refused_by(
+    owner: Owner | None, member: str, key: Key, parts: Sequence[CommitRequest]
+) -> list[RefusedAck]:
+    """Those of `parts` that `member` cannot say of this partition, or not under their epoch."""
+    mine = owner is not None and owner.member == member and owner.accepts
+    stale = [p for p in parts if owner is None or not mine or p.epoch not in {None, owner.epoch}]
+    return [refusal_of(owner, key, part) for part in stale]
+
+
+def refusal_of(owner: Owner | None, key: Key, part: CommitRequest) -> RefusedAck:
+    """The answer to a position that does not count."""
+    return RefusedAck(
+        topic=part.topic if owner is None else owner.topic,
+        partition=key.partition,
+        epoch=part.epoch or 0,
+        current_epoch=None if owner is None else owner.epoch or None,
+    )
 
 
 def judge(cursor: Cursor, parts: list[CommitRequest], end: int, *, through: bool) -> int:
