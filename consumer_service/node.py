@@ -10,15 +10,18 @@ import orjson
 import structlog
 
 from consumer_service.clients import Clients
-from consumer_service.members import Members
+from consumer_service.members import Member, Members
 from consumer_service.ownership.journal import Journal
+from consumer_service.ownership.modes import by_mode
 from consumer_service.ownership.owned_partition import OwnedPartition, OwnedPartitions
 from consumer_service.ownership.reconciler import Reconciler
 from consumer_service.ownership.takeover import Takeover
+from consumer_service.polls.served import Served
 from consumer_service.queues.acks import QueueAcks
 from consumer_service.queues.dead_letters import DeadLetters
 from consumer_service.queues.delivery import QueueDelivery
 from consumer_service.queues.due_timer import DueTimer
+from consumer_service.queues.mode import Queues
 from consumer_service.queues.waiters import Waiters
 from consumer_service.read_failover import ReadFailover
 from consumer_service.reading.segments import Segments
@@ -26,6 +29,7 @@ from consumer_service.reading.tailer import Tailer
 from consumer_service.reading.undecodable import Undecodable
 from consumer_service.streams.acks import Acks
 from consumer_service.streams.delivery import Delivery
+from consumer_service.streams.mode import Streams
 from consumer_service.webhooks.posts import Webhooks
 from coordination.groups import leases, membership
 from coordination.groups.controller import Controller
@@ -37,7 +41,7 @@ from coordination.zookeeper.session import Session
 from lakequeue.errors import LakequeueError
 from lakequeue.records import TopicId, TopicPartition
 from lakequeue.settings import Settings
-from lakequeue.wire import default_dead_letters
+from queue_rules.queues.dead_letter_topics import dead_letters_of
 from queue_rules.queues.receipt_actions import Gone
 from queue_rules.queues.retry_policy import RetryPolicy, policy_of
 from queue_tables.groups.facts import Key
@@ -74,7 +78,6 @@ class Node:
         self.segments = Segments(consumer.tail_bytes)
         self.tailer = Tailer(root, self.segments, self._wants, self._wake, consumer.poll_s)
         self.read_failover = ReadFailover(self.tailer, self._other_urls)
-        self.takeover = Takeover(root, self.journal, self.tailer.marks, self._policy_of)
         self.acks = Acks(self.journal, self.owned_partitions)
         self.undecodable = Undecodable()
         self.delivery = Delivery(
@@ -114,6 +117,20 @@ class Node:
             self.gone,
             self.dead_letters.wake,
         )
+        self.queues = Queues(
+            name,
+            self.members,
+            self.waiters,
+            self.queue_delivery,
+            self.queue_acks,
+            self.topics,
+            self._policy_of,
+        )
+        streams = Streams(
+            self.members, self.owned_partitions, self.delivery, self.acks, self.topics, self.tailer
+        )
+        self.modes: dict[str, Served] = {"stream": streams, "queue": self.queues}
+        self.takeover = Takeover(root, self.journal, self.tailer.marks, self.modes)
         self.reconciler = Reconciler(
             session,
             name,
@@ -122,6 +139,7 @@ class Node:
             self.members,
             self.takeover,
             self._start_of,
+            self.modes,
         )
         self.directory = Discovery(session)
         self.controller = Controller(session, self._partitions_of)
@@ -208,9 +226,12 @@ class Node:
 
     def _wake(self, grown: set[TopicPartition]) -> None:
         owned = [owned for owned in self.owned_partitions.all() if owned.where in grown]
-        self.members.wake({h.member for h in owned if h.mode == "stream"})
-        for group in {h.key.group for h in owned if h.mode == "queue"}:
-            self.waiters.news(group)
+        for mode, some in by_mode(self.modes, owned):
+            mode.grown(some)
+
+    def mode_of(self, member: Member) -> Served:
+        """The mode that serves a member."""
+        return self.modes[member.request.mode]
 
     def _policy_of(self, owned: OwnedPartition) -> RetryPolicy:
         self.topics.refresh()
@@ -219,10 +240,7 @@ class Node:
     def dead_letters_of(self, owned: OwnedPartition) -> str:
         """Name of the dead-letter topic of a partition of a queue group."""
         topic = self.topics.by_id(owned.key.topic_id)
-        named = _options(owned).get("dead_letter_topic")
-        if named is not None:
-            return str(named)
-        return default_dead_letters(owned.topic) if topic is None else topic.dead_letters
+        return dead_letters_of(_options(owned), owned.topic, topic)
 
     def ingest_urls(self) -> list[str]:
         """Base URLs of the ingest nodes that live. Raises `CoordinationUnavailable`."""

@@ -12,7 +12,6 @@ from consumer_service.calls.descriptions import open_counts, shown
 from consumer_service.members import Member
 from consumer_service.node import Node
 from consumer_service.ownership.partition_states import PartitionState
-from consumer_service.streams.delivery import StreamPollResult
 from coordination.groups import leases, membership
 from coordination.groups.controller import read_assignment
 from coordination.groups.pauses import read_pauses
@@ -41,8 +40,7 @@ from queue_rules.groups.group_config import GroupConfig, check_config
 from queue_rules.groups.join_rules import check_options, check_some_exist, is_of_queue_group
 from queue_rules.groups.start import latest_below
 from queue_rules.predicates.of_group import check_new, predicate_of
-from queue_rules.queues.retry_policy import check_retry, policy_of
-from queue_rules.streams.commit_request import commit_requests_of
+from queue_rules.queues.retry_policy import check_retry
 from queue_tables.groups.backlog import lag_of
 from queue_tables.groups.facts import GroupState, Key
 from queue_tables.groups.state import read_group_state
@@ -68,9 +66,7 @@ class Groups:
             assignment=self.assignment(member),
             assignment_version=self._node.reconciler.assignment_version(group),
             session_timeout_ms=member.session_timeout_ms,
-            visibility_timeout_ms=(
-                policy_of(config.options, None).visibility_ms if config.mode == "queue" else None
-            ),
+            visibility_timeout_ms=self._node.modes[config.mode].visibility_ms(config.options),
             predicate=config.options.get("predicate"),
         )
 
@@ -150,11 +146,14 @@ class Groups:
         return kept
 
     def has_nothing(self, member: Member) -> bool:
-        """Queue groups: the controller has counted our members, and given us nothing for this one.
+        """The controller has counted our members, and given us nothing for this one.
 
-        As far as is known here: asked at each poll, so ZooKeeper is not. Topics that nobody has
-        are not counted yet: this member may be the first that asks for them.
+        In groups whose members share what the node has. As far as is known here: asked at each
+        poll, so ZooKeeper is not. Topics that nobody has are not counted yet: this member may be
+        the first that asks for them.
         """
+        if not self._node.mode_of(member).shares:
+            return False
         given = self._node.reconciler.assignment(member.group)
         if given is None or (mine := given.members.get(self._node.name)) is None:
             return False
@@ -212,7 +211,7 @@ class Groups:
 
     def assignment(self, member: Member) -> list[Assigned]:
         """What the member (queue groups: its node) has, with its epoch, or is about to have."""
-        holder = self._node.name if member.request.mode == "queue" else member.member_id
+        holder = self._node.mode_of(member).holder(member.member_id)
         return [
             Assigned(
                 topic=owned.topic,
@@ -232,34 +231,17 @@ class Groups:
             # Receipts are good at whoever has the partition; its members need not be known.
             return self.settle(group, request)
         member = node.members.get(group, member_id)
-        if member.request.mode == "queue":
-            return self.settle(group, request)
-        ids = {name: node.topics.get(name).topic_id for name in member.request.topics}
-        wanted = commit_requests_of(group, request, ids)
-        ends = {k: node.tailer.end(TopicPartition(k.topic_id, k.partition)) for k in wanted}
-        answer = node.acks.commit(member_id, wanted, ends, through=request.commit_through)
-        member.liveness.progress(member.liveness.seen)
-        return answer
+        return node.mode_of(member).ack(member, request)
 
     def settle(self, group: str, request: AckRequest) -> SettleAnswer:
         """Queue groups: acks, nacks and extensions, whoever sends them; see `QueueAcks.settle`."""
-        node = self._node
-        names = {str(topic.topic_id): topic.topic for topic in node.topics.list()}
-        return node.queue_acks.settle(group, request, names)
+        return self._node.queues.settle(group, request)
 
     def check_topics(self, member: Member) -> None:
         """Raise `UnknownTopic` if every topic of a member without partitions was deleted."""
         if member.active and not self.assignment(member):
             self._node.topics.refresh()
             check_some_exist(member.request.topics, self._node.topics.list())
-
-    def commit_delivered(self, member: Member, delivered: StreamPollResult) -> None:
-        """At-most-once: what is about to leave is committed first."""
-        node = self._node
-        ids = {name: node.topics.get(name).topic_id for name in member.request.topics}
-        request = AckRequest(acks=[r["receipt"] for r in delivered.records])
-        wanted = commit_requests_of(member.group, request, ids)
-        node.acks.commit(member.member_id, wanted, {}, through=True)
 
     # -- groups -----------------------------------------------------------------------------------
 

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from concurrent.futures import Future
 from functools import partial
 
 import orjson
 
 from consumer_service.calls.seek import Seeks
 from consumer_service.node import Node
-from consumer_service.ownership.journal import Entry, wait_committed
 from consumer_service.ownership.owned_partition import OwnedPartition
+from consumer_service.ownership.settlement import Settlement
 from consumer_service.ownership.takeover import fact_of
 from coordination.groups import leases, membership
 from lakequeue.calling import blocking_runner
@@ -160,46 +159,26 @@ class Purges:
         with owned.fetching:
             # Nothing is taken meanwhile, so nothing behind the end is delivered before it.
             end = self._node.tailer.end(owned.where)
-            with owned.lock:
+            with Settlement(self._node.journal, [owned]) as settlement:
                 if owned.queue is None or not owned.delivers or not owned.trusted():
                     return None
                 fact = fact_of(Kind.SEEK, owned, owned.generation + 1, end, wall_micros())
-                entry, future = self._node.journal.submit([fact])
-                owned.pending += 1
-                moved: Future[bool] = Future()
-            future.add_done_callback(partial(_finish, owned, owned.epoch, entry, int(end), moved))
-            done = wait_committed(moved, "it may be purged or not; purge again")
-            if not done or not owned.trusted():
+                settlement.submit([fact], partial(_finish, int(end)))
+            settlement.wait("it may be purged or not; purge again")
+            if settlement.newer_epoch(owned) is not None or not owned.trusted():
                 return None
         self._node.waiters.news(key.group)
         return _purged(owned.topic, key, end)
 
 
-def _finish(
-    owned: OwnedPartition,
-    epoch: int,
-    entry: Entry,
-    end: int,
-    moved: Future[bool],
-    future: Future[object],
-) -> None:
+def _finish(end: int, owned: OwnedPartition, stands: bool) -> None:
     """In the committer's thread: in the new generation all below `end` is settled."""
-    error = future.exception()
-    with owned.settled:
-        owned.pending -= 1
-        owned.superseded_by = entry.refused.get(owned.key, owned.superseded_by)
-        durable = error is None and owned.key not in entry.refused
-        if durable and owned.queue is not None and owned.epoch == epoch:
-            owned.generation += 1
-            owned.start = end
-            owned.queue = QueuePartition(owned.queue.policy, RecordStates.settled((0, end)))
-            owned.rows = None
-            owned.unflushed = []
-        owned.settled.notify_all()
-    if error is None:
-        moved.set_result(durable)
-    else:
-        moved.set_exception(error)
+    if stands and owned.queue is not None:
+        owned.generation += 1
+        owned.start = end
+        owned.queue = QueuePartition(owned.queue.policy, RecordStates.settled((0, end)))
+        owned.rows = None
+        owned.unflushed = []
 
 
 def _purged(topic: str, key: Key, end: int) -> Purged:

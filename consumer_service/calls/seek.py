@@ -14,15 +14,14 @@ from contextlib import contextmanager
 import orjson
 
 from consumer_service.node import Node
-from consumer_service.ownership.journal import wait_committed
 from consumer_service.ownership.owned_partition import OwnedPartition
 from consumer_service.ownership.partition_states import Cause, PartitionState
+from consumer_service.ownership.settlement import check_trusted
 from consumer_service.ownership.takeover import Takeover, fact_of
 from coordination.groups import leases, membership
 from coordination.groups.leases import Owner
 from lakequeue.clock import wall_micros
 from lakequeue.errors import (
-    CoordinationUnavailable,
     EpochSuperseded,
     GroupActive,
     UnknownGroup,
@@ -187,7 +186,8 @@ class Seeks:
                     self._refuse_lease(key, topic)
                 owned.move(Cause.LEASED)
                 batch.append(owned)
-            Takeover(node.root, node.journal, node.tailer.marks).run(batch, lambda _: None)
+            takeover = Takeover(node.root, node.journal, node.tailer.marks, node.modes)
+            takeover.run(batch, lambda _: None)
             lost = [owned for owned in batch if owned.state is not PartitionState.OWNED]
             if lost:
                 raise EpochSuperseded(
@@ -221,18 +221,11 @@ class Seeks:
             fact_of(kind, owned, owned.generation + 1, offsets.get(owned.key), at)
             for owned in owned
         ]
-        entry, future = self._node.journal.submit(facts)
-        wait_committed(future, "describe the group to see whether it has moved")
-        if entry.refused:
+        refused = self._node.journal.commit(facts, "describe the group to see whether it has moved")
+        if refused:
             raise EpochSuperseded(
-                f"{len(entry.refused)} of {len(owned)} partitions were taken by another meanwhile",
+                f"{len(refused)} of {len(owned)} partitions were taken by another meanwhile",
                 hint="describe the group, then seek again",
                 stored="no",
             )
-        if not all(owned.trusted() for owned in owned):
-            raise CoordinationUnavailable(
-                "the leases could not be confirmed after the commit",
-                hint="describe the group to see whether it has moved",
-                stored="unknown",
-                retry_after_s=1.0,
-            )
+        check_trusted(owned, "describe the group to see whether it has moved")

@@ -26,8 +26,7 @@ from consumer_service.http.sse import event_stream
 from consumer_service.members import Member
 from consumer_service.metrics import Metrics
 from consumer_service.node import Node
-from consumer_service.polls.poll_batch import QueuePollResult
-from consumer_service.streams.delivery import StreamPollResult
+from consumer_service.polls.served import take_back
 from consumer_service.webhooks.posts import Webhooks
 from lakequeue import wire
 from lakequeue.errors import LakequeueError, NotReady, SentOn
@@ -300,25 +299,17 @@ def _polled(
     gone: Callable[[], bool],
 ) -> Steps[Answer]:
     """What a poll comes to."""
-    queue = member.request.mode == "queue"
-    idle = queue and groups.has_nothing(member)
+    mode = node.mode_of(member)
+    idle = groups.has_nothing(member)
     wait_s = min(query.wait_ms / 1_000, IDLE_WAIT_S if idle else float("inf"))
-    delivered: StreamPollResult | QueuePollResult
     with metrics.polling():
-        if queue:
-            delivered = yield from node.queue_delivery.steps(
-                member, limit, wait_s, gone, query.after
-            )
-        else:
-            delivered = yield from node.delivery.steps(member, limit, wait_s, gone, query.after)
+        delivered = yield from mode.steps(member, limit, wait_s, gone, query.after)
     if gone():
-        node.delivery.take_back(member, delivered)
+        take_back(member, delivered)
         return Answer(204)
     if idle and not delivered.records:
         groups.send_on(member)
-    once = member.request.delivery == "at_most_once"
-    if isinstance(delivered, StreamPollResult) and delivered.records and once:
-        groups.commit_delivered(member, delivered)
+    mode.before_leaving(member, delivered)
     if not member.active and not delivered.records:
         node.members.get(member.group, member.member_id)
     if not delivered.records:
@@ -355,7 +346,7 @@ def _received(
         idle = groups.has_nothing(member)
         with metrics.polling():
             wait_s = min(wait_s, IDLE_WAIT_S) if idle else wait_s
-            delivered = yield from node.queue_delivery.steps(member, limit, wait_s, gone)
+            delivered = yield from node.queues.steps(member, limit, wait_s, gone)
         if gone():
             delivered.take_back()
             return Answer(204)

@@ -17,13 +17,11 @@ import orjson
 from consumer_service.calls.groups import IDLE_WAIT_S, Groups
 from consumer_service.members import Member
 from consumer_service.node import Node
-from consumer_service.polls.poll_batch import QueuePollResult
-from consumer_service.polls.sent_events import START, SentEvents
-from consumer_service.streams.delivery import StreamPollResult
+from consumer_service.polls.sent_events import START
+from consumer_service.polls.served import Answered, take_back
 from lakequeue.errors import LakequeueError, SentOn, UnknownMember, UnknownTopic
 from lakequeue.wire import parse_receipt
-from lakequeue.wire.limits import DEFAULT_MAX_IN_FLIGHT
-from serving.front.parking import Pieces, Steps
+from serving.front.parking import Pieces
 
 if TYPE_CHECKING:
     from consumer_service.metrics import Metrics
@@ -77,11 +75,14 @@ class _Stream:
     def _events(self) -> Pieces:
         """Raises `SentOn`, `UnknownTopic`."""
         node, groups, member = self.node, self.groups, self.member
+        mode = node.mode_of(member)
         while not self._over():
             groups.send_away(member)
-            idle = member.request.mode == "queue" and groups.has_nothing(member)
+            idle = groups.has_nothing(member)
             wait_s = IDLE_WAIT_S if idle else KEEP_ALIVE_S
-            delivered = yield from _poll(node, member, wait_s, self._breaks_off)
+            delivered = yield from mode.steps(
+                member, BATCH, wait_s, self._breaks_off, _NOTHING_LOST
+            )
             if not _leaves(node, member, delivered, self.number, self.gone):
                 break
             if not delivered.records:
@@ -92,9 +93,7 @@ class _Stream:
                 groups.check_topics(member)
                 yield b": alive\n\n"
                 continue
-            once = member.request.delivery == "at_most_once"
-            if once and isinstance(delivered, StreamPollResult):
-                groups.commit_delivered(member, delivered)
+            mode.before_leaving(member, delivered)
             written = b"".join(
                 b"id: %b\nevent: record\ndata: %b\n\n"
                 % (record["receipt"].encode(), orjson.dumps(record))
@@ -111,32 +110,23 @@ class _Stream:
         return self._over() or self.node.read_failover.better_node() is not None
 
 
-def _poll(
-    node: Node, member: Member, wait_s: float, over: Callable[[], bool]
-) -> Steps[StreamPollResult | QueuePollResult]:
-    if member.request.mode == "queue":
-        return (yield from node.queue_delivery.steps(member, BATCH, wait_s, over, _NOTHING_LOST))
-    return (yield from node.delivery.steps(member, BATCH, wait_s, over, _NOTHING_LOST))
-
-
 def _leaves(
     node: Node,
     member: Member,
-    delivered: StreamPollResult | QueuePollResult,
+    delivered: Answered,
     number: int,
     gone: Callable[[], bool],
 ) -> bool:
     """Whether this may be written: remember it then; else it is delivered again."""
     if gone():
-        node.delivery.take_back(member, delivered)
+        take_back(member, delivered)
         return False
     with member.polls.lock:
         if member.polls.streams != number:
             # The newer stream has taken it back.
             return False
         member.polls.answered.clear()
-        if isinstance(delivered, QueuePollResult) and member.polls.sent is not None:
-            member.polls.sent.add(delivered)
+        node.mode_of(member).events_leave(member, delivered)
     return True
 
 
@@ -149,30 +139,10 @@ def _begin(node: Node, member: Member, last: str | None) -> int:
         # An older stream may sit on a dead connection, and must take nothing any more.
         polls.streams += 1
         polls.begin(-1)
-        if member.request.mode == "queue":
-            most = member.request.max_in_flight or DEFAULT_MAX_IN_FLIGHT
-            polls.sent = polls.sent or SentEvents(most)
-            polls.sent.begin(last or None).take_back()
-        elif last:
-            _rewind(node, member, last)
+        node.mode_of(member).begin_events(member, last)
         number = polls.streams
     member.wake.set()
     return number
-
-
-def _rewind(node: Node, member: Member, last: str) -> None:
-    """Take back what was delivered after `last`, in other partitions what is not acked."""
-    arrived = None if last == START else parse_receipt(last)
-    for owned in node.owned_partitions.of_member(member.group, member.member_id):
-        with owned.fetching, owned.lock:
-            after = owned.cursor.accepted
-            if arrived is not None:
-                topic_id, partition, offset, epoch, _ = arrived
-                key = owned.key
-                if (key.topic_id, key.partition, owned.epoch) == (topic_id, partition, epoch):
-                    after = offset + 1
-            owned.cursor.rewind(after)
-            owned.rows = None
 
 
 def _gone_from(member: Member) -> LakequeueError:

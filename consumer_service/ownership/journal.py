@@ -151,6 +151,16 @@ class Journal:
         entry = Entry(facts)
         return entry, self._committer.submit(entry, FACT_BYTES * len(facts))
 
+    def commit(self, facts: list[Fact], hint: str) -> dict[Key, int]:
+        """Make facts durable of partitions that nobody works on yet; those that were fenced.
+
+        Of partitions that are owned: `consumer_service.ownership.settlement`. Raises as `submit`,
+        and what it failed with.
+        """
+        entry, future = self.submit(facts)
+        wait_committed(future, hint)
+        return entry.refused
+
     def close(self) -> None:
         """Commit what is queued, then stop."""
         self._committer.drain()

@@ -17,6 +17,7 @@ import structlog
 
 from consumer_service.members import Member, Members
 from consumer_service.ownership.journal import Journal
+from consumer_service.ownership.modes import Modes, by_mode
 from consumer_service.ownership.owned_partition import OwnedPartition, OwnedPartitions
 from consumer_service.ownership.partition_states import Cause, PartitionState
 from consumer_service.ownership.pauses import Pauses
@@ -55,7 +56,7 @@ class _AssignedPartition(NamedTuple):
 
     topic: str
     holder: str
-    """The member; this node in a queue group."""
+    """Who is to have it: see `Mode.holder`."""
     mode: str
     options: str
 
@@ -72,6 +73,7 @@ class Reconciler:
         members: Members,
         takeover: Takeover,
         start_of: Start,
+        modes: Modes,
     ) -> None:
         self._session = session
         self._node = node
@@ -81,6 +83,7 @@ class Reconciler:
         self._takeover = takeover
         self._pauses = Pauses(session, journal, owned_partitions, members)
         self._start_of = start_of
+        self._modes = modes
         self._changed = session.waker()
         self._stopping = threading.Event()
         self._assignments: dict[str, GroupAssignment] = {}
@@ -214,7 +217,7 @@ class Reconciler:
                 self._assignments[group] = now
             for member in present:
                 mode = member.request.mode
-                holder = self._node if mode == "queue" else member.member_id
+                holder = self._modes[mode].holder(member.member_id)
                 for target in now.of(holder):
                     key = Key(group, TopicId(target.topic_id), Partition(target.partition))
                     wanted[key] = _AssignedPartition(target.topic, holder, mode, member.options)
@@ -318,10 +321,8 @@ class Reconciler:
         leased = [owned for owned in self._owned_partitions.all() if owned.state is _S.FENCING]
         if leased:
             self._takeover.run(leased, self._start_of)
-            self._members.wake({owned.member for owned in leased})
-            self._members.wake_groups(
-                {owned.key.group for owned in leased if owned.mode == "queue"}
-            )
+            for one, some in by_mode(self._modes, leased):
+                one.taken(some)
 
     def _lease(self, owned: OwnedPartition) -> None:
         owner = Owner(self._node, self._journal.shard, owned.member)

@@ -8,42 +8,28 @@ earlier holder's shard, one commit of all facts *taken*.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 import structlog
 
-from consumer_service.ownership.journal import Journal, wait_committed
+from consumer_service.ownership.journal import Journal
+from consumer_service.ownership.modes import Modes
 from consumer_service.ownership.owned_partition import OwnedPartition
 from consumer_service.ownership.partition_states import Cause, PartitionState
+from consumer_service.ownership.positions import Position, position_of
 from coordination.groups.leases import retake
 from lakequeue.clock import wall_micros
 from lakequeue.errors import NotReady
 from lakequeue.records import Epoch, Offset, Partition, ShardName, TopicId
 from lakequeue.steps import Step, reach
-from queue_rules.queues.partition import QueuePartition
-from queue_rules.queues.retry_policy import RetryPolicy
-from queue_rules.streams.cursor import Cursor
-from queue_tables.groups.facts import QUEUE, Fact, GroupState, Key, Kind
-from queue_tables.groups.record_states import NOTHING, RecordStates, join_records
+from queue_tables.groups.facts import Fact, GroupState, Key, Kind
 from queue_tables.groups.state import GroupStateReader
 from queue_tables.root import QueueRoot
-from queue_tables.schema.marks import consumed_mark, generation_mark
 from queue_tables.shards.shards import Fence, fence_shard
 
 log = structlog.get_logger()
 
 Start = Callable[[OwnedPartition], int | None]
 """Where a partition without a position starts: an offset to make durable, or None for earliest."""
-
-
-@dataclass(frozen=True, slots=True)
-class Position:
-    """Where a partition goes on."""
-
-    generation: int
-    offset: int
-    make_durable: bool
-    """It stands in no table yet, and a restart must find it."""
 
 
 def plan_fences(
@@ -93,48 +79,6 @@ def _records(state: GroupState, epoch: Epoch, done: Collection[tuple[ShardName, 
     return max((state.epoch, *foreign)) >= epoch
 
 
-@dataclass(frozen=True, slots=True)
-class Consumed:
-    """What the group's transforms have consumed of a partition."""
-
-    generation: int
-    """Since which seek."""
-    offset: int
-
-
-def consumed_of(state: GroupState | None, key: Key, marks: Mapping[str, int]) -> Consumed | None:
-    """Since the last seek; None: nothing. Pure.
-
-    In the copy of a queue the marks may know of a seek that the state does not: positions are read
-    before them.
-    """
-    known = 0 if state is None else state.generation
-    place = key.group, key.topic_id, key.partition
-    generation = max(known, marks.get(generation_mark(*place), 0))
-    offset = marks.get(consumed_mark(*place, generation))
-    return None if offset is None else Consumed(generation, offset)
-
-
-def position_of(
-    state: GroupState | None, start: int | None, consumed: Consumed | None = None
-) -> Position:
-    """Where to go on. Pure.
-
-    The committed position, or what transforms have consumed if that is more: their output is in the
-    log, whether they came to commit or not. Else `start`, else the beginning.
-    """
-    generation = 0 if state is None else state.generation
-    committed = None if state is None else state.committed_offset
-    if consumed is not None and (consumed.generation, consumed.offset) > (
-        generation,
-        -1 if committed is None else committed,
-    ):
-        return Position(consumed.generation, consumed.offset, make_durable=True)
-    if committed is not None:
-        return Position(generation, committed, make_durable=False)
-    return Position(generation, start or 0, make_durable=start is not None)
-
-
 class Takeover:
     """The I/O of the protocol. Not thread-safe: the reconciler has one, each seek makes its own."""
 
@@ -143,10 +87,10 @@ class Takeover:
         root: QueueRoot,
         journal: Journal,
         marks: Callable[[], Mapping[str, int]],
-        policy_of: Callable[[OwnedPartition], RetryPolicy] = lambda _: RetryPolicy(),
+        modes: Modes,
     ) -> None:
         """`marks`: those of `log` as of the call, durable."""
-        self._policy_of = policy_of
+        self._modes = modes
         self._root = root
         self._reader = GroupStateReader(root)
         self._marks = marks
@@ -182,11 +126,9 @@ class Takeover:
         positions: dict[Key, Position] = {}
         for owned in taking:
             state = states.get(owned.key)
-            # Records of a queue group are settled one by one: a mark says nothing of those open.
-            consumed = None if owned.mode == QUEUE else consumed_of(state, owned.key, marks)
-            known = state is not None and (state.committed_offset is not None or state.is_queue)
-            fresh = consumed is None and not known
-            begin = start(owned) if fresh else None
+            mode = self._modes[owned.mode]
+            consumed = mode.consumed(state, owned.key, marks)
+            begin = start(owned) if consumed is None and not mode.knows(state) else None
             positions[owned.key] = position = position_of(state, begin, consumed)
             facts.append(fact_of(Kind.TAKEN, owned, position.generation, None, at))
             if position.make_durable:
@@ -194,7 +136,7 @@ class Takeover:
                     fact_of(Kind.COMMITTED, owned, position.generation, position.offset, at)
                 )
         reach(Step.TAKEOVER_READ)
-        refused = self._commit(facts)
+        refused = self._journal.commit(facts, "is the storage slow or away? it is tried again")
         reach(Step.TAKEOVER_TAKEN)
         for owned in taking:
             if owned.key in refused or not owned.trusted():
@@ -202,25 +144,10 @@ class Takeover:
             with owned.lock:
                 position = positions[owned.key]
                 owned.generation = position.generation
-                owned.cursor = Cursor(position.offset)
                 owned.start = position.offset
-                if owned.mode == QUEUE:
-                    owned.queue = self._queue_of(owned, states.get(owned.key), position)
+                self._modes[owned.mode].open(owned, states.get(owned.key), position)
                 owned.move(Cause.TAKEN)
         log.info("takeover.finished", partitions=len(taking), refused=len(refused))
-
-    def _queue_of(
-        self, owned: OwnedPartition, state: GroupState | None, position: Position
-    ) -> QueuePartition:
-        records = NOTHING if state is None else state.records
-        if position.make_durable:
-            records = join_records(records, RecordStates.settled((0, position.offset)))
-        return QueuePartition(self._policy_of(owned), records)
-
-    def _commit(self, facts: list[Fact]) -> dict[Key, int]:
-        entry, future = self._journal.submit(facts)
-        wait_committed(future, "is the storage slow or away? it is tried again")
-        return entry.refused
 
     def _fence(self, batch: list[OwnedPartition]) -> dict[Key, GroupState]:
         """Shut earlier holders out; return what the tables say after that."""

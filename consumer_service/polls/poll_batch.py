@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
-from consumer_service.ownership.journal import Entry
 from consumer_service.ownership.owned_partition import OwnedPartition
-from queue_rules.queues.attempts import Attempt, Move, Taken, move_of
+from consumer_service.ownership.settlement import Settlement
+from queue_rules.queues.attempts import Attempt, Move, Taken
 from queue_rules.queues.partition import QueuePartition
+from queue_rules.queues.receipts import keep_until
 from queue_tables.groups.facts import Kind
 
 
@@ -52,14 +52,11 @@ class PartitionBatch:
     moves: list[Move] = field(default_factory=list)
     more: bool = False
     bytes: int = 0
-    entry: Entry | None = None
-    future: Future[object] | None = None
+    settlement: Settlement | None = None
 
     def keep_until(self, queue: QueuePartition, deadline: int) -> None:
         """Before it is committed: kept until then (µs), and not as the policy says."""
-        for one in self.deliver:
-            if isinstance(begun := queue.begin(one.offset, one.attempt, 0), Attempt):
-                queue.finish_extend(begun, move_of(Kind.DELIVERED, begun)._replace(until=deadline))
+        keep_until(queue, self.deliver, deadline)
         self.moves = [
             move._replace(until=deadline) if move.kind is Kind.DELIVERED else move
             for move in self.moves

@@ -8,31 +8,24 @@ which reads after it has fenced, knows of it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
 
-from consumer_service.ownership.journal import Entry, Journal, wait_committed
+from consumer_service.ownership.journal import Journal
 from consumer_service.ownership.owned_partition import OwnedPartition, OwnedPartitions
-from consumer_service.ownership.takeover import fact_of
+from consumer_service.ownership.settlement import Settlement, check_trusted
 from consumer_service.queues.due_timer import DueTimer
 from consumer_service.queues.waiters import Waiters
 from lakequeue.clock import wall_micros
-from lakequeue.errors import (
-    CoordinationUnavailable,
-    LakequeueError,
-    NotReady,
-)
+from lakequeue.errors import LakequeueError, NotReady
 from lakequeue.records import Partition, TopicId
 from lakequeue.steps import Step, reach
 from lakequeue.wire import (
     AckRequest,
     SettleAnswer,
-    Settled,
     group_checksum,
 )
-from queue_rules.queues.attempts import Attempt, Move
 from queue_rules.queues.receipt_actions import (
     Gone,
     ReceiptAction,
@@ -41,7 +34,7 @@ from queue_rules.queues.receipt_actions import (
     refused_of,
     superseded,
 )
-from queue_rules.queues.record_facts import record_facts
+from queue_rules.queues.receipts import Begun, begin
 from queue_tables.groups.facts import Key, Kind
 
 NodeOf = Callable[[Key], str | None]
@@ -53,10 +46,8 @@ class _Change:
     """What happens to one partition, on its way into the journal."""
 
     owned: OwnedPartition
-    epoch: int
-    begun: list[tuple[ReceiptAction, Attempt, Move]] = field(default_factory=list)
-    entry: Entry | None = None
-    future: Future[object] | None = None
+    settlement: Settlement
+    begun: list[Begun] = field(default_factory=list)
 
 
 class QueueAcks:
@@ -100,7 +91,7 @@ class QueueAcks:
         try:
             for key, some in by_key.items():
                 change = self._begin(key, some, answer, topics)
-                if change.future is not None:
+                if change is not None and change.settlement.submitted:
                     changes.append(change)
             self._wait(changes)
         except LakequeueError as error:
@@ -122,72 +113,33 @@ class QueueAcks:
         actions: list[ReceiptAction],
         answer: SettleAnswer,
         topics: Mapping[str, str],
-    ) -> _Change:
+    ) -> _Change | None:
         owned = self._owned_partitions.get(key)
-        change = (
-            _Change(owned, owned.epoch)
-            if owned is not None
-            else _Change(OwnedPartition(key, "", ""), 0)
-        )
         if owned is None:
             self._elsewhere(key, actions, answer, topics)
-            return change
-        with owned.lock:
+            return None
+        change = _Change(owned, Settlement(self._journal, [owned]))
+        with change.settlement:
             if owned.queue is None or not owned.accepts_acks:
                 self._elsewhere(key, actions, answer, topics)
                 return change
             now = wall_micros()
-            base = fact_of(Kind.TAKEN, owned, owned.generation, None, now)
             try:
                 for action in actions:
-                    self._begin_one(owned, action, now, change, answer, topics)
+                    one = begin(
+                        owned.queue, owned.generation, action, now, self._random, topics, answer
+                    )
+                    if one is not None:
+                        change.begun.append(one)
                 if not change.begun:
                     return change
-                facts = record_facts(base, [move for _, _, move in change.begun])
-                change.entry, change.future = self._journal.submit(facts)
+                moves = [one.move for one in change.begun]
+                change.settlement.submit_moves(owned, moves, partial(self._finish, change))
             except BaseException:
-                for _, one, _ in change.begun:
-                    owned.queue.cancel(one, now)
+                for begun in change.begun:
+                    begun.finish(owned.queue, now, stands=False)
                 raise
-            owned.pending += 1
-        change.future.add_done_callback(partial(self._finish, change))
         return change
-
-    def _begin_one(
-        self,
-        owned: OwnedPartition,
-        action: ReceiptAction,
-        now: int,
-        change: _Change,
-        answer: SettleAnswer,
-        topics: Mapping[str, str],
-    ) -> None:
-        queue, receipt = owned.queue, action.receipt
-        if queue is None:
-            return
-        if receipt.generation != owned.generation:
-            answer.refused.append(refused_of(action, topics, "superseded"))
-            return
-        one = queue.begin(receipt.offset, receipt.attempt, now)
-        if isinstance(one, Attempt):
-            if action.does == "ack":
-                move = queue.ack(one)
-            elif action.does == "nack":
-                move = queue.nack(one, now, action.ms, self._random)
-            else:
-                move = queue.extend(one, now, action.ms or 0)
-            change.begun.append((action, one, move))
-        elif action.does == "ack" and queue.was_acked(receipt.offset, receipt.attempt):
-            answer.settled.append(Settled(receipt=action.text))  # a repeat
-        elif one.why == "busy":
-            raise NotReady(
-                f"receipt {action.text} is being settled by another request",
-                hint="send it again",
-                stored="unknown",
-                retry_after_s=0.2,
-            )
-        else:
-            answer.refused.append(refused_of(action, topics, one.why, one))
 
     def _elsewhere(
         self,
@@ -213,64 +165,39 @@ class QueueAcks:
             refused.location = location
             answer.refused.append(refused)
 
-    def _finish(self, change: _Change, future: Future[object]) -> None:
+    def _finish(self, change: _Change, owned: OwnedPartition, stands: bool) -> None:
         """In the committer's thread: the facts stand, or do not."""
-        owned, entry = change.owned, change.entry
-        durable = future.exception() is None
-        dying = False
-        with owned.settled:
-            owned.pending -= 1
-            if entry is not None:
-                owned.superseded_by = entry.refused.get(owned.key, owned.superseded_by)
-                durable &= owned.key not in entry.refused
-            if owned.queue is not None and owned.epoch == change.epoch:
-                now = wall_micros()
-                for action, one, move in change.begun:
-                    if not durable:
-                        owned.queue.cancel(one, now)
-                    elif action.does == "ack":
-                        owned.queue.finish_ack(one)
-                    elif action.does == "nack":
-                        owned.queue.finish_nack(one, move)
-                        one.written = True
-                        dying |= move.kind is Kind.DYING
-                        self._timer.expect(move.until)
-                    else:
-                        owned.queue.finish_extend(one, move)
-                        # Its consumer was thought to be gone, and is not: no next owner hears so.
-                        owned.unflushed = [m for m in owned.unflushed if m.offset != one.offset]
-                        self._timer.expect(move.until)
-                # Who has settled something may have his share of what is there.
-                self._waiters.news(owned.key.group)
-            owned.settled.notify_all()
-        if dying:
-            self._on_dying()
-
-    def _wait(self, changes: list[_Change]) -> None:
-        for change in changes:
-            if change.future is None:
+        if owned.queue is None:
+            return
+        now = wall_micros()
+        for begun in change.begun:
+            begun.finish(owned.queue, now, stands=stands)
+            move = begun.move
+            if not stands or begun.action.does == "ack":
                 continue
-            wait_committed(change.future, "it may be stored or not; send it again")
-            # It holds its callback, and that the change: a circle, which would stay for long.
-            change.future = None
+            self._timer.expect(move.until)
+            if begun.action.does == "nack":
+                begun.attempt.written = True
+                if move.kind is Kind.DYING:
+                    self._on_dying()
+            else:
+                # Its consumer was thought to be gone, and is not: no next owner hears so.
+                owned.unflushed = [m for m in owned.unflushed if m.offset != begun.attempt.offset]
+        # Who has settled something may have his share of what is there.
+        self._waiters.news(owned.key.group)
+
+    @staticmethod
+    def _wait(changes: list[_Change]) -> None:
+        for change in changes:
+            change.settlement.wait("it may be stored or not; send it again")
         reach(Step.QUEUE_SETTLED)
-        ours = [c for c in changes if c.entry is not None and c.owned.key not in c.entry.refused]
-        if not all(change.owned.trusted() for change in ours):
-            raise CoordinationUnavailable(
-                "the lease could not be confirmed after the commit",
-                hint="it may be stored or not; send it again once polls work again",
-                stored="unknown",
-                retry_after_s=1.0,
-            )
+        check_trusted(
+            (c.owned for c in changes if c.settlement.newer_epoch(c.owned) is None),
+            "it may be stored or not; send it again once polls work again",
+        )
 
     def _answer(self, change: _Change, answer: SettleAnswer, topics: Mapping[str, str]) -> None:
-        if change.entry is not None and change.owned.key in change.entry.refused:
-            self._elsewhere(change.owned.key, [w for w, _, _ in change.begun], answer, topics)
+        if change.settlement.newer_epoch(change.owned) is not None:
+            self._elsewhere(change.owned.key, [one.action for one in change.begun], answer, topics)
             return
-        for action, _, move in change.begun:
-            settled = Settled(receipt=action.text)
-            if action.does == "extend":
-                settled.deadline = move.until
-            elif move.kind is Kind.PARKED:
-                settled.due = move.until
-            answer.settled.append(settled)
+        answer.settled += [one.settled for one in change.begun]

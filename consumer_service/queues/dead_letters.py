@@ -18,9 +18,9 @@ import httpx2
 import orjson
 import structlog
 
-from consumer_service.ownership.journal import Journal, wait_committed
+from consumer_service.ownership.journal import Journal
 from consumer_service.ownership.owned_partition import OwnedPartition
-from consumer_service.ownership.takeover import fact_of
+from consumer_service.ownership.settlement import Settlement
 from consumer_service.reading.encode import plain_records
 from consumer_service.reading.tailer import Tailer
 from lakequeue import metrics
@@ -39,14 +39,13 @@ from lakequeue.metrics import Sample
 from lakequeue.records import Offset, Partition, TopicPartition
 from lakequeue.steps import Step, reach
 from lakequeue.wire import (
-    MAX_DEDUP_WINDOW_MS,
     dead_letter_id,
     from_problem,
     place_of,
 )
 from queue_rules.queues.attempts import Attempt, Move
+from queue_rules.queues.dead_letter_topics import new_dead_letters
 from queue_rules.queues.dead_records import as_bytes, dead_letter_of
-from queue_rules.queues.record_facts import record_facts
 from queue_tables.groups.facts import Kind
 from queue_tables.schema.odd_bytes import texts_of
 from queue_tables.schema.topic_rules import Topic
@@ -245,22 +244,12 @@ class DeadLetters:
             )
             for one in some
         ]  # fmt: skip
-        with owned.lock:
+        with Settlement(self._journal, [owned]) as settlement:
             if not owned.delivers or not owned.trusted():
                 raise NotReady(f"partition {owned.key.partition} of {owned.topic} goes away")
-            base = fact_of(Kind.TAKEN, owned, owned.generation, None, wall_micros())
-            entry, future = self._journal.submit(record_facts(base, moves))
-            owned.pending += 1
-
-        def settle(_: object) -> None:
-            with owned.settled:
-                owned.pending -= 1
-                owned.superseded_by = entry.refused.get(owned.key, owned.superseded_by)
-                owned.settled.notify_all()
-
-        future.add_done_callback(settle)
-        wait_committed(future, "is the storage slow or away? it is tried again")
-        if owned.key in entry.refused:
+            settlement.submit_moves(owned, moves)
+        settlement.wait("is the storage slow or away? it is tried again")
+        if settlement.newer_epoch(owned) is not None:
             raise NotReady(f"partition {owned.key.partition} of {owned.topic} was taken over")
 
     # -- the dead-letter topic --------------------------------------------------------------------
@@ -309,11 +298,7 @@ class DeadLetters:
             self._topics.refresh()
             return self._topics.get(name)
         except UnknownTopic:
-            # Ids are remembered for as long as can be, and bigger records fit: headers are added.
-            config: dict[str, Any] = {"dedup_window_ms": MAX_DEDUP_WINDOW_MS}
-            if source is not None:
-                config["partitions"] = source.partitions
-            self._call("PUT", f"/v1/topics/{name}", config)
+            self._call("PUT", f"/v1/topics/{name}", new_dead_letters(source))
             return self._topics.get(name)
 
     def _record(self, owned: OwnedPartition, one: Attempt) -> dict[str, Any] | None:

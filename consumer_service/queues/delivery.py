@@ -13,9 +13,9 @@ from typing import Any
 import pyarrow as pa
 
 from consumer_service.members import Member
-from consumer_service.ownership.journal import Journal, wait_committed
+from consumer_service.ownership.journal import Journal
 from consumer_service.ownership.owned_partition import OwnedPartition, OwnedPartitions
-from consumer_service.ownership.takeover import fact_of
+from consumer_service.ownership.settlement import Settlement
 from consumer_service.polls.poll_batch import PartitionBatch, QueuePollResult, picked
 from consumer_service.queues.due_timer import DueTimer
 from consumer_service.queues.fetch import fetch_again, fetch_new, skip_expired
@@ -30,14 +30,11 @@ from lakequeue.steps import Step, reach
 from lakequeue.wire import UNDECODABLE
 from lakequeue.wire.limits import DEFAULT_MAX_IN_FLIGHT
 from queue_rules.queues.attempts import Attempt
-from queue_rules.queues.fair_share import fair_share
-from queue_rules.queues.record_facts import record_facts
+from queue_rules.queues.fair_share import FULL, Demand
 from queue_rules.queues.undecodable_policy import policy_in
 from queue_tables.groups.facts import Kind
 from serving.front.parking import Steps, Until, finish
 
-_FULL = -1
-"""Room of a member that has its fair share already."""
 LOOK_EVERY_S = 1.0
 """A waiting poll looks this often whether its client is still there."""
 
@@ -151,7 +148,7 @@ class QueueDelivery:
             return QueuePollResult()
         room = self._room(member, mine, max_records)
         if room <= 0:
-            if room == _FULL and any(self._has_more(owned) for owned in mine):
+            if room == FULL and any(self._has_more(owned) for owned in mine):
                 news()  # it was for somebody who holds less
             return QueuePollResult()
         member.turn += 1
@@ -184,23 +181,15 @@ class QueueDelivery:
                     left_bytes -= batch.bytes
 
     def _room(self, member: Member, mine: list[OwnedPartition], most: int) -> int:
-        """How many records this poll may take: its own bound, and a fair share; `_FULL`: none."""
+        """How many records this poll may take: its own bound, and a fair share; `FULL`: none."""
         limit = member.request.max_in_flight or DEFAULT_MAX_IN_FLIGHT
         asking = self._waiters.members(member.group) | {member.member_id}
-        available, has, others, late, now = 0, 0, 0, False, wall_micros()
+        demand = Demand(member.member_id, asking, wall_micros())
         for owned in mine:
             with owned.lock:
                 if owned.queue is not None:
-                    has += owned.queue.held_by(member.member_id)
-                    others += sum(map(owned.queue.held_by, asking - {member.member_id}))
-                    available += owned.queue.returned
-                    due = owned.queue.next_due()
-                    is_due = due is not None and due <= now
-                    late |= is_due
-                    available += owned.queue.delayed if is_due else 0
-                    available += max(0, self._tailer.end(owned.where) - owned.queue.scan)
-        share = fair_share(available, has, others, len(asking), due=late)
-        return _FULL if share <= 0 < limit - has else min(most, limit - has, share)
+                    demand.count(owned.queue, self._tailer.end(owned.where))
+        return demand.room(limit, most)
 
     def _has_more(self, owned: OwnedPartition) -> bool:
         with owned.lock:
@@ -253,21 +242,18 @@ class QueueDelivery:
         moves = batch.moves
         if once:
             moves = [m._replace(kind=Kind.ACKED) if m.kind is Kind.DELIVERED else m for m in moves]
-        base = fact_of(Kind.TAKEN, owned, owned.generation, None, wall_micros())
-        facts = record_facts(base, moves)
-        with owned.lock:
+        with Settlement(self._journal, [owned]) as settlement:
             # Whoever leaves has had his records returned under this lock: none may follow.
             idle = owned.paused or not owned.delivers or not member.active
             if idle or owned.epoch != batch.epoch or not owned.trusted():
                 # Mostly the partition goes away, and this state with it; but trust can come back.
                 return False
-            batch.entry, batch.future = self._journal.submit(facts)
-            owned.pending += 1
+            settlement.submit_moves(owned, moves, partial(settle, batch, once))
+            batch.settlement = settlement
             if once and owned.queue is not None:
                 # They may be done by now: if their consumer goes meanwhile, no other gets them.
                 for one in batch.deliver:
                     owned.queue.begin(one.offset, one.attempt, 0)
-        batch.future.add_done_callback(partial(settle, batch, once))
         for move in moves:
             if move.kind in {Kind.DELIVERED, Kind.PARKED}:
                 self._timer.expect(move.until)
@@ -279,16 +265,18 @@ class QueueDelivery:
         """Wait for the facts; the records whose delivery is durable and still ours."""
         delivered = QueuePollResult(news=news, more=any(batch.more for batch in batches))
         for batch in batches:
-            if batch.future is None:
-                continue
-            wait_committed(batch.future, "nothing was delivered; poll again", stored=None)
-            # It holds its callback, and that the batch: a circle, which would stay for long.
-            batch.future = None
+            if batch.settlement is not None:
+                batch.settlement.wait("nothing was delivered; poll again", stored=None)
         if any(batch.deliver for batch in batches):
             reach(Step.QUEUE_DELIVERED)
         for batch in batches:
             owned = batch.owned
-            if batch.entry is None or owned.key in batch.entry.refused or not owned.trusted():
+            settlement, batch.settlement = batch.settlement, None
+            if (
+                settlement is None
+                or settlement.newer_epoch(owned) is not None
+                or not owned.trusted()
+            ):
                 self._give_back(batch)
                 continue
             if any(move.kind is Kind.DYING for move in batch.moves):

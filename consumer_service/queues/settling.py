@@ -3,40 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import Future
 from functools import partial
 
 from consumer_service.ownership.journal import Journal
 from consumer_service.ownership.owned_partition import OwnedPartition
-from consumer_service.ownership.takeover import fact_of
+from consumer_service.ownership.settlement import Settlement
 from consumer_service.polls.poll_batch import PartitionBatch
 from lakequeue.clock import wall_micros
 from lakequeue.errors import LakequeueError
 from queue_rules.queues.attempts import Attempt, Move
-from queue_rules.queues.record_facts import record_facts
 from queue_tables.groups.facts import Kind
 
 
-def settle(batch: PartitionBatch, once: bool, future: Future[object]) -> None:
+def settle(batch: PartitionBatch, once: bool, owned: OwnedPartition, stands: bool) -> None:
     """In the committer's thread: the facts stand, or do not."""
-    owned, entry = batch.owned, batch.entry
-    with owned.settled:
-        owned.pending -= 1
-        if entry is not None:
-            owned.superseded_by = entry.refused.get(owned.key, owned.superseded_by)
-        if owned.queue is not None and owned.epoch == batch.epoch:
-            if future.exception() is not None:
-                for one in batch.deliver if once else ():
-                    owned.queue.cancel(one, 0)
-                owned.queue.never_left(batch.deliver)
-                owned.unflushed += owed_of(batch)
-            elif once:
-                for one in batch.deliver:
-                    owned.queue.finish_ack(one)
-            for move in batch.moves:
-                if move.kind is Kind.DYING and move.offset in owned.queue.dying:
-                    owned.queue.dying[move.offset].written = future.exception() is None
-        owned.settled.notify_all()
+    if owned.queue is None:
+        return
+    if not stands:
+        for one in batch.deliver if once else ():
+            owned.queue.cancel(one, 0)
+        owned.queue.never_left(batch.deliver)
+        owned.unflushed += owed_of(batch)
+    elif once:
+        for one in batch.deliver:
+            owned.queue.finish_ack(one)
+    for move in batch.moves:
+        if move.kind is Kind.DYING and move.offset in owned.queue.dying:
+            owned.queue.dying[move.offset].written = stands
 
 
 def owed_of(batch: PartitionBatch) -> list[Move]:
@@ -57,7 +50,7 @@ def pass_unread(owned: OwnedPartition, unread: Sequence[Attempt], journal: Journ
     """They are settled. Nobody waits until that is durable: whoever takes the partition over before
     it is reads them again, and passes them."""
     batch = PartitionBatch(owned, owned.epoch)
-    with owned.lock:
+    with Settlement(journal, [owned]) as settlement:
         for one in unread:
             begun = None if owned.queue is None else owned.queue.begin(one.offset, one.attempt, 0)
             if owned.queue is not None and isinstance(begun, Attempt):
@@ -65,11 +58,7 @@ def pass_unread(owned: OwnedPartition, unread: Sequence[Attempt], journal: Journ
                 owned.queue.finish_ack(begun)
         if not batch.moves:
             return
-        base = fact_of(Kind.TAKEN, owned, owned.generation, None, wall_micros())
         try:
-            batch.entry, future = journal.submit(record_facts(base, batch.moves))
+            settlement.submit_moves(owned, batch.moves, partial(settle, batch, False))
         except LakequeueError:
             owned.unflushed += batch.moves
-            return
-        owned.pending += 1
-    future.add_done_callback(partial(settle, batch, False))

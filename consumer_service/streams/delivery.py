@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 from consumer_service.members import Member
 from consumer_service.ownership.owned_partition import OwnedPartition, OwnedPartitions
 from consumer_service.polls.matching import find_matching
-from consumer_service.polls.poll_batch import QueuePollResult
 from consumer_service.reading.encode import records_of, unreadable_among
 from consumer_service.reading.segments import prefix_within
 from consumer_service.reading.tailer import Tailer
@@ -163,20 +162,6 @@ class Delivery:
                 unconfirmed = StreamPollResult(before=delivered.before, number=number)
                 member.polls.answered.append((number, unconfirmed))
             return delivered
-
-    def take_back(self, member: Member, delivered: StreamPollResult | QueuePollResult) -> None:
-        """The client of this poll has hung up: deliver the same again.
-
-        For a numbered poll unless a newer one has begun: that has taken it back already, and may
-        have delivered the same since.
-        """
-        if not delivered.number:
-            delivered.take_back()
-            return
-        with member.polls.lock:
-            if member.polls.begun == delivered.number:
-                delivered.take_back()
-                member.polls.answered.clear()
 
     def _gather(self, member: Member, max_records: int) -> StreamPollResult:
         delivered = StreamPollResult()

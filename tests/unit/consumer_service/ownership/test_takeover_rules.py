@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 from consumer_service.ownership.journal import Entry, fences_in, judge
-from consumer_service.ownership.takeover import (
-    Consumed,
-    consumed_of,
-    outnumbered,
-    plan_fences,
-    position_of,
-)
+from consumer_service.ownership.positions import Consumed, consumed_of, position_of
+from consumer_service.ownership.takeover import outnumbered, plan_fences
 from lakequeue.records import Epoch, Offset, Partition, ShardName, TopicId, Version
 from queue_rules.groups.start import latest_below
 from queue_tables.delta.actions import Commit, CommitInfo

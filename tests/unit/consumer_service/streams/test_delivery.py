@@ -12,6 +12,7 @@ import pytest
 from consumer_service.members import Member
 from consumer_service.ownership.owned_partition import OwnedPartition, OwnedPartitions
 from consumer_service.ownership.partition_states import PartitionState
+from consumer_service.polls.served import take_back
 from consumer_service.reading import encode
 from consumer_service.streams.delivery import Delivery, StreamPollResult
 from lakequeue.errors import StorageUnavailable, UndecodableRecord
@@ -109,13 +110,12 @@ def test_what_is_paused_while_other_partitions_are_looked_through_stays(
 
 def test_a_client_that_hung_up_takes_nothing_back_behind_its_next_poll() -> None:
     part, one = owned(0, delivered=5), member()
-    made = delivery(part)
     first = StreamPollResult(before=[(part, 0, 0)], number=one.polls.begin(0))
     one.polls.answered.append((first.number, first))
     one.polls.begin(0)
     assert part.cursor.delivered == 0
     part.cursor.deliver(0, 5)  # the second poll gets it
-    made.take_back(one, first)
+    take_back(one, first)
     assert part.cursor.delivered == 5
 
 

@@ -1,0 +1,119 @@
+"""Queue groups, for ownership and for the calls of members."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from consumer_service.members import Member, Members
+from consumer_service.ownership.owned_partition import OwnedPartition
+from consumer_service.ownership.positions import Consumed, Position
+from consumer_service.polls.poll_batch import QueuePollResult
+from consumer_service.polls.sent_events import SentEvents
+from consumer_service.polls.served import Answered
+from consumer_service.queues.acks import QueueAcks
+from consumer_service.queues.delivery import QueueDelivery
+from consumer_service.queues.waiters import Waiters
+from lakequeue.wire import AckRequest, SettleAnswer
+from lakequeue.wire.limits import DEFAULT_MAX_IN_FLIGHT
+from queue_rules.queues.partition import QueuePartition
+from queue_rules.queues.retry_policy import RetryPolicy, policy_of
+from queue_rules.streams.cursor import Cursor
+from queue_tables.groups.facts import GroupState, Key
+from queue_tables.groups.record_states import NOTHING, RecordStates, join_records
+from queue_tables.topics import TopicStore
+from serving.front.parking import Steps
+
+
+class Queues:
+    """Each record to one of any number of members, which settle it by itself."""
+
+    shares = True
+
+    def __init__(
+        self,
+        node: str,
+        members: Members,
+        waiters: Waiters,
+        delivery: QueueDelivery,
+        acks: QueueAcks,
+        topics: TopicStore,
+        policy: Callable[[OwnedPartition], RetryPolicy],
+    ) -> None:
+        self._node = node
+        self._members = members
+        self._waiters = waiters
+        self._delivery = delivery
+        self._acks = acks
+        self._topics = topics
+        self._policy = policy
+
+    def holder(self, _member_id: str) -> str:
+        """The node, for all members that joined here."""
+        return self._node
+
+    def knows(self, state: GroupState | None) -> bool:
+        """By what was seen; a state of this mode always says."""
+        return state is not None and (state.committed_offset is not None or state.is_queue)
+
+    def consumed(
+        self, _state: GroupState | None, _key: Key, _marks: Mapping[str, int]
+    ) -> Consumed | None:
+        """None: records are settled one by one, and a mark says nothing of those that are open."""
+        return None
+
+    def open(self, owned: OwnedPartition, state: GroupState | None, position: Position) -> None:
+        """With what the tables say of its records."""
+        records = NOTHING if state is None else state.records
+        if position.make_durable:
+            records = join_records(records, RecordStates.settled((0, position.offset)))
+        owned.cursor = Cursor(position.offset)
+        owned.queue = QueuePartition(self._policy(owned), records)
+
+    def taken(self, some: Sequence[OwnedPartition]) -> None:
+        """All members of these groups may get something."""
+        self._members.wake_groups({owned.key.group for owned in some})
+
+    def grown(self, some: Sequence[OwnedPartition]) -> None:
+        """Wake as many as there is something for."""
+        for group in {owned.key.group for owned in some}:
+            self._waiters.news(group)
+
+    def visibility_ms(self, options: Mapping[str, Any]) -> int | None:
+        """As the options of the group say."""
+        return policy_of(options, None).visibility_ms
+
+    def steps(
+        self,
+        member: Member,
+        max_records: int,
+        wait_s: float,
+        gone: Callable[[], bool],
+        after: int | None = None,
+    ) -> Steps[Answered]:
+        """See `QueueDelivery.steps`."""
+        return (yield from self._delivery.steps(member, max_records, wait_s, gone, after))
+
+    def ack(self, member: Member, request: AckRequest) -> SettleAnswer:
+        """By receipts, whoever sends them."""
+        return self.settle(member.group, request)
+
+    def settle(self, group: str, request: AckRequest) -> SettleAnswer:
+        """Acks, nacks and extensions; see `QueueAcks.settle` for the errors."""
+        names = {str(topic.topic_id): topic.topic for topic in self._topics.list()}
+        return self._acks.settle(group, request, names)
+
+    def before_leaving(self, _member: Member, _delivered: Answered) -> None:
+        """At most once: they were committed as acked when they were taken."""
+
+    def begin_events(self, member: Member, last: str | None) -> None:
+        """Give back what left and did not arrive."""
+        polls = member.polls
+        most = member.request.max_in_flight or DEFAULT_MAX_IN_FLIGHT
+        polls.sent = polls.sent or SentEvents(most)
+        polls.sent.begin(last or None).take_back()
+
+    def events_leave(self, member: Member, delivered: Answered) -> None:
+        """Remember them, until the client says which it got."""
+        if isinstance(delivered, QueuePollResult) and member.polls.sent is not None:
+            member.polls.sent.add(delivered)
