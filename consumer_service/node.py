@@ -41,7 +41,7 @@ from coordination.zookeeper.session import Session
 from lakequeue.errors import LakequeueError
 from lakequeue.records import TopicId, TopicPartition
 from lakequeue.settings import Settings
-from queue_rules.queues.dead_letter_topics import dead_letters_of
+from queue_rules.queues.dead_records import dead_letters_of
 from queue_rules.queues.receipt_actions import Gone
 from queue_rules.queues.retry_policy import RetryPolicy, policy_of
 from queue_tables.groups.facts import Key

@@ -30,8 +30,7 @@ from queue_rules.predicates.of_group import predicate_of
 from queue_rules.predicates.single import matches
 from queue_rules.produce.json_body import json_request_of
 from queue_rules.queues.attempts import Attempt, Taken
-from queue_rules.queues.dead_letter_topics import dead_letters_of, new_dead_letters
-from queue_rules.queues.dead_records import dead_letter_of
+from queue_rules.queues.dead_records import dead_letter_of, dead_letters_of, new_dead_letters
 from queue_rules.queues.fair_share import Demand
 from queue_rules.queues.partition import QueuePartition
 from queue_rules.queues.receipt_actions import (

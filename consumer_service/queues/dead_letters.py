@@ -44,8 +44,7 @@ from lakequeue.wire import (
     place_of,
 )
 from queue_rules.queues.attempts import Attempt, Move
-from queue_rules.queues.dead_letter_topics import new_dead_letters
-from queue_rules.queues.dead_records import as_bytes, dead_letter_of
+from queue_rules.queues.dead_records import as_bytes, dead_letter_of, new_dead_letters
 from queue_tables.groups.facts import Kind
 from queue_tables.schema.odd_bytes import texts_of
 from queue_tables.schema.topic_rules import Topic

@@ -1,4 +1,4 @@
-"""What a dead letter says. Pure."""
+"""What a dead letter says, and which topic it goes to. Pure."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ import orjson
 
 from lakequeue.wire import (
     DEAD_LETTER_HEADERS,
+    MAX_DEDUP_WINDOW_MS,
     MAX_HEADERS,
     UNDECODABLE,
     DeadLetterHeader,
     dead_letter_id,
+    default_dead_letters,
     headers_to_json,
     put_key_value,
 )
 from queue_rules.queues.attempts import Attempt
+from queue_tables.schema.topic_rules import Topic
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST_TIME: Final = -2_208_988_800_000_000
@@ -93,3 +96,20 @@ def _time(micros: int) -> str:
 
 def _text_of(micros: int) -> str:
     return (_EPOCH + timedelta(microseconds=micros)).isoformat()
+
+
+def dead_letters_of(options: Mapping[str, Any], topic: str, source: Topic | None) -> str:
+    """What the group says, else the topic, else its default. `source`: the topic, if it exists."""
+    named = options.get("dead_letter_topic")
+    if named is not None:
+        return str(named)
+    return default_dead_letters(topic) if source is None else source.dead_letters
+
+
+def new_dead_letters(source: Topic | None) -> dict[str, Any]:
+    """The settings of a dead-letter topic that has to be made.
+
+    Ids are remembered for as long as can be, and bigger records fit: headers are added.
+    """
+    config: dict[str, Any] = {"dedup_window_ms": MAX_DEDUP_WINDOW_MS}
+    return config if source is None else config | {"partitions": source.partitions}
