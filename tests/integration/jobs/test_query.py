@@ -139,6 +139,7 @@ def test_ordering_goes_on_over_hostile_rows_and_a_file_that_is_gone(
 
     settings = OrderSettings(driver_batch_bytes=driver_bytes)
     job = OrderJob(root, settings, None)
+    job.warm()
     job.begin(Epoch(1))
     folder = tmp_path / "driver"
     folder.mkdir()
