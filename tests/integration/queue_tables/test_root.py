@@ -106,6 +106,19 @@ def test_a_damaged_format_file_is_named(tmp_path: Path) -> None:
         QueueRoot.open(str(tmp_path))
 
 
+@pytest.mark.parametrize("table", ["log", "topics"])
+def test_a_table_whose_log_is_gone_does_not_begin_anew(tmp_path: Path, table: str) -> None:
+    log = LogBuilder(QueueRoot.open(str(tmp_path)))
+    log.append(log.topic("orders"), ["a", "b"])
+    kept = tmp_path / "kept"
+    (tmp_path / table / "_delta_log").rename(kept)
+    with pytest.raises(CorruptTable, match=f"{table} has data files, and its _delta_log is gone"):
+        QueueRoot.open(str(tmp_path))
+    assert not (tmp_path / table / "_delta_log").exists(), "nothing was begun there"
+    kept.rename(tmp_path / table / "_delta_log")
+    assert QueueRoot.open(str(tmp_path)).is_table(table)
+
+
 def test_a_drifted_table_is_refused_by_name(tmp_path: Path) -> None:
     root = QueueRoot.open(str(tmp_path))
     log = TableLog(root.store, "log").open()
