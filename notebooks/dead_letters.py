@@ -1,5 +1,7 @@
-# Databricks notebook source MAGIC %md MAGIC # Dead letters: find out why, mend, send back MAGIC
-# Workers of a queue group give up on a record after `max_attempts`; it goes to `<topic>.dlq`. Here
+# Databricks notebook source
+# MAGIC %md
+# MAGIC # Dead letters: find out why, mend, send back
+# MAGIC Workers of a queue group give up on a record after `max_attempts`; it goes to `<topic>.dlq`. Here
 # MAGIC some payments fail, are looked at in SQL, and are sent back, each exactly once.
 
 # COMMAND ----------
@@ -76,8 +78,10 @@ display(
 
 # COMMAND ----------
 
-# MAGIC %md MAGIC ## Send them back MAGIC All of them, or those that a predicate wants; exactly once
-# each, however often this is run or MAGIC stopped on the way.
+# MAGIC %md
+# MAGIC ## Send them back
+# MAGIC All of them, or those that a predicate wants; exactly once each, however often this is run or
+# MAGIC stopped on the way.
 
 # COMMAND ----------
 

@@ -1,6 +1,8 @@
-# Databricks notebook source MAGIC %md MAGIC # Exactly once into a Delta table MAGIC A stream counts
-# clicks into a table. Its checkpoint is then lost; nothing is counted twice, since MAGIC the table
-# itself says how far it goes.
+# Databricks notebook source
+# MAGIC %md
+# MAGIC # Exactly once into a Delta table
+# MAGIC A stream counts clicks into a table. Its checkpoint is then lost; nothing is counted twice, since
+# MAGIC the table itself says how far it goes.
 
 # COMMAND ----------
 

@@ -1,6 +1,8 @@
-# Databricks notebook source MAGIC %md MAGIC # Lag and backlog, with plots MAGIC When each record
-# was ordered stands in `log`, and when it was acknowledged in the journals. So the MAGIC backlog of
-# a group at any moment of the past is a query: nothing had to be measured at the time.
+# Databricks notebook source
+# MAGIC %md
+# MAGIC # Lag and backlog, with plots
+# MAGIC When each record was ordered stands in `log`, and when it was acknowledged in the journals. So the
+# MAGIC backlog of a group at any moment of the past is a query: nothing had to be measured at the time.
 
 # COMMAND ----------
 

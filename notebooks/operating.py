@@ -1,7 +1,9 @@
-# Databricks notebook source MAGIC %md MAGIC # Operating the jobs: retention, compaction, erasing
-# MAGIC Jobs run once and end, beside a running queue; killed, they are started again. Each says
-# first what it MAGIC would do (`--dry-run`), and reports what it did. `lakequeue up` runs retention
-# and compaction by MAGIC itself; here they are run by hand.
+# Databricks notebook source
+# MAGIC %md
+# MAGIC # Operating the jobs: retention, compaction, erasing
+# MAGIC Jobs run once and end, beside a running queue; killed, they are started again. Each says first what it
+# MAGIC would do (`--dry-run`), and reports what it did. `lakequeue up` runs retention and compaction by
+# MAGIC itself; here they are run by hand.
 
 # COMMAND ----------
 
@@ -35,8 +37,10 @@ with Producer(INGEST, acks="ordered") as producer:
 
 # COMMAND ----------
 
-# MAGIC %md MAGIC ## Retention MAGIC Whole closed hours go, and nothing that a live group has not
-# consumed. These records came just now, so MAGIC nothing of theirs goes.
+# MAGIC %md
+# MAGIC ## Retention
+# MAGIC Whole closed hours go, and nothing that a live group has not consumed. These records came just now, so
+# MAGIC nothing of theirs goes.
 
 # COMMAND ----------
 
@@ -46,9 +50,10 @@ assert report["dry_run"]
 
 # COMMAND ----------
 
-# MAGIC %md MAGIC ## Compaction MAGIC Merges the small files of closed hours, deletes what no
-# version needs, checkpoints every table and MAGIC removes commits behind the checkpoints. No reader
-# is told of it.
+# MAGIC %md
+# MAGIC ## Compaction
+# MAGIC Merges the small files of closed hours, deletes what no version needs, checkpoints every table and
+# MAGIC removes commits behind the checkpoints. No reader is told of it.
 
 # COMMAND ----------
 
@@ -60,9 +65,10 @@ assert table.count() == before == 60
 
 # COMMAND ----------
 
-# MAGIC %md MAGIC ## Erasing MAGIC Alice asks to be forgotten. The dry run counts; the run erases
-# her records everywhere: in `log`, among MAGIC dead letters and refused copies, and in the inbox.
-# `left` is the proof: all was read once more.
+# MAGIC %md
+# MAGIC ## Erasing
+# MAGIC Alice asks to be forgotten. The dry run counts; the run erases her records everywhere: in `log`, among
+# MAGIC dead letters and refused copies, and in the inbox. `left` is the proof: all was read once more.
 
 # COMMAND ----------
 

@@ -1,6 +1,8 @@
-# Databricks notebook source MAGIC %md MAGIC # Produce and consume MAGIC Keys and headers, what an
-# acknowledgement says, records that are refused, several records or none; MAGIC then groups:
-# members that share partitions, and workers that share records.
+# Databricks notebook source
+# MAGIC %md
+# MAGIC # Produce and consume
+# MAGIC Keys and headers, what an acknowledgement says, records that are refused, several records or none;
+# MAGIC then groups: members that share partitions, and workers that share records.
 
 # COMMAND ----------
 
@@ -18,9 +20,10 @@ admin.create_topic("invoices", partitions=1)
 
 # COMMAND ----------
 
-# MAGIC %md MAGIC ## Send MAGIC Records of one key go to one partition, in the order of sending.
-# `acks="ordered"` answers with the MAGIC offset; the default answers as soon as the record is
-# durable, which is sooner.
+# MAGIC %md
+# MAGIC ## Send
+# MAGIC Records of one key go to one partition, in the order of sending. `acks="ordered"` answers with the
+# MAGIC offset; the default answers as soon as the record is durable, which is sooner.
 
 # COMMAND ----------
 
@@ -37,9 +40,10 @@ display(spark.createDataFrame(rows, "id int, key string, partition int, offset l
 
 # COMMAND ----------
 
-# MAGIC %md MAGIC ## What is refused, and what is sent twice MAGIC A record that is too large is
-# given up alone. A `message_id` that was there already is not a second MAGIC record: the answer
-# names the first.
+# MAGIC %md
+# MAGIC ## What is refused, and what is sent twice
+# MAGIC A record that is too large is given up alone. A `message_id` that was there already is not a second
+# MAGIC record: the answer names the first.
 
 # COMMAND ----------
 
@@ -103,8 +107,10 @@ display(spark.createDataFrame(offsets, "partition int, offset long, id long"))
 
 # COMMAND ----------
 
-# MAGIC %md MAGIC ## Workers that share the records MAGIC In a queue group each record is settled by
-# itself: here the first attempt at one of them fails, and it MAGIC comes again.
+# MAGIC %md
+# MAGIC ## Workers that share the records
+# MAGIC In a queue group each record is settled by itself: here the first attempt at one of them fails, and it
+# MAGIC comes again.
 
 # COMMAND ----------
 

@@ -1,6 +1,8 @@
-# Databricks notebook source MAGIC %md MAGIC # Quick start MAGIC Send records, consume them in a
-# group, and query the same records as a table while the queue runs. MAGIC The services are those of
-# `lakequeue up`; the three lines below say where they are.
+# Databricks notebook source
+# MAGIC %md
+# MAGIC # Quick start
+# MAGIC Send records, consume them in a group, and query the same records as a table while the queue runs.
+# MAGIC The services are those of `lakequeue up`; the three lines below say where they are.
 
 # COMMAND ----------
 

@@ -1,6 +1,8 @@
-# Databricks notebook source MAGIC %md MAGIC # Replay, and a group that sees a part MAGIC Records
-# stay. A group can be put back, and another one can have a backlog that is a SQL predicate MAGIC
-# over history: nothing is copied.
+# Databricks notebook source
+# MAGIC %md
+# MAGIC # Replay, and a group that sees a part
+# MAGIC Records stay. A group can be put back, and another one can have a backlog that is a SQL predicate
+# MAGIC over history: nothing is copied.
 
 # COMMAND ----------
 

@@ -1,7 +1,9 @@
-# Databricks notebook source MAGIC %md MAGIC # SQL over a live queue MAGIC The queue's tables are
-# what it runs on, so a query sees what the services see. Here records come in MAGIC while they are
-# queried: the records themselves, who is behind, what workers hold, what became of one MAGIC
-# record.
+# Databricks notebook source
+# MAGIC %md
+# MAGIC # SQL over a live queue
+# MAGIC The queue's tables are what it runs on, so a query sees what the services see. Here records come in
+# MAGIC while they are queried: the records themselves, who is behind, what workers hold, what became of one
+# MAGIC record.
 
 # COMMAND ----------
 
@@ -91,10 +93,11 @@ display(
 
 # COMMAND ----------
 
-# MAGIC %md MAGIC ## Who is behind, and with what MAGIC Positions are in the tables some seconds
-# after they were acknowledged (the offsets job folds them). MAGIC The stream group has done twenty
-# records. `backlog(group)` is what it has not, as rows, so the backlog MAGIC can be summed, joined
-# and searched before anybody works on it.
+# MAGIC %md
+# MAGIC ## Who is behind, and with what
+# MAGIC Positions are in the tables some seconds after they were acknowledged (the offsets job folds them).
+# MAGIC The stream group has done twenty records. `backlog(group)` is what it has not, as rows, so the backlog
+# MAGIC can be summed, joined and searched before anybody works on it.
 
 # COMMAND ----------
 
@@ -113,8 +116,9 @@ display(
 
 # COMMAND ----------
 
-# MAGIC %md MAGIC ## What workers hold MAGIC A worker of the queue group `returns` has taken three
-# records and not said a word about them yet.
+# MAGIC %md
+# MAGIC ## What workers hold
+# MAGIC A worker of the queue group `returns` has taken three records and not said a word about them yet.
 
 # COMMAND ----------
 
