@@ -11,7 +11,7 @@ so this starts again at once, says which tests were unstable, last, and is green
 them has passed then. More than `MOST` failures are no coincidence, and end it.
 Each room is a process of its own: what one leaves behind (a session, a meter, a process that
 would not end) does not reach another, and a room that dies takes no other with it.
-Two rooms run at a time: the tests marked `spark` of one beside the others of another.
+Three rooms run at a time: the tests marked `spark` of one, and the others of two more.
 With LAKEQUEUE_LEDGER=FILE unstable tests are written down there, with their seeds; one that is
 named twice in twenty runs fails the run. Decision records 0014 and 0027 have the reasons.
 """
@@ -24,6 +24,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections import deque
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -39,7 +40,7 @@ WHOLE_LONGEST_S = 3 * 3_600
 """The same with the whole matrix."""
 _TESTS = Path("tests")
 _NO_ROOMS = {"unit", "support", "integration"}
-_LANES = ("spark", "not spark")
+_LANES = ("spark", "not spark", "not spark")
 """Marks of the tests in each lane. Two Sparks at once would be too much for two cores."""
 _SMALL, _EVERY = "not matrix", "(matrix or not matrix)"
 _PASSED, _TESTS_FAILED, _NO_TESTS = 0, 1, 5
@@ -67,9 +68,11 @@ def main(given: list[str]) -> int:
     every = [room for room in given if room != WHOLE] or rooms()
     chosen, longest_s = (_EVERY, WHOLE_LONGEST_S) if whole else (_SMALL, LONGEST_S)
     failed: list[str] = []
+    # Large ones first: a lane that begins one last would go on alone.
+    waiting = {mark: deque(sorted(every, key=_size, reverse=True)) for mark in _LANES}
     with ThreadPoolExecutor(len(_LANES)) as pool:
         codes = list(
-            pool.map(lambda mark: _in_turn(every, mark, chosen, failed, longest_s), _LANES)
+            pool.map(lambda mark: _in_turn(waiting[mark], mark, chosen, failed, longest_s), _LANES)
         )
     if any(codes):
         return next(filter(None, codes))
@@ -96,12 +99,18 @@ def _noted(unstable: Mapping[str, str]) -> int:
     return _TESTS_FAILED
 
 
-def _in_turn(every: list[str], mark: str, chosen: str, failed: list[str], longest_s: float) -> int:
+def _in_turn(
+    waiting: deque[str], mark: str, chosen: str, failed: list[str], longest_s: float
+) -> int:
     """Run the tests with `mark` of each room, of those that are `chosen`; add to `failed`.
 
-    An exit code only if pytest could not run.
+    Lanes of one mark take their rooms from one queue. An exit code only if pytest could not run.
     """
-    for room in every:
+    while True:
+        try:
+            room = waiting.popleft()
+        except IndexError:
+            return _PASSED
         if mark == "spark" and not _names_spark(Path(room)):
             continue
         code, found = _run(room, mark=f"{mark} and {chosen}", longest_s=longest_s)
@@ -109,14 +118,21 @@ def _in_turn(every: list[str], mark: str, chosen: str, failed: list[str], longes
             return code
         failed += found
         if len(failed) > MOST:
-            break
-    return _PASSED
+            return _PASSED
+
+
+def _size(room: str) -> int:
+    """Bytes of its tests, as a measure of how long it takes."""
+    return sum(file.stat().st_size for file in _files(Path(room)))
 
 
 def _names_spark(room: Path) -> bool:
     """Whether a test of this room can be marked `spark`: to ask pytest takes seconds."""
-    files = [room] if room.suffix == ".py" else room.rglob("*.py")
-    return any(file.exists() and "spark" in file.read_text() for file in files)
+    return any("spark" in file.read_text() for file in _files(room))
+
+
+def _files(room: Path) -> list[Path]:
+    return list(room.rglob("*.py")) if room.is_dir() else [room] * room.exists()
 
 
 def _run(*what: str, mark: str, longest_s: float) -> tuple[int, list[str]]:
