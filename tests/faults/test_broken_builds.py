@@ -163,7 +163,7 @@ def test_without_watermarks_a_new_leader_orders_all_again(story: Story) -> None:
 
 @BUILDS
 def test_one_scan_lets_an_effect_overtake_its_cause(story: Story, broken: bool) -> None:
-    patches = ("slow_looks", *(("one_look",) if broken else ()))
+    patches = ("slow_scans", *(("one_scan",) if broken else ()))
     with (
         IngestService(story.root, node="a") as first,
         IngestService(story.root, node="b") as second,

@@ -1,6 +1,6 @@
 """Builds of the product without one of its safeguards: what the checker has to catch.
 
-Each patch takes away what one sentence of the design rests on. `slow_looks` breaks nothing: it
+Each patch takes away what one sentence of the design rests on. `slow_scans` breaks nothing: it
 makes the moments long in which a race is lost, for the right build and for the wrong one.
 """
 
@@ -67,19 +67,19 @@ def _no_watermark(order_state: ModuleType) -> None:
     order_state.OrderState.watermarks = lambda _self: {}
 
 
-def _one_look(scanner: ModuleType) -> None:
-    """What the first look saw is admitted."""
-    scanner.Lookout._second_look = lambda _self, _first, _before: []
+def _one_scan(scanner: ModuleType) -> None:
+    """What the first scan saw is admitted."""
+    scanner.ShardScanner._second_scan = lambda _self, _first, _before: []
 
 
-def _slow_looks(scanner: ModuleType) -> None:
-    right = scanner.Lookout._read
+def _slow_scans(scanner: ModuleType) -> None:
+    right = scanner.ShardScanner._read
 
     def read(self: Any, *args: Any, **options: Any) -> None:
         right(self, *args, **options)
         threading.Event().wait(_SLOW_S)
 
-    scanner.Lookout._read = read
+    scanner.ShardScanner._read = read
 
 
 def _reopened_shard(shards: ModuleType) -> None:
@@ -114,7 +114,7 @@ PATCHES: dict[str, Sequence[tuple[str, Patch]]] = {
     "no_order_epoch_check": [("jobs.ordering.rejects", _no_epoch_check_in_log)],
     "no_sync": [("queue_tables.delta.store", _no_sync)],
     "no_watermark": [("jobs.ordering.order_state", _no_watermark)],
-    "one_look": [("jobs.streaming.shard_scanner", _one_look)],
-    "slow_looks": [("jobs.streaming.shard_scanner", _slow_looks)],
+    "one_scan": [("jobs.streaming.shard_scanner", _one_scan)],
+    "slow_scans": [("jobs.streaming.shard_scanner", _slow_scans)],
     "reopened_shard": [("queue_tables.shards.shards", _reopened_shard)],
 }

@@ -1,6 +1,6 @@
 """Changes of the product that a test makes in a process that it starts; the product knows nothing.
 
-`environ("one_look")` is what a child's environment needs: Python then runs `site/sitecustomize.py`
+`environ("one_scan")` is what a child's environment needs: Python then runs `site/sitecustomize.py`
 before anything else, and each patch is applied right after its module has been executed, so before
 anybody has taken a name out of it. Children of the child (gunicorn's worker, the Python processes
 of Spark) have it too. What there is: `broken_builds.py`, `sickness.py`, `power.py`,
