@@ -36,6 +36,7 @@ def registry(root: Path) -> Registry:
     return AccessTable(QueueRoot.existing(str(root))).registry()
 
 
+@pytest.mark.timeout(300)
 def test_a_queue_is_locked_and_a_program_gets_a_key(tmp_path: Path) -> None:
     root = tmp_path / "queue"
     admin = run(root, "init").strip()
