@@ -60,4 +60,8 @@ def scan(
     # No other frame's equal: of a cached one Spark would give what was there when that was made.
     own = f"'{uuid.uuid4().hex}' <> ''"
     columns = [_COMPUTED.get(name, f"`{name}`") for name in columns]
-    return log.where(f"({condition}) AND {own}").selectExpr(*columns)
+    frame = log.where(f"({condition}) AND {own}").selectExpr(*columns)
+    for name in frame.columns:
+        # The source has no comments of columns, and whoever compares schemas would see them.
+        frame = frame.withMetadata(name, {})
+    return frame
