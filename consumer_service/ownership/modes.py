@@ -19,9 +19,6 @@ class Mode(Protocol):
     def holder(self, member_id: str) -> str:
         """Who has the partitions of a member: itself, or the node for all that joined here."""
 
-    def knows(self, state: GroupState | None) -> bool:
-        """Whether the tables say where a partition goes on."""
-
     def consumed(
         self, state: GroupState | None, key: Key, marks: Mapping[str, int]
     ) -> Consumed | None:

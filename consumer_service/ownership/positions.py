@@ -41,6 +41,14 @@ def consumed_of(state: GroupState | None, key: Key, marks: Mapping[str, int]) ->
     return None if offset is None else Consumed(generation, offset)
 
 
+def says_where(state: GroupState | None) -> bool:
+    """Whether the tables say where a partition goes on. Pure.
+
+    In a stream group a committed position says so; a state of a queue group always does.
+    """
+    return state is not None and (state.committed_offset is not None or state.is_queue)
+
+
 def position_of(
     state: GroupState | None, start: int | None, consumed: Consumed | None = None
 ) -> Position:

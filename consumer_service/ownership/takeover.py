@@ -15,7 +15,7 @@ from consumer_service.ownership.journal import Journal
 from consumer_service.ownership.modes import Modes
 from consumer_service.ownership.owned_partition import OwnedPartition
 from consumer_service.ownership.partition_states import Cause, PartitionState
-from consumer_service.ownership.positions import Position, position_of
+from consumer_service.ownership.positions import Position, position_of, says_where
 from coordination.groups.leases import retake
 from lakequeue.clock import wall_micros
 from lakequeue.errors import NotReady
@@ -128,7 +128,7 @@ class Takeover:
             state = states.get(owned.key)
             mode = self._modes[owned.mode]
             consumed = mode.consumed(state, owned.key, marks)
-            begin = start(owned) if consumed is None and not mode.knows(state) else None
+            begin = start(owned) if consumed is None and not says_where(state) else None
             positions[owned.key] = position = position_of(state, begin, consumed)
             facts.append(fact_of(Kind.TAKEN, owned, position.generation, None, at))
             if position.make_durable:

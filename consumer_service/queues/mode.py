@@ -22,7 +22,6 @@ from queue_rules.streams.cursor import Cursor
 from queue_tables.groups.facts import GroupState, Key
 from queue_tables.groups.record_states import NOTHING, RecordStates, join_records
 from queue_tables.topics import TopicStore
-from serving.front.parking import Steps
 
 
 class Queues:
@@ -43,7 +42,7 @@ class Queues:
         self._node = node
         self._members = members
         self._waiters = waiters
-        self._delivery = delivery
+        self.steps = delivery.steps
         self._acks = acks
         self._topics = topics
         self._policy = policy
@@ -51,10 +50,6 @@ class Queues:
     def holder(self, _member_id: str) -> str:
         """The node, for all members that joined here."""
         return self._node
-
-    def knows(self, state: GroupState | None) -> bool:
-        """By what was seen; a state of this mode always says."""
-        return state is not None and (state.committed_offset is not None or state.is_queue)
 
     def consumed(
         self, _state: GroupState | None, _key: Key, _marks: Mapping[str, int]
@@ -82,17 +77,6 @@ class Queues:
     def visibility_ms(self, options: Mapping[str, Any]) -> int | None:
         """As the options of the group say."""
         return policy_of(options, None).visibility_ms
-
-    def steps(
-        self,
-        member: Member,
-        max_records: int,
-        wait_s: float,
-        gone: Callable[[], bool],
-        after: int | None = None,
-    ) -> Steps[Answered]:
-        """See `QueueDelivery.steps`."""
-        return (yield from self._delivery.steps(member, max_records, wait_s, gone, after))
 
     def ack(self, member: Member, request: AckRequest) -> SettleAnswer:
         """By receipts, whoever sends them."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from consumer_service.members import Member, Members
@@ -19,7 +19,6 @@ from queue_rules.streams.commit_request import commit_requests_of
 from queue_rules.streams.cursor import Cursor
 from queue_tables.groups.facts import GroupState, Key
 from queue_tables.topics import TopicStore
-from serving.front.parking import Steps
 
 
 class Streams:
@@ -38,7 +37,7 @@ class Streams:
     ) -> None:
         self._members = members
         self._owned_partitions = owned_partitions
-        self._delivery = delivery
+        self.steps = delivery.steps
         self._acks = acks
         self._topics = topics
         self._tailer = tailer
@@ -46,10 +45,6 @@ class Streams:
     def holder(self, member_id: str) -> str:
         """The member."""
         return member_id
-
-    def knows(self, state: GroupState | None) -> bool:
-        """By the committed position."""
-        return state is not None and (state.committed_offset is not None or state.is_queue)
 
     def consumed(
         self, state: GroupState | None, key: Key, marks: Mapping[str, int]
@@ -72,17 +67,6 @@ class Streams:
     def visibility_ms(self, _options: Mapping[str, Any]) -> int | None:
         """None: a record is the member's for as long as the partition is."""
         return None
-
-    def steps(
-        self,
-        member: Member,
-        max_records: int,
-        wait_s: float,
-        gone: Callable[[], bool],
-        after: int | None = None,
-    ) -> Steps[Answered]:
-        """See `Delivery.steps`."""
-        return (yield from self._delivery.steps(member, max_records, wait_s, gone, after))
 
     def ack(self, member: Member, request: AckRequest) -> AckAnswer:
         """See `Acks.commit` for the errors."""
