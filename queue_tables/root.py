@@ -101,8 +101,8 @@ class QueueRoot:
             if table.sharded or (table.when_needed and not root.is_table(table.name)):
                 continue
             try:
-                _must_not_begin_anew(store, table.name)
-                create_table(store, table.name, table, dict(table.properties))
+                # An empty table would hide the files, and offsets would begin at 0 again.
+                create_table(store, table.name, table, dict(table.properties), over_files=False)
                 log = TableLog(store, table.name).open()
                 # Before anything else: tables of an earlier release have none.
                 log.put_guard()
@@ -169,23 +169,6 @@ class QueueRoot:
     def is_table(self, path: str) -> bool:
         """Whether there is a table at `path`, relative to the root."""
         return has_table(self.store.names(f"{path}/_delta_log"))
-
-
-def _must_not_begin_anew(store: Store, table: str) -> None:
-    """Raise `CorruptTable` for a table with data files and no log: an empty one would hide them.
-
-    Offsets would begin at 0 again, and positions of groups would point at other records.
-    """
-    folder = f"{table}/_delta_log"
-    if store.names(folder):
-        return
-    if not any("=" in name or name.endswith(".parquet") for name in store.names(table)):
-        return
-    if not store.names(folder):  # nobody has created it meanwhile
-        raise CorruptTable(
-            f"{table} has data files, and its _delta_log is gone",
-            hint=f"put {folder} back from a backup, or move the folder {table} away",
-        )
 
 
 def _no_queue(store: Store) -> RootUnusable:

@@ -331,9 +331,17 @@ class TableLog:
 
 
 def create_table(
-    store: Store, path: str, table: Table, configuration: Mapping[str, str] | None = None
+    store: Store,
+    path: str,
+    table: Table,
+    configuration: Mapping[str, str] | None = None,
+    *,
+    over_files: bool = True,
 ) -> bool:
-    """Commit version 0 of `table` at `path`, durable. False if there is a table already."""
+    """Commit version 0 of `table` at `path`, durable. False if there is a table already.
+
+    Without `over_files` it raises `CorruptTable` if data files are there and no log is.
+    """
     now_ms = time.time_ns() // 1_000_000
     actions: list[Action] = [
         CommitInfo(timestamp=now_ms, operation="CREATE TABLE", txn_id=uuid.uuid4().hex),
@@ -348,7 +356,18 @@ def create_table(
     ]
     if store.names(f"{path}/_delta_log"):
         return False  # version 0 may have been cleaned up behind a checkpoint
+    if not over_files and _has_files(store, path):
+        if store.names(f"{path}/_delta_log"):
+            return False  # somebody has created it meanwhile, and written
+        raise CorruptTable(
+            f"{path} has data files, and its _delta_log is gone",
+            hint=f"put {path}/_delta_log back from a backup, or move the folder {path} away",
+        )
     with contextlib.suppress(FileExistsError):
         store.put_new(commit_path(path, 0), encode(actions))
         return True
     return False
+
+
+def _has_files(store: Store, path: str) -> bool:
+    return any("=" in name or name.endswith(".parquet") for name in store.names(path))
