@@ -18,6 +18,13 @@ _LATE_S = 0.3
 _SLOW_S = 0.1
 
 
+def _replace(owner: Any, name: str, wrong: Any) -> None:
+    """Put `wrong` in the place of something: where nothing stands, nothing would be broken."""
+    if not hasattr(owner, name):
+        raise AttributeError(f"{owner} has no {name} to take away")
+    setattr(owner, name, wrong)
+
+
 def _ack_before_commit(appender: ModuleType) -> None:
     """The answer does not wait for the commit, which comes later, if it comes."""
     right = appender.Appender.commit
@@ -33,12 +40,14 @@ def _ack_before_commit(appender: ModuleType) -> None:
         stamp, version = self.newest_stamp, self._writer.version
         return appender.Committed(self.shard, stamp, version, rows, 0, {})
 
-    appender.Appender.commit = commit
+    _replace(appender.Appender, "commit", commit)
 
 
 def _no_epoch_check_in_journal(journal: ModuleType) -> None:
     """Facts are committed whatever fence has come between."""
-    vars(journal)["judge"] = lambda entries, _fences, _taken: [f for e in entries for f in e.facts]
+    _replace(
+        journal, "judge", lambda entries, _fences, _taken: [f for e in entries for f in e.facts]
+    )
 
 
 def _no_epoch_check_in_log(rejects: ModuleType) -> None:
@@ -54,22 +63,22 @@ def _no_epoch_check_in_log(rejects: ModuleType) -> None:
             else:
                 return met
 
-    vars(rejects)["fenced_commit"] = commit
+    _replace(rejects, "fenced_commit", commit)
 
 
 def _no_trust_after_commit(acks: ModuleType) -> None:
     """The answer does not ask whether the lease still holds."""
-    vars(acks)["check_trusted"] = lambda _owned, _hint: None
+    _replace(acks, "check_trusted", lambda _owned, _hint: None)
 
 
 def _no_watermark(order_state: ModuleType) -> None:
     """A leader does not know how far its predecessors have come."""
-    order_state.OrderState.watermarks = lambda _self: {}
+    _replace(order_state.OrderState, "watermarks", lambda _self: {})
 
 
 def _one_scan(scanner: ModuleType) -> None:
     """What the first scan saw is admitted."""
-    scanner.ShardScanner._second_scan = lambda _self, _first, _before: []
+    _replace(scanner.ShardScanner, "_second_scan", lambda _self, _first, _before: [])
 
 
 def _slow_scans(scanner: ModuleType) -> None:
@@ -79,7 +88,7 @@ def _slow_scans(scanner: ModuleType) -> None:
         right(self, *args, **options)
         threading.Event().wait(_SLOW_S)
 
-    scanner.ShardScanner._read = read
+    _replace(scanner.ShardScanner, "_read", read)
 
 
 def _reopened_shard(shards: ModuleType) -> None:
@@ -96,13 +105,17 @@ def _reopened_shard(shards: ModuleType) -> None:
         writer._sequence = log.txns.get(shards.GROUP_TXN, 0)
         return writer
 
-    shards.ShardWriter.create = classmethod(create)
+    _replace(shards.ShardWriter, "create", classmethod(create))
 
 
 def _no_sync(store: ModuleType) -> None:
     """What is written is left to the kernel, which writes it out when it likes."""
-    vars(store)["_write_synced"] = lambda path, data, *_: path.write_bytes(bytes(memoryview(data)))
-    vars(store)["_fsync_dir"] = lambda _path: None
+    _replace(
+        store,
+        "_write_synced",
+        lambda path, data, *_: path.write_bytes(bytes(memoryview(data))),
+    )
+    _replace(store, "_fsync_dir", lambda _path: None)
 
 
 PATCHES: dict[str, Sequence[tuple[str, Patch]]] = {
