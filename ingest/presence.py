@@ -1,4 +1,4 @@
-"""This node in ZooKeeper: registered, and ringing the notification. All of it is optional.
+"""This node in ZooKeeper: registered, and sending notifications. All of it is optional.
 
 ZooKeeper is tried in a thread of its own, and tried again for as long as it is away: ingest starts
 and goes on without it, and the order job then finds new records by its slow poll.
