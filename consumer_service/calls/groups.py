@@ -235,7 +235,7 @@ class Groups:
 
     def settle(self, group: str, request: AckRequest) -> SettleAnswer:
         """Queue groups: acks, nacks and extensions, whoever sends them; see `QueueAcks.settle`."""
-        return self._node.queues.settle(group, request)
+        return self._node.queues.settle(checked_name(group, "group"), request)
 
     def check_topics(self, member: Member) -> None:
         """Raise `UnknownTopic` if every topic of a member without partitions was deleted."""

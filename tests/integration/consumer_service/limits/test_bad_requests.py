@@ -57,6 +57,8 @@ def test_bad_requests_get_a_problem(queue: Queue, node: NodeProcess) -> None:
         422,
         "invalid_name",
     )
+    nothing: dict[str, list[str]] = {"acks": []}
+    assert problem(client.post("/v1/groups/a%C2%84/acks", json=nothing)) == (422, "invalid_name")
     assert problem(
         client.post(JOIN, content=b"{", headers={"Content-Type": "application/json"})
     ) == (
