@@ -81,7 +81,7 @@ def configuration_page(settings: type[BaseModel]) -> str:
     lines = [
         "# Configuration",
         "",
-        "Generated from `lakequeue/settings.py` by `make docs`; do not edit.",
+        "Generated from `lakequeue/settings/` by `make docs`; do not edit.",
         "",
         "A setting can come from four places. The first one that has it counts:",
         "",
@@ -230,7 +230,7 @@ def errors_page() -> str:
     lines = [
         "# Errors",
         "",
-        "Generated from `lakequeue/errors.py` by `make docs`; do not edit.",
+        "Generated from `lakequeue/errors/` by `make docs`; do not edit.",
         "",
         "A service answers an error as `application/problem+json` with `code`, `detail` (the "
         "numbers), `hint` (what to do) and `retryable`. The SDK raises a class of the same name, "

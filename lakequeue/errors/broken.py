@@ -1,0 +1,73 @@
+"""The installation needs a person."""
+
+from __future__ import annotations
+
+from lakequeue.errors.base import LakequeueError
+
+
+class Broken(LakequeueError):
+    """The installation needs a person: page someone."""
+
+    code = "broken"
+    http_status = 500
+
+
+class SchemaDrift(Broken):
+    """A table's schema is not the declared one: run the release that wrote it, or migrate it."""
+
+    code = "schema_drift"
+    exit_code = 4
+
+
+class NewerFormat(Broken):
+    """The root was written by a newer lakequeue: upgrade this one."""
+
+    code = "newer_format"
+    exit_code = 4
+
+
+class RootUnusable(Broken):
+    """The root cannot be written, or its atomic create does not work: choose another root."""
+
+    code = "root_unusable"
+    exit_code = 4
+
+
+class CorruptTable(Broken):
+    """A commit or data file is missing or damaged: `lakequeue doctor` names the table."""
+
+    code = "corrupt_table"
+
+
+class MissingDependency(Broken):
+    """Something outside Python is missing (Java, jars): the hint says how to get it."""
+
+    code = "missing_dependency"
+    exit_code = 6
+
+
+class PortInUse(Broken):
+    """Another process listens on the port: stop it, or choose another port."""
+
+    code = "port_in_use"
+    exit_code = 3
+
+
+class AlreadyRunning(Broken):
+    """One `lakequeue up` serves a root: use the one that runs, or stop it."""
+
+    code = "already_running"
+    exit_code = 5
+
+
+class StartFailed(Broken):
+    """A service of `lakequeue up` did not become ready: the detail ends with its log."""
+
+    code = "start_failed"
+    exit_code = 7
+
+
+class UnlockedDoors(Broken):
+    """Others can reach the port, and no authentication is on: switch it on, or say that all may."""
+
+    code = "unlocked_doors"

@@ -1,0 +1,175 @@
+"""Every setting, once: command line > `LAKEQUEUE_*` > `lakequeue.toml` > the defaults here.
+`LAKEQUEUE_CONFIG` names another file in place of `lakequeue.toml`.
+
+Each component is handed its own slice (`settings.ingest`, `settings.order`, …); nothing else in
+the code reads the environment. `docs/configuration.md` is generated from this file.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, Field, SecretStr, ValidationError
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+from lakequeue.errors import InvalidSetting
+from lakequeue.settings.doors import AccessSettings as AccessSettings
+from lakequeue.settings.doors import FrontSettings as FrontSettings
+from lakequeue.settings.doors import TlsSettings as TlsSettings
+from lakequeue.settings.services import ConsumerSettings as ConsumerSettings
+from lakequeue.settings.services import DriverSettings as DriverSettings
+from lakequeue.settings.services import IngestSettings as IngestSettings
+from lakequeue.settings.services import OffsetsSettings as OffsetsSettings
+from lakequeue.settings.services import OrderSettings as OrderSettings
+from lakequeue.settings.zookeeper import CoordinationSettings as CoordinationSettings
+from lakequeue.settings.zookeeper import ServerSettings as ServerSettings
+
+_PREFIX = "LAKEQUEUE_"
+CONFIG_VARIABLE = "LAKEQUEUE_CONFIG"
+"""Names the file of settings, for every command and process."""
+
+
+class Settings(BaseSettings):
+    """All settings; frozen. Raises `InvalidSetting` if one is wrong."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=_PREFIX,
+        env_nested_delimiter="__",
+        frozen=True,
+        extra="forbid",
+    )
+
+    root: str = Field("./lakequeue-data", description="root URI or directory of the queue")
+    zookeeper: str | None = Field(
+        None,
+        description="host:port,… of your own ensemble; without it an embedded server is started",
+    )
+    node: str | None = Field(None, description="name of this node; default <role>-<host>")
+    work_dir: Path | None = Field(
+        None,
+        description="local folder for checkpoints and logs; default <root>/_work or temporary",
+    )
+    api_key: SecretStr | None = Field(
+        None, description="API key or token that clients and the command line show"
+    )
+    api_key_file: Path | None = Field(
+        None, description="file that has it, in its place; read again when it has changed"
+    )
+    ca: Path | None = Field(
+        None, description="file of the certificates that clients trust; default: the system's"
+    )
+    cert: Path | None = Field(None, description="file of a client's certificate")
+    key: Path | None = Field(None, description="file of its private key, if it is another one")
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"],
+        BeforeValidator(lambda given: given.lower() if isinstance(given, str) else given),
+    ] = Field("info", description="debug, info, warning or error")
+    crash_at: str | None = Field(None, description="for fault tests: step[:count[:kill|stop]]")
+
+    ingest: IngestSettings = IngestSettings()
+    order: OrderSettings = OrderSettings()
+    offsets: OffsetsSettings = OffsetsSettings()
+    driver: DriverSettings = DriverSettings()
+    front: FrontSettings = FrontSettings()
+    access: AccessSettings = AccessSettings()
+    tls: TlsSettings = TlsSettings()
+    consumer: ConsumerSettings = ConsumerSettings()
+    coordination: CoordinationSettings = CoordinationSettings()
+    server: ServerSettings = ServerSettings()
+
+    def __init__(self, **given: Any) -> None:
+        # pydantic-settings skips variables whose first part names no field.
+        known = {name.split(".")[0] for name in meanings()} | {"config"}
+        stray = next(stray_variables(os.environ, known), None)
+        if stray is not None:
+            raise unknown(stray)
+        try:
+            super().__init__(**given)
+        except ValidationError as error:
+            raise explain(error) from error
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Command line (given as init arguments) > environment > toml > defaults."""
+        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, settings_file())
+
+
+def settings_file() -> Path:
+    """The file of settings: `LAKEQUEUE_CONFIG`, else lakequeue.toml, which need not be there.
+
+    Raises `InvalidSetting`.
+    """
+    named = os.environ.get(CONFIG_VARIABLE)
+    if named is None:
+        return Path("lakequeue.toml")
+    if not Path(named).is_file():
+        raise InvalidSetting(
+            f"the settings file {named} does not exist",
+            hint=f"{CONFIG_VARIABLE} or `lakequeue run … --config` must name an existing file",
+        )
+    return Path(named)
+
+
+def meanings(model: type[BaseModel] = Settings, prefix: str = "") -> dict[str, str]:
+    """Dotted name → meaning of each setting. Pure."""
+    found: dict[str, str] = {}
+    for name, field in model.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            found |= meanings(field.annotation, f"{prefix}{name}.")
+        else:
+            found[f"{prefix}{name}"] = field.description or ""
+    return found
+
+
+def variable(name: str) -> str:
+    """The environment variable of the setting with this dotted name. Pure."""
+    return _PREFIX + name.upper().replace(".", "__")
+
+
+def stray_variables(environ: Iterable[str], known: Iterable[str]) -> Iterator[str]:
+    """Dotted names that variables of ours give and whose first part is none of `known`. Pure."""
+    for each in environ:
+        if each.upper().startswith(_PREFIX):
+            name = each[len(_PREFIX) :].lower().replace("__", ".")
+            if name.split(".")[0] not in known:
+                yield name
+
+
+def unknown(name: str) -> InvalidSetting:
+    """The error for a setting that does not exist. Pure."""
+    near = difflib.get_close_matches(name, meanings(), n=1)
+    guess = f"did you mean {near[0]} ({variable(near[0])})? " if near else ""
+    return InvalidSetting(
+        f"there is no setting {name} ({variable(name)})",
+        hint=f"{guess}docs/configuration.md lists all settings",
+    )
+
+
+def explain(error: ValidationError) -> InvalidSetting:
+    """What is wrong with the first setting at fault, and what to do. Pure."""
+    problem = error.errors()[0]
+    name = ".".join(str(part) for part in problem["loc"])
+    if problem["type"] == "extra_forbidden":
+        return unknown(name)
+    meaning = meanings().get(name)
+    return InvalidSetting(
+        f"setting {name} = {problem['input']!r}: {problem['msg']}",
+        hint=(f"{meaning}; " if meaning else "")
+        + f"set it on the command line, by {variable(name)} or in lakequeue.toml",
+    )

@@ -1,0 +1,153 @@
+"""The slices of the services and the jobs."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from lakequeue.settings.slice import Slice
+
+_URL = (
+    "base URL at which clients and other nodes reach this node; default http://<host>:<port>, with "
+    "this machine's name if host means every address. For the command line: where the services "
+    "are; separate several URLs by commas"
+)
+
+
+class IngestSettings(Slice):
+    """The ingest node."""
+
+    host: str = Field("127.0.0.1", description="address to listen on")
+    port: int = Field(8080, ge=0, le=65535, description="port to listen on; 0 takes a free one")
+    url: str | None = Field(None, description=_URL)
+    threads: int = Field(32, ge=1, le=4096, description="threads, shared out to the kinds of calls")
+    linger_ms: float = Field(
+        5.0, ge=0, le=60000, description="how long a group waits for more records"
+    )
+    max_group_bytes: int = Field(8 << 20, ge=1, description="size at which a group is closed")
+    max_pending_bytes: int = Field(
+        64 << 20, ge=1, description="limit of bytes accepted and not yet committed; beyond it 429"
+    )
+    max_record_bytes: int = Field(
+        1 << 20, ge=1, description="limit of key + value + headers of one record"
+    )
+    max_request_bytes: int = Field(
+        16 << 20, ge=1, description="limit of one request, after decompression"
+    )
+    max_request_records: int = Field(10_000, ge=1, description="limit of records in one request")
+    max_parsed_bytes: int = Field(
+        256 << 20,
+        ge=1,
+        description="limit of what JSON bodies take in memory while they are parsed; beyond it 429",
+    )
+    max_carried_ahead_s: float = Field(
+        5.0, ge=0, description="a stamp sent by a producer may be this far ahead; beyond it 503"
+    )
+
+
+class ConsumerSettings(Slice):
+    """The consumer-service node."""
+
+    host: str = Field("127.0.0.1", description="address to listen on")
+    port: int = Field(8081, ge=0, le=65535, description="port to listen on; 0 takes a free one")
+    url: str | None = Field(None, description=_URL)
+    threads: int = Field(
+        64,
+        ge=1,
+        le=4096,
+        description="threads, shared out to the kinds of calls; a call that waits needs none",
+    )
+    linger_ms: float = Field(
+        2.0, ge=0, le=60000, description="how long a group of facts waits for more facts"
+    )
+    tail_bytes: int = Field(
+        64 << 20, ge=0, description="bytes of the newest records that stay in memory"
+    )
+    poll_s: float = Field(
+        0.5,
+        gt=0,
+        description="longest wait for a notification about the log; then the node checks it anyway",
+    )
+    max_poll_records: int = Field(10_000, ge=1, description="limit of records in one poll")
+    max_poll_bytes: int = Field(8 << 20, ge=1, description="limit of record bytes in one poll")
+    session_timeout_ms: int = Field(
+        10_000, ge=1000, le=300000, description="session timeout of a member that gives none"
+    )
+    webhook_allow_private: bool = Field(
+        False, description="whether webhooks may use addresses that are not public"
+    )
+    max_poll_interval_ms: int = Field(
+        300_000,
+        ge=1000,
+        description="a member that has records and commits nothing for this long is removed",
+    )
+
+
+class OrderSettings(Slice):
+    """The order job."""
+
+    max_batch_bytes: int = Field(128 << 20, ge=1, description="limit of record bytes in one batch")
+    driver_batch_bytes: int = Field(
+        128 << 20,
+        ge=0,
+        description="the driver reads and writes batches up to this many record bytes; Spark's "
+        "tasks take larger ones. On a cluster set it below max_batch_bytes",
+    )
+    tasks: int = Field(
+        2,
+        ge=1,
+        description="limit of tasks that read a large batch, and of files that it is written to; "
+        "on a cluster, the number of cores",
+    )
+    poll_s: float = Field(
+        1.0, gt=0, description="longest wait for a notification; then the shards are scanned anyway"
+    )
+    batch_interval_s: float = Field(
+        0.0,
+        ge=0,
+        description="shortest time from one batch to the next. A longer time needs fewer storage "
+        "requests; records come later by half of it",
+    )
+    max_index_ids: int = Field(50_000_000, ge=1, description="limit of ids in the dedup index")
+    checkpoint_every: int = Field(
+        500, ge=1, description="commits between Delta checkpoints of `log`"
+    )
+    maintenance_s: float = Field(
+        600.0,
+        ge=0,
+        description="how often the order leader runs the jobs metrics, compaction and retention, "
+        "each as a process; 0: never, because you schedule them yourself",
+    )
+    metrics: bool = Field(
+        True,
+        description="whether the order leader runs the job metrics. It saves the rates and lag of "
+        "each hour, and the positions of groups, which a fork as of an earlier time needs",
+    )
+    driver_memory: str = Field("1g", description="heap of the Spark driver")
+
+
+class OffsetsSettings(Slice):
+    """The offsets job."""
+
+    fold_interval_s: float = Field(
+        5.0,
+        ge=0,
+        description="shortest time from one fold to the next; readers see newer facts, too",
+    )
+
+
+class DriverSettings(Slice):
+    """The driver of the order and offsets jobs: its endpoint."""
+
+    host: str = Field("127.0.0.1", description="address of /healthz, /readyz and /metrics")
+    port: int = Field(
+        8082,
+        ge=0,
+        le=65535,
+        description="their port; 0: a free one. If it is in use, the jobs run without it",
+    )
+    tables_s: float = Field(
+        60.0,
+        ge=0,
+        description="how often the files and log objects of the tables are counted, by a listing "
+        "of the whole root; 0: never",
+    )

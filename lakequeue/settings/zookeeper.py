@@ -1,0 +1,38 @@
+"""The slices about ZooKeeper: the sessions of a node, and a server of your own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import Field
+
+from lakequeue.settings.slice import Slice
+
+
+class CoordinationSettings(Slice):
+    """ZooKeeper."""
+
+    session_timeout_s: float = Field(10.0, gt=0, description="session timeout of a node")
+    lease_margin_s: float = Field(
+        1.0, ge=0, description="how long before its end a lease is no longer trusted"
+    )
+    ring_interval_ms: float = Field(
+        20.0, ge=0, description="shortest time from one notification of a table to the next"
+    )
+
+
+class ServerSettings(Slice):
+    """A ZooKeeper server of your own (`lakequeue run zookeeper`)."""
+
+    host: str = Field("127.0.0.1", description="address to listen on")
+    port: int = Field(2181, ge=0, le=65535, description="port to listen on")
+    data_dir: Path = Field(Path("zookeeper-data"), description="directory of its state")
+    number: int | None = Field(
+        None,
+        ge=1,
+        le=255,
+        description="number of this server in an ensemble; none: it is the only one",
+    )
+    servers: str | None = Field(
+        None, description="all servers of the ensemble: 1=a:2888:3888,2=b:2888:3888,…"
+    )
