@@ -16,13 +16,22 @@ SDK = {
     "lakequeue.Producer": ("lakequeue/client/producing/producer.py", "Producer"),
     "lakequeue.Consumer": ("lakequeue/client/consuming/consumer.py", "Consumer"),
     "lakequeue.Queue": ("lakequeue/client/queue.py", "Queue"),
-    "lakequeue.Admin": ("lakequeue/client/admin.py", "Admin"),
+    "lakequeue.Admin": ("lakequeue/client/admin/__init__.py", "Admin"),
     "lakequeue.spark.register": ("pyspark_lakequeue/session/registration.py", "register"),
     "lakequeue.spark.create_views": ("pyspark_lakequeue/session/views.py", "create_views"),
     "lakequeue.spark.records": ("pyspark_lakequeue/session/records.py", "records"),
     "lakequeue.spark.DeltaSink": ("pyspark_lakequeue/session/delta_sink.py", "DeltaSink"),
 }
 """Public name → where it is declared."""
+INHERITED = {
+    "lakequeue.Admin": (
+        ("lakequeue/client/admin/topics.py", "TopicCalls"),
+        ("lakequeue/client/admin/groups.py", "GroupCalls"),
+        ("lakequeue/client/admin/records.py", "RecordCalls"),
+        ("lakequeue/client/admin/calls.py", "ServiceCalls"),
+    )
+}
+"""Public name → the classes that it inherits public methods from."""
 OPTIONS = {
     "ProducerOptions": "lakequeue/client/producing/producer_base.py",
     "ConsumerOptions": "lakequeue/client/consuming/consumer_base.py",
@@ -78,17 +87,24 @@ def _named(body: str) -> Iterator[tuple[str, str]]:
             yield match.group(1), match.group(2)
 
 
-def public_of(source: str, name: str) -> list[Callable]:
-    """The class or function `name` of a module, then the public methods of the class."""
-    (node,) = [n for n in ast.parse(source).body if getattr(n, "name", None) == name]
-    if isinstance(node, ast.FunctionDef):
-        return [_callable(node, node)]
-    assert isinstance(node, ast.ClassDef)
-    methods = [n for n in node.body if isinstance(n, ast.FunctionDef)]
+def public_of(*declared: tuple[str, str]) -> list[Callable]:
+    """The class or function that is declared first, as (source, name), then its public methods.
+
+    The others are the classes that it inherits from.
+    """
+    nodes = [_node(source, name) for source, name in declared]
+    if isinstance(nodes[0], ast.FunctionDef):
+        return [_callable(nodes[0], nodes[0])]
+    methods = [n for node in nodes for n in node.body if isinstance(n, ast.FunctionDef)]
     init = next(n for n in methods if n.name == "__init__")
-    found = [_callable(node, init)]
-    found += [_callable(n, n) for n in methods if not n.name.startswith("_")]
-    return found
+    found = [_callable(nodes[0], init)]
+    return found + [_callable(n, n) for n in methods if not n.name.startswith("_")]
+
+
+def _node(source: str, name: str) -> ast.ClassDef | ast.FunctionDef:
+    (node,) = [n for n in ast.parse(source).body if getattr(n, "name", None) == name]
+    assert isinstance(node, ast.ClassDef | ast.FunctionDef)
+    return node
 
 
 def _callable(documented: ast.ClassDef | ast.FunctionDef, node: ast.FunctionDef) -> Callable:
@@ -118,8 +134,13 @@ def _parameter(parameter: ast.arg, default: ast.expr | None) -> str:
 def sdk(project: Path) -> dict[str, list[Callable]]:
     """Public name → the class or function, then its methods."""
     return {
-        public: public_of((project / path).read_text(), name)
-        for public, (path, name) in SDK.items()
+        public: public_of(
+            *(
+                ((project / path).read_text(), name)
+                for path, name in (declared, *INHERITED.get(public, ()))
+            )
+        )
+        for public, declared in SDK.items()
     }
 
 
