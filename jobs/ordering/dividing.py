@@ -16,6 +16,7 @@ from lakequeue.errors import CorruptTable, TailLost
 from lakequeue.records import ShardName, Stamp
 from queue_tables.delta.store import Store
 from queue_tables.delta.tail import Tail, find_version
+from queue_tables.log.writer import SourceFiles
 from queue_tables.shards.shards import shard_path
 
 log = structlog.get_logger("order")
@@ -27,12 +28,14 @@ SLICE_ROWS = 500
 class Divisible(Exception):
     """Rows fail together, and may be tried in parts."""
 
-    def __init__(self, rows: pa.Table, cuts: Sequence[Stamp]) -> None:
+    def __init__(self, rows: pa.Table, cuts: Sequence[Stamp], sources: SourceFiles) -> None:
         super().__init__(f"{rows.num_rows} rows")
         self.rows = rows
-        """`PROJECTED`."""
+        """`PROJECTED`; the rows that were found guilty have their fault."""
         self.cuts = cuts
         """Stamps at which they can be divided, rising; there is one."""
+        self.sources = sources
+        """The files that were read for them."""
 
     def slices(self) -> list[pa.Table]:
         """Parts of about `SLICE_ROWS` rows, in cut order; of more where nothing can be divided."""

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from jobs.ordering.numbering import Ordered, TopicRule
-from jobs.rows.projected_rows import ProjectedBatch
+from jobs.rows.projected_rows import ProjectedBatch, codes_of
 from lakequeue.clock import hour_of
 from lakequeue.records import TopicId
 from queue_tables.log.writer import PLAN
@@ -54,6 +54,21 @@ def log_plan(
         "out_file": pa.array([f"{n:05d}" for n in range(files)]).take(pa.array(out_file)),
     }
     return pa.table(columns, schema=PLAN)
+
+
+def places_in(plan: pa.Table, rows: pa.Table) -> npt.NDArray[np.int64]:
+    """Of each of `rows` (`PROJECTED`) its place in the plan; -1 if it is not copied."""
+    names, file = codes_of(rows["file"])
+    planned_names, planned_file = codes_of(plan["file"])
+    if not len(planned_names):
+        return np.full(rows.num_rows, -1, np.int64)
+    numbers = {name: number for number, name in enumerate(names)}
+    renamed = np.array([numbers[name] for name in planned_names], np.int64)
+    planned = renamed[planned_file] << 32 | plan["row"].to_numpy()
+    wanted = file.astype(np.int64) << 32 | rows["row"].to_numpy()
+    by_key = np.argsort(planned)
+    at = np.minimum(np.searchsorted(planned[by_key], wanted), len(planned) - 1)
+    return np.where(planned[by_key][at] == wanted, by_key[at], -1)
 
 
 def _cuts(borders: npt.NDArray[np.int64], rows: int, files: int) -> npt.NDArray[np.int64]:

@@ -34,6 +34,7 @@ from jobs.ordering.order_piece import (
     Piece,
     control_rows,
     prepared,
+    writing_trial,
 )
 from jobs.ordering.order_state import OrderState, order_number
 from jobs.ordering.rejects import RejectsTable, fenced_commit
@@ -142,12 +143,11 @@ class OrderTerm:
 
     def _in_turn(self, failed: Divisible, told: Callable[[Done], None]) -> Done | None:
         """Its parts, each as a batch of its own, in cut order."""
-        sources = SourceFiles(self._state.root.store)
         done: Done | None = None
         for rows in failed.slices():
             if done is not None:
                 told(done)
-            done = self._process([partial(_read_before, rows, sources)], lambda _rows: None)
+            done = self._process([partial(_read_before, rows, failed.sources)], lambda _rows: None)
         return done
 
     def _process(
@@ -230,19 +230,26 @@ class OrderTerm:
             self._counter += 1
             accumulator.recorded = self._unpassed.recorded()
         rows = with_verdicts(settled_files(rows, state.root), accumulator.recorded)
-        # Of all trials together: each file is read once, and not for each of them.
-        tried = sources or SourceFiles(state.root.store)
+        # Of all attempts and trials together: each file is read once, and not for each of them.
+        read_here = SourceFiles(state.root.store) if sources is None else sources
+        elsewhere = write(rows)
         if last:
             reach(Step.ORDER_NUMBERED)
         return prepared(
             rows,
             lambda some, alone: self._attempt(
-                accumulator, some, None if alone else sources, None if alone else write
+                accumulator, some, read_here, None if alone else elsewhere
             ),
-            lambda some: self._try(accumulator, some, tried),
+            [
+                lambda some: writing_trial(
+                    lambda: self._plan_of(accumulator, some), some, read_here
+                ),
+                lambda some: lambda at: self._try(accumulator, some.take(pa.array(at)), read_here),
+            ],
             self._try_control,
-            state.root.store,
+            read_here,
             cuts,
+            elsewhere=elsewhere is not None,
         )
 
     def _without_blocked(self, rows: pa.Table) -> pa.Table:
@@ -271,8 +278,8 @@ class OrderTerm:
         self,
         accumulator: BatchAccumulator,
         rows: pa.Table,
-        sources: SourceFiles | None,
-        write: ChooseWriter | None,
+        sources: SourceFiles,
+        write: WriteFiles | None,
     ) -> Piece:
         """Number rows and write them, and those that are refused; nothing is committed."""
         began = time.perf_counter()
@@ -281,9 +288,7 @@ class OrderTerm:
         rejects = self._rejects.write(
             batch, ordered, accumulator.topics, accumulator.now, accumulator.recorded
         )
-        adds = self._write(
-            accumulator, batch, ordered, sources, write(batch.table) if write is not None else None
-        )
+        adds = self._write(accumulator, batch, ordered, sources, write)
         written = time.perf_counter()
         return Piece(batch, ordered, adds, rejects, numbered - began, written - numbered)
 
@@ -292,6 +297,10 @@ class OrderTerm:
         batch, ordered = self._numbered(accumulator, rows)
         self._rejects.rows(batch, ordered, accumulator.topics, accumulator.now, {})
         render_log_files(log_plan(batch, ordered, accumulator.topics, accumulator.now, 1), sources)
+
+    def _plan_of(self, accumulator: BatchAccumulator, rows: pa.Table) -> pa.Table:
+        batch, ordered = self._numbered(accumulator, rows)
+        return log_plan(batch, ordered, accumulator.topics, accumulator.now, 1)
 
     def _try_control(self) -> None:
         """The same with a sound row of our own: where it fails, rows are not to blame."""
@@ -324,7 +333,7 @@ class OrderTerm:
         accumulator: BatchAccumulator,
         batch: ProjectedBatch,
         ordered: Ordered,
-        sources: SourceFiles | None,
+        sources: SourceFiles,
         write: WriteFiles | None,
     ) -> list[Add]:
         if not len(ordered.survivors):

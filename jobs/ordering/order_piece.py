@@ -19,9 +19,10 @@ import structlog
 
 from jobs.ordering.dividing import Divisible
 from jobs.ordering.id_index import KnownIds
+from jobs.ordering.log_plan import places_in
 from jobs.ordering.numbering import Known, Ordered, TopicRule
-from jobs.rows.blame import is_of_the_rows, said_of
-from jobs.rows.halving import Units, find_guilty
+from jobs.rows.blame import is_of_the_rows, place_of, said_of
+from jobs.rows.halving import Units, guilty_among
 from jobs.rows.projected_rows import PROJECTED, ProjectedBatch
 from jobs.rows.row_faults import RowFault
 from lakequeue.clock import Micros, boot_seconds
@@ -29,7 +30,7 @@ from lakequeue.errors import CorruptTable, StorageUnavailable
 from lakequeue.records import Stamp, TopicId
 from queue_tables.delta.actions import Add
 from queue_tables.delta.store import Store
-from queue_tables.log.writer import SourceFiles
+from queue_tables.log.writer import SourceFiles, copy_rows, render_rows
 from queue_tables.schema.reasons import Reason
 from queue_tables.schema.schemas import INBOX
 
@@ -51,8 +52,10 @@ class Piece(NamedTuple):
 
 Attempt = Callable[[pa.Table, bool], Piece]
 """(rows, whether this process writes them by itself)"""
-Trial = Callable[[pa.Table], None]
-"""Does with these rows what an attempt does, and leaves nothing behind."""
+Trial = Callable[[npt.NDArray[np.int64]], None]
+"""Does with rows, chosen by position, what fails of an attempt; leaves nothing behind."""
+Trials = Sequence[Callable[[pa.Table], Trial]]
+"""Ways to try some of the rows, the quick one first; the last one leaves nothing out."""
 
 
 SEARCH_S = 0.5
@@ -64,43 +67,59 @@ Cuts = Callable[[pa.Table], Sequence[Stamp]]
 def prepared(
     rows: pa.Table,
     attempt: Attempt,
-    trial: Trial,
+    trials: Trials,
     control: Callable[[], None],
-    store: Store,
+    sources: SourceFiles,
     cuts: Cuts | None = None,
+    *,
+    elsewhere: bool = False,
 ) -> Piece:
     """The piece of `rows` (`PROJECTED`). Raises what no row is to blame for.
 
-    `cuts`: where the rows can be divided into several batches. Raises `Divisible` if the search
-    for those that fail takes long, and there is such a place.
+    `sources` keeps the files that are read on the way. `cuts`: where the rows can be divided into
+    several batches. Raises `Divisible` if the search for those that fail takes long, and there is
+    such a place. `elsewhere`: other processes write.
     """
     try:
         return attempt(rows, False)
     except Exception as error:
-        if not (isinstance(error, CorruptTable | FileNotFoundError) or is_of_the_rows(error)):
+        unreadable = isinstance(error, CorruptTable | FileNotFoundError)
+        if not (unreadable or is_of_the_rows(error)):
             raise
         log.warning("batch.failed", rows=rows.num_rows, error=said_of(error))
-    # Once more, by this process alone: executors fail for reasons of their own.
-    rows = without_torn(rows, store)
-    try:
-        return attempt(rows, True)
-    except Exception as error:
-        if not is_of_the_rows(error):
-            raise
-        control()
-        known = cuts(rows) if cuts is not None else ()
+        failed = error
+    if unreadable or elsewhere:
+        # Once more, by this process alone: executors fail for reasons of their own.
+        rows = without_torn(rows, sources)
         try:
-            rows = without_guilty(rows, trial, SEARCH_S if known else None)
-        except SearchTooLong:
-            raise Divisible(rows, known) from error
-        log.exception("rows.set_aside", rows=rows.num_rows)
-    return attempt(rows, True)
+            return attempt(rows, True)
+        except Exception as error:
+            if not is_of_the_rows(error):
+                raise
+            failed = error
+    control()
+    search = Search(rows, sources, cuts)
+    for trial in trials:
+        before = search.found
+        search.run(trial(search.rows))
+        if search.found == before and trial is not trials[-1]:
+            continue  # it fails at what is not tried here
+        try:
+            piece = attempt(search.rows, True)
+        except Exception as error:
+            if trial is trials[-1] or not is_of_the_rows(error):
+                raise
+            failed = error
+            continue
+        log.error("rows.set_aside", rows=search.found, error=said_of(failed), at=place_of(failed))
+        return piece
+    raise failed
 
 
 # -- files that cannot be read ------------------------------------------------------------------
 
 
-def without_torn(rows: pa.Table, store: Store) -> pa.Table:
+def without_torn(rows: pa.Table, read: SourceFiles) -> pa.Table:
     """The same rows, those of files that cannot be read as a whole with that fault."""
     sources = rows["file"].combine_chunks()
     faults = rows["fault"].to_pylist()
@@ -109,16 +128,16 @@ def without_torn(rows: pa.Table, store: Store) -> pa.Table:
         mine = np.flatnonzero(codes == code)
         if not len(mine) or (faults[mine[0]] and RowFault.of(faults[mine[0]]).is_of_a_file):
             continue
-        fault = _fault_of_file(store, path)
+        fault = _fault_of_file(read, path)
         if fault is not None:
             for row in mine.tolist():
                 faults[row] = fault.text()
     return _with_faults(rows, faults)
 
 
-def _fault_of_file(store: Store, path: str) -> RowFault | None:
+def _fault_of_file(read: SourceFiles, path: str) -> RowFault | None:
     try:
-        SourceFiles(store).get(path)
+        read.get(path)
     except FileNotFoundError as error:
         # Its rows were read a moment ago. The batch is read anew, and its shard waits then.
         raise StorageUnavailable(f"{path} has gone: {error}", retry_after_s=1.0) from error
@@ -130,39 +149,88 @@ def _fault_of_file(store: Store, path: str) -> RowFault | None:
 # -- rows that make a piece fail ----------------------------------------------------------------
 
 
-class SearchTooLong(Exception):
-    """A search for guilty rows has taken the time that it may, and others wait."""
+class Search:
+    """Finds the rows that make trials fail. What it has found stays, also if it is broken off."""
+
+    def __init__(self, rows: pa.Table, sources: SourceFiles, cuts: Cuts | None) -> None:
+        self.rows = rows
+        """Those that were found have their fault."""
+        self.found = 0
+        """How many those are."""
+        self._sources = sources
+        self._cuts = cuts
+        self._end = None if cuts is None else boot_seconds() + SEARCH_S
+
+    @property
+    def divides(self) -> bool:
+        """Whether it is broken off after a time, if the rows can be divided."""
+        return self._end is not None
+
+    def run(self, trial: Trial) -> None:
+        """Go on until all rows that have no fault pass `trial`.
+
+        Raises `Divisible` if all searching has taken `SEARCH_S`, and the rows can be divided.
+        """
+        faults = self.rows["fault"].to_pylist()
+        units = _units(self.rows)
+
+        def fails(chosen: Units) -> Exception | None:
+            if self._end is not None and boot_seconds() >= self._end:
+                self._set(faults)
+                self._divide()
+            try:
+                trial(np.sort(np.concatenate([units[unit] for unit in chosen])))
+            except Exception as error:
+                if not is_of_the_rows(error):
+                    raise
+                return error
+            return None
+
+        for guilty in guilty_among(len(units), fails):
+            why = said_of(guilty.error)
+            if len(guilty.units) > 1:
+                why += f" (one of {len(guilty.units)} that were not looked at singly)"
+            for unit in guilty.units:
+                for row in units[unit].tolist():
+                    self.found += faults[row] is None
+                    faults[row] = faults[row] or RowFault(Reason.UNORDERABLE, why).text()
+        self._set(faults)
+
+    def _set(self, faults: list[str | None]) -> None:
+        self.rows = _with_faults(self.rows, faults)
+
+    def _divide(self) -> None:
+        """Others have waited long enough; if the rows cannot be divided, they wait on."""
+        known = self._cuts(self.rows) if self._cuts is not None else ()
+        if known:
+            raise Divisible(self.rows, known, self._sources)
+        self._end = None
 
 
-def without_guilty(rows: pa.Table, trial: Trial, most_s: float | None = None) -> pa.Table:
-    """The same rows, those that make `trial` fail with that fault.
+def writing_trial(plan: Callable[[], pa.Table], rows: pa.Table, sources: SourceFiles) -> Trial:
+    """Tries the writing alone: rows are numbered and copied once, for all trials.
 
-    Raises `SearchTooLong` if trials have taken `most_s`.
+    If that fails already, nothing is tried here: every trial passes.
     """
-    faults = rows["fault"].to_pylist()
-    units = _units(rows)
-    end = None if most_s is None else boot_seconds() + most_s
+    try:
+        planned = plan()
+        places, copied = places_in(planned, rows), copy_rows(planned, sources).combine_chunks()
+    except Exception as error:
+        if not is_of_the_rows(error):
+            raise
+        return lambda _at: None
 
-    def fails(chosen: Units) -> Exception | None:
-        if end is not None and boot_seconds() >= end:
-            raise SearchTooLong
-        picked = np.sort(np.concatenate([units[unit] for unit in chosen]))
-        try:
-            trial(rows.take(pa.array(picked)))
-        except Exception as error:
-            if not is_of_the_rows(error):
-                raise
-            return error
-        return None
+    def write(at: npt.NDArray[np.int64]) -> None:
+        chosen = np.sort(places[at])
+        chosen = chosen[chosen >= 0]
+        if not len(chosen):
+            return
+        first, count = int(chosen[0]), len(chosen)
+        together = int(chosen[-1]) - first == count - 1
+        # Halves are together nearly always: a slice costs nothing.
+        render_rows(copied.slice(first, count) if together else copied.take(pa.array(chosen)))
 
-    for guilty in find_guilty(len(units), fails):
-        why = said_of(guilty.error)
-        if len(guilty.units) > 1:
-            why += f" (one of {len(guilty.units)} that were not looked at singly)"
-        for unit in guilty.units:
-            for row in units[unit].tolist():
-                faults[row] = faults[row] or RowFault(Reason.UNORDERABLE, why).text()
-    return _with_faults(rows, faults)
+    return write
 
 
 def _units(rows: pa.Table) -> list[npt.NDArray[np.int64]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import traceback
+
 from lakequeue.errors import LakequeueError
 
 _SHOWN_CHARS = 500
@@ -22,3 +24,9 @@ def said_of(error: BaseException) -> str:
     """The error as it stands beside a row: type and text, short."""
     text = f"{type(error).__name__}: {error}"
     return text if len(text) <= _SHOWN_CHARS else text[: _SHOWN_CHARS - 1] + "…"
+
+
+def place_of(error: BaseException) -> str:
+    """Where it was raised, as far as one looks for a cause: the innermost three calls."""
+    calls = traceback.extract_tb(error.__traceback__)[-3:]
+    return " > ".join(f"{call.filename}:{call.lineno} {call.name}" for call in calls)

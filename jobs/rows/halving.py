@@ -7,7 +7,7 @@ bounded: where it is used up, a part is taken as guilty that could not be halved
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -29,14 +29,19 @@ class Guilty(NamedTuple):
 
 def find_guilty(count: int, fails: Fails, most_trials: int = MOST_TRIALS) -> list[Guilty]:
     """The units among `count` without which the rest passes; [] if all pass as they are."""
+    return list(guilty_among(count, fails, most_trials))
+
+
+def guilty_among(count: int, fails: Fails, most_trials: int = MOST_TRIALS) -> Iterator[Guilty]:
+    """The same, each as it is found: what a search has found that is broken off is true as well."""
     search = _Search(fails, most_trials)
     rest = np.arange(count)
-    found: list[Guilty] = []
     while len(rest) and (error := search.fails(rest)) is not None:
-        more = search.within(rest, error)
-        found += more
-        rest = np.setdiff1d(rest, np.concatenate([guilty.units for guilty in more]))
-    return found
+        found: list[Guilty] = []
+        for guilty in search.within(rest, error):
+            found.append(guilty)
+            yield guilty
+        rest = np.setdiff1d(rest, np.concatenate([guilty.units for guilty in found]))
 
 
 class _Search:
@@ -48,17 +53,20 @@ class _Search:
         self._left -= 1
         return self._fails(units)
 
-    def within(self, units: Units, error: Exception) -> list[Guilty]:
+    def within(self, units: Units, error: Exception) -> Iterator[Guilty]:
         """The guilty among `units`, which fail together; at least one."""
         if len(units) == 1 or self._left <= 0:
-            return [Guilty(units, error)]
+            yield Guilty(units, error)
+            return
         middle = len(units) // 2
-        found: list[Guilty] = []
+        both_pass = True
         for half in (units[:middle], units[middle:]):
             failed = self.fails(half)
             if failed is not None:
-                found += self.within(half, failed)
-        return found or [self._last_of_a_prefix(units, middle, error)]
+                both_pass = False
+                yield from self.within(half, failed)
+        if both_pass:
+            yield self._last_of_a_prefix(units, middle, error)
 
     def _last_of_a_prefix(self, units: Units, passes: int, error: Exception) -> Guilty:
         """Each half passes, and both together fail: the last of the shortest failing prefix."""

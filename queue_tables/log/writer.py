@@ -91,7 +91,7 @@ def write_log_files(
     plan = plan.select(PLAN.names).cast(PLAN).combine_chunks()
     if plan.num_rows == 0:
         return []
-    sources = sources or SourceFiles(store)
+    sources = SourceFiles(store) if sources is None else sources  # an empty one is false
     labels = plan.column("out_file").combine_chunks().dictionary_encode()
     adds = []
     for start, end in _runs([_codes(labels)]):
@@ -102,7 +102,17 @@ def write_log_files(
 def render_log_files(plan: pa.Table, sources: SourceFiles) -> None:
     """Do all that `write_log_files` does of a plan in one file, but for storing it: a trial."""
     if plan.num_rows:
-        _rendered(_copy(sources, plan.select(PLAN.names).cast(PLAN).combine_chunks()), CODEC)
+        render_rows(copy_rows(plan, sources))
+
+
+def copy_rows(plan: pa.Table, sources: SourceFiles) -> pa.Table:
+    """The rows that a plan of one file asks for, in its order: the first half of a trial."""
+    return _copy(sources, plan.select(PLAN.names).cast(PLAN).combine_chunks())
+
+
+def render_rows(copied: pa.Table) -> None:
+    """The second half: such rows, or some of them in their order, become a file in memory."""
+    _rendered(copied, CODEC)
 
 
 def adds_to_arrow(adds: Iterable[Add]) -> pa.Table:

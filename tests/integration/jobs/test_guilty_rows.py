@@ -6,11 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
+import jobs.ordering.order_batch
 import jobs.rows.id_hash
 import queue_tables.log.writer
-from jobs.ordering.order_piece import without_guilty
+from jobs.ordering.numbering import order
+from jobs.ordering.order_piece import Search, Trial
+from jobs.rows.projected_rows import ProjectedBatch
 from lakequeue.clock import hour_of
 from lakequeue.records import Stamp
 from lakequeue.steps import Step
@@ -89,7 +93,7 @@ def test_guilty_rows_are_found_and_the_rest_is_ordered(
     assert offsets == list(range(197))
 
 
-def test_looking_for_guilty_rows_reads_each_file_a_few_times(
+def test_looking_for_guilty_rows_reads_each_file_once_and_numbers_the_batch_a_few_times(
     root: QueueRoot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic_id = topic(root)
@@ -102,10 +106,19 @@ def test_looking_for_guilty_rows_reads_each_file_a_few_times(
         reads.append(args)
         return read_data_file(*args)
 
+    numbered = []
+
+    def count(*args: Any) -> Any:
+        numbered.append(args)
+        return order(*args)
+
     monkeypatch.setattr("queue_tables.log.writer.read_data_file", read)
+    monkeypatch.setattr("jobs.ordering.order_batch.order", count)
     Orderer(root, 1).drain()
     assert len(reject_rows(root)) == len(guilty)
-    assert len(reads) < 10  # there are a hundred trials
+    # There are a hundred trials: others wait for them.
+    assert len(reads) == 1
+    assert len(numbered) <= 4
 
 
 def test_offsets_of_duplicates_are_those_of_the_batch_as_it_is_ordered(
@@ -194,16 +207,17 @@ def test_what_is_sound_is_ordered_before_rows_are_searched(
             shard.commit(BASE + n, records(other, BASE + n, [b"%d-%d" % (n, i) for i in range(5)]))
     seen: list[list[int]] = []
 
-    def searched(rows: pa.Table, trial: Any, most_s: float | None) -> pa.Table:
-        if most_s is not None:
-            return without_guilty(rows, trial, most_s)
-        seen.append(sorted({r["stamp"] - BASE for r in log_rows(root)}))
-        seen.append(sorted({stamp - BASE for stamp in rows["stamp"].to_pylist()}))
-        return without_guilty(rows, trial)
+    right = Search.run
+
+    def searched(search: Search, trial: Trial) -> None:
+        if not search.divides:
+            seen.append(sorted({r["stamp"] - BASE for r in log_rows(root)}))
+            seen.append(sorted({stamp - BASE for stamp in search.rows["stamp"].to_pylist()}))
+        right(search, trial)
 
     monkeypatch.setattr("jobs.ordering.order_piece.SEARCH_S", 0.0)
     monkeypatch.setattr("jobs.ordering.dividing.SLICE_ROWS", 1)
-    monkeypatch.setattr("jobs.ordering.order_piece.without_guilty", searched)
+    monkeypatch.setattr(Search, "run", searched)
     fail_on_values(monkeypatch)
     orderer = Orderer(root, 1)
     orderer.drain()
@@ -226,16 +240,18 @@ def test_a_leader_that_dies_between_two_parts_of_a_batch_loses_and_doubles_nothi
     for n in range(4):
         shard.commit(BASE + n, records(topic_id, BASE + n, values(20, {5} if n == 2 else set())))
 
-    def die(rows: pa.Table, trial: Any, most_s: float | None) -> pa.Table:
-        if most_s is None:
+    right = Search.run
+
+    def die(search: Search, trial: Trial) -> None:
+        if not search.divides:
             raise SystemExit(9)
-        return without_guilty(rows, trial, most_s)
+        right(search, trial)
 
     monkeypatch.setattr("jobs.ordering.order_piece.SEARCH_S", 0.0)
     monkeypatch.setattr("jobs.ordering.dividing.SLICE_ROWS", 1)
     with monkeypatch.context() as dying:
         fail_on_values(dying)
-        dying.setattr("jobs.ordering.order_piece.without_guilty", die)
+        dying.setattr(Search, "run", die)
         with pytest.raises(SystemExit):
             Orderer(root, 1).drain()
     assert {r["stamp"] - BASE for r in log_rows(root)} == {0, 1}
@@ -276,3 +292,71 @@ def test_a_write_of_spark_is_not_divided(root: QueueRoot, monkeypatch: pytest.Mo
     order = [r["stamp"] - BASE for r in log_rows(root)]
     assert order == sorted(order)
     assert len(order) == 3 + 29
+
+
+def test_what_a_search_has_found_before_the_batch_is_divided_is_not_searched_again(
+    root: QueueRoot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic_id = topic(root)
+    shard = ForeignShard(root)
+    for n in range(4):
+        shard.commit(BASE + n, records(topic_id, BASE + n, values(20, {5, 11})))
+    clock = iter(range(10**6))
+    monkeypatch.setattr("jobs.ordering.order_piece.boot_seconds", lambda: next(clock))
+    monkeypatch.setattr("jobs.ordering.order_piece.SEARCH_S", 30.0)  # that many trials
+    monkeypatch.setattr("jobs.ordering.dividing.SLICE_ROWS", 1)
+    found: list[int] = []
+    right = Search.run
+
+    def run(search: Search, trial: Trial) -> None:
+        known = search.rows.num_rows - search.rows["fault"].null_count
+        try:
+            right(search, trial)
+        finally:
+            found.append(search.rows.num_rows - search.rows["fault"].null_count - known)
+
+    monkeypatch.setattr(Search, "run", run)
+    fail_on_values(monkeypatch)
+    Orderer(root, 1).drain()
+    assert found[0] > 0, "it was broken off before it had found anything"
+    assert sum(found) == 8, "each is found once"
+    assert [r["row"] for r in reject_rows(root)] == [5, 11] * 4
+    assert [r["offset"] for r in log_rows(root)] == list(range(72))
+
+
+def test_copies_of_a_guilty_row_are_found_with_it(
+    root: QueueRoot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second copy is written only once the first is put aside."""
+    topic_id = topic(root)
+    rows = pa.concat_tables(
+        records(topic_id, BASE, [value] * 5, message_id=value).slice(n, 1)
+        for n, value in enumerate([b"poison", b"good", b"poison", b"poison", b"more"])
+    )
+    ForeignShard(root).commit(BASE, rows)
+    fail_on_values(monkeypatch)
+    Orderer(root, 1).drain()
+    assert [r["value"] for r in log_rows(root)] == [b"good", b"more"]
+    assert [(r["row"], r["reason"]) for r in reject_rows(root)] == [
+        (n, "unorderable") for n in (0, 2, 3)
+    ]
+
+
+@pytest.mark.parametrize("fails_in", ["order", "log_plan"])
+def test_rows_that_cannot_be_numbered_are_found_as_well(
+    root: QueueRoot, monkeypatch: pytest.MonkeyPatch, fails_in: str
+) -> None:
+    topic_id = topic(root)
+    ForeignShard(root).commit(BASE, records(topic_id, BASE, values(40, set())))
+    right = getattr(jobs.ordering.order_batch, fails_in)
+
+    def failing(batch: ProjectedBatch, *args: Any) -> Any:
+        sound = batch.table.filter(pc.is_null(batch.table["fault"]))
+        if {3, 29} & set(sound["row"].to_pylist()):
+            raise ZeroDivisionError("no number")
+        return right(batch, *args)
+
+    monkeypatch.setattr(f"jobs.ordering.order_batch.{fails_in}", failing)
+    Orderer(root, 1).drain()
+    assert [r["row"] for r in reject_rows(root)] == [3, 29]
+    assert len(log_rows(root)) == 38
