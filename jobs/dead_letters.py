@@ -19,6 +19,7 @@ if __package__ in {None, ""}:  # run as a file by spark-submit: find the package
 
 from jobs.command_line.maintenance import Report, parser_of, run_job, run_parts
 from lakequeue.arguments import header_of, past_of
+from lakequeue.calling import addresses
 from lakequeue.client.admin import Admin
 from lakequeue.client.redrive import dead_letter_topics, look_through, redrive
 from lakequeue.client.redriven import Wanted
@@ -73,9 +74,8 @@ def send_back(settings: Settings, args: argparse.Namespace, now: Micros) -> Repo
     wanted = wanted_of(args.header or (), args.since, args.until, now)
     if args.rate is not None and not args.rate > 0:
         raise WrongUsage(f"rate {args.rate} is not above 0", hint="records a second")
-    ingest, consumer = settings.ingest, settings.consumer
-    urls = args.url or f"http://{ingest.host}:{ingest.port}"
-    consumer_urls = args.consumer_url or f"http://{consumer.host}:{consumer.port}"
+    urls = addresses.ingest_urls(args.url, settings)
+    consumer_urls = addresses.consumer_urls(args.consumer_url, settings)
     names: list[str] = args.topic or []
     if not names:
         with Admin(urls, consumer_urls) as admin:

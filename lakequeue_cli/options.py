@@ -9,9 +9,9 @@ from typing import Annotated, NamedTuple
 import typer
 
 from lakequeue.arguments import micros_of
+from lakequeue.calling import addresses
 from lakequeue.client.admin import Admin
 from lakequeue.errors import WrongUsage
-from lakequeue.settings import Settings
 from lakequeue.wire import SeekTo, moment_of
 
 Url = Annotated[
@@ -29,15 +29,17 @@ TimeoutS = Annotated[
 
 
 def ingest_url(given: str | None) -> str:
-    """What `--url` says, else where the settings have the ingest service."""
-    ingest = Settings().ingest
-    return given or ingest.url or f"http://{ingest.host}:{ingest.port}"
+    """What `--url` says, else where the SDK finds the ingest service."""
+    return _joined(addresses.ingest_urls(given))
 
 
 def consumer_url(given: str | None) -> str:
-    """What `--consumer-url` says, else where the settings have the consumer service."""
-    consumer = Settings().consumer
-    return given or consumer.url or f"http://{consumer.host}:{consumer.port}"
+    """What `--consumer-url` says, else where the SDK finds the consumer service."""
+    return _joined(addresses.consumer_urls(given))
+
+
+def _joined(urls: addresses.Urls) -> str:
+    return urls if isinstance(urls, str) else ",".join(urls)
 
 
 def admin(url: str | None = None, consumer: str | None = None, timeout_s: float = 5.0) -> Admin:

@@ -8,6 +8,7 @@ same bytes, so an idempotent request stays single.
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -27,9 +28,12 @@ from lakequeue.errors import (
 )
 from lakequeue.wire import PROBLEM, from_problem
 
+_log = logging.getLogger("lakequeue.calls")
 MAX_REDIRECTS = 5
 _ANOTHER_MAY = (Unreachable, NotReady, StorageUnavailable)
 """Another node may well do it: this one is gone, going, or cut off from the storage."""
+_silent: set[str] = set()
+"""Nodes that were said not to answer, and have not answered since."""
 _LEAST_PAUSE_S, _FIRST_PAUSE_S, _MOST_PAUSE_S = 0.02, 0.05, 5.0
 
 
@@ -86,6 +90,7 @@ def call(nodes: Choice, request: Request, now: Now, policy: CallPolicy) -> Scrip
                 url=node,
             )
         else:
+            _silent.discard(asked)
             if reply.status < 300:
                 nodes.served(asked)
                 return Answer(reply, node, attempt)
@@ -102,8 +107,16 @@ def call(nodes: Choice, request: Request, now: Now, policy: CallPolicy) -> Scrip
         out_of_time = policy.deadline_s is not None and now() - start + pause > policy.deadline_s
         if out_of_time or policy.give_up():
             raise error
+        _warn_once(asked, error)
         if pause:
             yield Wait(policy.give_up, pause)
+
+
+def _warn_once(node: str, error: LakequeueError) -> None:
+    """A wrong address is seen at the first attempt, and not only when all attempts are over."""
+    if isinstance(error, Unreachable) and node not in _silent:
+        _silent.add(node)
+        _log.warning("%s; trying again. Hint: %s", error.detail, error.hint)
 
 
 def _follow(node: str, request: Request) -> Script[tuple[Reply, str]]:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import orjson
 
+from lakequeue.calling.addresses import Urls
 from lakequeue.client.admin import Admin
 from lakequeue.client.record import Record
 from lakequeue.client.redriven import Redriven, Wanted
@@ -20,8 +21,6 @@ from lakequeue.errors import InvalidRequest, UnknownGroup
 from lakequeue.records import checked_name
 from lakequeue.wire import (
     DEAD_LETTER_HEADERS,
-    DEFAULT_CONSUMER_URL,
-    DEFAULT_INGEST_URL,
     ERASED_HEADER,
     DeadLetterHeader,
     TopicDescription,
@@ -55,8 +54,8 @@ def group_of(topic: str) -> str:
 def look_through(
     topic: str,
     *,
-    urls: str | Sequence[str] = DEFAULT_INGEST_URL,
-    consumer_urls: str | Sequence[str] = DEFAULT_CONSUMER_URL,
+    urls: Urls | None = None,
+    consumer_urls: Urls | None = None,
     wanted: Wanted | None = None,
     to: str | None = None,
 ) -> Redriven:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from types import TracebackType
 from typing import Any, Literal, Self
 
 import orjson
 
-from lakequeue.calling import blocking_runner
+from lakequeue.calling import addresses, blocking_runner
+from lakequeue.calling.addresses import Urls
 from lakequeue.calling.calls import CallPolicy, call
 from lakequeue.calling.credentials import Credentials
 from lakequeue.calling.effects import Request
@@ -24,7 +25,7 @@ from lakequeue.client.producing.producer import Producer
 from lakequeue.client.producing.record_accumulator import HeadersIn
 from lakequeue.errors import AttemptSuperseded, GroupActive, UnknownGroup, UnknownTopic
 from lakequeue.records import checked_name
-from lakequeue.wire import DEFAULT_CONSUMER_URL, DEFAULT_INGEST_URL, DEFAULT_PARTITIONS
+from lakequeue.wire import DEFAULT_PARTITIONS
 
 _AGAIN_S = 0.5
 
@@ -38,8 +39,8 @@ class Queue:
 
     Args:
         name: Name of the queue. It must exist; `Queue.create` creates it.
-        urls: One or several ingest nodes.
-        consumer_urls: One or several consumer-service nodes.
+        urls: One or several ingest nodes; None: found as `Producer` finds them.
+        consumer_urls: One or several consumer-service nodes; None: found likewise.
         timeout_s: How long a call is repeated.
         credentials: An API key or token, or `Credentials`; by default what the environment says.
 
@@ -59,8 +60,8 @@ class Queue:
     def __init__(
         self,
         name: str,
-        urls: str | Sequence[str] = DEFAULT_INGEST_URL,
-        consumer_urls: str | Sequence[str] = DEFAULT_CONSUMER_URL,
+        urls: Urls | None = None,
+        consumer_urls: Urls | None = None,
         *,
         timeout_s: float = 30.0,
         credentials: Credentials | str | None = None,
@@ -71,7 +72,7 @@ class Queue:
         self._producer = Producer(
             urls, linger_ms=0, delivery_timeout_s=timeout_s, credentials=credentials
         )
-        self._nodes = Nodes(consumer_urls)
+        self._nodes = Nodes(addresses.consumer_urls(consumer_urls))
         self._http = blocking_runner.open_http({}, self._nodes.urls, credentials)
         self._signal = blocking_runner.new_signal()
         self._closing = False
@@ -80,8 +81,8 @@ class Queue:
     def create(
         cls,
         name: str,
-        urls: str | Sequence[str] = DEFAULT_INGEST_URL,
-        consumer_urls: str | Sequence[str] = DEFAULT_CONSUMER_URL,
+        urls: Urls | None = None,
+        consumer_urls: Urls | None = None,
         *,
         visibility_timeout_s: float | None = None,
         max_attempts: int | None = None,
@@ -95,8 +96,8 @@ class Queue:
 
         Args:
             name: Name of the queue.
-            urls: One or several ingest nodes.
-            consumer_urls: One or several consumer-service nodes.
+            urls: One or several ingest nodes; None: found as `Producer` finds them.
+            consumer_urls: One or several consumer-service nodes; None: found likewise.
             visibility_timeout_s: How long a received message is hidden from others; 30 by default.
             max_attempts: After this many receives a message goes to the dead-letter queue; 16 by
                 default.

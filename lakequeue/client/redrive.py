@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from lakequeue.calling.addresses import Urls
 from lakequeue.client.admin import Admin
 from lakequeue.client.consuming.consumer import AsyncConsumer, Consumer
 from lakequeue.client.consuming.transform import TransformRound
@@ -37,7 +38,7 @@ from lakequeue.client.redriven import Redriven, Wanted
 from lakequeue.errors import InvalidRequest, TooLarge
 from lakequeue.records import checked_name
 from lakequeue.times import check_time, moment_of
-from lakequeue.wire import DEFAULT_CONSUMER_URL, DEFAULT_INGEST_URL, redrive_id
+from lakequeue.wire import redrive_id
 
 __all__ = [
     "Part",
@@ -58,8 +59,8 @@ _BATCH = 500
 def redrive(
     topic: str,
     *,
-    urls: str | Sequence[str] = DEFAULT_INGEST_URL,
-    consumer_urls: str | Sequence[str] = DEFAULT_CONSUMER_URL,
+    urls: Urls | None = None,
+    consumer_urls: Urls | None = None,
     wanted: Wanted | None = None,
     to: str | None = None,
     rate: float | None = None,
@@ -113,8 +114,8 @@ class Part:
 def redrive_some(
     topic: str,
     *,
-    urls: str | Sequence[str],
-    consumer_urls: str | Sequence[str],
+    urls: Urls | None,
+    consumer_urls: Urls | None,
     wanted: Wanted,
     most: int,
     within_s: float,
@@ -157,8 +158,8 @@ def redrive_some(
 async def redrive_async(
     topic: str,
     *,
-    urls: str | Sequence[str] = DEFAULT_INGEST_URL,
-    consumer_urls: str | Sequence[str] = DEFAULT_CONSUMER_URL,
+    urls: Urls | None = None,
+    consumer_urls: Urls | None = None,
     wanted: Wanted | None = None,
     to: str | None = None,
     rate: float | None = None,

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lakequeue.calling.addresses import remove_addresses, write_addresses
 from lakequeue.clock import boot_seconds
 from lakequeue.errors import (
     InvalidSetting,
@@ -113,6 +114,7 @@ def up(
         raise typer.Exit(error.exit_code) from error
     finally:
         if cluster is not None:
+            remove_addresses(cluster.root)
             cluster.stop()
     _say("stopped")
 
@@ -163,6 +165,7 @@ def _stay(cluster: Cluster, signals: _Signals, started_at: float) -> None:
             # It was stopped while it started, as asked.
             return
         raise
+    write_addresses(cluster.root, cluster.ingest_urls, cluster.consumer_urls)
     sys.stdout.write(f"{banner(cluster, boot_seconds() - started_at)}\n")
     sys.stdout.flush()
     cluster.join()

@@ -19,8 +19,8 @@ class Admin(TopicCalls, GroupCalls, RecordCalls):
     It is a context manager.
 
     Args:
-        urls: One or several ingest nodes.
-        consumer_urls: One or several consumer-service nodes.
+        urls: One or several ingest nodes; None: found as `Producer` finds them.
+        consumer_urls: One or several consumer-service nodes; None: found likewise.
         timeout_s: How long a call is repeated.
         credentials: An API key or token, or `Credentials`; by default what the environment says.
 

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import orjson
 from pydantic import BaseModel, ValidationError
 
-from lakequeue.calling import blocking_runner
+from lakequeue.calling import addresses, blocking_runner
+from lakequeue.calling.addresses import Urls
 from lakequeue.calling.calls import CallPolicy, call
 from lakequeue.calling.credentials import Credentials
 from lakequeue.calling.effects import Reply, Request
 from lakequeue.calling.nodes import Nodes
 from lakequeue.errors import Broken, InvalidRequest
 from lakequeue.records import checked_name
-from lakequeue.wire import DEFAULT_CONSUMER_URL, DEFAULT_INGEST_URL, loads_exactly
+from lakequeue.wire import loads_exactly
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -27,15 +27,15 @@ class ServiceCalls:
 
     def __init__(
         self,
-        urls: str | Sequence[str] = DEFAULT_INGEST_URL,
-        consumer_urls: str | Sequence[str] = DEFAULT_CONSUMER_URL,
+        urls: Urls | None = None,
+        consumer_urls: Urls | None = None,
         *,
         timeout_s: float = 10.0,
         credentials: Credentials | str | None = None,
     ) -> None:
         """`credentials`: an API key or token; by default what the environment says."""
-        self._ingest = Nodes(urls)
-        self._consumer = Nodes(consumer_urls)
+        self._ingest = Nodes(addresses.ingest_urls(urls))
+        self._consumer = Nodes(addresses.consumer_urls(consumer_urls))
         self._timeout_s = timeout_s
         self._http = blocking_runner.open_http(
             {}, self._ingest.urls + self._consumer.urls, credentials

@@ -10,6 +10,7 @@ from typing import Literal, TypedDict
 
 from pydantic import ValidationError
 
+from lakequeue.calling.addresses import Urls, consumer_urls
 from lakequeue.calling.credentials import Credentials
 from lakequeue.calling.nodes import Nodes
 from lakequeue.client.consuming.core import Consuming, OnLost, OnStatus
@@ -23,13 +24,13 @@ from lakequeue.errors import (
 )
 from lakequeue.records import checked_name
 from lakequeue.results.restores import Restores
-from lakequeue.wire import DEFAULT_CONSUMER_URL, HOST_HEADER, JoinRequest
+from lakequeue.wire import HOST_HEADER, JoinRequest
 
 
 class ConsumerOptions(TypedDict, total=False):
     """Options of both consumers."""
 
-    urls: str | Sequence[str]
+    urls: Urls | None
     """One or several consumer-service nodes. If one does not answer, the next is tried."""
     find_nodes: bool
     """True (default): ask the given nodes for all others, and join through any of them. False: use
@@ -110,9 +111,7 @@ class ConsumerBase(ABC):
         """Of the result tables that were written to."""
         self._headers = {HOST_HEADER.lower(): socket.gethostname()}
         queue = join.mode == "queue"
-        nodes = Nodes(
-            options.get("urls", DEFAULT_CONSUMER_URL), finds=options.get("find_nodes", True)
-        )
+        nodes = Nodes(consumer_urls(options.get("urls")), finds=options.get("find_nodes", True))
         consume = ConsumeOptions(
             # A worker that fetches much ahead keeps it from the others.
             max_poll_records=options.get("max_poll_records", 10 if queue else 1000),

@@ -12,6 +12,8 @@ from types import TracebackType
 from typing import Any, Self, Unpack
 
 from lakequeue.calling import asyncio_runner, blocking_runner
+from lakequeue.calling.addresses import Urls, ingest_urls
+from lakequeue.client.producing import unclosed
 from lakequeue.client.producing.atomic import AsyncAtomic, Atomic
 from lakequeue.client.producing.producer_base import ProducerBase, ProducerOptions
 from lakequeue.client.producing.record_accumulator import (
@@ -21,7 +23,7 @@ from lakequeue.client.producing.record_accumulator import (
     timing_of,
 )
 from lakequeue.errors import LakequeueError
-from lakequeue.wire import DEFAULT_INGEST_URL, Consumed
+from lakequeue.wire import Consumed
 
 
 class Producer(ProducerBase):
@@ -31,7 +33,9 @@ class Producer(ProducerBase):
     closes it.
 
     Args:
-        urls: One or several ingest nodes. The producer finds the others by itself.
+        urls: One or several ingest nodes. The producer finds the others by itself. None: those of
+            the settings (`LAKEQUEUE_INGEST__URL`, lakequeue.toml), of a queue that runs on this
+            machine, or port 8080.
         **options: The options of `ProducerOptions`.
 
     Raises:
@@ -40,16 +44,14 @@ class Producer(ProducerBase):
     Example:
         from lakequeue import Producer
 
-        with Producer("http://127.0.0.1:8080") as producer:
+        with Producer() as producer:
             handle = producer.send("orders", {"total": 12.5}, key="customer-7")
             print(handle.result(timeout=10).partition)
     """
 
-    def __init__(
-        self, urls: str | Sequence[str] = DEFAULT_INGEST_URL, **options: Unpack[ProducerOptions]
-    ) -> None:
+    def __init__(self, urls: Urls | None = None, **options: Unpack[ProducerOptions]) -> None:
         self._signal: blocking_runner.Signal | None = None
-        super().__init__(urls, options)
+        super().__init__(ingest_urls(urls), options)
         self._signal = blocking_runner.Signal(self._core.lock)
         self._http = blocking_runner.open_http(
             {}, self._core.nodes.urls, options.get("credentials")
@@ -142,6 +144,8 @@ class Producer(ProducerBase):
                 )
                 self._threads.append(thread)
                 thread.start()
+                assert self._signal is not None  # noqa: S101 - set in __init__
+                unclosed.opened(self._core, self._signal)
         return handle
 
     def produce_whole(
@@ -219,6 +223,7 @@ class Producer(ProducerBase):
             self.flush(timeout_s)
         finally:
             self._core.close()
+            unclosed.closed(self._core)
             if len(self._core.ledger):
                 self._core.abort()
             for thread in self._threads:
@@ -246,13 +251,12 @@ class Producer(ProducerBase):
 class AsyncProducer(ProducerBase):
     """The same from asyncio, within one event loop."""
 
-    def __init__(
-        self, urls: str | Sequence[str] = DEFAULT_INGEST_URL, **options: Unpack[ProducerOptions]
-    ) -> None:
+    def __init__(self, urls: Urls | None = None, **options: Unpack[ProducerOptions]) -> None:
         self._signal = asyncio_runner.AsyncSignal()
-        super().__init__(urls, options)
+        super().__init__(ingest_urls(urls), options)
         self._http = asyncio_runner.open_http({}, self._core.nodes.urls, options.get("credentials"))
         self._tasks: list[asyncio.Task[None]] = []
+        self._lost = 0
         self._beginning = asyncio.Lock()
 
     def _notify(self) -> None:
@@ -298,8 +302,16 @@ class AsyncProducer(ProducerBase):
         if fresh is not None:
             script = self._core.deliver(fresh)
             task = asyncio.create_task(asyncio_runner.run(script, self._http, self._signal))
+            task.add_done_callback(self._ended)
             self._tasks.append(task)
         return handle
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """The loop ends, and cancels what runs: nobody sends what is left."""
+        if task.cancelled() and not self._core.closed and not self._lost:
+            self._lost = len(self._core.ledger)
+            if self._lost:
+                unclosed.say_lost(self._lost)
 
     async def produce_whole(
         self, records: Sequence[Outgoing], consumed: Consumed | None = None

@@ -1,0 +1,96 @@
+"""Where the services are, for every client that was not told.
+
+The first of these that says something: the environment (`LAKEQUEUE_INGEST__URL`), the settings
+file, what `lakequeue up` has written under the root of a queue on this machine, the default.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from lakequeue.settings import Settings
+from lakequeue.wire import DEFAULT_CONSUMER_URL, DEFAULT_INGEST_URL
+
+Service = Literal["ingest", "consumer"]
+Urls = str | Sequence[str]
+"""One or several nodes of a service; one text may hold several, separated by commas."""
+
+_DEFAULTS = {"ingest": DEFAULT_INGEST_URL, "consumer": DEFAULT_CONSUMER_URL}
+_PATH = Path("_lakequeue") / "addresses.json"
+
+
+def ingest_urls(given: Urls | None = None, settings: Settings | None = None) -> Urls:
+    """The ingest nodes: those given, else those that are found. Raises `InvalidSetting`."""
+    return given or _found("ingest", settings or Settings())
+
+
+def consumer_urls(given: Urls | None = None, settings: Settings | None = None) -> Urls:
+    """The consumer-service nodes: those given, else those that are found. Raises
+    `InvalidSetting`."""
+    return given or _found("consumer", settings or Settings())
+
+
+def write_addresses(root: str, ingest: Sequence[str], consumer: Sequence[str]) -> None:
+    """Leave the addresses under the root, so that clients on this machine find them."""
+    path = _path(root)
+    if path is None or not path.parent.is_dir():
+        return
+    text = json.dumps({"ingest": list(ingest), "consumer": list(consumer), "pid": os.getpid()})
+    # A reader sees a whole file, whenever it looks.
+    new = path.with_suffix(f".{os.getpid()}")
+    new.write_text(text, encoding="utf-8")
+    new.replace(path)
+
+
+def remove_addresses(root: str) -> None:
+    """They serve no longer; another process that has written its own since is left alone."""
+    path = _path(root)
+    if path is not None and _read(path).get("pid") == os.getpid():
+        path.unlink(missing_ok=True)
+
+
+def _found(service: Service, settings: Settings) -> Urls:
+    own = settings.ingest if service == "ingest" else settings.consumer
+    if own.url:
+        return own.url
+    if own.model_fields_set & {"host", "port"}:
+        return f"http://{own.host}:{own.port}"
+    path = _path(settings.root)
+    told = {} if path is None else _read(path)
+    urls = told.get(service)
+    if isinstance(urls, list) and urls and _runs(told.get("pid")):
+        return [str(url) for url in urls]
+    return _DEFAULTS[service]
+
+
+def _runs(pid: object) -> bool:
+    """Whether the process that wrote them is still there: a killed one leaves its file."""
+    if not isinstance(pid, int):
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True  # somebody else's
+    return True
+
+
+def _path(root: str) -> Path | None:
+    """None: the root is in an object store, which is no place for addresses of one machine."""
+    if "://" in root and not root.startswith("file://"):
+        return None
+    return Path(root.removeprefix("file://")) / _PATH
+
+
+def _read(path: Path) -> dict[str, object]:
+    with contextlib.suppress(OSError, ValueError):
+        told = json.loads(path.read_text(encoding="utf-8"))
+        if isinstance(told, dict):
+            return told
+    return {}

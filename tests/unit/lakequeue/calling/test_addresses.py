@@ -1,0 +1,99 @@
+"""Clients that were not told where the services are find them."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from lakequeue import Admin, Consumer, Producer, Queue
+from lakequeue.calling.addresses import (
+    consumer_urls,
+    ingest_urls,
+    remove_addresses,
+    write_addresses,
+)
+from lakequeue.errors import InvalidSetting
+
+INGEST, CONSUMER = "http://127.0.0.1:7001", "http://127.0.0.1:7002"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory with a queue in it, and an environment without settings."""
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.startswith("LAKEQUEUE_")]:
+        monkeypatch.delenv(name)
+    (tmp_path / "lakequeue-data" / "_lakequeue").mkdir(parents=True)
+    return tmp_path
+
+
+def test_the_default_is_what_is_left() -> None:
+    assert (ingest_urls(), consumer_urls()) == ("http://127.0.0.1:8080", "http://127.0.0.1:8081")
+
+
+def test_a_queue_on_this_machine_is_found_by_its_root(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_addresses(str(folder / "lakequeue-data"), [INGEST], [CONSUMER])
+    assert (ingest_urls(), consumer_urls()) == ([INGEST], [CONSUMER])
+    other = folder / "elsewhere"
+    (other / "_lakequeue").mkdir(parents=True)
+    write_addresses(str(other), ["http://127.0.0.1:7003"], [CONSUMER])
+    monkeypatch.setenv("LAKEQUEUE_ROOT", f"file://{other}")
+    assert ingest_urls() == ["http://127.0.0.1:7003"]
+
+
+def test_the_order_is_argument_environment_file_root(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_addresses(str(folder / "lakequeue-data"), [INGEST], [CONSUMER])
+    (folder / "lakequeue.toml").write_text('[ingest]\nurl = "http://file:1"\n')
+    assert ingest_urls() == "http://file:1"
+    monkeypatch.setenv("LAKEQUEUE_INGEST__URL", "http://environment:1")
+    assert ingest_urls() == "http://environment:1"
+    assert ingest_urls("http://argument:1") == "http://argument:1"
+    monkeypatch.setenv("LAKEQUEUE_CONSUMER__PORT", "9999")
+    assert consumer_urls() == "http://127.0.0.1:9999"
+
+
+def test_addresses_go_with_their_process(folder: Path) -> None:
+    root = folder / "lakequeue-data"
+    write_addresses(str(root), [INGEST], [CONSUMER])
+    file = root / "_lakequeue" / "addresses.json"
+    # 2 ** 22 is the highest id that Linux gives out, plus one.
+    file.write_text(json.dumps({"ingest": [INGEST], "consumer": [CONSUMER], "pid": 2**22}))
+    assert ingest_urls() == "http://127.0.0.1:8080"
+    remove_addresses(str(root))
+    assert file.exists(), "another process has written it"
+    write_addresses(str(root), [INGEST], [CONSUMER])
+    remove_addresses(str(root))
+    assert not file.exists()
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"ingest": 5, "pid": 1}', '{"ingest": []}'])
+def test_a_damaged_file_is_as_none(folder: Path, text: str) -> None:
+    (folder / "lakequeue-data" / "_lakequeue" / "addresses.json").write_text(text)
+    assert ingest_urls() == "http://127.0.0.1:8080"
+
+
+def test_an_object_store_holds_no_addresses() -> None:
+    write_addresses("s3://bucket/queue", [INGEST], [CONSUMER])
+    remove_addresses("s3://bucket/queue")
+
+
+def test_every_client_finds_them_alike(folder: Path) -> None:
+    write_addresses(str(folder / "lakequeue-data"), [INGEST], [CONSUMER])
+    assert Producer()._core.nodes.urls == [INGEST]
+    assert Consumer("orders", "billing")._core.nodes.urls == [CONSUMER]
+    admin, queue = Admin(), Queue("jobs")
+    assert (admin._ingest.urls, admin._consumer.urls) == ([INGEST], [CONSUMER])
+    assert queue._nodes.urls == [CONSUMER]
+
+
+def test_a_wrong_setting_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAKEQUEUE_INGEST__PORT", "many")
+    with pytest.raises(InvalidSetting, match="port"):
+        Producer()
