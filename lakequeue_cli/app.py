@@ -7,6 +7,7 @@ Exit codes: 0 done; 1 it failed, and a person has to look; 2 wrong usage; 3 to 7
 
 from __future__ import annotations
 
+import logging
 import sys
 
 import typer
@@ -84,6 +85,7 @@ def main() -> None:
     packages_first()
     # Standard output is for what was asked: a script reads it.
     log_to_stderr("warning")
+    logging.basicConfig(format="%(levelname)s: %(message)s")  # what the SDK warns of
     try:
         _use_credentials()
         app()
