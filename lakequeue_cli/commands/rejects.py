@@ -1,8 +1,9 @@
-"""`lakequeue rejects`: records that were acknowledged and not ordered, and why."""
+"""`lakequeue rejects`: records that were acknowledged and not ordered, why, and back again."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,14 +14,17 @@ from lakequeue.clock import wall_micros
 from lakequeue.errors import WrongUsage
 from lakequeue.settings import Settings
 from lakequeue.wire import moment_of
-from lakequeue_cli.options import AsJson
+from lakequeue_cli.options import AsJson, Url, ingest_url
 from lakequeue_cli.output import note, print_json, print_table
 
 if TYPE_CHECKING:
     from queue_tables.log.rejected import RejectFilter
     from queue_tables.root import QueueRoot
 
-app = typer.Typer(help="See records that were acknowledged and not ordered.", no_args_is_help=True)
+app = typer.Typer(
+    help="See records that were acknowledged and not ordered, and send them again.",
+    no_args_is_help=True,
+)
 
 Topic = Annotated[
     list[str] | None, typer.Option("--topic", help="Only of this topic; may be repeated.")
@@ -93,10 +97,71 @@ def export(
     sys.stdout.buffer.flush()
 
 
+@app.command()
+def redrive(
+    topic: Topic = None,
+    reason: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--reason",
+            help="Only with this reason; may be repeated."
+            " Default: malformed, unorderable, topic_gone, partition_gone.",
+        ),
+    ] = None,
+    since: Since = None,
+    until: Until = None,
+    to: Annotated[
+        str | None,
+        typer.Option(help="Send them to this topic, by their keys, instead of to their own."),
+    ] = None,
+    execute: Annotated[
+        bool, typer.Option("--execute", help="Send them; else it is only told.")
+    ] = False,
+    root: Root = None,
+    url: Url = None,
+    as_json: AsJson = False,
+) -> None:
+    """Send them to their topics again, those that would be taken now.
+
+    What the topic still does not take (a wrong schema, a partition that is not there, expired) is
+    named and not sent, and neither are files that cannot be read: `export` brings them out. A
+    record is sent once, however often this is run, as long as `log` has it. They stay in `rejects`.
+
+    Exit codes: 0 all were sent, or would be; 1 some were refused.
+    """
+    from lakequeue_cli.rejects_redrive import Redrive
+    from queue_tables.log.rejected import rejected
+    from queue_tables.schema.reasons import Fate, Reason, with_fate
+
+    defaults = (Reason.MALFORMED, Reason.UNORDERABLE, Reason.TOPIC_GONE, Reason.PARTITION_GONE)
+    chosen = [*defaults] if reason is None else reason
+    for name in {Reason.UNREADABLE, *with_fate(Fate.NOT_LOST)} & {*chosen}:
+        raise WrongUsage(
+            f"what has the reason {name} is no record that is missing",
+            hint="lakequeue rejects export brings it out",
+        )
+    queue, wanted = _asked(root, topic, chosen, since, until)
+    run = Redrive(queue, to, ingest_url(url) if execute else None, wall_micros())
+    with run:
+        for row in rejected(queue, wanted):
+            run.take(row)
+    done = {"sent": run.sent, "there": run.there, "refused": len(run.refused)}
+    if as_json:
+        print_json({"execute": execute, **done, "records": run.refused})
+    else:
+        for one in run.refused:
+            print(f"{one['shard']}:{one['stamp']}:{one['row']}: refused: {one['why']}")
+        verb = "sent" if execute else "would send"
+        print(f"{verb} {run.sent}, {run.there} are there already, {len(run.refused)} refused")
+        if run.sent and not execute:
+            print("nothing was sent; say it again with --execute")
+    raise typer.Exit(1 if run.refused else 0)
+
+
 def _asked(
     root: str | None,
     topics: list[str] | None,
-    reasons: list[str] | None,
+    reasons: Sequence[str] | None,
     since: str | None,
     until: str | None,
 ) -> tuple[QueueRoot, RejectFilter]:

@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakequeue.clock import Micros, hour_of
 from lakequeue.records import Format
@@ -21,7 +23,7 @@ from queue_tables.log.marks import LogMarks
 from queue_tables.root import QueueRoot
 from queue_tables.schema.marks import WATERMARKS
 from queue_tables.schema.reasons import Fate, with_fate
-from queue_tables.schema.schemas import REJECTS
+from queue_tables.schema.schemas import LOG, REJECTS
 
 _LOST: Final = with_fate(Fate.PUT_ASIDE, Fate.REFUSED)
 
@@ -81,16 +83,48 @@ def exported(row: Mapping[str, Any]) -> bytes:
 
     Bytes are base64; so is text, or JSON, that is none.
     """
+    said = {name: row[name] for name in _SAID if row.get(name) is not None}
+    return orjson.dumps(said | {"record": record_of(row)}) + b"\n"
+
+
+def record_of(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The record in the form of the wire, for `orjson.dumps`."""
     record = {
-        **key_value_to_json("key", row["key"], _format(row["key"], row["key_format"])),
-        **key_value_to_json("value", row["value"], _format(row["value"], row["value_format"])),
-        "headers": headers_to_json([(h["key"], h["value"]) for h in row["headers"] or [] if h]),
+        **key_value_to_json("key", row["key"], format_of(row, "key")),
+        **key_value_to_json("value", row["value"], format_of(row, "value")),
+        "headers": headers_to_json(headers_of(row)),
     }
     for name in ("partition", "timestamp", "message_id", "deliver_at"):
         if row[name] is not None:
             record[name] = row[name]
-    said = {name: row[name] for name in _SAID if row.get(name) is not None}
-    return orjson.dumps(said | {"record": record}) + b"\n"
+    return record
+
+
+def headers_of(row: Mapping[str, Any]) -> list[tuple[str, bytes | None]]:
+    """The headers, in order."""
+    return [(h["key"], h["value"]) for h in row["headers"] or [] if h]
+
+
+def redrive_id_of(row: Mapping[str, Any]) -> str:
+    """Message id of what is sent of a rejected row: the same however often it is sent."""
+    return f"{_REDRIVEN}{row['shard']}:{row['stamp']}:{row['row']}"
+
+
+_REDRIVEN: Final = "rejects:"
+
+
+def redriven_since(root: QueueRoot, since: Micros) -> set[str]:
+    """The ids (`redrive_id_of`) that were ordered since then, as far as `log` has them still."""
+    found: set[str] = set()
+    for add in load_snapshot(root.store, LOG.name).files.values():
+        hour = add.partition_values["hour"]
+        if hour is not None and hour < hour_of(since):
+            continue
+        rows = read_data_file(root.store, LOG.name, add.path, ["message_id"], add.deletion_vector)
+        ids = rows["message_id"].combine_chunks().view(pa.binary())
+        mine = ids.filter(pc.starts_with(ids, _REDRIVEN.encode()))
+        found.update(text.decode(errors="replace") for text in mine.to_pylist())
+    return found
 
 
 _SAID = (
@@ -99,17 +133,18 @@ _SAID = (
 )  # fmt: skip
 
 
-def _format(data: bytes | None, said: int | None) -> int:
-    """How it is written: as it says of itself, if it is that."""
+def format_of(row: Mapping[str, Any], name: Literal["key", "value"]) -> Format:
+    """How the key or value is written: as it says of itself, if it is that."""
+    data, said = row[name], row[f"{name}_format"]
     if data is None or said not in {Format.TEXT, Format.JSON}:
-        return int(Format.BYTES)
+        return Format.BYTES
     try:
         data.decode()
         if said == Format.JSON:
             orjson.loads(data)
     except ValueError:
-        return int(Format.BYTES)
-    return int(said)
+        return Format.BYTES
+    return Format(said)
 
 
 def counts(root: QueueRoot, wanted: RejectFilter) -> Counter[tuple[str | None, str]]:
