@@ -86,6 +86,28 @@ class Place:
     """Number → host:port:port of every server: for its peers, and for elections."""
 
 
+@dataclass(frozen=True, slots=True)
+class ServerTls:
+    """What a server shows, and whom it lets in."""
+
+    cert: Path
+    """Certificate and private key (PKCS #8), PEM."""
+    client_ca: Path | None = None
+    """Whoever shows no certificate of these gets no connection."""
+
+
+def tls_of(cert: Path | None, client_ca: Path | None) -> ServerTls | None:
+    """What `server.cert` and `server.client_ca` say. Raises `InvalidSetting`."""
+    if cert is None:
+        if client_ca is not None:
+            raise InvalidSetting("server.client_ca without server.cert", hint="set both")
+        return None
+    for path in (cert, *([] if client_ca is None else [client_ca])):
+        if not path.is_file():
+            raise InvalidSetting(f"the file {path} does not exist", hint="see server.cert")
+    return ServerTls(cert.absolute(), None if client_ca is None else client_ca.absolute())
+
+
 def place_of(number: int | None, servers: str | None) -> Place | None:
     """What `--number` and `--servers` say; None without them. Pure. Raises `InvalidSetting`."""
     if number is None and servers is None:
@@ -101,7 +123,11 @@ def place_of(number: int | None, servers: str | None) -> Place | None:
 
 
 def server_command(
-    data_dir: Path, port: int, place: Place | None = None, host: str = HOST
+    data_dir: Path,
+    port: int,
+    place: Place | None = None,
+    host: str = HOST,
+    tls: ServerTls | None = None,
 ) -> list[str]:
     """Write the server's configuration into `data_dir`, and return the command that starts it.
 
@@ -112,17 +138,15 @@ def server_command(
     data_dir.chmod(0o700)
     config = data_dir / "zoo.cfg"
     config.write_text(
-        f"dataDir={data_dir / 'data'}\n"
-        f"clientPortAddress={host}\n"
-        f"clientPort={port}\n"
+        f"dataDir={data_dir / 'data'}\n{_port_config(host, port, tls)}"
         f"tickTime={TICK_MS}\n"
         f"minSessionTimeout={MIN_SESSION_MS}\n"
         f"maxSessionTimeout={MAX_SESSION_MS}\n"
         "maxClientCnxns=0\n"
         "admin.enableServer=false\n"
-        "4lw.commands.whitelist=ruok,srvr,stat,mntr,cons\n"
+        "4lw.commands.whitelist=srvr\n"
         "autopurge.snapRetainCount=3\n"
-        "autopurge.purgeInterval=1\n" + ("" if place is None else _ensemble_config(place))
+        "autopurge.purgeInterval=1\n" + ("" if place is None else _ensemble_config(place, tls))
     )
     if place is not None:
         (data_dir / "data").mkdir(exist_ok=True)
@@ -142,9 +166,36 @@ def server_command(
     ]
 
 
-def _ensemble_config(place: Place) -> str:
+def _port_config(host: str, port: int, tls: ServerTls | None) -> str:
+    """With TLS there is no other port: whoever speaks in the open gets no answer."""
+    if tls is None:
+        return f"clientPortAddress={host}\nclientPort={port}\n"
+    return (
+        f"secureClientPortAddress={host}\n"
+        f"secureClientPort={port}\n"
+        "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory\n"
+        "authProvider.x509=org.apache.zookeeper.server.auth.X509AuthenticationProvider\n"
+        f"ssl.clientAuth={'none' if tls.client_ca is None else 'need'}\n"
+        + _stores_config("ssl", tls)
+    )
+
+
+def _stores_config(prefix: str, tls: ServerTls) -> str:
+    """Without authorities of its own a server trusts those that signed its certificate."""
+    return (
+        f"{prefix}.protocol=TLSv1.3\n"
+        f"{prefix}.enabledProtocols=TLSv1.3,TLSv1.2\n"
+        f"{prefix}.keyStore.location={tls.cert}\n"
+        f"{prefix}.keyStore.type=PEM\n"
+        f"{prefix}.trustStore.location={tls.client_ca or tls.cert}\n"
+        f"{prefix}.trustStore.type=PEM\n"
+    )
+
+
+def _ensemble_config(place: Place, tls: ServerTls | None) -> str:
     members = "".join(f"server.{n}={where}\n" for n, where in sorted(place.servers.items()))
-    return f"initLimit={_ticks(_CATCH_UP_S)}\nsyncLimit={_ticks(_ANSWER_S)}\n{members}"
+    times = f"initLimit={_ticks(_CATCH_UP_S)}\nsyncLimit={_ticks(_ANSWER_S)}\n{members}"
+    return times if tls is None else f"{times}sslQuorum=true\n{_stores_config('ssl.quorum', tls)}"
 
 
 def _ticks(seconds: float) -> int:
@@ -283,7 +334,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     try:
         server = Settings(**({"server": given} if given else {})).server
         place = place_of(server.number, server.servers)
-        command = server_command(server.data_dir, server.port, place, server.host)
+        tls = tls_of(server.cert, server.client_ca)
+        command = server_command(server.data_dir, server.port, place, server.host, tls)
     except LakequeueError as error:
         sys.stderr.write(f"{error}\n")
         sys.exit(EXIT_UNUSABLE)

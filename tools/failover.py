@@ -155,7 +155,7 @@ def stage_of(cluster: Cluster, folder: Path, rate: int, timeout_s: float) -> Ite
     """The load on a cluster that is ready; what is sent is consumed when the block ends."""
     with ExitStack() as stack:
         queue_id = QueueRoot.open(cluster.root).queue_id
-        session = Session(cluster.zookeeper, queue_id, "onlooker")
+        session = Session(cluster.zookeeper, queue_id, "onlooker", cluster.coordination)
         session.start()
         stack.callback(session.stop)
         with Admin(cluster.ingest_urls) as admin:

@@ -16,6 +16,7 @@ from kazoo.exceptions import (
     ConnectionClosedError,
     ConnectionLoss,
     KazooException,
+    NoAuthError,
     NodeExistsError,
     NoNodeError,
     OperationTimeoutError,
@@ -23,7 +24,7 @@ from kazoo.exceptions import (
 )
 from kazoo.handlers.threading import KazooTimeoutError
 
-from lakequeue.errors import CoordinationUnavailable
+from lakequeue.errors import CoordinationForbidden, CoordinationUnavailable
 
 AWAY = (
     ConnectionClosedError,
@@ -81,6 +82,8 @@ class Requests:
             return request(*args, **options).get(timeout=self.timeout_s)
         except AWAY as error:
             raise self.away(error) from error
+        except NoAuthError:
+            raise self.forbidden() from None
 
     def away(self, cause: BaseException | None = None) -> CoordinationUnavailable:
         """The error to raise when ZooKeeper does not answer."""
@@ -89,6 +92,15 @@ class Requests:
             f"ZooKeeper at {self.hosts} does not answer{reason}",
             hint="retry; see `lakequeue doctor`",
             retry_after_s=1.0,
+        )
+
+    def forbidden(self) -> CoordinationForbidden:
+        """The error to raise when nodes are closed to this process."""
+        return CoordinationForbidden(
+            f"ZooKeeper at {self.hosts} refuses: nodes of this queue belong to another password",
+            hint="set coordination.password_file (LAKEQUEUE_COORDINATION__PASSWORD_FILE) to the "
+            "file that the other processes use; `lakequeue up` keeps its own in "
+            "<work folder>/zookeeper-password",
         )
 
     def get_all(self, paths: list[str]) -> list[tuple[bytes, Any] | None]:
@@ -119,6 +131,8 @@ class Requests:
                     yield None
                 except AWAY as error:
                     raise self.away(error) from error
+                except NoAuthError:
+                    raise self.forbidden() from None
 
     def children(self, path: str, event: Wakes | None = None) -> list[str]:
         """Names of the children, sorted; [] when there is no such node.
@@ -162,6 +176,8 @@ class Requests:
         for operation, arguments in steps:
             getattr(transaction, operation)(*arguments)
         results: list[Any] = self.call(transaction.commit_async)
+        if any(isinstance(result, NoAuthError) for result in results):
+            raise self.forbidden()
         return results
 
     def owns(self, stat: Any) -> bool:

@@ -33,6 +33,8 @@ from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KazooState
 from kazoo.retry import KazooRetry
 
+from coordination.zookeeper.closing import close_nodes
+from coordination.zookeeper.credentials import client_options
 from coordination.zookeeper.ephemeral_nodes import EphemeralNodes
 from coordination.zookeeper.session_reaper import CLIENT_LOG, close_dead_session, forget, remember
 from lakequeue.clock import boot_seconds, wall_micros
@@ -101,6 +103,7 @@ class Session(EphemeralNodes):
         """This incarnation of the node: part of every ephemeral node's name or content."""
         self._zookeeper_clock_s: float | None = None
         """ZooKeeper's clock less `boot_seconds()`; None before it was asked."""
+        self._settings = settings
         self._margin_s = settings.lease_margin_s
         self._remember_in = remember_in
         self._lock = threading.Lock()
@@ -119,6 +122,7 @@ class Session(EphemeralNodes):
             timeout=self.timeout_s,
             connection_retry=KazooRetry(**_RECONNECT),
             logger=CLIENT_LOG,
+            **client_options(self._settings),
         )
         client.add_listener(self._on_state)
         # The library keeps the timeout that the server granted to itself, and a session must not
@@ -139,7 +143,7 @@ class Session(EphemeralNodes):
     def start(self, timeout_s: float = 30.0) -> None:
         """Connect. Raises `CoordinationUnavailable` when nothing answers in `timeout_s`."""
         if self._remember_in is not None:
-            close_dead_session(self._remember_in)
+            close_dead_session(self._remember_in, settings=self._settings)
         try:
             self.kazoo.start(timeout=timeout_s)
         except KazooTimeoutError:
@@ -149,6 +153,8 @@ class Session(EphemeralNodes):
                 f"ZooKeeper at {self.hosts} did not answer in {timeout_s:g} s",
                 hint="start it, or give another address with --zookeeper host:port,…",
             ) from None
+        if self.kazoo.default_acl:
+            close_nodes(self)
         self._beat()
         self._measure_skew()
         self._thread.start()

@@ -20,6 +20,9 @@ from typing import Any
 from kazoo.client import KazooClient
 from kazoo.handlers.threading import KazooTimeoutError
 
+from coordination.zookeeper.credentials import client_options
+from lakequeue.settings import CoordinationSettings
+
 CLIENT_LOG = logging.getLogger("lakequeue.kazoo")
 """The client library's own log. While ZooKeeper is away it would tell of each attempt to connect,
 ten a second; `Session` says once that it is away, and once that it is back."""
@@ -85,7 +88,9 @@ def forget(path: Path) -> None:
     path.unlink(missing_ok=True)
 
 
-def close_dead_session(path: Path, timeout_s: float = 2.0) -> bool:
+def close_dead_session(
+    path: Path, timeout_s: float = 2.0, settings: CoordinationSettings | None = None
+) -> bool:
     """Close the session remembered in `path` if its process is dead; whether one was closed.
 
     Never raises for a missing or unreadable file or an ensemble that is away: the session then
@@ -99,7 +104,10 @@ def close_dead_session(path: Path, timeout_s: float = 2.0) -> bool:
         hosts = str(record["hosts"])
     except (OSError, ValueError, KeyError, TypeError):
         return False
-    client = KazooClient(hosts=hosts, client_id=identity, timeout=timeout_s, logger=CLIENT_LOG)
+    options = client_options(settings or CoordinationSettings())
+    client = KazooClient(
+        hosts=hosts, client_id=identity, timeout=timeout_s, logger=CLIENT_LOG, **options
+    )
     try:
         client.start(timeout=timeout_s)
         closed = client.client_id is not None and client.client_id[0] == identity[0]

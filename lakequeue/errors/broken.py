@@ -67,6 +67,12 @@ class StartFailed(Broken):
     exit_code = 7
 
 
+class CoordinationForbidden(Broken):
+    """ZooKeeper's nodes belong to another password: give every process the same one."""
+
+    code = "coordination_forbidden"
+
+
 class UnlockedDoors(Broken):
     """Others can reach the port, and no authentication is on: switch it on, or say that all may."""
 

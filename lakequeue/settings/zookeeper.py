@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pydantic import Field
+from pydantic import Field, SecretStr
 
 from lakequeue.settings.slice import Slice
 
@@ -19,6 +19,23 @@ class CoordinationSettings(Slice):
     ring_interval_ms: float = Field(
         20.0, ge=0, description="shortest time from one notification of a table to the next"
     )
+    user: str = Field(
+        "lakequeue", pattern=r"^[^:\s]{1,100}$", description="user that is shown with the password"
+    )
+    password: SecretStr | None = Field(
+        None,
+        description="password that is shown to ZooKeeper. With it, the queue's nodes are closed to "
+        "whoever does not show the same one. `lakequeue up` makes one for a server of its own",
+    )
+    password_file: Path | None = Field(None, description="file that has it, in its place")
+    tls: bool = Field(
+        False, description="whether ZooKeeper is spoken to in TLS; its certificate is checked"
+    )
+    ca: Path | None = Field(
+        None, description="certificates that may sign ZooKeeper's, beside those of the system"
+    )
+    cert: Path | None = Field(None, description="file of a certificate to show to ZooKeeper")
+    key: Path | None = Field(None, description="file of its private key, if it is another one")
 
 
 class ServerSettings(Slice):
@@ -35,4 +52,14 @@ class ServerSettings(Slice):
     )
     servers: str | None = Field(
         None, description="all servers of the ensemble: 1=a:2888:3888,2=b:2888:3888,…"
+    )
+    cert: Path | None = Field(
+        None,
+        description="file of its certificate and private key (PKCS #8), in PEM form: with it the "
+        "port speaks TLS alone, and so do an ensemble's servers with each other",
+    )
+    client_ca: Path | None = Field(
+        None,
+        description="certificates that sign those of clients and other servers; with it clients "
+        "have to show one",
     )

@@ -277,6 +277,40 @@ def issuer_remove(name: str, root: Root = None) -> None:
     _change(root, wanted, "auth issuer remove", name)
 
 
+@app.command()
+def zookeeper(
+    old_password_file: Annotated[
+        Path | None, typer.Option(help="The password that they are closed with now.")
+    ] = None,
+    root: Root = None,
+) -> None:
+    """Close all nodes of this queue in ZooKeeper to whoever does not show the password.
+
+    It is the one that coordination.password_file names. Processes that start with it close open
+    nodes by themselves; this is for a new password, while no process runs.
+    """
+    from coordination.zookeeper.closing import close_nodes
+    from coordination.zookeeper.credentials import password_of, read_password, shown_as
+    from coordination.zookeeper.session import Session
+
+    opened = _open(root)
+    settings = Settings()
+    if settings.zookeeper is None or password_of(settings.coordination) is None:
+        raise InvalidRequest(
+            "there is no ZooKeeper, or no password for it",
+            hint="set LAKEQUEUE_ZOOKEEPER and LAKEQUEUE_COORDINATION__PASSWORD_FILE",
+        )
+    session = Session(settings.zookeeper, opened.queue_id, "cli", settings.coordination)
+    if old_password_file is not None:
+        old = shown_as(settings.coordination.user, read_password(old_password_file))
+        session.kazoo.auth_data.add(old)
+    session.start()
+    try:
+        note(f"{close_nodes(session, anew=True)} nodes are closed")
+    finally:
+        session.stop()
+
+
 # -- shared ---------------------------------------------------------------------------------------
 
 

@@ -98,6 +98,7 @@ def up(
                 zookeepers=3 if nodes >= 3 else 1,
                 work_dir=settings.work_dir,
                 log_level=settings.log_level,
+                coordination=settings.coordination,
             ),
             report=_report,
         )
@@ -126,7 +127,7 @@ def banner(cluster: Cluster, took_s: float) -> str:
     lines += [f"  consumers   {url}" for url in cluster.consumer_urls]
     lines += [f"  driver      {url}/metrics" for url in cluster.driver_urls]
     lines += [
-        f"  ZooKeeper   {cluster.zookeeper}",
+        f"  ZooKeeper   {cluster.zookeeper}{_password(cluster)}",
         f"  root        {cluster.root}",
         f"  logs        {cluster.log_dir}",
         "",
@@ -135,6 +136,11 @@ def banner(cluster: Cluster, took_s: float) -> str:
         "  stop        Ctrl-C",
     ]
     return "\n".join(lines)
+
+
+def _password(cluster: Cluster) -> str:
+    file = cluster.coordination.password_file
+    return "" if file is None else f" (password in {file})"
 
 
 @dataclass

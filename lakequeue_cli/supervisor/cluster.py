@@ -25,6 +25,7 @@ from jobs.jars import cached_jars, jar_paths
 from lakequeue.errors import InvalidRequest, LakequeueError, PortInUse
 from lakequeue.processes import programs
 from lakequeue.processes.java import find_java
+from lakequeue.settings import CoordinationSettings
 from lakequeue_cli.supervisor.child import Child
 from lakequeue_cli.supervisor.plan import Layout, Role, ZooKeeperPorts
 from lakequeue_cli.supervisor.preflight import (
@@ -36,6 +37,7 @@ from lakequeue_cli.supervisor.preflight import (
     local_root,
     make_work_dir,
     take_over_coordination,
+    zookeeper_password,
 )
 from lakequeue_cli.supervisor.watch import Watch
 from queue_tables.root import QueueRoot
@@ -75,6 +77,8 @@ class ClusterOptions:
     """A crash point for a child, at its first start alone, by its name."""
     environ: Mapping[str, str] = field(default_factory=dict)
     """More environment for every child."""
+    coordination: CoordinationSettings = field(default_factory=CoordinationSettings)
+    """How an ensemble of somebody else's is spoken to; the children read the same settings."""
 
 
 class Cluster:
@@ -118,6 +122,14 @@ class Cluster:
     def zookeeper(self) -> str:
         """`host:port,…` of the ensemble."""
         return self.layout.zookeeper_hosts
+
+    @property
+    def coordination(self) -> CoordinationSettings:
+        """How to speak to it: servers of our own have a password, unless one is set."""
+        given = self.options.coordination
+        if self.options.zookeeper or given.password or given.password_file:
+            return given
+        return given.model_copy(update={"password_file": zookeeper_password(self.work_dir)})
 
     @property
     def log_dir(self) -> Path:
@@ -300,7 +312,7 @@ class Cluster:
         find_java()
         if self.options.zookeeper is not None:
             # A server of ours is started with the others; one of somebody else's must be there.
-            check_answers(self.options.zookeeper)
+            check_answers(self.options.zookeeper, self.options.coordination)
         if cached_jars() is None:
             self._report("jars", "fetching the Delta jars; this is done once")
             jar_paths()
@@ -319,16 +331,23 @@ class Cluster:
             if path.exists():
                 threading.Thread(
                     target=_close_dead_session_soon,
-                    args=(path,),
+                    args=(path, self.coordination),
                     name="session-reaper",
                     daemon=True,
                 ).start()
+
+    def _password(self) -> dict[str, str]:
+        """The file of our own password: the password itself is in no environment."""
+        file = self.coordination.password_file
+        ours = file is not None and file != self.options.coordination.password_file
+        return {"LAKEQUEUE_COORDINATION__PASSWORD_FILE": str(file)} if ours else {}
 
     def _environ(self) -> dict[str, str]:
         return {
             **programs.environment(),
             "PYTHONUNBUFFERED": "1",
             "LAKEQUEUE_WORK_DIR": str(self.work_dir),
+            **self._password(),
             # Looked for once, here; and Spark's workers must run the same Python as its driver.
             "JAVA_HOME": str(find_java().home),
             "PYSPARK_PYTHON": sys.executable,
@@ -352,10 +371,10 @@ def _leave(_name: str) -> None:
     return
 
 
-def _close_dead_session_soon(path: Path) -> None:
+def _close_dead_session_soon(path: Path, settings: CoordinationSettings) -> None:
     """A worker below the child needs some milliseconds more to be dead than the child itself."""
     pause = threading.Event()
     for _ in range(_BURIAL_TRIES):
-        if close_dead_session(path) or not path.exists():
+        if close_dead_session(path, settings=settings) or not path.exists():
             return
         pause.wait(0.2)

@@ -215,7 +215,7 @@ def _zookeeper(settings: Settings) -> Iterator[Finding]:
     if settings.zookeeper is None:
         yield Finding("zookeeper", Level.OK, "embedded: `lakequeue up` starts its own server")
         return
-    session = Session(settings.zookeeper, "doctor", "doctor")
+    session = Session(settings.zookeeper, "doctor", "doctor", settings.coordination)
     session.start(_CONNECT_S)
     try:
         skew_s = session.skew_s

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import secrets
 import shutil
 import socket
 import tempfile
@@ -18,12 +19,14 @@ from coordination.zookeeper.session import Session
 from lakequeue.clock import boot_seconds
 from lakequeue.errors import (
     AlreadyRunning,
+    CoordinationForbidden,
     CoordinationUnavailable,
     PortInUse,
     RootUnusable,
     StartFailed,
 )
 from lakequeue.processes.folders import private_folder
+from lakequeue.settings import CoordinationSettings
 
 _HANDOVER_S = 5.0
 """How long a port may stay taken by the dying children of a supervisor that was killed."""
@@ -67,17 +70,31 @@ def make_work_dir(work_dir: Path) -> None:
         ) from problem
 
 
-def check_answers(zookeeper: str, wait_s: float = _ANSWER_S) -> None:
-    """Return when the ensemble at `host:port,…` answers. Raises `StartFailed`."""
+def zookeeper_password(work_dir: Path) -> Path:
+    """The file of the password for servers of our own; made with a new one if it is not there."""
+    path = work_dir / "zookeeper-password"
     try:
-        session = Session(zookeeper, "preflight", "preflight")
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return path
+    with os.fdopen(handle, "w") as file:
+        file.write(f"{secrets.token_urlsafe(32)}\n")
+    return path
+
+
+def check_answers(
+    zookeeper: str, settings: CoordinationSettings, wait_s: float = _ANSWER_S
+) -> None:
+    """Return when the ensemble at `host:port,…` answers, and lets us in. Raises `StartFailed`."""
+    try:
+        session = Session(zookeeper, "preflight", "preflight", settings)
         session.start(wait_s)
     except ValueError as problem:
         raise StartFailed(
             f"{zookeeper!r} does not name a ZooKeeper: {problem}",
             hint="--zookeeper host:port,host:port,…",
         ) from problem
-    except CoordinationUnavailable as problem:
+    except (CoordinationForbidden, CoordinationUnavailable) as problem:
         raise StartFailed(problem.detail, hint=problem.hint) from problem
     session.stop()
 

@@ -68,7 +68,7 @@ def most_crowded(cluster: Cluster) -> str:
 def ordered_here(cluster: Cluster) -> Iterator[None]:
     """The order job, in a thread, with a notification that wakes the nodes."""
     root = QueueRoot.open(cluster.root)
-    session = Session(cluster.zookeeper, root.queue_id, "order")
+    session = Session(cluster.zookeeper, root.queue_id, "order", cluster.coordination)
     session.start()
     notifier = Notifier(session, "log").start()
     try:

@@ -31,7 +31,8 @@ def test_what_zookeeper_keeps_stays_when_one_server_becomes_three_and_one_again(
         with Cluster(options) as cluster:
             cluster.wait_ready()
             assert len(cluster.children) == servers
-            session = Session(cluster.zookeeper, QueueRoot.open(root).queue_id, "onlooker")
+            queue_id = QueueRoot.open(root).queue_id
+            session = Session(cluster.zookeeper, queue_id, "onlooker", cluster.coordination)
             session.start()
             assert groups(session) == [f"g{n}" for n in range(number)]
             ensure_group(session, f"g{number}", "queue", {"max_attempts": 3 + number})
