@@ -31,6 +31,7 @@ from consumer_service.streams.acks import Acks
 from consumer_service.streams.delivery import Delivery
 from consumer_service.streams.mode import Streams
 from consumer_service.webhooks.posts import Webhooks
+from consumer_service.webhooks.sealed import Sealed
 from coordination.groups import leases, membership
 from coordination.groups.controller import Controller
 from coordination.zookeeper import registry
@@ -149,6 +150,7 @@ class Node:
             self.topics,
             self.read_failover.better_node,
             clients.worker,
+            Sealed(root, name),
             allow_private=consumer.webhook_allow_private,
         )
         self.draining = threading.Event()

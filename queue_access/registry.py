@@ -15,9 +15,10 @@ import orjson
 from queue_access.keys import Key
 from queue_access.quotas import NO_QUOTA, Quota
 from queue_access.rights import ALL, Grant, Kind, Right, Rights
+from queue_access.sealing import SealingKey
 from queue_access.tokens import Issuer
 
-EntryKind = Literal["authentication", "key", "grant", "issuer", "quota"]
+EntryKind = Literal["authentication", "key", "grant", "issuer", "quota", "sealing"]
 LOCKED: EntryKind = "authentication"
 EVERYBODY = "everybody"
 """The name of who calls while authentication is off."""
@@ -59,6 +60,11 @@ def entry_of_quota(subject: str, quota: Quota) -> Entry:
     return Entry("quota", subject, subject, orjson.dumps(asdict(quota)).decode())
 
 
+def entry_of_sealing_key(key: SealingKey) -> Entry:
+    """The key that secrets are sealed with, which have to be read again."""
+    return Entry("sealing", "webhooks", None, orjson.dumps({"key": key.text}).decode())
+
+
 class Registry:
     """What the entries come to; never changed, replaced as a whole."""
 
@@ -69,6 +75,7 @@ class Registry:
         self.issuers: dict[str, Issuer] = {}
         """By the claim `iss`."""
         self.quotas: dict[str, Quota] = {}
+        self.sealing_key: SealingKey | None = None
         self._rights: dict[tuple[str, ...], Rights] = {}
         for entry in entries:
             if not entry.deleted:
@@ -89,6 +96,8 @@ class Registry:
             self.issuers[issuer.url] = issuer
         elif entry.kind == "quota":
             self.quotas[subject] = Quota(**body)
+        elif entry.kind == "sealing":
+            self.sealing_key = SealingKey(body["key"])
 
     def rights_of(self, principal: str, groups: tuple[str, ...] = ()) -> Rights:
         """What somebody may do, for themselves and by their groups."""
@@ -121,7 +130,7 @@ def newest(entries: Iterable[Entry]) -> Mapping[tuple[str, str], Entry]:
 
 
 def described(entry: Entry) -> dict[str, Any]:
-    """An entry as it may be shown: without the hash of a key."""
-    body = {k: v for k, v in orjson.loads(entry.body).items() if k != "sha256"}
+    """An entry as it may be shown: without the hash of a key, and no key that seals."""
+    body = {k: v for k, v in orjson.loads(entry.body).items() if k not in {"sha256", "key"}}
     said = {"kind": entry.kind, "name": entry.name, "principal": entry.principal}
     return said | body | {"expires_at": entry.expires_at}

@@ -7,6 +7,7 @@ that has to send its members away does not stand.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -15,12 +16,20 @@ import structlog
 
 from consumer_service.clients import Worker
 from consumer_service.webhooks.runner import WebhookRunner
+from consumer_service.webhooks.sealed import Sealed
 from consumer_service.webhooks.target import addresses_of, target_of
 from coordination.groups import membership
-from coordination.groups.webhooks import Webhook, delete_webhook, put_webhook, webhook_of, webhooks
+from coordination.groups.webhooks import (
+    Webhook,
+    delete_webhook,
+    exchange_secret,
+    put_webhook,
+    webhook_of,
+    webhooks,
+)
 from coordination.zookeeper.election import Election, leader
 from coordination.zookeeper.session import Session
-from lakequeue.errors import CoordinationUnavailable, UnknownWebhook
+from lakequeue.errors import CoordinationUnavailable, CorruptTable, UnknownWebhook
 from lakequeue.records import checked_name
 from lakequeue.wire.calls.webhooks import (
     WebhookDescription,
@@ -28,6 +37,7 @@ from lakequeue.wire.calls.webhooks import (
     new_secret,
     secret_bytes,
 )
+from queue_access.sealing import is_sealed
 from queue_rules.groups.group_config import GroupConfig
 from queue_rules.predicates.of_group import check_new, predicate_of
 from queue_rules.queues.retry_policy import check_retry
@@ -50,6 +60,7 @@ class Webhooks:
         topics: TopicStore,
         elsewhere: Callable[[], str | None],
         worker: Callable[[Webhook, str], Worker],
+        sealed: Sealed,
         *,
         allow_private: bool,
     ) -> None:
@@ -59,6 +70,7 @@ class Webhooks:
         self._topics = topics
         self._elsewhere = elsewhere
         self._worker = worker
+        self._sealed = sealed
         self._allow_private = allow_private
         self._url = ""
         self._posts: dict[str, _Post] = {}
@@ -94,14 +106,18 @@ class Webhooks:
             request.timeout_ms,
             config.options,
         )
-        put_webhook(self._session, webhook)
+        put_webhook(self._session, self._sealed.seal(webhook))
         # Told once, to whoever had it made; nobody reads one that is kept.
         return self._described(webhook, secret=made)
 
     def _kept_secret(self, group: str, url: str) -> str | None:
         """The one it has; a changed URL gets another: who reads there must not sign as the old."""
         known = webhook_of(self._session, group)
-        return None if known is None or known.url != url else known.secret
+        # Opened first: a plain one of an earlier release is sealed by now, one that nobody can open
+        # is replaced.
+        with contextlib.suppress(CorruptTable):
+            return None if known is None or known.url != url else self._sealed.open(known)
+        return None
 
     def get(self, group: str) -> WebhookDescription:
         """Describe. Raises `UnknownWebhook`."""
@@ -160,11 +176,14 @@ class Webhooks:
             wanted = webhooks(self._session, self._changed)
         self._give_up(self._posts.keys() - wanted.keys())
         for group, webhook in wanted.items():
+            if not is_sealed(webhook.secret):
+                exchange_secret(self._session, group, self._sealed.seal)
             if group not in self._posts:
                 election = Election(self._session, _post_name(group), {"node": self._node}).start()
                 self._posts[group] = _Post(election)
             worker = partial(self._worker, webhook, self._url)
-            self._posts[group].look(webhook, worker, allow_private=self._allow_private)
+            opened = partial(self._sealed.open, webhook)
+            self._posts[group].look(webhook, worker, opened, allow_private=self._allow_private)
 
     def _give_up(self, groups: Iterable[str]) -> None:
         posts = [self._posts.pop(group) for group in list(groups)]
@@ -181,13 +200,21 @@ class _Post:
         self._election = election
         self._runner: WebhookRunner | None = None
 
-    def look(self, webhook: Webhook, worker: Callable[[], Worker], *, allow_private: bool) -> None:
+    def look(
+        self,
+        webhook: Webhook,
+        worker: Callable[[], Worker],
+        secret: Callable[[], str],
+        *,
+        allow_private: bool,
+    ) -> None:
         """Run for `webhook` if the post is ours, and not for what it was before."""
         leads = self._election.leading.is_set()
         if self._runner is not None and (not leads or self._runner.webhook != webhook):
             self._end_runner()
         if leads and self._runner is None:
-            self._runner = WebhookRunner(webhook, worker, allow_private=allow_private).start()
+            runner = WebhookRunner(webhook, worker, secret, allow_private=allow_private)
+            self._runner = runner.start()
 
     def ask_to_stop(self) -> None:
         """Begin to end."""

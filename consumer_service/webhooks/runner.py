@@ -30,10 +30,17 @@ class WebhookRunner:
     """Runs in a thread until `stop`."""
 
     def __init__(
-        self, webhook: Webhook, worker: Callable[[], Worker], *, allow_private: bool
+        self,
+        webhook: Webhook,
+        worker: Callable[[], Worker],
+        secret: Callable[[], str],
+        *,
+        allow_private: bool,
     ) -> None:
+        """`secret`: opens the webhook's own."""
         self.webhook = webhook
         self._worker = worker
+        self._secret = secret
         self._allow_private = allow_private
         self._stopping = threading.Event()
         name = f"webhook-{webhook.group}"
@@ -75,7 +82,7 @@ class WebhookRunner:
         with ExitStack() as stack:
             endpoint = Endpoint(
                 target_of(webhook.url),
-                secret_bytes(webhook.secret),
+                secret_bytes(self._secret()),
                 webhook.timeout_ms / 1_000,
                 allow_private=self._allow_private,
             )

@@ -6,13 +6,14 @@ was rebuilt from nothing; positions and attempts do not depend on it.
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
-from kazoo.exceptions import NoNodeError
+from kazoo.exceptions import BadVersionError, NoNodeError
 
 from coordination.zookeeper.session import Session
 from lakequeue.records import checked_name
@@ -26,6 +27,7 @@ class Webhook:
     url: str
     topics: tuple[str, ...]
     secret: str = field(repr=False)
+    """Sealed, or, as an earlier release kept it, plain."""
     concurrency: int
     timeout_ms: int
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -38,6 +40,17 @@ def put_webhook(session: Session, webhook: Webhook) -> None:
     data = orjson.dumps(webhook)
     session.ensure(path, data)
     session.call(session.kazoo.set_async, path, data)
+
+
+def exchange_secret(session: Session, group: str, seal: Callable[[Webhook], Webhook]) -> None:
+    """Put what `seal` makes of it in its place, unless somebody else changes it meanwhile."""
+    path = _path(session, group)
+    found = session.read(path)
+    if found is None:
+        return
+    data = orjson.dumps(seal(_parse(found[0])))
+    with contextlib.suppress(BadVersionError, NoNodeError):
+        session.call(session.kazoo.set_async, path, data, version=found[1].version)
 
 
 def webhook_of(session: Session, group: str) -> Webhook | None:

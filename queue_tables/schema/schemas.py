@@ -306,17 +306,21 @@ GROUP_HISTORY = Table(
 
 ACCESS = Table(
     "access",
-    "Who may do what: keys, grants, issuers, quotas. One row per version of an entry; the highest "
-    "version of a kind and name counts. Created by `lakequeue auth init`. Its folder can be read "
-    "by its owner alone.",
+    "Who may do what: keys, grants, issuers, quotas; and the key that seals secrets of webhooks. "
+    "One row per version of an entry; the highest version of a kind and name counts. Created by "
+    "`lakequeue auth init`, or with the first webhook. Its folder can be read by its owner alone.",
     "`lakequeue auth`, nodes of the consumer service (keys of their own); compare-and-set",
     (
-        Column("kind", "string", "authentication, key, grant, issuer or quota"),
+        Column("kind", "string", "authentication, key, grant, issuer, quota or sealing"),
         Column("name", "string", "key: its id, which begins the key as `lq_<id>_`"),
         Column("version", "long", "rises with each change of the entry"),
         Column("deleted", "bool", "true: revoked, or taken back"),
         Column("principal", "string", "whom it is about; of an issuer: <issuer>/<name>"),
-        Column("body", "string", "JSON; of a key: the SHA-256 of the key, which is kept nowhere"),
+        Column(
+            "body",
+            "string",
+            "JSON; of a key: its SHA-256 alone; of sealing: the key for secrets of webhooks",
+        ),
         Column("expires_at", "long", "key: microseconds since 1970; null: never"),
         Column("changed_at", "timestamp", "time of this version"),
         Column("changed_by", "string", "who made it"),

@@ -12,6 +12,7 @@ from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import httpx2
+import orjson
 import pytest
 
 from consumer_service.webhooks.endpoint import Endpoint as Poster
@@ -90,6 +91,45 @@ def test_records_are_posted_signed_and_acked(queue: Queue, hooked: NodeProcess) 
         admin.delete_webhook("signed")
         with pytest.raises(UnknownWebhook):
             admin.webhook("signed")
+
+
+def test_secrets_lie_sealed_in_zookeeper_and_are_good_for_their_address_alone(
+    queue: Queue, hooked: NodeProcess
+) -> None:
+    topic = queue.log.topic()
+    session = queue.session
+    path = session.path("webhooks", "sealed")
+
+    def kept() -> bytes:
+        found = session.read(path)
+        assert found is not None
+        return found[0]
+
+    with (
+        Endpoint(status(200)) as endpoint,
+        Endpoint(status(200)) as thief,
+        Admin(consumer_urls=hooked.url) as admin,
+    ):
+        secret = admin.set_webhook("sealed", endpoint.url, [topic.topic]).secret
+        assert secret is not None
+        assert secret.encode() not in kept()
+        fields = orjson.loads(kept())
+        assert fields["secret"].startswith("sealed:")
+        # One that an earlier release has kept as it is, is sealed.
+        session.call(session.kazoo.set_async, path, orjson.dumps(fields | {"secret": secret}))
+        wait_for(lambda: secret.encode() not in kept(), "it is sealed")
+        queue.log.append(topic, ["a"])
+        settled(hooked.url, "sealed", 1)
+        verify(secret, endpoint.posts[0].headers, endpoint.posts[0].body, time.time())
+        # Whoever can write here, and has not the root, cannot have other requests signed with it.
+        moved = orjson.loads(kept()) | {"url": thief.url}
+        session.call(session.kazoo.set_async, path, orjson.dumps(moved))
+        queue.log.append(topic, ["b"])
+        wait_for(lambda: "cannot be opened" in hooked.trace.read_text(), "it is not opened")
+        assert not thief.posts
+        assert admin.set_webhook("sealed", endpoint.url, [topic.topic]).secret not in {None, secret}
+        settled(hooked.url, "sealed", 2)
+        admin.delete_webhook("sealed")
 
 
 def closes_early(_post: Post, handler: BaseHTTPRequestHandler) -> None:

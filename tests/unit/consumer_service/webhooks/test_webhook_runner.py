@@ -23,7 +23,7 @@ def test_an_error_that_nobody_foresaw_does_not_end_a_runner(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(runner, "FIRST_RETRY_S", 0.001)
-    made = WebhookRunner(WEBHOOK, unused, allow_private=False)
+    made = WebhookRunner(WEBHOOK, unused, new_secret, allow_private=False)
     tries = 0
     again = threading.Event()
 
