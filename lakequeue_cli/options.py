@@ -30,16 +30,12 @@ TimeoutS = Annotated[
 
 def ingest_url(given: str | None) -> str:
     """What `--url` says, else where the SDK finds the ingest service."""
-    return _joined(addresses.ingest_urls(given))
+    return ",".join(addresses.named(addresses.ingest_urls(given)))
 
 
 def consumer_url(given: str | None) -> str:
     """What `--consumer-url` says, else where the SDK finds the consumer service."""
-    return _joined(addresses.consumer_urls(given))
-
-
-def _joined(urls: addresses.Urls) -> str:
-    return urls if isinstance(urls, str) else ",".join(urls)
+    return ",".join(addresses.named(addresses.consumer_urls(given)))
 
 
 def admin(url: str | None = None, consumer: str | None = None, timeout_s: float = 5.0) -> Admin:

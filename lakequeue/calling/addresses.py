@@ -54,6 +54,16 @@ def remove_addresses(root: str) -> None:
         path.unlink(missing_ok=True)
 
 
+def named(urls: Urls) -> list[str]:
+    """Each URL by itself. Pure."""
+    return urls.split(",") if isinstance(urls, str) else list(urls)
+
+
+def is_local(root: str) -> bool:
+    """Whether the root is a folder of this machine. Pure."""
+    return "://" not in root or root.startswith("file://")
+
+
 def _found(service: Service, settings: Settings) -> Urls:
     own = settings.ingest if service == "ingest" else settings.consumer
     if own.url:
@@ -83,7 +93,7 @@ def _runs(pid: object) -> bool:
 
 def _path(root: str) -> Path | None:
     """None: the root is in an object store, which is no place for addresses of one machine."""
-    if "://" in root and not root.startswith("file://"):
+    if not is_local(root):
         return None
     return Path(root.removeprefix("file://")) / _PATH
 

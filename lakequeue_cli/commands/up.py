@@ -7,16 +7,26 @@ Exit codes: 0 drained and stopped; 2 wrong usage; 3 a port is in use; 4 the root
 
 from __future__ import annotations
 
+import shlex
 import signal
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lakequeue.calling.addresses import remove_addresses, write_addresses
+from lakequeue.calling.addresses import (
+    consumer_urls,
+    ingest_urls,
+    is_local,
+    named,
+    remove_addresses,
+    write_addresses,
+)
 from lakequeue.clock import boot_seconds
 from lakequeue.errors import (
     InvalidSetting,
@@ -131,11 +141,27 @@ def banner(cluster: Cluster, took_s: float) -> str:
         f"  root        {cluster.root}",
         f"  logs        {cluster.log_dir}",
         "",
-        "  try         lakequeue topic create hello && echo hi | lakequeue produce hello",
-        "              lakequeue consume hello -g me -o earliest",
-        "  stop        Ctrl-C",
     ]
-    return "\n".join(lines)
+    tries = [
+        *exports(cluster.root, cluster.ingest_urls, cluster.consumer_urls),
+        "lakequeue topic create hello && echo hi | lakequeue produce hello",
+        "lakequeue consume hello -g me -o earliest",
+    ]
+    lines += [f"  {word:<12}{line}" for word, line in zip_longest(["try"], tries, fillvalue="")]
+    return "\n".join([*lines, "  stop        Ctrl-C"])
+
+
+def exports(root: str, ingest: Sequence[str], consumer: Sequence[str]) -> list[str]:
+    """Lines for a shell in this folder, without which its clients would not find the queue."""
+    found = {*named(ingest_urls()), *named(consumer_urls())}
+    if found <= {*ingest, *consumer}:
+        return []
+    if is_local(root):
+        return [f"export LAKEQUEUE_ROOT={shlex.quote(root)}"]
+    return [
+        f"export LAKEQUEUE_INGEST__URL={','.join(ingest)}",
+        f"export LAKEQUEUE_CONSUMER__URL={','.join(consumer)}",
+    ]
 
 
 def _password(cluster: Cluster) -> str:

@@ -82,6 +82,25 @@ def status(url: str) -> int:
         return int(answer.status)
 
 
+def tried(said: str, folder: Path) -> str:
+    """What the lines that the banner offers print, in a shell of `folder`."""
+    offered = said.partition("  try")[2].partition("  stop")[0].strip()
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith("LAKEQUEUE_")
+    }
+    path = f"{Path(sys.executable).parent}:{environment['PATH']}"
+    shell = ["bash", "-euo", "pipefail", "-c", f"{offered} -n 1"]
+    return subprocess.run(
+        shell,
+        cwd=folder,
+        env=environment | {"PATH": path},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    ).stdout.splitlines(keepends=True)[-1]
+
+
 def test_killed_it_leaves_nothing_and_starts_again_at_once(tmp_path: Path) -> None:
     root, ports = tmp_path / "queue", (free_port(), free_port())
     with up(root, *ports) as first:
@@ -95,8 +114,9 @@ def test_killed_it_leaves_nothing_and_starts_again_at_once(tmp_path: Path) -> No
         first.send_signal(signal.SIGKILL)
         first.wait()
         with up(root, *ports) as second:
-            banner(second)
+            said = banner(second)
             assert all_gone(children)
+            assert tried(said, tmp_path) == "hi\n"
             later = descendants(second.pid)
             second.send_signal(signal.SIGTERM)
             second.communicate(timeout=120)
