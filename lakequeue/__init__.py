@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from lakequeue.client.consuming.consumer import AsyncConsumer, Consumer
     from lakequeue.client.consuming.fetch_buffer import Lost
     from lakequeue.client.message import Message
+    from lakequeue.client.messages import Messages
     from lakequeue.client.producing.producer import AsyncProducer, Producer
     from lakequeue.client.producing.record_accumulator import Delivered, RecordMetadata
     from lakequeue.client.queue import Queue
@@ -37,6 +38,7 @@ _HOME = {
     "LakequeueError": "lakequeue.errors",
     "Lost": "lakequeue.client.consuming.fetch_buffer",
     "Message": "lakequeue.client.message",
+    "Messages": "lakequeue.client.messages",
     "Producer": "lakequeue.client.producing.producer",
     "Queue": "lakequeue.client.queue",
     "Record": "lakequeue.client.record",
@@ -56,6 +58,7 @@ __all__ = [
     "LakequeueError",
     "Lost",
     "Message",
+    "Messages",
     "Producer",
     "Queue",
     "Record",

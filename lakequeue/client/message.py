@@ -6,15 +6,17 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
 from lakequeue.client.record import Record
 from lakequeue.errors import InvalidRequest
-from lakequeue.wire import MAX_SPAN_MS, parse_queue_receipt, parse_receipt
+from lakequeue.wire import MAX_SPAN_MS, dumps_exactly, parse_queue_receipt, parse_receipt
 
 
 class Message(Record):
     """One delivered record. Acknowledge it with `ack()` when its effects are done."""
 
-    __slots__ = ("_ack", "_settle", "epoch", "membership")
+    __slots__ = ("_ack", "_settle", "_value_type", "epoch", "membership")
 
     def __init__(
         self,
@@ -31,6 +33,31 @@ class Message(Record):
         """Counts how often this consumer has joined."""
         self._ack = ack
         self._settle = settle
+        self._value_type: TypeAdapter[Any] | None = None
+
+    @property
+    def value(self) -> Any:
+        """As it was sent: str, bytes, parsed JSON, or None.
+
+        With `value_type` of the consumer it is an object of that type; None stays None. Raises
+        `InvalidRequest` if the record does not fit; `json()` has what was sent.
+        """
+        plain = self._plain("value")
+        if self._value_type is None or plain is None:
+            return plain
+        try:
+            return _as(self._value_type, plain)
+        except ValidationError as e:
+            raise InvalidRequest(
+                f"{self.topic}/{self.partition}@{self.offset} does not fit the value_type: {e}",
+                hint="message.json() has what was sent; nack it, or ack it to pass it",
+                field="value",
+            ) from e
+
+    def typed(self, value_type: TypeAdapter[Any]) -> Message:
+        """The same message, with values of that type."""
+        self._value_type = value_type
+        return self
 
     @property
     def topic_id(self) -> str:
@@ -87,6 +114,15 @@ class Message(Record):
                 hint='make the consumer with mode="queue"',
             )
         return self._settle
+
+
+def _as(value_type: TypeAdapter[Any], plain: Any) -> Any:
+    if not isinstance(plain, str | bytes):
+        return value_type.validate_json(dumps_exactly(plain))
+    try:
+        return value_type.validate_python(plain)
+    except ValidationError:
+        return value_type.validate_json(plain)  # JSON that was sent as text
 
 
 def milliseconds_of(seconds: float | None, field: str) -> int | None:

@@ -52,7 +52,7 @@ class Record:
 
         Raises `InvalidRequest` when it is no JSON.
         """
-        value = self.value
+        value = self._plain("value")
         if not isinstance(value, str | bytes):
             return value
         try:

@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import orjson
-from pydantic_core import from_json
+from pydantic import BaseModel
+from pydantic_core import PydanticSerializationError, from_json
 
 from lakequeue.errors import InvalidRequest
 
@@ -28,7 +29,12 @@ _WHAT = "send bytes, text, or what JSON can hold"
 
 
 def dumps_exactly(given: Any) -> bytes:
-    """`given` as JSON. Raises `InvalidRequest` for what JSON cannot hold as it is."""
+    """`given` as JSON. Raises `InvalidRequest` for what JSON cannot hold as it is.
+
+    A pydantic model is what it says itself that it is in JSON.
+    """
+    if isinstance(given, BaseModel):
+        given = _dumped(given)
     try:
         data = orjson.dumps(given)
     except (orjson.JSONEncodeError, TypeError) as e:
@@ -53,6 +59,15 @@ def loads_exactly(data: bytes | str) -> Any:
     except ValueError:
         # It goes less deep than what the services take, and says less of what is wrong.
         return orjson.loads(data)
+
+
+def _dumped(model: BaseModel) -> Any:
+    try:
+        return model.model_dump(mode="json")
+    except PydanticSerializationError as e:
+        raise InvalidRequest(
+            f"a {type(model).__name__} cannot be sent: {e}", hint="a field_serializer for it"
+        ) from e
 
 
 def _with_large_integers(given: Any) -> bytes:
@@ -104,7 +119,7 @@ def _refusal(given: Any, why: str) -> InvalidRequest:
     inner = why.rpartition(": ")[2].rpartition(".")[2] if "not JSON serializable" in why else kind
     hint = _HINTS.get(inner, _WHAT)
     if hasattr(given, "model_dump"):
-        hint = 'model.model_dump(mode="json")'
+        hint = 'model.model_dump(mode="json") for a model within another value'
     elif "numpy" in why and inner != "ndarray":
         hint = "x.item(), which is Python's own number"
     return InvalidRequest(f"a {kind} cannot be sent: {why}", hint=hint)

@@ -16,6 +16,7 @@ from lakequeue.client.consuming.consumer_base import ConsumerBase, ConsumerOptio
 from lakequeue.client.consuming.fetch_buffer import OffsetRange
 from lakequeue.client.consuming.transform import AsyncTransform, Transform
 from lakequeue.client.message import Message
+from lakequeue.client.messages import Messages
 from lakequeue.client.producing.producer import AsyncProducer, Producer
 from lakequeue.errors import (
     LakequeueError,
@@ -111,12 +112,12 @@ class Consumer(ConsumerBase):
         while True:
             message = self._core.next()
             if message is not None:
-                return message
+                return self._typed(message)
             if self._core.closing:
                 raise StopIteration
             signal.wait_until(lambda: self._core.has_news, None)
 
-    def poll(self, timeout_s: float = 1.0, max_records: int = 500) -> list[Message]:
+    def poll(self, timeout_s: float = 1.0, max_records: int = 500) -> Messages:
         """Wait for records, and return those that are there.
 
         Args:
@@ -124,7 +125,8 @@ class Consumer(ConsumerBase):
             max_records: How many records to return at most.
 
         Returns:
-            The records. The list is empty if none came in time, or after `stop`.
+            The records: a list, with `to_arrow()` and `to_pandas()`. It is empty if none came in
+            time, or after `stop`.
 
         Raises:
             UndecodableRecord: The group has `undecodable="stop"`, and such a record is next.
@@ -314,12 +316,12 @@ class AsyncConsumer(ConsumerBase):
         while True:
             message = self._core.next()
             if message is not None:
-                return message
+                return self._typed(message)
             if self._core.closing:
                 raise StopAsyncIteration
             await signal.wait_until(lambda: self._core.has_news, None)
 
-    async def poll(self, timeout_s: float = 1.0, max_records: int = 500) -> list[Message]:
+    async def poll(self, timeout_s: float = 1.0, max_records: int = 500) -> Messages:
         """Up to `max_records` records; empty when none came within `timeout_s`, or at the end."""
         await self._start().wait_until(lambda: self._core.has_news, timeout_s)
         return self._ready(max_records)

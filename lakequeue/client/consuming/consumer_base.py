@@ -6,9 +6,9 @@ import socket
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Literal, TypedDict
+from typing import Any, Literal, TypedDict
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from lakequeue.calling.addresses import Urls, consumer_urls
 from lakequeue.calling.credentials import Credentials
@@ -18,6 +18,7 @@ from lakequeue.client.consuming.fetch_buffer import OffsetRange
 from lakequeue.client.consuming.membership import ConsumeOptions
 from lakequeue.client.consuming.queue_core import QueueConsuming
 from lakequeue.client.message import Message
+from lakequeue.client.messages import Messages
 from lakequeue.errors import (
     CoordinationUnavailable,
     InvalidRequest,
@@ -83,6 +84,9 @@ class ConsumerOptions(TypedDict, total=False):
     1,000."""
     renew_for_s: float
     """Queue groups: how long a record is renewed at most; 3600. 0: never."""
+    value_type: Any
+    """Values are objects of this type: a pydantic model, a dataclass, a TypedDict, or any type that
+    pydantic can check. `Message.value` makes them from the JSON that was sent."""
     connect_timeout_s: float
     """The first join must succeed in this time; 30. Later joins are tried for ever."""
     credentials: Credentials | str | None
@@ -105,6 +109,10 @@ class ConsumerBase(ABC):
             )
         except ValidationError as e:
             raise InvalidRequest(f"the options are not valid: {e}", hint="see docs/sdk.md") from e
+        value_type = options.get("value_type")
+        self._value_type: TypeAdapter[Any] | None = (
+            None if value_type is None else TypeAdapter(value_type)
+        )
         self.topics = names
         self.group = checked_name(group, "group")
         self.restores: dict[str, Restores] = {}
@@ -153,13 +161,16 @@ class ConsumerBase(ABC):
         """End the iteration. A signal handler or a callback may call it; `close` does the rest."""
         self._core.stop()
 
-    def _ready(self, most: int) -> list[Message]:
-        messages: list[Message] = []
+    def _ready(self, most: int) -> Messages:
+        messages = Messages()
         while len(messages) < most and (message := self._core.next()) is not None:
-            messages.append(message)
+            messages.append(self._typed(message))
             if not self._core.buffer.ready:
                 break
         return messages
+
+    def _typed(self, message: Message) -> Message:
+        return message if self._value_type is None else message.typed(self._value_type)
 
     def _taken(self, most: int) -> OffsetRange | None:
         core = self._core
@@ -174,6 +185,8 @@ class ConsumerBase(ABC):
             core.expelled = False
         if span is None and core.error is not None and not core.closing:
             raise core.error
+        for message in () if span is None else span.messages:
+            self._typed(message)
         self._notify()
         return span
 
