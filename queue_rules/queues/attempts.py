@@ -1,8 +1,10 @@
-"""The words of queue partitions: attempts, moves, refusals."""
+"""The words of queue partitions: attempts, moves, refusals; and what is in flight."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import heapq
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, Literal, NamedTuple
@@ -130,3 +132,63 @@ def status_of_delayed(record: DelayedRecord, now: int) -> Status:
     if record.due <= now:
         return Status("pending", record.attempt)
     return Status("parked", record.attempt, until=record.due)
+
+
+class InFlight:
+    """Attempts that are with a member: how many each member has, and when the next one ends.
+
+    `newest`: the newest attempt at each record, by offset; the partition's own.
+    """
+
+    def __init__(self, newest: Mapping[int, Attempt]) -> None:
+        self._newest = newest
+        self._deadlines: list[tuple[int, int, int]] = []
+        self._held: Counter[str] = Counter()
+
+    def held_by(self, member: str) -> int:
+        """How many records are in flight at a member."""
+        return self._held[member]
+
+    def hold(self, one: Attempt) -> None:
+        """It is with its member until its deadline."""
+        one.standing = Standing.IN_FLIGHT
+        self.hold_again(one)
+        heapq.heappush(self._deadlines, (one.deadline, one.offset, one.attempt))
+        if len(self._deadlines) > 1_000 + 4 * len(self._newest):
+            # Most are of attempts that have ended.
+            self._deadlines = [entry for entry in self._deadlines if self._is_out(*entry)]
+            heapq.heapify(self._deadlines)
+
+    def hold_again(self, one: Attempt) -> None:
+        """It counts as held by its member, without a deadline."""
+        self._held[one.member] += 1
+
+    def let_go(self, one: Attempt) -> None:
+        """Its member does not have it any more."""
+        self._held[one.member] -= 1
+        if self._held[one.member] <= 0:
+            del self._held[one.member]
+
+    def next_deadline(self) -> int | None:
+        """When the next attempt ends; None: there is none."""
+        while self._deadlines:
+            if self._is_out(*self._deadlines[0]):
+                return self._deadlines[0][0]
+            heapq.heappop(self._deadlines)
+        return None
+
+    def timed_out(self, now: int) -> Attempt | None:
+        """An attempt that has ended by `now`; it is told once."""
+        deadline = self.next_deadline()
+        if deadline is None or deadline > now:
+            return None
+        return self._newest[heapq.heappop(self._deadlines)[1]]
+
+    def _is_out(self, deadline: int, offset: int, attempt: int) -> bool:
+        one = self._newest.get(offset)
+        return (
+            one is not None
+            and one.attempt == attempt
+            and one.deadline == deadline
+            and one.standing is Standing.IN_FLIGHT
+        )

@@ -15,11 +15,9 @@ an ack before its 200. A receipt's change is made in two steps, `begin` and `fin
 so that nothing rests on a fact that did not become durable.
 """
 
-# longer than 400 lines: one state machine, whose transitions are read side by side
 from __future__ import annotations
 
 import heapq
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from random import Random
@@ -31,6 +29,7 @@ from queue_rules.queues.attempts import (
     MOST_MOVES,
     UNDECODABLE,
     Attempt,
+    InFlight,
     Move,
     NewRecord,
     Refusal,
@@ -65,9 +64,8 @@ class QueuePartition:
         self._open: dict[int, Attempt] = {}
         self._delayed = DelayedRecords()
         self._keys = KeyOrder()
-        self._deadlines: list[tuple[int, int, int]] = []
+        self._in_flight = InFlight(self._open)
         self._returned: list[int] = []
-        self._held: Counter[str] = Counter()
         self._outcomes = Outcomes(states.ends)
         self._load(states)
 
@@ -81,7 +79,7 @@ class QueuePartition:
                 one.standing, one.written = Standing.DYING, True
                 self.dying[offset] = one
             else:
-                self._hold(one)
+                self._in_flight.hold(one)
         for key in states.open["key_hash"].tolist() if self.policy.key_order else ():
             self._keys.hold(key)
 
@@ -109,7 +107,7 @@ class QueuePartition:
 
     def held_by(self, member: str) -> int:
         """How many records are in flight at a member."""
-        return self._held[member]
+        return self._in_flight.held_by(member)
 
     def status(self, offset: int, now: int) -> Status:
         """What the record of that offset is to the group."""
@@ -129,22 +127,10 @@ class QueuePartition:
         """When something will become deliverable by time alone; None: never."""
         if self._returned or self._keys.has_freed:
             return 0
-        times = [t for t in (self._delayed.next_due, self._next_deadline()) if t is not None]
+        times = [
+            t for t in (self._delayed.next_due, self._in_flight.next_deadline()) if t is not None
+        ]
         return min(times, default=None)
-
-    def _next_deadline(self) -> int | None:
-        while self._deadlines:
-            deadline, offset, attempt = self._deadlines[0]
-            one = self._open.get(offset)
-            if one is not None and self._is_out(one, attempt, deadline):
-                return deadline
-            heapq.heappop(self._deadlines)
-        return None
-
-    @staticmethod
-    def _is_out(one: Attempt, attempt: int, deadline: int) -> bool:
-        same = one.attempt == attempt and one.deadline == deadline
-        return same and one.standing is Standing.IN_FLIGHT
 
     # -- taking -----------------------------------------------------------------------------------
 
@@ -216,37 +202,18 @@ class QueuePartition:
             member=member,
         )
         self._open[one.offset] = one
-        self._hold(one)
+        self._in_flight.hold(one)
         taken.deliver.append(one)
         taken.moves.append(move_of(Kind.DELIVERED, one))
 
     def _time_out(self, now: int) -> None:
-        while (deadline := self._next_deadline()) is not None and deadline <= now:
-            self._return(self._open[heapq.heappop(self._deadlines)[1]])
+        while (one := self._in_flight.timed_out(now)) is not None:
+            self._return(one)
 
     def _return(self, one: Attempt) -> None:
-        self._leave_member(one)
+        self._in_flight.let_go(one)
         one.standing = Standing.RETURNED
         heapq.heappush(self._returned, one.offset)
-
-    def _hold(self, one: Attempt) -> None:
-        """It is with its member until its deadline."""
-        one.standing = Standing.IN_FLIGHT
-        self._held[one.member] += 1
-        heapq.heappush(self._deadlines, (one.deadline, one.offset, one.attempt))
-        if len(self._deadlines) > 1_000 + 4 * len(self._open):
-            # Most are of attempts that have ended.
-            self._deadlines = [
-                (d, o, a)
-                for d, o, a in self._deadlines
-                if o in self._open and self._is_out(self._open[o], a, d)
-            ]
-            heapq.heapify(self._deadlines)
-
-    def _leave_member(self, one: Attempt) -> None:
-        self._held[one.member] -= 1
-        if self._held[one.member] <= 0:
-            del self._held[one.member]
 
     def is_newest(self, one: Attempt) -> bool:
         """Whether it is in flight still: no other attempt has followed, nor an end."""
@@ -270,7 +237,7 @@ class QueuePartition:
 
     def member_gone(self, member: str) -> list[Attempt]:
         """A consumer is gone: what it holds goes to others at once."""
-        if not self._held[member]:
+        if not self._in_flight.held_by(member):
             return []
         gone = [
             one
@@ -299,7 +266,7 @@ class QueuePartition:
         if one.deadline <= now:
             return Refusal("timed_out", attempt, one.deadline)
         if one.standing is not Standing.IN_FLIGHT:
-            self._held[one.member] += 1
+            self._in_flight.hold_again(one)
         # It counts as held until the change is durable: its member gets no other in its place.
         one.standing = Standing.SETTLING
         return one
@@ -312,8 +279,8 @@ class QueuePartition:
         """The change did not become durable, or nobody knows: as before, or due at once."""
         if self._open.get(one.offset) is not one:
             return
-        self._leave_member(one)
-        self._hold(one)
+        self._in_flight.let_go(one)
+        self._in_flight.hold(one)
         if one.deadline <= now:
             self._return(one)
 
@@ -325,7 +292,7 @@ class QueuePartition:
     def finish_ack(self, one: Attempt) -> None:
         """Settled for good."""
         if self._open.pop(one.offset, None) is one:
-            self._leave_member(one)
+            self._in_flight.let_go(one)
             self._settle(one, Kind.ACKED)
 
     def nack(self, one: Attempt, now: int, delay_ms: int | None, random: Random) -> Move:
@@ -339,7 +306,7 @@ class QueuePartition:
         """The nack is durable."""
         if self._open.pop(one.offset, None) is not one:
             return
-        self._leave_member(one)
+        self._in_flight.let_go(one)
         if move.kind is Kind.DYING:
             self._die(one, move.reason, move.until)
             return
@@ -359,14 +326,14 @@ class QueuePartition:
     def finish_extend(self, one: Attempt, move: Move) -> None:
         """The new deadline is durable."""
         if self._open.get(one.offset) is one:
-            self._leave_member(one)
+            self._in_flight.let_go(one)
             one.deadline = move.until
-            self._hold(one)
+            self._in_flight.hold(one)
 
     def condemn(self, one: Attempt, now: int) -> None:
         """It cannot be read, so nobody gets it: to the dead letters, whatever attempts are left."""
         if self.is_newest(one):
-            self._leave_member(one)
+            self._in_flight.let_go(one)
             self._die(one, UNDECODABLE, now)
 
     # -- the end ----------------------------------------------------------------------------------
@@ -398,7 +365,7 @@ class QueuePartition:
         self.scan = max(self.scan, offset)
         for one in open_below:
             if one.standing in (Standing.IN_FLIGHT, Standing.SETTLING):
-                self._leave_member(one)
+                self._in_flight.let_go(one)
             del self._open[one.offset]
             self.dying.pop(one.offset, None)
             self._settle(one, Kind.EXPIRED)
