@@ -15,7 +15,7 @@ import pytest
 from queue_tables.root import QueueRoot
 from queue_tables.topics import TopicStore
 from tests.support.services.order_thread import ordering
-from tests.support.spark.kafka import CannotFetch, kafka_broker, kafka_jars
+from tests.support.spark.kafka import kafka_broker
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 PARTITIONS = 3
@@ -25,10 +25,6 @@ PARTITIONS = 3
 def shown(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     """What the notebook shows on a real broker and on a queue."""
     folder = tmp_path_factory.mktemp("kafka")
-    try:
-        kafka_jars()
-    except CannotFetch as error:
-        pytest.skip(f"a Kafka broker cannot be fetched here: {error}")
     root = QueueRoot.open(str(folder / "queue"))
     for name in ("orders", "copy", "fed"):
         TopicStore(root).create(name, partitions=PARTITIONS, partitioner="murmur2")

@@ -114,11 +114,12 @@ def _wait_for(address: str, broker: subprocess.Popen[bytes], log: Path) -> None:
     host, port = address.split(":")
     deadline = time.monotonic() + _START_S
     while time.monotonic() < deadline:
-        if broker.poll() is not None:
-            raise RuntimeError(f"the broker ended: {log.read_text()[-2000:]}")
         with suppress(OSError), socket.create_connection((host, int(port)), 1):
             return
-        time.sleep(0.1)  # a port gives no other signal
+        # A port gives no signal when it opens; the broker's end does.
+        with suppress(subprocess.TimeoutExpired):
+            broker.wait(0.1)
+            raise RuntimeError(f"the broker ended: {log.read_text()[-2000:]}")
     raise RuntimeError(f"the broker does not listen on {address}")
 
 

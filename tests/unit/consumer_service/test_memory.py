@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 import subprocess
 import sys
 
@@ -43,17 +42,12 @@ def freed_in(**environ: str) -> tuple[str, int]:
     return pool, int(kept)
 
 
-glibc = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="sets glibc's malloc")
-
-
-@glibc
 def test_what_was_freed_goes_back_though_something_lies_behind_it() -> None:
     pool, kept = freed_in()
     assert pool == "system"
     assert kept < 20 * MIB
 
 
-@glibc
 def test_what_the_environment_says_stays() -> None:
     pool, kept = freed_in(
         MALLOC_MMAP_THRESHOLD_=str(64 * MIB), ARROW_DEFAULT_MEMORY_POOL="mimalloc"
