@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from lakequeue.calling.credentials import Credentials
     from lakequeue.client.admin import Admin
-    from lakequeue.client.consuming.consumer import AsyncConsumer, Consumer
+    from lakequeue.client.consuming.async_consumer import AsyncConsumer
+    from lakequeue.client.consuming.consumer import Consumer
     from lakequeue.client.consuming.fetch_buffer import Lost
     from lakequeue.client.message import Message
     from lakequeue.client.messages import Messages
@@ -28,7 +29,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "Admin": "lakequeue.client.admin",
-    "AsyncConsumer": "lakequeue.client.consuming.consumer",
+    "AsyncConsumer": "lakequeue.client.consuming.async_consumer",
     "AsyncProducer": "lakequeue.client.producing.producer",
     "Credentials": "lakequeue.calling.credentials",
     "Consumer": "lakequeue.client.consuming.consumer",

@@ -13,7 +13,8 @@ import orjson
 
 from lakequeue.calling import blocking_runner
 from lakequeue.client.admin import Admin
-from lakequeue.client.consuming.consumer import AsyncConsumer, Consumer
+from lakequeue.client.consuming.async_consumer import AsyncConsumer
+from lakequeue.client.consuming.consumer import Consumer
 from lakequeue.client.consuming.consumer_base import ConsumerBase, ConsumerOptions
 from lakequeue.client.producing.producer import AsyncProducer, Producer
 from lakequeue.client.producing.producer_base import ProducerOptions

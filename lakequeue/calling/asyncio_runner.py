@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -57,17 +58,19 @@ async def run(script: Script[T], http: httpx2.AsyncClient, signal: AsyncSignal) 
     """Run `script` to its end in this task."""
     answer: Any = None
     failure: Unanswered | None = None
-    while True:
-        try:
-            effect = script.throw(failure) if failure else script.send(answer)
-        except StopIteration as stop:
-            result: T = stop.value
-            return result
-        answer, failure = None, None
-        try:
-            answer = await _perform(effect, http, signal)
-        except Unanswered as e:
-            failure = e
+    # Closed at once when this is interrupted: what a script has to undo is not left to the garbage.
+    with contextlib.closing(script):
+        while True:
+            try:
+                effect = script.throw(failure) if failure else script.send(answer)
+            except StopIteration as stop:
+                result: T = stop.value
+                return result
+            answer, failure = None, None
+            try:
+                answer = await _perform(effect, http, signal)
+            except Unanswered as e:
+                failure = e
 
 
 async def _perform(effect: Effect, http: httpx2.AsyncClient, signal: AsyncSignal) -> Any:

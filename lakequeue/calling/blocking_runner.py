@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ssl
 import threading
 from collections.abc import Callable, Sequence
@@ -125,17 +126,19 @@ def run(script: Script[T], http: httpx2.Client, signal: Signal) -> T:
     """Run `script` to its end in this thread."""
     answer: Any = None
     failure: Unanswered | None = None
-    while True:
-        try:
-            effect = script.throw(failure) if failure else script.send(answer)
-        except StopIteration as stop:
-            result: T = stop.value
-            return result
-        answer, failure = None, None
-        try:
-            answer = _perform(effect, http, signal)
-        except Unanswered as e:
-            failure = e
+    # Closed at once when this is interrupted: what a script has to undo is not left to the garbage.
+    with contextlib.closing(script):
+        while True:
+            try:
+                effect = script.throw(failure) if failure else script.send(answer)
+            except StopIteration as stop:
+                result: T = stop.value
+                return result
+            answer, failure = None, None
+            try:
+                answer = _perform(effect, http, signal)
+            except Unanswered as e:
+                failure = e
 
 
 def _perform(effect: Effect, http: httpx2.Client, signal: Signal) -> Any:

@@ -18,7 +18,8 @@ from datetime import datetime
 
 from lakequeue.calling.addresses import Urls
 from lakequeue.client.admin import Admin
-from lakequeue.client.consuming.consumer import AsyncConsumer, Consumer
+from lakequeue.client.consuming.async_consumer import AsyncConsumer
+from lakequeue.client.consuming.consumer import Consumer
 from lakequeue.client.consuming.transform import TransformRound
 from lakequeue.client.dead_records import (
     Homes,

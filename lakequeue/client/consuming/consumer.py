@@ -1,46 +1,25 @@
-"""`Consumer` and `AsyncConsumer`: the shells around `Consuming`."""
+"""`Consumer`: the shell around `Consuming` for threads."""
 
-# longer than 400 lines: a third of them are docstrings of public methods.
 from __future__ import annotations
 
-import asyncio
-import logging
 import threading
 from collections.abc import Sequence
-from importlib import import_module
-from types import ModuleType, TracebackType
-from typing import TYPE_CHECKING, Literal, Self, Unpack
+from types import TracebackType
+from typing import TYPE_CHECKING, Literal, Self, TypeVar, Unpack
 
-from lakequeue.calling import asyncio_runner, blocking_runner
-from lakequeue.client.consuming.consumer_base import ConsumerBase, ConsumerOptions
+from lakequeue.calling import blocking_runner
+from lakequeue.calling.effects import Script
+from lakequeue.client.consuming.consumer_base import ConsumerBase, ConsumerOptions, delta_module
 from lakequeue.client.consuming.fetch_buffer import OffsetRange
-from lakequeue.client.consuming.transform import AsyncTransform, Transform
+from lakequeue.client.consuming.transform import Transform
 from lakequeue.client.message import Message
 from lakequeue.client.messages import Messages
-from lakequeue.client.producing.producer import AsyncProducer, Producer
-from lakequeue.errors import (
-    LakequeueError,
-    MissingDependency,
-)
+from lakequeue.client.producing.producer import Producer
 
 if TYPE_CHECKING:
-    from lakequeue.client.consuming.transaction import AsyncTransaction, ResultTable, Transaction
+    from lakequeue.client.consuming.transaction import ResultTable, Transaction
 
-_log = logging.getLogger("lakequeue.consumer")
-_CLOSE_TIMEOUT_S = 10.0
-_LATE_ACKS = (
-    "some acks came too late; those records will be delivered again, no action is needed: %s"
-)
-
-
-def _delta() -> ModuleType:
-    """Loaded when it is asked for: most consumers need neither deltalake nor Arrow."""
-    try:
-        return import_module("lakequeue.client.consuming.transaction")
-    except ImportError as error:
-        raise MissingDependency(
-            f"transactions need deltalake: {error}", hint="pip install 'lakequeue[delta]'"
-        ) from error
+T = TypeVar("T")
 
 
 class Consumer(ConsumerBase):
@@ -85,12 +64,14 @@ class Consumer(ConsumerBase):
         if self._signal is not None:
             self._signal.notify()
 
-    def _start(self) -> blocking_runner.Signal:
-        assert self._signal is not None  # noqa: S101 - set in __init__
+    def _start(self) -> None:
         if self._fetcher is None:
             self._fetcher = self._thread("fetch")
             self._reconciler = self._thread("keep")
-        return self._signal
+
+    def _run(self, script: Script[T]) -> T:
+        assert self._signal is not None  # noqa: S101 - set in __init__
+        return blocking_runner.run(script, self._http, self._signal)
 
     def _thread(self, name: Literal["fetch", "keep"]) -> threading.Thread:
         script = self._core.fetch() if name == "fetch" else self._core.keep()
@@ -108,14 +89,13 @@ class Consumer(ConsumerBase):
 
     def __next__(self) -> Message:
         self._core.iterates = self._core.is_worker
-        signal = self._start()
-        while True:
-            message = self._core.next()
-            if message is not None:
-                return self._typed(message)
-            if self._core.closing:
-                raise StopIteration
-            signal.wait_until(lambda: self._core.has_news, None)
+        self._start()
+        message = self._core.next()
+        if message is None:
+            message = self._run(self._waited())
+        if message is None:
+            raise StopIteration
+        return self._typed(message)
 
     def poll(self, timeout_s: float = 1.0, max_records: int = 500) -> Messages:
         """Wait for records, and return those that are there.
@@ -132,8 +112,8 @@ class Consumer(ConsumerBase):
             UndecodableRecord: The group has `undecodable="stop"`, and such a record is next.
             LakequeueError: The first join failed, or the group does not let this consumer in.
         """
-        self._start().wait_until(lambda: self._core.has_news, timeout_s)
-        return self._ready(max_records)
+        self._start()
+        return self._run(self._polled(timeout_s, max_records))
 
     def take(self, timeout_s: float = 1.0, max_records: int = 500) -> OffsetRange | None:
         """Take the next records of one partition, for a result that has their positions.
@@ -150,8 +130,8 @@ class Consumer(ConsumerBase):
                 counts with its result must have none.
         """
         self._core.go_gapless()
-        self._start().wait_until(lambda: self._core.has_news, timeout_s)
-        return self._taken(max_records)
+        self._start()
+        return self._run(self._range_taken(timeout_s, max_records))
 
     def transform(
         self,
@@ -206,7 +186,9 @@ class Consumer(ConsumerBase):
             MissingDependency: The extra `lakequeue[delta]` is not installed.
             ResultBehind: Records that the table does not have yet are gone.
         """
-        made: Transaction = _delta().Transaction(self, table, timeout_s, max_records, skip_gap)
+        made: Transaction = delta_module().Transaction(
+            self, table, timeout_s, max_records, skip_gap
+        )
         return made
 
     def rejoin(self, reason: str) -> None:
@@ -215,12 +197,8 @@ class Consumer(ConsumerBase):
         Args:
             reason: Stands in `Lost`, and in the status line.
         """
-        if self._fetcher is None or self._signal is None or self._closed:
-            return
-        with self._core.lock:
-            self._core.buffer.lose_all(reason)
-        blocking_runner.run(self._core.leave(), self._http, self._signal)
-        self._notify()
+        if self._fetcher is not None and not self._closed:
+            self._run(self._rejoined(reason))
 
     def commit(self, timeout_s: float = 30.0) -> None:
         """Wait until every acknowledgement made so far is durable.
@@ -233,17 +211,8 @@ class Consumer(ConsumerBase):
             AttemptSuperseded: Queue groups: another worker has one of the records.
             CoordinationUnavailable: There was no answer in time.
         """
-        signal = self._start()
-        with self._core.lock:
-            number = self._core.buffer.queued
-            self._core.committing += 1
-        try:
-            self._notify()
-            settled = signal.wait_until(lambda: self._core.settled(number), timeout_s)
-        finally:
-            with self._core.lock:
-                self._core.committing -= 1
-        self._raise_refusal(settled)
+        self._start()
+        self._run(self._committed(timeout_s))
 
     def close(self) -> None:
         """Send the acknowledgements, leave the group, and stop.
@@ -256,14 +225,11 @@ class Consumer(ConsumerBase):
         self._closed = True
         self._core.stop()
         try:
-            if self._fetcher is not None and self._core.error is None:
-                self.commit(_CLOSE_TIMEOUT_S)
-        except LakequeueError as error:
-            _log.warning(_LATE_ACKS, error)
+            if self._fetcher is not None:
+                self._run(self._last_acks_sent())
         finally:
             self._core.end()
-            if self._signal is not None:
-                blocking_runner.run(self._core.leave(), self._http, self._signal)
+            self._run(self._core.leave())
             # A poll that is still parked is abandoned: its thread ends with its answer.
             for thread in (self._reconciler, self._fetcher):
                 if thread is not None and thread is not threading.current_thread():
@@ -280,137 +246,3 @@ class Consumer(ConsumerBase):
         tb: TracebackType | None,
     ) -> None:
         self.close()
-
-
-class AsyncConsumer(ConsumerBase):
-    """The same from asyncio, within one event loop: `async for message in consumer`."""
-
-    def __init__(
-        self, topics: str | Sequence[str], group: str, **options: Unpack[ConsumerOptions]
-    ) -> None:
-        self._signal = asyncio_runner.AsyncSignal()
-        super().__init__(topics, group, options)
-        self._http = asyncio_runner.open_http(
-            self._headers, self._core.nodes.urls, options.get("credentials")
-        )
-        self._tasks: list[asyncio.Task[None]] = []
-        self._closed = False
-
-    def _notify(self) -> None:
-        self._signal.notify()
-
-    def _start(self) -> asyncio_runner.AsyncSignal:
-        if not self._tasks:
-            self._tasks = [
-                asyncio.create_task(asyncio_runner.run(script, self._http, self._signal))
-                for script in (self._core.fetch(), self._core.keep())
-            ]
-        return self._signal
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> Message:
-        self._core.iterates = self._core.is_worker
-        signal = self._start()
-        while True:
-            message = self._core.next()
-            if message is not None:
-                return self._typed(message)
-            if self._core.closing:
-                raise StopAsyncIteration
-            await signal.wait_until(lambda: self._core.has_news, None)
-
-    async def poll(self, timeout_s: float = 1.0, max_records: int = 500) -> Messages:
-        """Up to `max_records` records; empty when none came within `timeout_s`, or at the end."""
-        await self._start().wait_until(lambda: self._core.has_news, timeout_s)
-        return self._ready(max_records)
-
-    async def take(self, timeout_s: float = 1.0, max_records: int = 500) -> OffsetRange | None:
-        """As `Consumer.take`."""
-        self._core.go_gapless()
-        await self._start().wait_until(lambda: self._core.has_news, timeout_s)
-        return self._taken(max_records)
-
-    def transform(
-        self,
-        producer: AsyncProducer,
-        to: str | None = None,
-        *,
-        timeout_s: float = 1.0,
-        max_records: int = 500,
-    ) -> AsyncTransform:
-        """As `Consumer.transform`: `async with consumer.transform(producer, "out") as tx`."""
-        return AsyncTransform(self, producer, to, timeout_s, max_records)
-
-    def transaction(
-        self,
-        table: ResultTable,
-        *,
-        timeout_s: float = 1.0,
-        max_records: int = 500,
-        skip_gap: bool = False,
-    ) -> AsyncTransaction:
-        """As `Consumer.transaction`: `async with consumer.transaction(table) as tx`.
-
-        The commit of what is appended runs in a thread; an operation of your own on `tx.table`
-        blocks, so run it by `asyncio.to_thread`.
-        """
-        made: AsyncTransaction = _delta().AsyncTransaction(
-            self, table, timeout_s, max_records, skip_gap
-        )
-        return made
-
-    async def rejoin(self, reason: str) -> None:
-        """As `Consumer.rejoin`."""
-        if not self._tasks or self._closed:
-            return
-        self._core.buffer.lose_all(reason)
-        await asyncio_runner.run(self._core.leave(), self._http, self._signal)
-        self._notify()
-
-    async def commit(self, timeout_s: float = 30.0) -> None:
-        """As `Consumer.commit`."""
-        signal = self._start()
-        number = self._core.buffer.queued
-        self._core.committing += 1
-        try:
-            self._notify()
-            settled = await signal.wait_until(lambda: self._core.settled(number), timeout_s)
-        finally:
-            self._core.committing -= 1
-        self._raise_refusal(settled)
-
-    async def close(self) -> None:
-        """Send what is acknowledged, leave the group, stop.
-
-        Acknowledgements that come too late are logged, not raised: their records are delivered
-        again. Call `commit` before to know.
-        """
-        if self._closed:
-            return
-        self._closed = True
-        self._core.stop()
-        try:
-            if self._tasks and self._core.error is None:
-                await self.commit(_CLOSE_TIMEOUT_S)
-        except LakequeueError as error:
-            _log.warning(_LATE_ACKS, error)
-        finally:
-            self._core.end()
-            await asyncio_runner.run(self._core.leave(), self._http, self._signal)
-            for task in self._tasks:
-                task.cancel()
-            await asyncio.gather(*self._tasks, return_exceptions=True)
-            await self._http.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
-        await self.close()

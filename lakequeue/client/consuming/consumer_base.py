@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from importlib import import_module
+from types import ModuleType
 from typing import Any, Literal, TypedDict
 
 from pydantic import TypeAdapter, ValidationError
 
 from lakequeue.calling.addresses import Urls, consumer_urls
 from lakequeue.calling.credentials import Credentials
+from lakequeue.calling.effects import Script, Wait
 from lakequeue.calling.nodes import Nodes
-from lakequeue.client.consuming.core import Consuming, OnLost, OnStatus
+from lakequeue.client.consuming.core import Consuming
 from lakequeue.client.consuming.fetch_buffer import OffsetRange
+from lakequeue.client.consuming.keeping import OnLost, OnStatus
 from lakequeue.client.consuming.membership import ConsumeOptions
 from lakequeue.client.consuming.queue_core import QueueConsuming
 from lakequeue.client.message import Message
@@ -22,10 +27,28 @@ from lakequeue.client.messages import Messages
 from lakequeue.errors import (
     CoordinationUnavailable,
     InvalidRequest,
+    LakequeueError,
+    MissingDependency,
 )
 from lakequeue.records import checked_name
 from lakequeue.results.restores import Restores
 from lakequeue.wire import HOST_HEADER, JoinRequest
+
+_log = logging.getLogger("lakequeue.consumer")
+CLOSE_TIMEOUT_S = 10.0
+_LATE_ACKS = (
+    "some acks came too late; those records will be delivered again, no action is needed: %s"
+)
+
+
+def delta_module() -> ModuleType:
+    """Loaded when it is asked for: most consumers need neither deltalake nor Arrow."""
+    try:
+        return import_module("lakequeue.client.consuming.transaction")
+    except ImportError as error:
+        raise MissingDependency(
+            f"transactions need deltalake: {error}", hint="pip install 'lakequeue[delta]'"
+        ) from error
 
 
 class ConsumerOptions(TypedDict, total=False):
@@ -160,6 +183,48 @@ class ConsumerBase(ABC):
     def stop(self) -> None:
         """End the iteration. A signal handler or a callback may call it; `close` does the rest."""
         self._core.stop()
+
+    # -- scripts: how each call goes, whoever runs it ---------------------------------------------
+
+    def _waited(self) -> Script[Message | None]:
+        """The next record; None at the end."""
+        while (message := self._core.next()) is None and not self._core.closing:
+            yield Wait(lambda: self._core.has_news, None)
+        return message
+
+    def _polled(self, timeout_s: float, most: int) -> Script[Messages]:
+        yield Wait(lambda: self._core.has_news, timeout_s)
+        return self._ready(most)
+
+    def _range_taken(self, timeout_s: float, most: int) -> Script[OffsetRange | None]:
+        yield Wait(lambda: self._core.has_news, timeout_s)
+        return self._taken(most)
+
+    def _rejoined(self, reason: str) -> Script[None]:
+        with self._core.lock:
+            self._core.buffer.lose_all(reason)
+        yield from self._core.leave()
+        self._notify()
+
+    def _committed(self, timeout_s: float) -> Script[None]:
+        core = self._core
+        with core.lock:
+            number = core.buffer.queued
+            core.committing += 1
+        try:
+            self._notify()
+            settled = yield Wait(lambda: core.settled(number), timeout_s)
+        finally:
+            with core.lock:
+                core.committing -= 1
+        self._raise_refusal(settled)
+
+    def _last_acks_sent(self) -> Script[None]:
+        try:
+            if self._core.error is None:
+                yield from self._committed(CLOSE_TIMEOUT_S)
+        except LakequeueError as error:
+            _log.warning(_LATE_ACKS, error)
 
     def _ready(self, most: int) -> Messages:
         messages = Messages()

@@ -9,7 +9,8 @@ import orjson
 from lakequeue.calling.calls import CallPolicy, call
 from lakequeue.calling.effects import Now, Request, Script
 from lakequeue.calling.nodes import Nodes
-from lakequeue.client.consuming.core import Consuming, OnLost, OnStatus
+from lakequeue.client.consuming.core import Consuming
+from lakequeue.client.consuming.keeping import OnLost, OnStatus
 from lakequeue.client.consuming.membership import ConsumeOptions, Membership
 from lakequeue.client.consuming.pace import Pace
 from lakequeue.client.consuming.queue_fetch_buffer import Does, QueueFetchBuffer, ReceiptAction

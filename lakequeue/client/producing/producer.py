@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import Any, Self, TypeVar, Unpack
 
 from lakequeue.calling import asyncio_runner, blocking_runner
 from lakequeue.calling.addresses import Urls, ingest_urls
+from lakequeue.calling.effects import Script
 from lakequeue.client.producing import unclosed
 from lakequeue.client.producing.atomic import AsyncAtomic, Atomic
 from lakequeue.client.producing.producer_base import ProducerBase, ProducerOptions
@@ -24,6 +25,8 @@ from lakequeue.client.producing.record_accumulator import (
 )
 from lakequeue.errors import LakequeueError
 from lakequeue.wire import Consumed
+
+T = TypeVar("T")
 
 
 class Producer(ProducerBase):
@@ -63,6 +66,10 @@ class Producer(ProducerBase):
         if self._signal is not None:
             self._signal.notify()
 
+    def _run(self, script: Script[T]) -> T:
+        assert self._signal is not None  # noqa: S101 - set in __init__
+        return blocking_runner.run(script, self._http, self._signal)
+
     def init(self) -> int:
         """Begin an epoch of a producer with `fence=True`. The first `send` does so, too.
 
@@ -76,8 +83,7 @@ class Producer(ProducerBase):
         """
         with self._beginning:
             if self._core.epoch is None:
-                assert self._signal is not None  # noqa: S101 - set in __init__
-                blocking_runner.run(self._core.begin(), self._http, self._signal)
+                self._run(self._core.begin())
         return self._core.epoch or 0
 
     def send(
@@ -137,8 +143,8 @@ class Producer(ProducerBase):
             if fresh is not None:
                 script = self._core.deliver(fresh)
                 thread = threading.Thread(
-                    target=blocking_runner.run,
-                    args=(script, self._http, self._signal),
+                    target=self._run,
+                    args=(script,),
                     name=f"lakequeue-producer-{topic}",
                     daemon=True,
                 )
@@ -170,10 +176,7 @@ class Producer(ProducerBase):
         """
         if self._core.fence and self._core.epoch is None:
             self.init()
-        assert self._signal is not None  # noqa: S101 - set in __init__
-        return blocking_runner.run(
-            self._core.produce_whole(records, consumed), self._http, self._signal
-        )
+        return self._run(self._core.produce_whole(records, consumed))
 
     def atomic(self) -> Atomic:
         """Records that become visible together, or not at all, over topics and partitions.
@@ -197,16 +200,7 @@ class Producer(ProducerBase):
             LakequeueError: The error of the first record that failed since the last flush.
             OrderTimeout: Some records are not acknowledged yet.
         """
-        self._core.flush(True)
-        try:
-            done = self._wait(lambda: not len(self._core.ledger), timeout_s)
-        finally:
-            self._core.flush(False)
-        error = self._core.take_first_error()
-        if error is not None:
-            raise error
-        if not done:
-            raise self._not_flushed()
+        self._run(self._flushed(timeout_s))
 
     def close(self, timeout_s: float | None = None) -> None:
         """Flush, then stop. Records that are not acknowledged in time fail.
@@ -262,11 +256,14 @@ class AsyncProducer(ProducerBase):
     def _notify(self) -> None:
         self._signal.notify()
 
+    async def _run(self, script: Script[T]) -> T:
+        return await asyncio_runner.run(script, self._http, self._signal)
+
     async def init(self) -> int:
         """As `Producer.init`."""
         async with self._beginning:
             if self._core.epoch is None:
-                await asyncio_runner.run(self._core.begin(), self._http, self._signal)
+                await self._run(self._core.begin())
         return self._core.epoch or 0
 
     async def send(
@@ -301,7 +298,7 @@ class AsyncProducer(ProducerBase):
         fresh = self._core.queue(record)
         if fresh is not None:
             script = self._core.deliver(fresh)
-            task = asyncio.create_task(asyncio_runner.run(script, self._http, self._signal))
+            task = asyncio.create_task(self._run(script))
             task.add_done_callback(self._ended)
             self._tasks.append(task)
         return handle
@@ -319,8 +316,7 @@ class AsyncProducer(ProducerBase):
         """As `Producer.produce_whole`."""
         if self._core.fence and self._core.epoch is None:
             await self.init()
-        script = self._core.produce_whole(records, consumed)
-        return await asyncio_runner.run(script, self._http, self._signal)
+        return await self._run(self._core.produce_whole(records, consumed))
 
     def atomic(self) -> AsyncAtomic:
         """As `Producer.atomic`: `async with producer.atomic() as batch: batch.send(…)`."""
@@ -331,16 +327,7 @@ class AsyncProducer(ProducerBase):
 
         Raises the error of the first record given up since the last flush.
         """
-        self._core.flush(True)
-        try:
-            done = await self._signal.wait_until(lambda: not len(self._core.ledger), timeout_s)
-        finally:
-            self._core.flush(False)
-        error = self._core.take_first_error()
-        if error is not None:
-            raise error
-        if not done:
-            raise self._not_flushed()
+        await self._run(self._flushed(timeout_s))
 
     async def close(self, timeout_s: float | None = None) -> None:
         """Flush, then stop. What is not acknowledged in time is given up."""

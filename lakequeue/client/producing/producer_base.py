@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any, TypedDict
 
 from lakequeue.calling.credentials import Credentials
+from lakequeue.calling.effects import Script, Wait
 from lakequeue.calling.nodes import Nodes
 from lakequeue.client.producing.record_accumulator import HeadersIn, Limits, Outgoing
 from lakequeue.client.producing.sender import Acks, OnAck, OnError, Sender
@@ -138,6 +139,19 @@ class ProducerBase(ABC):
         """Records that were given up, then those still on their way, with all that was sent."""
         with self._core.lock:
             return self._core.ledger.unacked()
+
+    def _flushed(self, timeout_s: float | None) -> Script[None]:
+        """How `flush` goes, whoever runs it."""
+        self._core.flush(True)
+        try:
+            done = yield Wait(lambda: not len(self._core.ledger), timeout_s)
+        finally:
+            self._core.flush(False)
+        error = self._core.take_first_error()
+        if error is not None:
+            raise error
+        if not done:
+            raise self._not_flushed()
 
     def _not_flushed(self) -> OrderTimeout:
         return OrderTimeout(
