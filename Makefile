@@ -5,7 +5,7 @@ VENV := .venv/bin
 ROOT ?= lakequeue-data
 PYTEST ?= $(VENV)/python -m pytest
 
-.PHONY: help setup up demo failover test check fast lint types contracts sizes docs docs-check unit services faults soak bench bench-spark bench-front flat notebooks lock clean jars wheel demo-s3
+.PHONY: help setup up demo failover test check fast lint types contracts sizes docs docs-check unit coverage services faults soak bench bench-spark bench-front flat notebooks lock clean jars wheel demo-s3
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,6 +59,11 @@ docs-check: setup ## fail when a generated page is stale
 unit: setup ## unit tests: no Spark, no ZooKeeper, no network
 	@$(PYTEST) tests/unit tests/behaviour -m "not zookeeper" -q
 
+coverage: setup ## the unit tests again, counting which lines and branches of the pure rules they run
+	@$(VENV)/python -m coverage run -m pytest tests/unit tests/behaviour -m "not zookeeper" -q
+	@$(VENV)/python -m coverage report --include="queue_rules/*" --fail-under=95
+	@$(VENV)/python -m coverage report --include="queue_access/*" --fail-under=85
+
 services: setup jars ## the tests with real services: integration, faults, end to end
 	@$(VENV)/python -m tools.run_services
 
@@ -94,5 +99,5 @@ lock: setup ## compile the lock files anew from pyproject.toml and requirements-
 	  --no-header --all-extras -c requirements-build.txt pyproject.toml -o requirements.txt
 
 clean: ## remove what was built here; the data of the queue stays
-	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache spark-warehouse
+	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .import_linter_cache spark-warehouse
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
