@@ -143,8 +143,8 @@ class Producer(ProducerBase):
             if fresh is not None:
                 script = self._core.deliver(fresh)
                 thread = threading.Thread(
-                    target=self._run,
-                    args=(script,),
+                    target=blocking_runner.run,
+                    args=(script, self._http, self._signal),
                     name=f"lakequeue-producer-{topic}",
                     daemon=True,
                 )
@@ -298,7 +298,7 @@ class AsyncProducer(ProducerBase):
         fresh = self._core.queue(record)
         if fresh is not None:
             script = self._core.deliver(fresh)
-            task = asyncio.create_task(self._run(script))
+            task = asyncio.create_task(asyncio_runner.run(script, self._http, self._signal))
             task.add_done_callback(self._ended)
             self._tasks.append(task)
         return handle
