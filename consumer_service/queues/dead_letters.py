@@ -21,7 +21,7 @@ import structlog
 from consumer_service.ownership.journal import Journal
 from consumer_service.ownership.owned_partition import OwnedPartition
 from consumer_service.ownership.settlement import Settlement
-from consumer_service.reading.encode import plain_records
+from consumer_service.reading.encode import kept_record
 from consumer_service.reading.tailer import Tailer
 from lakequeue import metrics
 from lakequeue.calling.credentials import Bearer, credentials_of
@@ -308,7 +308,7 @@ class DeadLetters:
         if rows is None:
             log.warning("dead_letter.lost", topic=owned.topic, offset=one.offset)
             return None
-        return plain_records(rows)[0]
+        return kept_record(rows)
 
     def _already_there(
         self, topic: Topic, owned: OwnedPartition, some: list[Attempt]

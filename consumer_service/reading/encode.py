@@ -9,17 +9,20 @@ up nobody else.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from itertools import repeat
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakequeue.records import Format
 from lakequeue.wire import (
     UNDECODABLE,
     QueueReceipt,
     group_checksum,
     headers_to_json,
+    key_value_to_json,
     put_key_value,
 )
 from queue_rules.queues.attempts import Attempt, NewRecord
@@ -100,6 +103,23 @@ def plain_records(rows: pa.Table) -> list[dict[str, Any]]:
 def unreadable_among(rows: pa.Table) -> list[dict[str, Any]]:
     """Those of the records that cannot be read: mostly none, at the price of one reading."""
     return [record for record in plain_records(rows) if UNDECODABLE in record]
+
+
+def kept_record(row: pa.Table) -> dict[str, Any]:
+    """The record of one row as it goes to the dead letters: if it cannot be read, its bytes do."""
+    record = plain_records(row)[0]
+    if UNDECODABLE not in record:
+        return record
+    # Whatever it fails at: each part by itself, and what cannot be had is left out.
+    with suppress(Exception):
+        record["timestamp"] = row["timestamp"].cast(pa.int64())[0].as_py() or 0
+    with suppress(Exception):
+        record["headers"] = headers_to_json(headers_of(row["headers"])[0])
+    with suppress(Exception):
+        record |= key_value_to_json("key", row["key"][0].as_py(), Format.BYTES)
+    with suppress(Exception):
+        record |= key_value_to_json("value", row["value"][0].as_py(), Format.BYTES)
+    return record
 
 
 def _one_of(row: pa.Table) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from queue_tables.delta.table import TableLog
 from queue_tables.files.parquet import read_data_file
 from queue_tables.root import QueueRoot
 from queue_tables.schema.marks import ORDER_TXN, WATERMARKS, has_next_offset, offset_mark
+from queue_tables.schema.record_rules import whole_text
 from queue_tables.schema.schemas import LOG
 from queue_tables.topics import TopicStore
 
@@ -146,7 +147,10 @@ class OrderState:
 
 
 def _by_topic(rows: pa.Table) -> Iterator[tuple[TopicId, Ids]]:
-    rows = rows.filter(pc.is_valid(rows["message_id"]))
+    # Whatever lies in the log: an id that is no text is no producer's, so nobody sends it again.
+    ids = whole_text(rows["message_id"])
+    rows = rows.set_column(rows.schema.get_field_index("message_id"), "message_id", ids)
+    rows = rows.filter(pc.and_(pc.is_valid(ids), pc.is_valid(rows["stamp"])))
     if rows.num_rows == 0:
         return
     for topic_id in pc.unique(rows["topic_id"]).to_pylist():

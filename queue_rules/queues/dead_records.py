@@ -33,7 +33,7 @@ def dead_letter_of(
 ) -> dict[str, Any]:
     """The record of the wire for a record as browsing shows it, and its last attempt.
 
-    One that cannot be read is a letter without key and value, which says why.
+    One that cannot be read is a letter with its bytes, as far as they can be had, which says why.
     """
     said = [
         (DeadLetterHeader.GROUP, group),

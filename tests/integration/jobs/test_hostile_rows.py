@@ -15,6 +15,7 @@ import pytest
 from jobs.copies.mirror_copy import Mirror, promote
 from jobs.erase import Match, erase
 from jobs.fork import source_snapshot_of
+from jobs.ordering.order_state import OrderState
 from lakequeue.clock import Micros, hour_of, wall_micros
 from lakequeue.records import Offset, Partition
 from queue_rules.predicates.evaluation import matching
@@ -29,9 +30,12 @@ from queue_tables.schema.odd_bytes import headers_of
 from queue_tables.schema.schemas import LOG
 from queue_tables.schema.topic_rules import Topic
 from queue_tables.topics import TopicStore
+from tests.support.data.foreign_shard import ForeignShard, records
 from tests.support.data.hostile_rows import hostile_rows, sound_rows
+from tests.support.data.order_truth import reject_rows
 from tests.support.data.wall import HOUR
 from tests.support.runs.maintenance_process import run_compaction, run_retention
+from tests.support.runs.order_process import Orderer
 
 NOW = wall_micros()
 THEN = NOW - 5 * HOUR
@@ -200,3 +204,23 @@ def test_a_fork_as_of_an_instant_among_them_has_what_was_there(
     Mirror(root, copy, _STEP_BYTES, lambda _: cut).run()
     promote(copy, root.queue_id)
     assert raw(QueueRoot.existing(str(tmp_path / "fork")), topic) == before
+
+
+def test_the_order_job_goes_on_over_them_and_knows_the_ids_that_are_sound(root: QueueRoot) -> None:
+    TopicStore(root).create("other", partitions=1)
+    standby = OrderState(root, 10**6)
+    standby.warm()
+    topic = hostile_log(root)
+    assert standby.catch_up()
+    topic = TopicStore(root).alter(topic.topic, dedup_window_ms=24 * HOUR // 1_000)
+    orderer = Orderer(root, 2)
+    rows = pa.concat_tables(
+        records(topic.topic_id, NOW, [value] * 2, message_id=message_id).slice(row, 1)
+        for row, (value, message_id) in enumerate([(b"copy", b"m"), (b"new", b"n")])
+    )
+    ForeignShard(root).commit(NOW, rows)
+    before = len(raw(root, topic))
+    orderer.drain()
+    after = raw(root, topic)
+    assert [row["value"] for row in after[before:]] == [b"new"]
+    assert [(row["value"], row["reason"]) for row in reject_rows(root)] == [(b"copy", "duplicate")]

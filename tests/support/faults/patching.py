@@ -4,7 +4,7 @@
 before anything else, and each patch is applied right after its module has been executed, so before
 anybody has taken a name out of it. Children of the child (gunicorn's worker, the Python processes
 of Spark) have it too. What there is: `broken_builds.py`, `sickness.py`, `power.py`,
-`signals_alone.py`, `watched_writers.py`.
+`signals_alone.py`, `unreadable.py`, `watched_writers.py`.
 """
 
 from __future__ import annotations
@@ -35,13 +35,21 @@ def install() -> None:
     names = [name for name in os.environ.get(SWITCH, "").split(",") if name]
     if not names:
         return
-    from tests.support.faults import broken_builds, power, sickness, signals_alone, watched_writers
+    from tests.support.faults import (
+        broken_builds,
+        power,
+        sickness,
+        signals_alone,
+        unreadable,
+        watched_writers,
+    )
 
     known = (
         broken_builds.PATCHES
         | sickness.PATCHES
         | power.PATCHES
         | signals_alone.PATCHES
+        | unreadable.PATCHES
         | watched_writers.PATCHES
     )
     wanted: dict[str, list[Patch]] = {}
