@@ -1,7 +1,7 @@
 """The guard of the queue's tables: a writer feature of its own, which no other engine knows. Pure.
 
 Delta lets a table name the features that a writer must understand. A writer that does not know one
-of them must refuse, and Spark, Databricks and delta-rs do; readers go by the reader's features, of
+of them must refuse, and the ones of Spark and delta-rs do; readers go by the reader's features, of
 which there are none. So with the feature `lakequeue` everybody reads the tables, and nobody but the
 queue commits to them (docs/decisions/0029). Each commit of the queue puts the guard back where it
 is missing: in tables of an earlier release, and where somebody took it off.
