@@ -17,6 +17,7 @@ from deltalake.exceptions import DeltaError
 from deltalake.fs import DeltaStorageHandler
 
 from lakequeue.errors import InvalidRequest
+from lakequeue.results.declared import base_id
 from lakequeue.results.restores import UNTOLD, Restore, Restores, restored_to, undone_by, untold
 
 
@@ -36,21 +37,12 @@ def resume(done: int | None, from_offset: int, next_offset: int) -> Resume:
     return Resume(min(max(done, from_offset), next_offset), max(0, from_offset - done))
 
 
-def app_id(group: str, topic_id: str, partition: int) -> str:
-    """Name of the mark in the result table."""
-    return f"lakequeue/{group}/{topic_id}/{partition}"
-
-
 def marks(name: str, next_offset: int, base: int) -> list[deltalake.Transaction]:
     """For the commit that a handle at version `base` makes."""
     return [
         deltalake.Transaction(name, next_offset),
-        deltalake.Transaction(_base_id(name), base),
+        deltalake.Transaction(base_id(name), base),
     ]
-
-
-def _base_id(name: str) -> str:
-    return f"{name}/base"
 
 
 def _restores(table: deltalake.DeltaTable, after: int, upto: int) -> tuple[Restore, ...]:
@@ -96,7 +88,7 @@ def read_mark(table: deltalake.DeltaTable, name: str, restores: Restores) -> int
 
 
 def _marks_of(table: deltalake.DeltaTable, name: str) -> tuple[int | None, int | None]:
-    return table.transaction_version(name), table.transaction_version(_base_id(name))
+    return table.transaction_version(name), table.transaction_version(base_id(name))
 
 
 def _as_of(

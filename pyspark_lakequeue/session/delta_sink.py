@@ -18,17 +18,16 @@ from pyspark.sql import functions as sf
 
 from lakequeue.errors import ConsumedElsewhere, InvalidRequest, ResultBehind, UnknownTopic
 from lakequeue.records import checked_name
+from lakequeue.results.declared import Mark, group_app_id, needle, parse_mark, partition_needle
 from lakequeue.results.restores import restored_to
 from lakequeue.steps import Step, reach
 from pyspark_lakequeue.session.result_marks import (
     Commit,
     FoundMark,
-    Mark,
     Span,
     find,
     gaps,
     moved,
-    needle,
     quoted,
 )
 from queue_tables.root import QueueRoot
@@ -152,7 +151,7 @@ class DeltaSink:
             out.write.format("delta")
             .mode("append")
             .options(**self._options)
-            .option("txnAppId", f"lakequeue/{self._group}")
+            .option("txnAppId", group_app_id(self._group))
             .option("txnVersion", str(mark.round))
             .option("userMetadata", mark.to_json())
         )
@@ -187,9 +186,8 @@ class DeltaSink:
         return self._find(history)
 
     def _find(self, history: DataFrame) -> FoundMark:
-        ours = sf.col("userMetadata").startswith(needle(self._group))
         rows = (
-            history.where(ours | (sf.col("operation") == "RESTORE"))
+            history.where(self._about_us())
             .orderBy(sf.desc("version"))
             .select("version", "operation", "operationParameters", "userMetadata")
             .toLocalIterator()
@@ -209,11 +207,17 @@ class DeltaSink:
         )
 
     def _restored(self, spark: SparkSession) -> bool:
-        """Whether the table may have been restored since the group's newest commit."""
-        ours = sf.col("userMetadata").startswith(needle(self._group))
-        newest = self._history(spark, _NEWEST).where(ours | (sf.col("operation") == "RESTORE"))
-        row = newest.orderBy(sf.desc("version")).select("operation").head()
-        return row is None or row["operation"] == "RESTORE"
+        """Whether the table may have been restored since the group's newest commit of Spark."""
+        newest = self._history(spark, _NEWEST).where(self._about_us()).orderBy(sf.desc("version"))
+        row = newest.select("userMetadata").head()
+        return row is None or parse_mark(self._group, row["userMetadata"]) is None
+
+    def _about_us(self) -> Column:
+        """Commits that have a mark of the group, and every RESTORE."""
+        metadata = sf.col("userMetadata")
+        ours = metadata.startswith(needle(self._group))
+        of_delta_rs = metadata.startswith(partition_needle(self._group))
+        return ours | of_delta_rs | (sf.col("operation") == "RESTORE")
 
     def _stands(self, spark: SparkSession, mark: Mark) -> bool:
         ours = sf.col("userMetadata") == mark.to_json()

@@ -1,48 +1,26 @@
 """How far a result table goes: the mark that each of our commits carries, and what follows. Pure.
 
-The mark is JSON in the commit's `userMetadata`. `DESCRIBE HISTORY` shows it, newest first.
+The mark is JSON in the commit's `userMetadata`, declared in `lakequeue/results/declared.py`.
+`DESCRIBE HISTORY` shows it, newest first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
-
-import orjson
+from typing import Final, NamedTuple
 
 from lakequeue.errors import InvalidRequest
+from lakequeue.results.declared import (
+    Mark,
+    Positions,
+    parse_mark,
+    partition_needle,
+    written_by_other,
+)
 from lakequeue.results.restores import UNTOLD, untold
 
-Positions = Mapping[str, int]
-"""Next offset by `<topic_id>/<partition>`."""
 NO_RESTORE: Final = -1
 """In place of the version of a RESTORE."""
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """What the table has of one group after a commit."""
-
-    group: str
-    round: int
-    """Rises by one with each of the group's commits: the version of its `txn`."""
-    run: str
-    """Who committed, and which time: never the same twice."""
-    positions: Positions
-    restored: int | None = None
-    """The newest RESTORE that the writer knew of, by version; -1: none. None: it does not say."""
-
-    def to_json(self) -> str:
-        """As `userMetadata`; begins with `needle(group)`."""
-        fields: dict[str, Any] = {"group": self.group, "round": self.round, "run": self.run}
-        fields |= {"positions": dict(self.positions), "restored": self.restored}
-        return orjson.dumps({"lakequeue": fields}).decode()
-
-
-def needle(group: str) -> str:
-    """What stands in the metadata of each commit of `group`, and of no other group."""
-    return orjson.dumps({"lakequeue": {"group": group}}).decode().removesuffix("}}") + ","
 
 
 class Commit(NamedTuple):
@@ -69,14 +47,14 @@ def find(group: str, newest_first: Iterable[Commit]) -> FoundMark:
     """The newest round, and the positions of the newest commit that is not restored away.
 
     A partition that only commits restored away had begun is at 0: the table has nothing of it.
-    Raises `InvalidRequest` if that cannot be told, after a RESTORE to a time, and if a RESTORE came
-    in between a writer's look at the table and its commit.
+    Raises `InvalidRequest` if that cannot be told, after a RESTORE to a time; if a RESTORE came in
+    between a writer's look at the table and its commit; and if delta-rs has written for the group.
     """
     newest_round, restored, upto = 0, NO_RESTORE, None
     undone: dict[str, int] = {}
     commits = iter(newest_first)
     for commit in commits:
-        mark = _parse(group, commit.metadata)
+        mark = parse_mark(group, commit.metadata)
         if mark is not None:
             newest_round = newest_round or mark.round
         if commit.restored_to is not None:
@@ -84,6 +62,8 @@ def find(group: str, newest_first: Iterable[Commit]) -> FoundMark:
         if upto is not None and commit.version > upto:
             undone |= dict.fromkeys(mark.positions if mark is not None else (), 0)
             continue
+        if (commit.metadata or "").startswith(partition_needle(group)):
+            raise written_by_other(group, "Consumer.transaction")
         if commit.restored_to == UNTOLD:
             raise untold(commit.version)
         if commit.restored_to is not None:
@@ -106,7 +86,7 @@ def _below(group: str, mark: Mark, older: Iterator[Commit]) -> int:
             )
         if commit.restored_to is not None:
             return commit.version
-        if _parse(group, commit.metadata) is not None:
+        if parse_mark(group, commit.metadata) is not None:
             break  # what is below that, its writer has looked for
     return NO_RESTORE if known is None else known
 
@@ -114,12 +94,6 @@ def _below(group: str, mark: Mark, older: Iterator[Commit]) -> int:
 def quoted(path: str) -> str:
     """A path as the name of a table in SQL."""
     return "delta.`{}`".format(path.replace("`", "``"))
-
-
-def _parse(group: str, metadata: str | None) -> Mark | None:
-    if metadata is None or not metadata.startswith(needle(group)):
-        return None
-    return Mark(**orjson.loads(metadata)["lakequeue"])
 
 
 class Span(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -243,6 +244,57 @@ def test_a_result_table_that_was_restored_is_behind_and_says_so(
     write(8)
     found = deltalake.DeltaTable(table).to_pyarrow_table()["n"].to_pylist()
     assert sorted(found) == list(range(8))
+
+
+def _result_marked_by(
+    backend: Backend, table: str, topic: str, marks: Callable[[str], list[deltalake.Transaction]]
+) -> None:
+    """A result table with rows 0 and 1, whose commit carries `marks` of the topic's id, alone."""
+    with backend.admin() as admin:
+        topic_id = admin.topic(topic).topic_id
+    deltalake.write_deltalake(
+        table,
+        pa.table({"n": pa.array([0, 1], pa.int64())}),
+        commit_properties=deltalake.CommitProperties(app_transactions=marks(topic_id)),
+    )
+
+
+def test_a_result_table_that_release_0_1_marked_is_continued_exactly_once(
+    backend: Backend, tmp_path: Path
+) -> None:
+    topic, table = backend.topic(), str(tmp_path / "result")
+    backend.send(topic, *range(5))
+
+    def as_0_1(topic_id: str) -> list[deltalake.Transaction]:
+        name = f"lakequeue/{topic}/{topic_id}/0"
+        return [deltalake.Transaction(name, 2), deltalake.Transaction(f"{name}/base", 0)]
+
+    _result_marked_by(backend, table, topic, as_0_1)
+    with backend.consumer(topic, topic) as consumer:
+        done = 2
+        while done < 5:
+            with consumer.transaction(table, timeout_s=30, max_records=2) as tx:
+                assert tx.messages[0].offset == done
+                tx.append(pa.table({"n": pa.array([m.value for m in tx.messages], pa.int64())}))
+            done = tx.messages[-1].offset + 1
+    found = deltalake.DeltaTable(table).to_pyarrow_table()["n"].to_pylist()
+    assert sorted(found) == list(range(5))
+
+
+def test_a_result_table_that_spark_marked_for_the_group_is_refused(
+    backend: Backend, tmp_path: Path
+) -> None:
+    topic, table = backend.topic(), str(tmp_path / "result")
+    backend.send(topic, *range(5))
+    _result_marked_by(
+        backend, table, topic, lambda _: [deltalake.Transaction(f"lakequeue/{topic}", 1)]
+    )
+    with (
+        backend.consumer(topic, topic) as consumer,
+        pytest.raises(InvalidRequest, match="has written to this table by DeltaSink"),
+        consumer.transaction(table, timeout_s=30),
+    ):
+        pass
 
 
 def test_a_topic_that_is_not_there_ends_the_consumer(backend: Backend) -> None:

@@ -1,6 +1,7 @@
 """Exactly-once effects in a Delta table: the result and how far it goes, in one commit of delta-rs.
 
-Each commit carries the `txn` `lakequeue/<group>/<topic_id>/<partition>` = next offset. That mark in
+Each commit carries the `txn` `lakequeue/<group>/<topic_id>/<partition>` = next offset (the mark,
+`lakequeue/results/declared.py`). That mark in
 the result table is the start position, whatever the group has committed: it must equal the first
 offset of what is written, on the very handle that commits, and delta-rs refuses a commit from a
 handle that has not seen another's of the same app id. So of two consumers of the same records one
@@ -29,7 +30,13 @@ from lakequeue.client.consuming.fetch_buffer import OffsetRange
 from lakequeue.client.consuming.rounds import AsyncTakes, Takes
 from lakequeue.client.message import Message
 from lakequeue.errors import InvalidRequest, ResultBehind
-from lakequeue.results.mark import app_id, marks, read_mark, resume
+from lakequeue.results.declared import (
+    app_id,
+    group_app_id,
+    partition_mark,
+    written_by_other,
+)
+from lakequeue.results.mark import marks, read_mark, resume
 from lakequeue.results.restores import Restores
 from lakequeue.steps import Step, reach
 
@@ -109,10 +116,14 @@ class Writing:
         )
 
     def _properties(self) -> deltalake.CommitProperties:
-        if self._span is None:
+        span = self._span
+        if span is None:
             raise InvalidRequest("there are no records in this round", hint="look at .messages")
-        ours = marks(self._app_id, self._span.next_offset, self.table.version())
-        return deltalake.CommitProperties(app_transactions=ours)
+        ours = marks(self._app_id, span.next_offset, self.table.version())
+        told = partition_mark(span.group, span.topic_id, span.partition, span.next_offset)
+        return deltalake.CommitProperties(
+            custom_metadata={"userMetadata": told}, app_transactions=ours
+        )
 
     # -- the protocol: what asks the table may run in a thread, the rest does not wait ------------
 
@@ -120,6 +131,9 @@ class Writing:
         """Whether something of it is to be written. Raises `ResultBehind`."""
         self._app_id = app_id(span.group, span.topic_id, span.partition)
         self._found = done = self._done()
+        by_spark = self.table.transaction_version(group_app_id(span.group))
+        if done is None and by_spark is not None:
+            raise written_by_other(span.group, "DeltaSink")
         found = resume(done, span.from_offset, span.next_offset)
         if found.gap and not self._skip_gap:
             raise self._behind(span, done)

@@ -14,6 +14,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
+from lakequeue.results.declared import partition_mark
 from lakequeue.spark import DeltaSink
 from lakequeue.steps import Step
 from queue_tables.root import QueueRoot
@@ -112,6 +113,24 @@ def test_of_two_queries_of_a_group_one_writes_and_the_other_goes_on_when_started
         run_sink(spark, world.root.uri, str(world.table), str(world.checkpoint), late)
     run_sink(spark, world.root.uri, str(world.table), str(world.checkpoint), late)
     assert world.written() == [f"v{n}" for n in range(world.sent)]
+
+
+def test_a_table_that_delta_rs_writes_for_the_group_is_refused(
+    spark: SparkSession, world: World
+) -> None:
+    world.send(2)
+    world.run(spark)
+    table = deltalake.DeltaTable(str(world.table))
+    before = table.version()
+    mark = partition_mark("report", world.topic.topic_id, 0, 2)
+    metadata = deltalake.CommitProperties(custom_metadata={"userMetadata": mark})
+    table.create_write_transaction([], "append", table.schema(), commit_properties=metadata)
+    world.send(2)
+    with pytest.raises(StreamingQueryException, match=r"has written .* by Consumer\.transaction"):
+        world.run(spark)
+    spark.sql(f"RESTORE TABLE delta.`{world.table}` TO VERSION AS OF {before}")
+    world.run(spark)
+    assert world.all_once()
 
 
 def test_a_table_that_was_restored_is_behind_and_says_so(spark: SparkSession, world: World) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lakequeue.results.mark import Resume, app_id, resume
+from lakequeue.results.declared import app_id
+from lakequeue.results.mark import Resume, resume
 
 
 @pytest.mark.parametrize(

@@ -5,16 +5,15 @@ from __future__ import annotations
 import pytest
 
 from lakequeue.errors import InvalidRequest
+from lakequeue.results.declared import Mark, needle, partition_mark
 from lakequeue.results.restores import UNTOLD
 from pyspark_lakequeue.session.result_marks import (
     Commit,
     FoundMark,
-    Mark,
     Span,
     find,
     gaps,
     moved,
-    needle,
     quoted,
 )
 
@@ -117,3 +116,13 @@ def test_a_gap_is_told_with_both_offsets_and_a_new_partition_is_none() -> None:
     assert gaps(positions, batch) == {"t/0": (7, 9)}
     assert moved(positions, batch) == {"t/0": 12, "t/1": 5, "t/2": 41}
     assert moved(positions, {"t/0": Span(0, 2)}) == positions
+
+
+def test_a_table_that_delta_rs_writes_for_the_group_is_refused_until_that_is_undone() -> None:
+    by_delta_rs = Commit(2, None, partition_mark("a", "t", 0, 9))
+    history = newest_first(commit(1, "a", 1, p0=5), by_delta_rs)
+    with pytest.raises(InvalidRequest, match="group a has written to this table by Consumer"):
+        find("a", history)
+    assert find("ab", history) == FoundMark(0, {}), "of another group it is no matter"
+    restored = [Commit(3, 1, None), *history]
+    assert find("a", restored) == FoundMark(1, {"t/0": 5}, 3)
