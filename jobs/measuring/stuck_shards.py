@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from lakequeue.errors import CorruptTable, TailLost
+from lakequeue.errors import TailLost
 from lakequeue.records import ShardName, Stamp
 from queue_tables.delta.actions import Commit
-from queue_tables.delta.tail import Tail, find_version
+from queue_tables.delta.tail import UNREADABLE, Tail, find_version
 from queue_tables.log.marks import LogMarks
 from queue_tables.root import QueueRoot
 from queue_tables.schema.marks import WATERMARKS
@@ -32,7 +32,7 @@ def _trouble(root: QueueRoot, shard: ShardName, done: Mapping[ShardName, Stamp])
         following = next((c for c in commits if _is_waiting(c, mark)), None)
     except (FileNotFoundError, TailLost) as error:
         return f"its log cannot be read: {error}" if root.is_table(path) else None
-    except (CorruptTable, ValueError, TypeError, LookupError) as error:
+    except UNREADABLE as error:
         return f"its log cannot be read: {error}"
     gone = (
         [add.path for add in following.adds if not _is_there(root, f"{path}/{add.path}")]

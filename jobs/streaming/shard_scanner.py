@@ -15,7 +15,7 @@ from jobs.streaming.leader_state_file import LeaderState
 from lakequeue.errors import CorruptTable, TailLost
 from lakequeue.records import ShardName, Stamp
 from queue_tables.delta.actions import Commit
-from queue_tables.delta.tail import Tail, find_version
+from queue_tables.delta.tail import UNREADABLE, Tail, find_version
 from queue_tables.groups.state import fences_in
 from queue_tables.root import QueueRoot, ShardKind
 from queue_tables.shards.bulk import IN_ORDER
@@ -33,9 +33,6 @@ whole: like this its beginning is delivered at once, and a backlog is soon taken
 
 _PATIENCE = 3
 """Looks at which a shard cannot be read, and nothing is admitted; then it is skipped."""
-
-UNREADABLE = (CorruptTable, ValueError, TypeError, LookupError)
-"""What the log of a shard raises that cannot be read."""
 
 Offset = dict[ShardName, Stamp]
 """What Spark keeps: the last stamp admitted of each shard."""

@@ -14,6 +14,8 @@ from lakequeue.records import Stamp, Version
 from queue_tables.delta.actions import Commit, commit_path, commit_version, parse
 from queue_tables.delta.store import Store
 
+UNREADABLE = (CorruptTable, ValueError, TypeError, LookupError)
+"""What the tail of a table raises whose log cannot be read."""
 _LOOK_BACK_EVERY = 32
 _LOOK_BACK_AFTER_S = 60.0
 """Far below the hour that commits are kept for their followers."""

@@ -25,16 +25,12 @@ from queue_tables.root import QueueRoot
 from queue_tables.schema.schemas import INBOX
 from queue_tables.shards.bulk import BulkFile, commit_bulk, shard_of
 from queue_tables.shards.shards import shard_path
-from queue_tables.topics import TopicStore
 from tests.support.data.foreign_shard import ForeignShard, records
 from tests.support.data.order_truth import log_rows, reject_rows
+from tests.support.data.topic_values import new_topic
 from tests.support.runs.order_process import Orderer
 
 BASE = 1_700_000_000_000_000
-
-
-def topic(root: QueueRoot, name: str = "orders") -> str:
-    return str(TopicStore(root).create(name, partitions=1)[0].topic_id)
 
 
 def fail_on_ids(monkeypatch: pytest.MonkeyPatch, marker: str = "poison") -> None:
@@ -76,7 +72,7 @@ def values(count: int, guilty: set[int]) -> list[bytes]:
 def test_guilty_rows_are_found_and_the_rest_is_ordered(
     root: QueueRoot, monkeypatch: pytest.MonkeyPatch, fault: str, whole: bool
 ) -> None:
-    topic_id, other = topic(root), topic(root, "other")
+    topic_id, other = new_topic(root), new_topic(root, "other")
     shard, second = ForeignShard(root), ForeignShard(root, "second")
     guilty = {7, 8, 150}
     shard.commit(BASE, records(topic_id, BASE, values(200, guilty)))
@@ -96,7 +92,7 @@ def test_guilty_rows_are_found_and_the_rest_is_ordered(
 def test_looking_for_guilty_rows_reads_each_file_once_and_numbers_the_batch_a_few_times(
     root: QueueRoot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    topic_id = topic(root)
+    topic_id = new_topic(root)
     guilty = set(range(0, 200, 20))
     ForeignShard(root).commit(BASE, records(topic_id, BASE, values(200, guilty)))
     fail_on_values(monkeypatch)
@@ -124,7 +120,7 @@ def test_looking_for_guilty_rows_reads_each_file_once_and_numbers_the_batch_a_fe
 def test_offsets_of_duplicates_are_those_of_the_batch_as_it_is_ordered(
     root: QueueRoot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    topic_id = topic(root)
+    topic_id = new_topic(root)
     shard = ForeignShard(root)
     rows = pa.concat_tables(
         records(topic_id, BASE, [value] * 4, message_id=value).slice(n, 1)
@@ -143,7 +139,7 @@ def test_offsets_of_duplicates_are_those_of_the_batch_as_it_is_ordered(
 def test_an_atomic_request_goes_as_a_whole(
     root: QueueRoot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    topic_id = topic(root)
+    topic_id = new_topic(root)
     shard = ForeignShard(root)
     shard.commit(BASE, records(topic_id, BASE, values(6, {2}), atomic=True, request="r"))
     shard.commit(BASE + 1, records(topic_id, BASE + 1, values(6, set()), atomic=True, request="s"))
@@ -156,7 +152,7 @@ def test_an_atomic_request_goes_as_a_whole(
 def test_what_fails_for_every_row_blames_none(
     root: QueueRoot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    topic_id = topic(root)
+    topic_id = new_topic(root)
     ForeignShard(root).commit(BASE, records(topic_id, BASE, values(20, {3})))
     orderer = Orderer(root, 1)
     with monkeypatch.context() as broken:
@@ -172,7 +168,7 @@ def test_what_fails_for_every_row_blames_none(
 def test_a_verdict_stands_over_the_death_of_its_leader(
     root: QueueRoot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    topic_id = topic(root)
+    topic_id = new_topic(root)
     ForeignShard(root).commit(BASE, records(topic_id, BASE, values(20, {3, 11})))
     orderer = Orderer(root, 1)
 
@@ -197,7 +193,7 @@ def test_a_verdict_stands_over_the_death_of_its_leader(
 def test_what_is_sound_is_ordered_before_rows_are_searched(
     root: QueueRoot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bad, other = topic(root), topic(root, "other")
+    bad, other = new_topic(root), new_topic(root, "other")
     shards = [ForeignShard(root, name) for name in ("one", "two")]
     for n in range(12):
         shard = shards[n % 2]
@@ -235,7 +231,7 @@ def test_what_is_sound_is_ordered_before_rows_are_searched(
 def test_a_leader_that_dies_between_two_parts_of_a_batch_loses_and_doubles_nothing(
     root: QueueRoot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    topic_id = topic(root)
+    topic_id = new_topic(root)
     shard = ForeignShard(root)
     for n in range(4):
         shard.commit(BASE + n, records(topic_id, BASE + n, values(20, {5} if n == 2 else set())))
@@ -263,7 +259,7 @@ def test_a_leader_that_dies_between_two_parts_of_a_batch_loses_and_doubles_nothi
 
 
 def test_a_write_of_spark_is_not_divided(root: QueueRoot, monkeypatch: pytest.MonkeyPatch) -> None:
-    topic_id = topic(root)
+    topic_id = new_topic(root)
     shard, node = shard_of("spark-w", "0"), ForeignShard(root)
     node.commit(BASE, records(topic_id, BASE, [b"before"]))
     files = []
@@ -297,7 +293,7 @@ def test_a_write_of_spark_is_not_divided(root: QueueRoot, monkeypatch: pytest.Mo
 def test_what_a_search_has_found_before_the_batch_is_divided_is_not_searched_again(
     root: QueueRoot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    topic_id = topic(root)
+    topic_id = new_topic(root)
     shard = ForeignShard(root)
     for n in range(4):
         shard.commit(BASE + n, records(topic_id, BASE + n, values(20, {5, 11})))
@@ -328,7 +324,7 @@ def test_copies_of_a_guilty_row_are_found_with_it(
     root: QueueRoot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second copy is written only once the first is put aside."""
-    topic_id = topic(root)
+    topic_id = new_topic(root)
     rows = pa.concat_tables(
         records(topic_id, BASE, [value] * 5, message_id=value).slice(n, 1)
         for n, value in enumerate([b"poison", b"good", b"poison", b"poison", b"more"])
@@ -346,7 +342,7 @@ def test_copies_of_a_guilty_row_are_found_with_it(
 def test_rows_that_cannot_be_numbered_are_found_as_well(
     root: QueueRoot, monkeypatch: pytest.MonkeyPatch, fails_in: str
 ) -> None:
-    topic_id = topic(root)
+    topic_id = new_topic(root)
     ForeignShard(root).commit(BASE, records(topic_id, BASE, values(40, set())))
     right = getattr(jobs.ordering.order_batch, fails_in)
 

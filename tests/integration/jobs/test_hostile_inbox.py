@@ -12,25 +12,21 @@ from deltalake import DeltaTable
 from queue_tables.log.reader import LogReader
 from queue_tables.root import QueueRoot
 from queue_tables.schema.schemas import INBOX
-from queue_tables.topics import TopicStore
 from tests.support.data.foreign_shard import ForeignShard, between_good_ones, records
 from tests.support.data.hostile_rows import hostile_rows
 from tests.support.data.order_truth import log_rows, reject_rows
+from tests.support.data.topic_values import new_topic
 from tests.support.runs.order_process import Orderer
 
 BASE = 1_700_000_000_000_000
 HOSTILE = [h for h in hostile_rows(INBOX) if h.column != "hour"]
 
 
-def topic(root: QueueRoot, name: str = "orders") -> str:
-    return str(TopicStore(root).create(name, partitions=1)[0].topic_id)
-
-
 @pytest.mark.parametrize("whole", [True, False], ids=["driver", "tasks"])
 def test_every_hostile_row_is_put_aside_or_ordered_and_stops_nothing(
     root: QueueRoot, whole: bool
 ) -> None:
-    topic_id = topic(root)
+    topic_id = new_topic(root)
     shard = ForeignShard(root)
     for n, hostile in enumerate(HOSTILE):
         shard.commit(BASE + n, between_good_ones(topic_id, BASE + n, hostile))
@@ -55,7 +51,7 @@ def test_every_hostile_row_is_put_aside_or_ordered_and_stops_nothing(
 
 
 def test_every_engine_reads_what_was_put_aside(root: QueueRoot) -> None:
-    topic_id = topic(root)
+    topic_id = new_topic(root)
     shard = ForeignShard(root)
     for n, hostile in enumerate(HOSTILE):
         shard.commit(BASE + n, between_good_ones(topic_id, BASE + n, hostile))
@@ -74,7 +70,7 @@ def test_every_engine_reads_what_was_put_aside(root: QueueRoot) -> None:
 
 
 def test_an_atomic_request_with_a_hostile_row_is_refused_whole(root: QueueRoot) -> None:
-    topic_id = topic(root)
+    topic_id = new_topic(root)
     shard = ForeignShard(root)
     rows = records(topic_id, BASE, [b"a", b"b", b"c", b"d"], atomic=True, request="r")
     rows = pa.concat_tables([rows.slice(0, 3), records(topic_id, BASE, [b"d"] * 4).slice(3)])

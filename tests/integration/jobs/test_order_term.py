@@ -11,17 +11,14 @@ from lakequeue.steps import Step
 from queue_tables.root import QueueRoot
 from queue_tables.topics import TopicStore
 from tests.support.data.order_truth import Inbox, judge, log_rows, reject_rows
+from tests.support.data.topic_values import new_topic
 from tests.support.runs.order_process import Orderer
 
 BASE = 1_700_000_000_000_000
 
 
-def topic(root: QueueRoot, name: str = "orders", partitions: int = 4) -> str:
-    return TopicStore(root).create(name, partitions=partitions)[0].topic_id
-
-
 def test_records_of_several_shards_come_out_gapless_and_in_order(root: QueueRoot) -> None:
-    topic_id = topic(root)
+    topic_id = new_topic(root, partitions=4)
     rng = random.Random(7)
     shards = [Inbox(root, f"n{i}") for i in range(3)]
     stamp = BASE
@@ -47,7 +44,7 @@ def test_records_of_several_shards_come_out_gapless_and_in_order(root: QueueRoot
 
 
 def test_a_new_leader_goes_on_where_the_old_one_stopped(root: QueueRoot) -> None:
-    topic_id = topic(root)
+    topic_id = new_topic(root, partitions=4)
     inbox = Inbox(root, "n")
     for term in range(1, 4):
         for n in range(5):
@@ -94,7 +91,7 @@ def test_a_batch_half_done_is_judged_alike_by_a_leader_that_remembers_less(
 
 
 def test_a_superseded_leader_is_refused_and_changes_nothing(root: QueueRoot) -> None:
-    topic_id = topic(root)
+    topic_id = new_topic(root, partitions=4)
     inbox = Inbox(root, "n")
     old = Orderer(root, 1)
     inbox.commit(BASE, [{"topic_id": topic_id, "value": b"a", "message_id": "x"}] * 2)
@@ -122,7 +119,7 @@ def test_an_epoch_that_is_not_the_highest_cannot_begin(root: QueueRoot) -> None:
 
 
 def test_rows_of_a_topic_that_is_gone_stand_in_rejects(root: QueueRoot) -> None:
-    kept, gone = topic(root, "kept"), topic(root, "gone")
+    kept, gone = new_topic(root, "kept", partitions=4), new_topic(root, "gone", partitions=4)
     inbox = Inbox(root, "n")
     records: list[dict[str, object]] = [
         {"topic_id": kept, "value": b"a", "request": "r", "atomic": True},
@@ -158,7 +155,7 @@ def test_a_copy_older_than_what_is_in_memory_is_still_found(root: QueueRoot) -> 
 def test_a_standby_that_follows_knows_the_ids_when_it_leads(root: QueueRoot) -> None:
     from jobs.ordering.order_state import OrderState
 
-    topic_id = topic(root)
+    topic_id = new_topic(root, partitions=4)
     inbox = Inbox(root, "n")
     leader = Orderer(root, 1)
     standby = OrderState(root, 10**6)
@@ -175,7 +172,7 @@ def test_a_standby_that_follows_knows_the_ids_when_it_leads(root: QueueRoot) -> 
 def test_an_atomic_request_is_in_one_version_and_not_interleaved(
     root: QueueRoot, seed: int
 ) -> None:
-    topic_id = topic(root, partitions=2)
+    topic_id = new_topic(root, partitions=2)
     rng = random.Random(seed)
     shards = [Inbox(root, f"n{i}") for i in range(3)]
     stamp = BASE

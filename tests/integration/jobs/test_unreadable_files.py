@@ -9,23 +9,19 @@ import pytest
 
 from lakequeue.steps import Step
 from queue_tables.root import QueueRoot
-from queue_tables.topics import TopicStore
 from tests.support.data.foreign_shard import ForeignShard, records
 from tests.support.data.order_truth import log_rows, reject_rows
+from tests.support.data.topic_values import new_topic
 from tests.support.runs.order_process import Orderer
 
 BASE = 1_700_000_000_000_000
-
-
-def topic(root: QueueRoot, name: str = "orders") -> str:
-    return str(TopicStore(root).create(name, partitions=1)[0].topic_id)
 
 
 @pytest.mark.parametrize("before", [[], [b"before"]], ids=["first", "later"])
 def test_a_planned_file_that_is_gone_holds_up_no_other_shard(
     root: QueueRoot, monkeypatch: pytest.MonkeyPatch, before: list[bytes]
 ) -> None:
-    topic_id = topic(root)
+    topic_id = new_topic(root)
     shard, other = ForeignShard(root), ForeignShard(root, "other")
     if before:
         shard.commit(BASE, records(topic_id, BASE, before))
@@ -84,7 +80,7 @@ def damage(root: QueueRoot, path: str, how: str) -> bytes:
 def test_a_file_that_cannot_be_read_is_put_aside_as_its_bytes(
     root: QueueRoot, how: str, whole: bool
 ) -> None:
-    topic_id = topic(root)
+    topic_id = new_topic(root)
     shard = ForeignShard(root)
     shard.commit(BASE, records(topic_id, BASE, [b"good-%d" % n for n in range(3)]))
     add = shard.commit(BASE + 1, records(topic_id, BASE + 1, [b"good-%d" % n for n in range(3)]))
@@ -100,7 +96,7 @@ def test_a_file_that_cannot_be_read_is_put_aside_as_its_bytes(
 
 
 def test_a_shard_whose_file_is_gone_waits_and_all_others_go_on(root: QueueRoot) -> None:
-    topic_id = topic(root)
+    topic_id = new_topic(root)
     shard, other = ForeignShard(root), ForeignShard(root, "other")
     shard.commit(BASE, records(topic_id, BASE, [b"a"]))
     add = shard.commit(BASE + 1, records(topic_id, BASE + 1, [b"gone"]))
@@ -134,7 +130,7 @@ def test_a_shard_whose_file_is_gone_waits_and_all_others_go_on(root: QueueRoot) 
 
 
 def test_a_leader_that_begins_meets_the_same_gap(root: QueueRoot) -> None:
-    topic_id = topic(root)
+    topic_id = new_topic(root)
     shard = ForeignShard(root)
     add = shard.commit(BASE, records(topic_id, BASE, [b"gone"]))
     shard.commit(BASE + 1, records(topic_id, BASE + 1, [b"b"]))
@@ -153,7 +149,7 @@ def test_a_leader_that_begins_meets_the_same_gap(root: QueueRoot) -> None:
 
 
 def test_a_shard_whose_log_cannot_be_read_is_skipped(root: QueueRoot) -> None:
-    topic_id = topic(root)
+    topic_id = new_topic(root)
     shard, other = ForeignShard(root), ForeignShard(root, "other")
     shard.commit(BASE, records(topic_id, BASE, [b"a"]))
     bad = f"{shard.path}/_delta_log/{1:020d}.json"
@@ -178,7 +174,7 @@ def test_a_shard_whose_log_cannot_be_read_is_skipped(root: QueueRoot) -> None:
 def test_a_planned_shard_whose_log_cannot_be_read_waits_and_all_others_go_on(
     root: QueueRoot, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
-    topic_id = topic(root)
+    topic_id = new_topic(root)
     shard, other, third = (ForeignShard(root, name) for name in ("node", "other", "third"))
     shard.commit(BASE, records(topic_id, BASE, [b"a"]))
     shard.commit(BASE + 1, records(topic_id, BASE + 1, [b"copy"] * 2, message_id="m"))

@@ -1,4 +1,4 @@
-"""Everything that a topic holds, once all that was sent is ordered."""
+"""A topic for a test; everything that a topic holds, once all that was sent is ordered."""
 
 from __future__ import annotations
 
@@ -8,7 +8,13 @@ from lakequeue.records import Offset, Partition
 from queue_tables.log.reader import LogReader
 from queue_tables.root import QueueRoot
 from queue_tables.schema.topic_rules import Topic
+from queue_tables.topics import TopicStore
 from tests.support.runs.order_process import Orderer
+
+
+def new_topic(root: QueueRoot, name: str = "orders", partitions: int = 1) -> str:
+    """Create a topic; its id."""
+    return str(TopicStore(root).create(name, partitions=partitions)[0].topic_id)
 
 
 def ordered(root: QueueRoot, topic: Topic, epoch: int = 1) -> list[dict[str, Any]]:
