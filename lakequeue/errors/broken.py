@@ -13,7 +13,7 @@ class Broken(LakequeueError):
 
 
 class SchemaDrift(Broken):
-    """A table's schema is not the declared one: run the release that wrote it, or migrate it."""
+    """A table has another schema than declared: run the release that wrote it, or migrate it."""
 
     code = "schema_drift"
     exit_code = 4
@@ -27,7 +27,7 @@ class NewerFormat(Broken):
 
 
 class RootUnusable(Broken):
-    """The root cannot be written, or its atomic create does not work: choose another root."""
+    """The root cannot be written, or cannot create a file atomically: choose another root."""
 
     code = "root_unusable"
     exit_code = 4
@@ -54,7 +54,7 @@ class PortInUse(Broken):
 
 
 class AlreadyRunning(Broken):
-    """One `lakequeue up` serves a root: use the one that runs, or stop it."""
+    """Another `lakequeue up` serves this root: use that one, or stop it."""
 
     code = "already_running"
     exit_code = 5
@@ -68,12 +68,12 @@ class StartFailed(Broken):
 
 
 class CoordinationForbidden(Broken):
-    """ZooKeeper's nodes belong to another password: give every process the same one."""
+    """ZooKeeper's nodes have another password: give every process the same one."""
 
     code = "coordination_forbidden"
 
 
 class UnlockedDoors(Broken):
-    """Others can reach the port, and no authentication is on: switch it on, or say that all may."""
+    """Others can reach the port while authentication is off: `lakequeue auth init` turns it on."""
 
     code = "unlocked_doors"

@@ -14,33 +14,33 @@ class Fenced(LakequeueError):
 
 
 class EpochSuperseded(Fenced):
-    """The partition has a newer owner: rejoin the group, deliver nothing more from before."""
+    """The partition has a newer owner: join again, and deliver nothing from before."""
 
     code = "epoch_superseded"
 
 
 class AttemptSuperseded(Fenced):
-    """Queue groups: a receipt is not good any more: its record is settled, or another's now."""
+    """The receipt is not valid any more: its record is settled, or was delivered again."""
 
     code = "attempt_superseded"
 
 
 class SentOn(Fenced):
-    """This node has none of the group's partitions, or cannot read: join at the one named."""
+    """This node has no partition of the group, or cannot read: join at the node that is named."""
 
     code = "sent_on"
     http_status = 307
 
 
 class UnknownMember(Fenced):
-    """The member expired or never was: join again, with a new member id."""
+    """The member has expired or never existed: join again, with a new member id."""
 
     code = "unknown_member"
     http_status = 404
 
 
 class ProducerFenced(Fenced):
-    """A newer instance of this producer has begun: stop this one, it can send nothing more."""
+    """A newer instance of this producer has started: stop this one, it can send nothing more."""
 
     code = "producer_fenced"
 
@@ -61,12 +61,12 @@ class LeadershipLost(Fenced):
 
 
 class ReplicaPromoted(Fenced):
-    """The replica is a queue of its own now: mirror into another root."""
+    """The replica is a queue of its own now: mirror to another root."""
 
     code = "replica_promoted"
 
 
 class ShardSealed(Fenced):
-    """The shard was sealed by another: open a new incarnation."""
+    """Another process has sealed the shard: open a new one."""
 
     code = "shard_sealed"

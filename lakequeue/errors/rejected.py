@@ -27,7 +27,7 @@ class InvalidRequest(Rejected):
 
 
 class WrongUsage(InvalidRequest):
-    """An option or argument cannot be read: nothing was asked of any service."""
+    """An option or argument is wrong. No service was called."""
 
     code = "wrong_usage"
     exit_code = 2
@@ -61,14 +61,14 @@ class UnknownWebhook(Rejected):
 
 
 class UnknownGroup(Rejected):
-    """No such group: it is created by its first member."""
+    """There is no such group: its first member creates it."""
 
     code = "unknown_group"
     http_status = 404
 
 
 class UnknownRecord(Rejected):
-    """No such record: it is not ordered yet, removed by retention, or of another partition."""
+    """There is no such record: it is not ordered yet, expired, or in another partition."""
 
     code = "unknown_record"
     http_status = 404
@@ -110,14 +110,14 @@ class SignatureInvalid(Rejected):
 
 
 class NotOrdered(Rejected):
-    """Acknowledged, and then not ordered: `reason` says why (its topic or partition is gone)."""
+    """The record was acknowledged, then not ordered: `reason` says why (its topic is gone, say)."""
 
     code = "not_ordered"
     http_status = 409
 
 
 class ResultBehind(Rejected):
-    """The result table has less than the group has consumed: seek the group back to its mark."""
+    """The group has consumed more than its result table has: seek it back to the table's mark."""
 
     code = "result_behind"
     http_status = 409
@@ -131,7 +131,7 @@ class GroupActive(Rejected):
 
 
 class GroupMismatch(Rejected):
-    """The group has another mode or other options: join with those, or use another group."""
+    """The group has another mode or other options: use those, or another group."""
 
     code = "group_mismatch"
     http_status = 409
@@ -144,7 +144,7 @@ class OffsetOutOfRange(Rejected):
 
 
 class UndecodableRecord(Rejected):
-    """The next record cannot be read, and the group stops at such (`undecodable`: "stop").
+    """The next record cannot be read, and the group stops at it (`undecodable` is "stop").
 
     Erase it, or seek the group past it.
     """
@@ -154,7 +154,7 @@ class UndecodableRecord(Rejected):
 
 
 class SkippedRecords(Rejected):
-    """An earlier record is not acked yet: ack in order, or say commit_through=True."""
+    """An earlier record is not acked yet: ack in order, or pass commit_through=True."""
 
     code = "skipped_records"
     http_status = 409
@@ -168,28 +168,28 @@ class UnknownName(Rejected):
 
 
 class Unauthenticated(Rejected):
-    """Say who you are: `Authorization: Bearer` with an API key, or a token that is good now."""
+    """Say who you are: send `Authorization: Bearer` with an API key or a valid token."""
 
     code = "unauthenticated"
     http_status = 401
 
 
 class Forbidden(Rejected):
-    """You are known, and may not do this: `lakequeue auth grant` gives the right that is named."""
+    """You are known, but you lack a right: the error names the `lakequeue auth grant` for it."""
 
     code = "forbidden"
     http_status = 403
 
 
 class ForeignPage(Rejected):
-    """A web page of another origin asked: list it in `access.origins` if it may."""
+    """A web page of another origin sent this: if it may, list it in `access.origins`."""
 
     code = "foreign_page"
     http_status = 403
 
 
 class WrongHost(Rejected):
-    """The name in `Host` is none of this node's: use one, or list it in `access.hosts`."""
+    """The name in `Host` is not this node's: use one of its own, or add it to `access.hosts`."""
 
     code = "wrong_host"
     http_status = 421

@@ -17,7 +17,7 @@ class TryAgain(LakequeueError):
 
 
 class Overloaded(TryAgain):
-    """The bound in memory is reached: wait Retry-After seconds."""
+    """A limit of memory is reached: wait Retry-After seconds."""
 
     code = "overloaded"
     http_status = 429
@@ -38,26 +38,26 @@ class OverQuota(TryAgain):
 
 
 class IssuerUnavailable(TryAgain):
-    """The keys of a token's issuer are not known now: try again in a moment."""
+    """The keys of the token's issuer are not known at the moment: try again soon."""
 
     code = "issuer_unavailable"
 
 
 class StorageUnavailable(TryAgain):
-    """Storage did not answer, or answered with an error: retry; idempotent sends stay single."""
+    """The storage did not answer, or gave an error: retry. Idempotent sends are stored once."""
 
     code = "storage_unavailable"
 
 
 class StorageFull(TryAgain):
-    """No space left on the storage: free some; nothing was half-written."""
+    """The storage has no space left: free some. Nothing is half-written."""
 
     code = "storage_full"
     http_status = 507
 
 
 class CoordinationUnavailable(TryAgain):
-    """ZooKeeper is away: consumption stops until it is back; ingest goes on."""
+    """ZooKeeper does not answer: consumption stops until it is back; ingest continues."""
 
     code = "coordination_unavailable"
 
@@ -75,32 +75,32 @@ class NotReady(TryAgain):
 
 
 class TopicClosed(TryAgain):
-    """The topic takes no records for a while, or has grown in this moment: send again."""
+    """The topic takes no records for a while, or has just grown: send again."""
 
     code = "topic_closed"
 
 
 class NotDrained(TryAgain):
-    """The old partitions were not consumed in time; the topic is open again, and as it was."""
+    """Groups did not consume the old partitions in time. The topic is open again and unchanged."""
 
     code = "not_drained"
 
 
 class Unreachable(TryAgain):
-    """Client side: no node answers; check the URLs, or start the services."""
+    """No node answers the client: check the URLs, or start the services."""
 
     code = "unreachable"
 
 
 class OrderTimeout(TryAgain):
-    """The records are stored, and were not ordered in time: ask again, or raise timeout_ms."""
+    """The records are stored but were not ordered in time: ask again, or raise timeout_ms."""
 
     code = "order_timeout"
     http_status = 504
 
 
 class CommitConflict(TryAgain):
-    """Another process committed to the table first: refresh, judge again, retry."""
+    """Another process committed to the table first: read its commits, check again, retry."""
 
     code = "commit_conflict"
     http_status = 409
@@ -116,6 +116,6 @@ class CommitConflict(TryAgain):
 
 
 class TailLost(TryAgain):
-    """The commits to tail were cleaned up: catch up from the snapshot, then tail on."""
+    """The next commits were cleaned up: read the snapshot, and continue from there."""
 
     code = "tail_lost"
