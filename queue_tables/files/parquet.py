@@ -8,7 +8,8 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from itertools import accumulate
+from typing import Any, Self
 from urllib.parse import quote
 
 import orjson
@@ -115,6 +116,44 @@ def read_data_file(
         if vector is not None:
             rows = left_of(rows, deleted_rows(store, table_path, vector))
         return rows if schema is None else as_declared(rows, schema, path)
+
+
+class DataFile:
+    """A data file that is read a row group at a time, as the table is declared."""
+
+    def __init__(self, store: Store, table_path: str, add_path: str) -> None:
+        """Raises as `read_data_file` does, and so do all calls."""
+        self._path = f"{table_path}/{add_path}"
+        self._declared = declared_at(table_path)
+        source = store.open(self._path)
+        with damage_named(self._path):
+            self._file = pq.ParquetFile(
+                source, memory_map=isinstance(source, str), pre_buffer=False, **OPENED_WITH
+            )
+        groups = [
+            self._file.metadata.row_group(i) for i in range(self._file.metadata.num_row_groups)
+        ]
+        self.begins = [0, *accumulate(group.num_rows for group in groups)]
+        """Where each row group begins in the file, and the end."""
+        self.row_bytes = sum(g.total_byte_size for g in groups) // max(1, self.begins[-1]) + 1
+        """Decoded bytes of a row, about."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def rows(self, row_group: int, columns: Sequence[str] | None = None) -> pa.Table:
+        """All rows of a row group."""
+        schema = None if self._declared is None else schema_of(self._declared, columns)
+        names = columns if schema is None else schema.names
+        with damage_named(self._path):
+            rows = self._file.read_row_group(
+                row_group, None if names is None else list(names), use_threads=False
+            )
+            rows = complete(rows, self.begins[row_group + 1] - self.begins[row_group])
+            return rows if schema is None else as_declared(rows, schema, self._path)
 
 
 def complete(rows: pa.Table, count: int) -> pa.Table:

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
-import numpy as np
 import pyarrow as pa
 
 from queue_tables.delta.actions import Add
 from queue_tables.delta.columns import Table
 from queue_tables.delta.table import TableLog
 from queue_tables.files.parquet import read_data_file, write_data_file
-from queue_tables.log.writer import write_log_file
 from queue_tables.root import QueueRoot
-from queue_tables.schema.marks import offset_mark
 from queue_tables.schema.schemas import LOG
-
-_KEY = ["topic_id", "partition", "offset"]
-_Keys = dict[tuple[str, int], set[int]]
+from queue_tables.upkeep.normal_log_files import normal_log_files
 
 
 def normal_files(
@@ -37,7 +31,7 @@ def normal_files(
     if not foreign:
         return []
     if declared.name == LOG.name:
-        return _log_files(root, log, foreign, stay)
+        return normal_log_files(root, log, foreign, stay)
     there = {row for add in stay for row in _digests(_rows_of(root, log, add))}
     written = []
     for add in foreign:
@@ -68,44 +62,3 @@ def _raw(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_timestamp(kind):
         return pa.int64()
     return pa.binary() if pa.types.is_string(kind) else kind
-
-
-def _log_files(
-    root: QueueRoot, log: TableLog, foreign: Sequence[Add], stay: Iterable[Add]
-) -> list[Add]:
-    known: _Keys = defaultdict(set)
-    for add in stay:
-        rows = read_data_file(root.store, log.path, add.path, _KEY, add.deletion_vector)
-        _take_in(known, rows)
-    written = []
-    for add in foreign:
-        found = read_data_file(root.store, log.path, add.path, vector=add.deletion_vector)
-        rows = _own_rows(found, known, log.txns)
-        if rows.num_rows:
-            order = [(name, "ascending") for name in ("topic", "partition", "offset")]
-            hour = add.partition_values["hour"] or ""
-            written.append(write_log_file(root.store, rows.sort_by(order), hour))
-    return written
-
-
-def _own_rows(rows: pa.Table, known: _Keys, marks: Mapping[str, int]) -> pa.Table:
-    """Those that the order leader has numbered and that are not known yet; they are from now on."""
-    keep = np.zeros(rows.num_rows, dtype=bool)
-    for at, (topic_id, partition, offset) in enumerate(_keys(rows)):
-        if None in (topic_id, partition, offset):
-            continue
-        there = known[topic_id, partition]
-        end = marks.get(offset_mark(topic_id, partition), 0)
-        keep[at] = 0 <= offset < end and offset not in there
-        if keep[at]:
-            there.add(offset)
-    return rows.filter(pa.array(keep))
-
-
-def _take_in(known: _Keys, rows: pa.Table) -> None:
-    for topic_id, partition, offset in _keys(rows):
-        known[topic_id, partition].add(offset)
-
-
-def _keys(rows: pa.Table) -> Iterable[tuple[str, int, int]]:
-    return zip(*(rows.column(name).to_pylist() for name in _KEY), strict=True)
