@@ -6,6 +6,7 @@ comes as query parameters.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -44,6 +45,10 @@ MEDIA_TYPES: Final = {
 }
 BINARY_EVENT: Final = "binary event"
 _QUERY = frozenset(wire.ProduceQuery.model_fields)
+_NO_QUERY: Final = wire.ProduceQuery()
+"""Nobody changes it: most requests say nothing of the kind, and to make one anew costs as much as
+to read a record."""
+_LINE: Final = re.compile(rb"\S[^\n]*")
 _ENVELOPE = frozenset(wire.ProduceEnvelope.model_fields)
 
 
@@ -65,6 +70,8 @@ def query_of(args: Mapping[str, str], kind: str) -> tuple[wire.ProduceQuery, dic
 
     Raises `InvalidRequest` for unknown ones.
     """
+    if not args:
+        return _NO_QUERY, {}
     wait = {k: v for k, v in args.items() if k in _QUERY}
     rest = {k: v for k, v in args.items() if k not in _QUERY}
     allowed = frozenset() if kind == "json" else _ENVELOPE - {"consumed"}
@@ -115,14 +122,14 @@ def request_of(
 
 def _lines(body: bytes, limits: Limits) -> list[Any]:
     records: list[Any] = []
-    for number, line in enumerate(body.split(b"\n"), 1):
-        if not line.strip():
-            continue
+    for found in _LINE.finditer(body):
+        line = found[0]
         if len(records) >= limits.max_records:
             raise too_many(len(records) + 1, limits.max_records)
         try:
             records.append(loads(line))
         except orjson.JSONDecodeError as e:
+            number = body.count(b"\n", 0, found.start()) + 1
             raise MalformedBody(
                 f"record {len(records)} (line {number}) is not JSON: {e}",
                 hint="one record object a line",

@@ -19,6 +19,7 @@ import orjson
 from lakequeue import wire
 from lakequeue.errors import InvalidRequest, MalformedBody
 from queue_rules.produce.exact_json import loads
+from queue_rules.produce.record_count import has_more
 from queue_rules.produce.validation import Limits, at_record, too_many
 
 ONE: Final = "application/cloudevents+json"
@@ -32,6 +33,8 @@ _JSON_TYPE = re.compile(r"[^/]+/(json|.*\+json)")
 
 def records_of_events(body: bytes, limits: Limits, *, batch: bool) -> list[Any]:
     """The records, not looked at yet. Raises `MalformedBody`, `InvalidRequest`, `TooLarge`."""
+    if batch and has_more(body, limits.max_records, at=1):
+        raise too_many(limits.max_records + 1, limits.max_records)
     try:
         whole = loads(body)
     except orjson.JSONDecodeError as e:

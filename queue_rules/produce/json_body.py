@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import orjson
 from pydantic import ValidationError
@@ -17,11 +17,14 @@ from lakequeue.errors import (
 )
 from lakequeue.records import checked_name
 from queue_rules.produce.exact_json import loads
+from queue_rules.produce.record_count import has_more
 from queue_rules.produce.rows import Request, Rows, no_record
 from queue_rules.produce.validation import Limits, at_record, columns_of, too_many
 from queue_tables.schema.marks import NO_TOPIC
 
 _MAX_SEQUENCE = (1 << 63) - 1
+_NOTHING_SAID: Final = wire.ProduceEnvelope()
+"""Nobody changes it."""
 
 
 def json_request_of(body: bytes, topic_id: str, limits: Limits) -> Request:
@@ -34,6 +37,8 @@ def json_request_of(body: bytes, topic_id: str, limits: Limits) -> Request:
 
 def _whole(body: bytes, most: int) -> tuple[list[Any], wire.ProduceEnvelope]:
     """The records of a JSON body, not looked at yet, and the envelope."""
+    if has_more(body, most, at=2):
+        raise too_many(most + 1, most)
     try:
         whole = loads(body)
     except orjson.JSONDecodeError as e:
@@ -118,6 +123,8 @@ def checked_columns(records: Any, envelope: wire.ProduceEnvelope, limits: Limits
 
 
 def envelope_of(given: dict[str, Any], *, strict: bool) -> wire.ProduceEnvelope:
+    if not given:
+        return _NOTHING_SAID
     try:
         envelope = wire.ProduceEnvelope.model_validate(given, strict=strict)
     except ValidationError as e:

@@ -104,6 +104,30 @@ def test_bodies_that_become_much_take_no_memory(service: IngestService) -> None:
     goes_on(service)
 
 
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("application/json", b'{"records":[' + b"{}," * (5 << 20) + b"{}]}"),
+        ("application/json", b'{"records":[' + b"0," * (7 << 20) + b"0]}"),
+        ("application/x-ndjson", b"10\n" * (5 << 20)),
+        ("application/x-ndjson", b" \n" * (7 << 20)),
+        ("application/cloudevents-batch+json", b"[" + b"{}," * (5 << 20) + b"{}]"),
+    ],
+    ids=["objects", "numbers", "lines", "empty lines", "events"],
+)
+def test_millions_of_tiny_records_take_no_memory_and_no_time(
+    service: IngestService, kind: str, body: bytes
+) -> None:
+    process = psutil.Process(service.worker)
+    times, rss = process.cpu_times(), process.memory_info().rss
+    answer = Raw(address(service)).post(PATH, body, f"Content-Type: {kind}")
+    assert answer.status in {413, 422}
+    used = process.cpu_times()
+    assert used.user + used.system - times.user - times.system < 3
+    assert process.memory_info().rss - rss < 4 * len(body)
+    goes_on(service)
+
+
 def test_a_schema_that_would_take_for_ever_is_refused(service: IngestService) -> None:
     schema = json.dumps(doubled(25))
     answer = service.http.put("/v1/topics/doubled", json={"value_schema": schema})
