@@ -40,6 +40,7 @@ from serving.front.budget import Budget
 from serving.front.parking import FOREVER, Done, Steps, Until, finish
 
 _MAX_SKEW_S = 5.0
+_MOST_LIMITS = 4_096
 _ASSUMED_ROOM = 64 << 20
 """Free bytes below which a local disk counts as full: the groups under way must still fit."""
 
@@ -95,6 +96,8 @@ class IngestNode:
         )
         self.marks = LogMarks(self.root)
         self._request_ids = RequestIds()
+        self._limits: dict[str, tuple[Topic, Limits]] = {}
+        """By topic id, with what they were made of."""
         self._sticky: dict[str, StickyRoundRobin] = {}
         self._sticky_lock = threading.Lock()
 
@@ -109,7 +112,12 @@ class IngestNode:
 
     def limits_of(self, topic: Topic) -> Limits:
         """What a request to this topic may hold."""
-        return limits_of(topic, self.settings)
+        known = self._limits.get(topic.topic_id)
+        if known is None or known[0] is not topic:
+            if len(self._limits) >= _MOST_LIMITS:
+                self._limits.clear()
+            self._limits[topic.topic_id] = known = (topic, limits_of(topic, self.settings))
+        return known[1]
 
     def now(self) -> int:
         """The wall clock, microseconds since 1970 UTC."""
@@ -182,7 +190,9 @@ class IngestNode:
         nothing anywhere until their clocks are there too. And we would refuse theirs. A client asks
         nobody's `/readyz`, so it has to be said here.
         """
-        troubles = self._clock_troubles() if self.presence.state == "connected" else []
+        if self._clock_is_right() or self.presence.state != "connected":
+            return
+        troubles = self._clock_troubles()
         if troubles and len(self.presence.nodes().ingest) > 1:
             raise NotReady(
                 troubles[0].detail, hint="send to another node; fix NTP on this one", stored="no"
@@ -252,6 +262,11 @@ class IngestNode:
         elif (free := self._free_bytes()) is not None and free < self._needed_bytes():
             found.append(Trouble("storage_full", f"{free} bytes are free on the root's disk"))
         return found + self._clock_troubles()
+
+    def _clock_is_right(self) -> bool:
+        skew_s = self.presence.skew_s
+        ahead_s = (self.appender.newest_stamp - self._wall()) / 1e6
+        return ahead_s <= _MAX_SKEW_S and (skew_s is None or -_MAX_SKEW_S <= skew_s <= _MAX_SKEW_S)
 
     def _clock_troubles(self) -> list[Trouble]:
         found: list[Trouble] = []

@@ -152,6 +152,10 @@ CALLS: dict[Service, tuple[CallRight, ...]] = {
 }
 
 
+MOST_KNOWN, MOST_KNOWN_CHARS = 1_024, 600
+"""Paths that are kept with what they were found to be."""
+
+
 class Calls:
     """Finds the call that a request is."""
 
@@ -159,9 +163,21 @@ class Calls:
         self._calls: dict[tuple[str, int], list[CallRight]] = defaultdict(list)
         for call in calls:
             self._calls[call.method, len(call.parts)].append(call)
+        self._found: dict[tuple[str, str], tuple[CallRight, str]] = {}
+        """What was found last: clients call the same paths again and again."""
 
     def find(self, method: str, path: str) -> tuple[CallRight, str] | None:
         """(call, name that it is about) of a decoded path; None: there is no such call."""
+        found = self._found.get((method, path))
+        if found is None:
+            found = self._find(method, path)
+            if found is not None and len(path) <= MOST_KNOWN_CHARS:
+                if len(self._found) >= MOST_KNOWN:
+                    self._found.clear()
+                self._found[method, path] = found
+        return found
+
+    def _find(self, method: str, path: str) -> tuple[CallRight, str] | None:
         if method == "HEAD":
             method = "GET"
         parts = (path[:-1] if len(path) > 1 and path.endswith("/") else path).split("/")

@@ -7,6 +7,7 @@ back-off); a new process is a new incarnation, with a shard of its own.
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import signal
@@ -32,6 +33,7 @@ EXIT_UNUSABLE = 3
 DRAIN_S = 20
 _EVERY_ADDRESS = ("0.0.0.0", "::")
 _BODIES = 64 << 20
+_YOUNG_OBJECTS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +139,7 @@ def serve(
         os._exit(EXIT_UNUSABLE)
 
     def ready(front: Front) -> None:
+        _collect_less()
         served.on_front(front)
         print_event("ready", url=url, node=node, pid=os.getpid(), **served.facts)
 
@@ -145,6 +148,16 @@ def serve(
     )
     served.close()
     print_event("stopped", node=node)
+
+
+def _collect_less() -> None:
+    """Have the garbage collector pass over what lives as long as the process, and come less often.
+
+    A request makes hardly any circles, and looking for them took 7 % of a send.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_YOUNG_OBJECTS, 20, 20)
 
 
 def _end_early(_number: int, _frame: Any) -> None:

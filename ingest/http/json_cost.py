@@ -16,6 +16,10 @@ _ASCII, _WIDE = 2, 5
 """Bytes of text for each of the body: as Python's text, and as the bytes that are stored."""
 
 
+MOST_PER_BYTE = _WIDE + _OBJECT + _VALUE
+"""So much a byte of a body becomes at the very most."""
+
+
 def becomes(body: bytes) -> int:
     """Bytes that parsing `body` takes beside it."""
     values = body.count(b",") + body.count(b":") + 1

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl
 from ingest.http.bodies import BINARY_EVENT, media_type, query_of, request_of
 from ingest.http.cloud_events import attributes_of
 from ingest.http.decompression import decompress
-from ingest.http.json_cost import becomes, refuse_beyond
+from ingest.http.json_cost import MOST_PER_BYTE, becomes, refuse_beyond
 from ingest.metrics import Metrics
 from ingest.node import IngestNode
 from lakequeue import wire
@@ -26,6 +26,10 @@ from queue_tables.schema.topic_rules import Topic
 from serving.front.budget import Lease
 from serving.front.messages import Answer, Request, json_of
 from serving.front.parking import Steps
+
+_EVENT = b"ce-specversion"
+_UNCOUNTED = 1 << 20
+"""What a small body can become at most is not counted: each thread parses one at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +63,16 @@ class Parsed:
 
 def asked_of(request: Request) -> Asked:
     """What a request says beside its body."""
-    said = {n.decode("latin-1"): v.decode("latin-1") for n, v in reversed(request.headers)}
+    event = None
+    if any(name == _EVENT for name, _ in request.headers):
+        said = {n.decode("latin-1"): v.decode("latin-1") for n, v in reversed(request.headers)}
+        event = attributes_of(said.items())
     query: dict[str, str] = {}
     if request.query:
         for name, value in parse_qsl(request.query, keep_blank_values=True):
             query.setdefault(name, value)
-    event = attributes_of(said.items()) if "ce-specversion" in said else None
-    return Asked(
-        query, said.get("content-type", ""), said.get("content-encoding", ""), event, request.caller
-    )
+    kind, encoding = request.header(b"content-type"), request.header(b"content-encoding")
+    return Asked(query, kind, encoding, event, request.caller)
 
 
 class Producing:
@@ -152,6 +157,8 @@ class Producing:
     def _room(self, body: bytes) -> Lease:
         """Memory for what the body becomes, while it is parsed."""
         parsing = self._node.parsing
+        if len(body) * MOST_PER_BYTE <= min(_UNCOUNTED, parsing.limit):
+            return parsing.lease()
         cost = becomes(body)
         refuse_beyond(cost, parsing.limit)
         lease = parsing.lease()

@@ -7,6 +7,7 @@ from functools import partial
 
 from ingest.fresh_topics import NotInMemory
 from ingest.http.producing import Asked, Parsed, Producing, asked_of
+from ingest.http.rush import Rush
 from ingest.node import IngestNode
 from lakequeue.settings import Settings
 from serving.doors.gate import ServiceGate
@@ -38,6 +39,7 @@ class Ways:
         self._node = node
         self._producing = producing
         self._in_memory = producing.in_memory()
+        self._rush = Rush(node.committer.rush)
 
     def all(self) -> Sequence[Way]:
         """Health first, then the calls of each kind."""
@@ -92,4 +94,5 @@ class Ways:
         self._gate.records(call.request.caller, sum(len(part.rows) for part in parsed.parts))
         if parsed.waits:
             call.takes_from(_ORDERED)
+        self._rush.came(call.loop)
         call.follow(self._producing.steps(parsed), inline=not parsed.parts[0].judged)

@@ -2,7 +2,9 @@
 
 A group is closed when its first submission has waited for the linger, when it is large enough,
 or at once when the committer has been idle: a lone record never waits for company. While one
-commit runs the next group fills, so under load groups grow by themselves.
+commit runs the next group fills, so under load groups grow by themselves. While requests are just
+being read (a rush) a group waits for the end of that, a little longer than the linger: a commit
+beside it would take time from the reading, and those who come next would need one of their own.
 """
 
 from __future__ import annotations
@@ -20,6 +22,15 @@ from lakequeue.errors import NotReady, Overloaded
 T = TypeVar("T")
 
 _RETRY_AFTER_S = (0.05, 5.0)
+_RUSH_S = 0.02
+"""A rush holds a group for so much longer than the linger at most."""
+
+
+def _under_way() -> Future[Any]:
+    """A future that nobody can cancel: it is not theirs alone."""
+    future: Future[Any] = Future()
+    future.set_running_or_notify_cancel()
+    return future
 
 
 @dataclass(slots=True)
@@ -30,6 +41,8 @@ class Group(Generic[T]):
     items: list[T] = field(default_factory=list)
     size: int = 0
     """Bytes."""
+    end: Future[Any] = field(default_factory=_under_way)
+    """How its commit ended: one for all, since one each would cost more than what it tells."""
 
 
 class Batcher(Generic[T]):
@@ -47,10 +60,11 @@ class Batcher(Generic[T]):
         self.pending_bytes = 0
         """Bytes accepted and not yet committed: open, closed and committing groups."""
 
-    def add(self, item: T, size: int, now: float) -> None:
+    def add(self, item: T, size: int, now: float) -> tuple[Future[Any], bool]:
         """Put `item` whole into the open group. Raises `Overloaded` past the bound.
 
-        One item larger than the bound is taken when nothing else is pending.
+        One item larger than the bound is taken when nothing else is pending. Returns the end of the
+        group, and whether `due_in` says something else than before.
         """
         if self.pending_bytes and self.pending_bytes + size > self._max_pending:
             raise Overloaded(
@@ -61,15 +75,20 @@ class Batcher(Generic[T]):
                 retry_after_s=self._retry_after_s(),
             )
         last = self._groups[-1] if self._groups else None
-        if last is None or (last.items and last.size + size > self._max_group):
+        opened = last is None or last.size + size > self._max_group
+        if last is None or opened:
             last = Group(opened_at=now)
             self._groups.append(last)
         last.items.append(item)
         last.size += size
         self.pending_bytes += size
+        return last.end, opened or last.size >= self._max_group
 
-    def due_in(self, now: float) -> float | None:
-        """Seconds until the oldest group is to be committed; <= 0 now; None: there is none."""
+    def due_in(self, now: float, *, rush: bool = False) -> float | None:
+        """Seconds until the oldest group is to be committed; <= 0 now; None: there is none.
+
+        `rush`: more is just being read.
+        """
         if not self._groups:
             return None
         first = self._groups[0]
@@ -77,13 +96,13 @@ class Batcher(Generic[T]):
             return 0.0
         if first.opened_at - self._busy_until >= self._linger_s:
             return 0.0  # idle before it came: nothing suggests that more is coming
-        return first.opened_at + self._linger_s - now
+        return first.opened_at + self._linger_s + (_RUSH_S if rush else 0.0) - now
 
-    def take(self, now: float) -> list[T]:
+    def take(self, now: float) -> Group[T]:
         """Close the oldest group, for committing. `done` must follow before the next `take`."""
-        self._committing = self._groups.popleft()
+        self._committing = taken = self._groups.popleft()
         self._started_at = now
-        return self._committing.items
+        return taken
 
     def done(self, now: float) -> None:
         """The commit of the taken group has ended, well or badly."""
@@ -120,11 +139,10 @@ class GroupCommitter(Generic[T]):
         What it returns is the result of every submission of the group; what it raises, likewise.
         """
         self._commit = commit
-        self._batcher: Batcher[tuple[T, Future[Any]]] = Batcher(
-            linger_ms / 1_000, max_group_bytes, max_pending_bytes
-        )
+        self._batcher: Batcher[T] = Batcher(linger_ms / 1_000, max_group_bytes, max_pending_bytes)
         self._changed = threading.Condition()
         self._stopping = False
+        self._rush = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> Self:
@@ -140,9 +158,9 @@ class GroupCommitter(Generic[T]):
     def submit(self, item: T, size: int) -> Future[Any]:
         """Have `item`, of `size` bytes, committed; it is never split over two groups.
 
-        Raises `Overloaded` (with `retry_after_s`) past the bound, `NotReady` while draining.
+        The future is that of its group, and cannot be cancelled. Raises `Overloaded` (with
+        `retry_after_s`) past the bound, `NotReady` while draining.
         """
-        future: Future[Any] = Future()
         with self._changed:
             if self._stopping:
                 raise NotReady(
@@ -151,9 +169,18 @@ class GroupCommitter(Generic[T]):
                     stored="no",
                     retry_after_s=1.0,
                 )
-            self._batcher.add((item, future), size, time.monotonic())
-            self._changed.notify()
-        return future
+            end, sooner = self._batcher.add(item, size, time.monotonic())
+            if sooner:
+                # Else the committer would wake up for each record, only to wait on.
+                self._changed.notify()
+        return end
+
+    def rush(self, on: bool) -> None:
+        """Whether more submissions are just being read, which had better come into one group."""
+        self._rush = on
+        if not on:
+            with self._changed:
+                self._changed.notify()
 
     def drain(self, timeout_s: float | None = None) -> bool:
         """Take no more, commit what was taken. False if that took longer than `timeout_s`."""
@@ -170,25 +197,21 @@ class GroupCommitter(Generic[T]):
             # What is committed must not live on until the next group comes.
             del group
 
-    def _commit_group(self, group: list[tuple[T, Future[Any]]]) -> None:
-        # From here on a future can no longer be cancelled; those that were are dropped.
-        live = [(item, f) for item, f in group if f.set_running_or_notify_cancel()]
+    def _commit_group(self, group: Group[T]) -> None:
         try:
-            result = self._commit([item for item, _ in live]) if live else None
+            result = self._commit(group.items)
         except BaseException as e:  # noqa: BLE001 -- a waiting request must hear of any end
             self._finish()
-            for _, future in live:
-                future.set_exception(e)
+            group.end.set_exception(e)
         else:
             self._finish()
-            for _, future in live:
-                future.set_result(result)
+            group.end.set_result(result)
 
-    def _next(self) -> list[tuple[T, Future[Any]]] | None:
+    def _next(self) -> Group[T] | None:
         with self._changed:
             while True:
                 now = time.monotonic()
-                due_in = self._batcher.due_in(now)
+                due_in = self._batcher.due_in(now, rush=self._rush)
                 if due_in is None and self._stopping:
                     return None
                 if due_in is not None and (due_in <= 0 or self._stopping):

@@ -122,6 +122,11 @@ class Call:
         share.busy += 1
         self.route = replace(self.route, share=share)
 
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The event loop that it is read in."""
+        return self._hub.loop
+
     def gone(self) -> bool:
         """Whether the client has hung up: then an answer would be lost. Thread-safe."""
         return self.gone_away

@@ -101,7 +101,16 @@ def decoded(path: bytes) -> str:
 
 def head_of(answer: Answer, *, close: bool, chunked: bool = False, date: str) -> bytes:
     """The status line and headers, with the empty line."""
-    lines = [_STATUS_LINES.get(answer.status) or _status_line(answer.status), f"Date: {date}"]
+    line = _STATUS_LINES.get(answer.status) or _status_line(answer.status)
+    plain = answer.content_type is not None and answer.status not in _NO_BODY
+    if plain and not (chunked or close or answer.headers):
+        # Nearly every answer: put together at once.
+        length = len(answer.body)
+        return (
+            f"{line}\r\nDate: {date}\r\nContent-Type: {answer.content_type}\r\n"
+            f"Content-Length: {length}\r\n\r\n"
+        ).encode("latin-1", "replace")
+    lines = [line, f"Date: {date}"]
     if answer.content_type is not None:
         lines.append(f"Content-Type: {answer.content_type}")
     lines += [f"{name}: {value}" for name, value in answer.headers]

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from queue_access.calls import MOST_KNOWN, MOST_KNOWN_CHARS
 from serving.front.call import Native, Route
 from serving.front.hub import Gate
 from serving.front.messages import Request
@@ -33,6 +34,8 @@ class Routes:
 
     def __init__(self, ways: Sequence[Way], shares: dict[str, Share], gate: Gate) -> None:
         self._gate = gate
+        self._found: dict[tuple[str, str], Route] = {}
+        """What was found last: clients call the same paths again and again."""
         self._all = [
             (
                 way.method,
@@ -46,12 +49,21 @@ class Routes:
     def find(self, request: Request) -> Route:
         """Who answers. Raises what the gate raises; `Overloaded` if they can take no more."""
         self._gate.admit(request)
-        asked = "GET" if request.method == "HEAD" else request.method
-        route = next(
-            route
-            for method, path, route in self._all
-            if (not method or method == asked) and path.fullmatch(request.path)
-        )
+        method, path = request.method, request.path
+        route = self._found.get((method, path))
+        if route is None:
+            route = self._find("GET" if method == "HEAD" else method, path)
+            if len(path) <= MOST_KNOWN_CHARS:
+                if len(self._found) >= MOST_KNOWN:
+                    self._found.clear()
+                self._found[method, path] = route
         # Before the body is read, which would be for nothing.
         route.share.check()
         return route
+
+    def _find(self, asked: str, path: str) -> Route:
+        return next(
+            route
+            for method, pattern, route in self._all
+            if (not method or method == asked) and pattern.fullmatch(path)
+        )

@@ -41,6 +41,23 @@ def test_an_item_right_after_a_commit_waits_for_company_until_the_linger_ends() 
     assert (b.due_in(0.016) or 0) <= 0
 
 
+def test_a_group_waits_for_a_rush_to_end_and_not_for_ever() -> None:
+    b = batcher()
+    b.add("a", 1, 0.0)
+    b.take(0.0)
+    b.add("b", 1, 0.001)
+    b.done(0.010)
+    assert b.due_in(0.010, rush=True) == pytest.approx(0.016)
+    assert (b.due_in(0.010) or 0) <= 0  # the rush is over
+    assert (b.due_in(0.027, rush=True) or 0) <= 0
+
+
+def test_a_rush_does_not_hold_the_first_item_after_idleness() -> None:
+    b = batcher()
+    b.add("a", 1, 0.0)
+    assert b.due_in(0.0, rush=True) == 0.0
+
+
 def test_what_filled_up_while_a_commit_ran_does_not_wait_anew() -> None:
     b = batcher()
     b.add("a", 1, 0.0)
@@ -48,7 +65,7 @@ def test_what_filled_up_while_a_commit_ran_does_not_wait_anew() -> None:
     b.add("b", 1, 0.001)
     b.done(0.010)
     assert (b.due_in(0.010) or 0) <= 0
-    assert b.take(0.010) == ["b"]
+    assert b.take(0.010).items == ["b"]
 
 
 def test_a_group_is_closed_by_its_size_and_an_item_is_never_split() -> None:
@@ -59,13 +76,13 @@ def test_a_group_is_closed_by_its_size_and_an_item_is_never_split() -> None:
     for item in ("b", "c", "d"):
         b.add(item, 4, 0.001)
     assert b.due_in(0.001) == 0.0  # two groups
-    assert b.take(0.001) == ["b", "c"]
+    assert b.take(0.001).items == ["b", "c"]
     b.done(0.001)
     b.add("large", 50, 0.002)
-    assert b.take(0.002) == ["d"]
+    assert b.take(0.002).items == ["d"]
     b.done(0.002)
     assert b.due_in(0.002) == 0.0
-    assert b.take(0.002) == ["large"]
+    assert b.take(0.002).items == ["large"]
 
 
 def test_past_the_bound_in_bytes_it_says_when_to_come_back() -> None:
@@ -129,7 +146,7 @@ class AnyLoad(RuleBasedStateMachine):
         if due_in is None:
             return
         self.now += max(0.0, due_in)
-        self.taken = self.b.take(self.now)
+        self.taken = self.b.take(self.now).items
         assert len(self.taken) == 1 or sum(self.sizes[i] for i in self.taken) <= 50
         lateness = self.now - max(self.came_at[self.taken[0]] + 5, self.free_since)
         assert lateness <= 3 * self.count  # only as late as this machine looked
@@ -245,14 +262,21 @@ def test_the_bound_counts_the_group_that_is_being_committed() -> None:
     c.drain()
 
 
-def test_a_cancelled_submission_is_dropped_and_does_not_stop_the_group() -> None:
+def test_nobody_takes_back_what_others_are_committed_with() -> None:
     commit = HeldCommit()
     c = committer(commit)
     c.submit("a", 1)
     assert commit.started.acquire(timeout=DEADLINE_S)
-    given_up, kept = c.submit("b", 1), c.submit("c", 1)
-    assert given_up.cancel()
+    one, other = c.submit("b", 1), c.submit("c", 1)
+    assert not one.cancel()
     commit.let_go.release(2)
-    assert kept.result(DEADLINE_S) == 2
-    assert commit.groups == [["a"], ["c"]]
+    assert other.result(DEADLINE_S) == one.result(DEADLINE_S) == 2
+    assert commit.groups == [["a"], ["b", "c"]]
     c.drain()
+
+
+def test_only_what_makes_a_group_due_sooner_has_the_committer_look() -> None:
+    b = batcher(linger_s=5, max_group=10, max_pending=100)
+    sooner = [b.add(item, 4, 0.0)[1] for item in ("opens", "joins", "opens the next", "joins it")]
+    assert sooner == [True, False, True, False]
+    assert b.add("fills it", 2, 0.0)[1]
