@@ -1,12 +1,13 @@
-"""What the doctor says of ordering: what was put aside, and which shards wait for a person."""
+"""What the doctor says of ordering: what was put aside, which shards wait, what is missing."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from lakequeue.clock import Micros, wall_micros
+from lakequeue.records import Partition
 
 _DAY_US = 86_400_000_000
 
@@ -22,14 +23,23 @@ class Said(NamedTuple):
 def look_at_order(root_uri: str) -> Iterator[Said]:
     """Read the tables of a queue, and say what they tell. Raises storage errors."""
     from jobs.measuring.stuck_shards import stuck_shards
+    from queue_tables.log.reader import LogReader
     from queue_tables.log.rejected import RejectFilter, counts
     from queue_tables.root import QueueRoot
     from queue_tables.schema.reasons import Fate, with_fate
+    from queue_tables.topics import TopicStore
 
     root = QueueRoot.existing(root_uri)
     since = Micros(wall_micros() - _DAY_US)
     yield put_aside(counts(root, RejectFilter(reasons=with_fate(Fate.PUT_ASIDE), since=since)))
     yield from (waits(shard, why) for shard, why in sorted(stuck_shards(root).items()))
+    reader = LogReader(root, ["offset"])
+    if reader.is_plain():
+        return  # no other engine's files: there are no gaps, and to look for them costs much
+    for topic in TopicStore(root).list():
+        for partition in map(Partition, range(topic.partitions)):
+            if gaps := reader.gaps(topic.topic_id, partition):
+                yield missing(f"{topic.topic}/{partition}", gaps)
 
 
 def put_aside(counts: Mapping[tuple[str | None, str], int]) -> Said:
@@ -54,4 +64,17 @@ def waits(shard: str, why: str) -> Said:
         True,
         f"inbox/{shard} waits: {why}; all other shards go on",
         "restore the file from a backup; or, to give its records up, put an empty file there",
+    )
+
+
+def missing(where: str, gaps: Sequence[tuple[int, int]]) -> Said:
+    """Of a partition without records at the offsets [from, to) of `gaps`. Pure."""
+    count = sum(to - low for low, to in gaps)
+    shown = [str(low) if to - low == 1 else f"{low} to {to - 1}" for low, to in gaps[:5]]
+    more = ", …" if len(gaps) > len(shown) else ""
+    return Said(
+        True,
+        f"{where} has no record at {count} offsets ({', '.join(shown)}{more}): another engine "
+        "deleted them before the table was guarded; groups pass them",
+        "only a backup brings them back; to delete records use lakequeue erase",
     )

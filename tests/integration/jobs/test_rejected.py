@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 from typer.testing import CliRunner
 
 from ingest.http.bodies import request_of
@@ -19,6 +20,8 @@ from queue_tables.root import QueueRoot
 from queue_tables.schema.schemas import INBOX
 from queue_tables.topics import TopicStore
 from tests.support.data.foreign_shard import ForeignShard, records
+from tests.support.data.log_builder import LogBuilder
+from tests.support.faults.foreign import as_of_earlier_release
 from tests.support.runs.order_process import Orderer
 
 BASE = 1_700_000_000_000_000
@@ -99,6 +102,23 @@ def test_the_doctor_says_it_in_a_sentence(filled: QueueRoot) -> None:
         )
     ]
     assert not put_aside({}).warns
+
+
+def test_the_doctor_names_records_that_another_engine_deleted(root: QueueRoot) -> None:
+    log = LogBuilder(root)
+    topic = log.topic("orders", partitions=2)
+    log.append_many(topic, {0: ["v"] * 20, 1: ["v"]})
+    as_of_earlier_release(root.store, "log")
+    assert [said.warns for said in look_at_order(root.uri)] == [False]
+    DeltaTable(f"{root.uri}/log").delete('"partition" = 0 AND "offset" IN (3, 7, 8)')
+    QueueRoot.open(root.uri)  # it is guarded now
+    [_, said] = look_at_order(root.uri)
+    assert said.warns
+    assert said.detail == (
+        "orders/0 has no record at 3 offsets (3, 7 to 8): another engine deleted them before the"
+        " table was guarded; groups pass them"
+    )
+    assert "lakequeue erase" in said.fix
 
 
 def test_the_doctor_names_a_shard_that_waits(root: QueueRoot) -> None:

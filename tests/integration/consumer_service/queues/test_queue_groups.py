@@ -153,6 +153,19 @@ def test_a_key_waits_for_its_record_and_other_keys_go_on(queue: Queue, node: Nod
         assert offsets(one.poll_until(1)) == [2]
 
 
+def test_thousands_of_one_key_in_front_do_not_keep_others_back(
+    queue: Queue, node: NodeProcess
+) -> None:
+    topic, hot = queue.log.topic(), 13_500
+    queue.log.append(topic, ["v"] * hot, key="hot")
+    queue.log.append(topic, ["v"], key="other")
+    with worker(node, topic, ordering="key") as member:
+        records = member.poll_until(2)
+        assert offsets(records) == [0, hot]
+        assert member.ack(records).status_code == 200
+        assert offsets(member.poll_until(1)) == [1]
+
+
 def test_delayed_records_come_when_they_are_due_and_survive_a_restart(
     queue: Queue, start_node: Start
 ) -> None:
