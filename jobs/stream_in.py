@@ -35,9 +35,9 @@ from jobs.command_line.options import Exit
 from jobs.feeds.options import StreamOptions, parse
 from jobs.feeds.refused_count import RefusedCount
 from jobs.feeds.sources import Feed, documents_of, reader_options, record_columns
-from jobs.jars import jar_paths
 from jobs.streaming.session import start_session
 from lakequeue.errors import Broken, LakequeueError
+from lakequeue.processes.jars import jar_paths
 from queue_tables.root import QueueRoot
 from queue_tables.topics import TopicStore
 

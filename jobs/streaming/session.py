@@ -10,9 +10,9 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from jobs.jars import jar_paths
 from lakequeue.errors import LakequeueError
 from lakequeue.processes import programs
+from lakequeue.processes.jars import jar_paths
 from lakequeue.processes.java import find_java
 
 _LOG4J = """\

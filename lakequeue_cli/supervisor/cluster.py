@@ -21,9 +21,9 @@ from pathlib import Path
 from types import TracebackType
 
 from coordination.zookeeper.session_reaper import close_dead_session
-from jobs.jars import cached_jars, jar_paths
 from lakequeue.errors import InvalidRequest, LakequeueError, PortInUse
 from lakequeue.processes import programs
+from lakequeue.processes.jars import cached_jars, jar_paths
 from lakequeue.processes.java import find_java
 from lakequeue.settings import CoordinationSettings
 from lakequeue_cli.supervisor.child import Child

@@ -108,7 +108,7 @@ def _java() -> Iterator[Finding]:
 
 
 def _jars() -> Iterator[Finding]:
-    from jobs.jars import JARS, cached_jars
+    from lakequeue.processes.jars import JARS, cached_jars
 
     cached = cached_jars()
     if cached is None:

@@ -18,8 +18,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from jobs.feeds.options import parse
-from jobs.jars import jar_paths
 from jobs.stream_in import stream_in
+from lakequeue.processes.jars import jar_paths
 from lakequeue.processes.java import find_java
 from queue_tables.delta.snapshot import load_snapshot
 from queue_tables.root import QueueRoot

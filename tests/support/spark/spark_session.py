@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from pyspark.sql import SparkSession
 
-from jobs.jars import jar_paths
+from lakequeue.processes.jars import jar_paths
 
 
 def settings(folder: Path) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
-from jobs.jars import JARS, cached_jars, module_descriptor, set_folder
+from lakequeue.processes.jars import JARS, cached_jars, module_descriptor, set_folder
 
 
 def fill(cache: Path, jars: int) -> None:

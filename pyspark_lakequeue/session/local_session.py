@@ -1,0 +1,72 @@
+"""A session in one line: with Delta Lake, the cached jars, the right Java and the right Python."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from lakequeue.processes.jars import jar_paths
+from lakequeue.processes.java import find_java
+from pyspark_lakequeue.session.registration import register
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_DELTA = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
+_LOCAL = {
+    "spark.master": "local[*]",
+    # This machine's own address may be none that it can reach itself by.
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # 200 tasks for each join or sort of a few records are most of a query's time.
+    "spark.sql.shuffle.partitions": "4",
+}
+
+
+def session(app: str = "lakequeue", conf: Mapping[str, str] | None = None) -> SparkSession:
+    """A Spark session that reads and writes queues, and every other Delta table.
+
+    If there is a session already (a notebook of Databricks, `spark-submit`, Spark Connect, one of
+    your own), it is registered and returned; `conf` is then set on it. Otherwise a local one is
+    started: with Delta Lake from the jars in `~/.cache/lakequeue`, which the first start fetches,
+    and with this Python, also if its environment is not activated.
+
+    Args:
+        app: Name of the application.
+        conf: Settings of Spark, by name; they go before those that are set here.
+
+    Returns:
+        The session. `format("lakequeue")` and `format("delta")` work in it.
+
+    Raises:
+        MissingDependency: There is no Java 17 or 21, or the jars cannot be fetched.
+
+    Example:
+        import lakequeue.spark
+
+        spark = lakequeue.spark.session()
+        spark.read.format("lakequeue").option("root", root).option("subscribe", "orders").load()
+    """
+    from pyspark.sql import SparkSession
+
+    given = dict(conf or {})
+    hosts = ("PYSPARK_GATEWAY_PORT", "DATABRICKS_RUNTIME_VERSION", "SPARK_REMOTE")
+    builder = SparkSession.builder.appName(app)
+    if SparkSession.getActiveSession() is None and not any(name in os.environ for name in hosts):
+        # Spark's launcher takes `JAVA_HOME`, and its workers `PYSPARK_PYTHON`.
+        os.environ["JAVA_HOME"] = str(find_java().home)
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        jars = {"spark.driver.extraClassPath": ":".join(map(str, jar_paths()))}
+        given = _LOCAL | _DELTA | jars | given
+    for name, value in given.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    register(spark)
+    return spark

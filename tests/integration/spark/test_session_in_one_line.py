@@ -1,0 +1,54 @@
+"""`lakequeue.spark.session()`: without an activated environment, in any folder."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from queue_tables.root import QueueRoot
+from tests.support.data.log_builder import LogBuilder
+
+PROGRAM = """
+import sys
+import lakequeue.spark
+
+spark = lakequeue.spark.session("report", {"spark.sql.session.timeZone": "Asia/Tokyo"})
+orders = (
+    spark.read.format("lakequeue").option("root", sys.argv[1]).option("subscribe", "orders").load()
+)
+print("records", sorted(bytes(row.value) for row in orders.select("value").collect()))
+print("table", spark.sql(f"SELECT count(*) FROM delta.`{sys.argv[1]}/log`").first()[0])
+print("same", lakequeue.spark.session() is spark, spark.sparkContext.appName)
+print("zone", spark.conf.get("spark.sql.session.timeZone"))
+print("worker", spark.sparkContext.pythonExec == sys.executable)
+"""
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(600)
+def test_a_session_needs_no_activated_environment(
+    root: QueueRoot, log: LogBuilder, tmp_path: Path
+) -> None:
+    topic = log.topic("orders")
+    log.append(topic, ["a", "b"])
+    kept = {name: os.environ[name] for name in ("HOME", "XDG_CACHE_HOME") if name in os.environ}
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, root.uri],
+        env=kept | {"PATH": "/usr/bin:/bin"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4_000:]
+    assert done.stdout.splitlines() == [
+        "records [b'a', b'b']",
+        "table 2",
+        "same True report",
+        "zone Asia/Tokyo",
+        "worker True",
+    ]
