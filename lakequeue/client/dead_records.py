@@ -74,7 +74,7 @@ def look_through(
         check_dead_letters(admin, topic, at, ends)
         seen = Redriven()
         for partition, end in ends.items():
-            for record in _between(admin, topic, partition, at.get(partition, 0), end):
+            for record in between(admin, topic, partition, at.get(partition, 0), end):
                 seen += fate_of(record, wanted, homes)
         return seen
 
@@ -99,7 +99,7 @@ def check_dead_letters(
         return
     found = 0
     for partition, end in ends.items():
-        for record in _between(admin, topic, partition, at.get(partition, 0), end):
+        for record in between(admin, topic, partition, at.get(partition, 0), end):
             if record.undecodable is not None:
                 continue  # what it was is not known
             names = [name for name, _ in record.headers]
@@ -143,7 +143,7 @@ def chosen_ends(
                 break
             begin = max(first, end - _PAGE)
             last, behind = begin - 1, Redriven()
-            for record in _between(admin, topic, partition, begin, end):
+            for record in between(admin, topic, partition, begin, end):
                 fate = takes(record)
                 last, behind = (
                     (record.offset, Redriven()) if fate.redriven else (last, behind + fate)
@@ -156,7 +156,7 @@ def chosen_ends(
     return chosen, left
 
 
-def _between(admin: Admin, topic: str, partition: int, begin: int, end: int) -> Iterator[Record]:
+def between(admin: Admin, topic: str, partition: int, begin: int, end: int) -> Iterator[Record]:
     """The records from `begin` on that are before `end`, as far as they exist."""
     while begin < end:
         page = admin.browse(topic, partition, offset=begin, max_records=min(_PAGE, end - begin))

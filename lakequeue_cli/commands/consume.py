@@ -35,6 +35,9 @@ TERMINAL_FORMAT = "%t/%p@%o %k: %s\\n"
 PLAIN_FORMAT = "%s\\n"
 
 
+_PLACES = re.compile(r"%[tpoksSTh%]|\\[nt]")
+
+
 def text_of(value: Any) -> str:
     """A key or value as text: JSON is compact, bytes that are no text are base64. Pure."""
     if value is None:
@@ -67,11 +70,19 @@ def render(pattern: str, message: Message) -> str:
         "\\t": lambda: "\t",
     }
 
-    def part(match: re.Match[str]) -> str:
-        make = parts.get(match[0])
-        return match[0] if make is None else make()
+    return _PLACES.sub(lambda match: parts[match[0]](), pattern)
 
-    return re.sub(r"%.|\\[nt]", part, pattern)
+
+def checked_format(pattern: str) -> str:
+    """The same, if it has only the letters of `render`; raises `WrongUsage`. Pure."""
+    for found in re.findall(r"%.?", pattern):
+        if not _PLACES.fullmatch(found):
+            raise WrongUsage(
+                f"{found!r} in the format is not known",
+                hint="%t topic, %p partition, %o offset, %k key, %s value, %S its bytes, "
+                "%T time in ms, %h headers, %% a percent sign",
+            )
+    return pattern
 
 
 def as_document(message: Record) -> dict[str, Any]:
@@ -165,7 +176,8 @@ def consume(
             "--mode queue without a group", hint="name it with -g, its workers share the records"
         )
     name = group or f"cli-{uuid.uuid4().hex[:12]}"
-    pattern = pattern or (TERMINAL_FORMAT if sys.stdout.isatty() else PLAIN_FORMAT)
+    default = TERMINAL_FORMAT if sys.stdout.isatty() else PLAIN_FORMAT
+    pattern = default if pattern is None else checked_format(pattern)
     with admin(url, service, timeout_s) as client:
         if group is None:
             _place(client, name, topic, start, settings.get("predicate"))

@@ -1,23 +1,58 @@
-"""`lakequeue dlq`: dead records back to where they died."""
+"""`lakequeue dlq`: dead records, and sending them back to where they died."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 
 from lakequeue.arguments import header_of, micros_of
+from lakequeue.client.dead_records import dead_letter_topics
+from lakequeue.client.dead_summary import waiting_dead_letters
 from lakequeue.client.redrive import redrive as run
 from lakequeue.client.redriven import Redriven, Wanted
-from lakequeue_cli.options import AsJson, ConsumerUrl, Url, consumer_url, ingest_url
-from lakequeue_cli.output import note, print_json
+from lakequeue_cli.options import AsJson, ConsumerUrl, Url, admin, consumer_url, ingest_url
+from lakequeue_cli.output import note, print_json, print_table
 
-app = typer.Typer(help="Send dead records back.", no_args_is_help=True)
+app = typer.Typer(help="Show dead records, and send them back.", no_args_is_help=True)
 
 
-@app.callback()
-def _commands() -> None:
-    """Keeps `redrive` a word of its own while it is the only command."""
+@app.command("list")
+def list_(
+    topic: Annotated[
+        str | None, typer.Argument(help="Dead-letter topic; default: all of them.")
+    ] = None,
+    url: Url = None,
+    service: ConsumerUrl = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show how many dead letters wait in each topic, why they died, and since when.
+
+    Those that a redrive has sent back do not count.
+    """
+    with admin(url, service) as client:
+        names = [topic] if topic else dead_letter_topics(client.topics())
+        found = [summary for name in names for summary in waiting_dead_letters(client, name)]
+    if as_json:
+        print_json([asdict(summary) for summary in found])
+        return
+    print_table(
+        ("TOPIC", "FROM", "GROUP", "REASON", "COUNT", "OLDEST", "NEWEST"),
+        [
+            (s.topic, s.origin, s.group, s.reason, s.count, _moment(s.oldest), _moment(s.newest))
+            for s in found
+        ],
+    )
+
+
+def _moment(micros: int) -> str:
+    return datetime.fromtimestamp(micros / 1_000_000, UTC).isoformat(timespec="seconds")
+
+
+def _sentence(done: Redriven) -> str:
+    return f"{done.redriven} sent back, {done.kept} kept, {done.homeless} without a topic to go to"
 
 
 @app.command()
@@ -56,7 +91,7 @@ def redrive(
 
     def say(done: Redriven) -> None:
         if not as_json:
-            note(f"{done.redriven} sent back, {done.kept} kept, {done.homeless} without a topic")
+            note(_sentence(done))
 
     done = run(
         topic,
@@ -70,4 +105,4 @@ def redrive(
     if as_json:
         print_json({"redriven": done.redriven, "kept": done.kept, "homeless": done.homeless})
     else:
-        print(f"redriven {done.redriven}, kept {done.kept}, homeless {done.homeless}")
+        print(_sentence(done))

@@ -1,18 +1,25 @@
-"""`lakequeue group`: list, describe, status, pause, resume, seek, delete."""
+"""`lakequeue group`: list, lag, describe, status, pause, resume, seek, delete."""
 
 from __future__ import annotations
 
+import itertools
+import re
+import signal
+import sys
+import threading
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from lakequeue.client.admin import Admin
+from lakequeue.errors import UnknownGroup
 from lakequeue.wire import GroupDescription, PauseAnswer, RecordStatus, parse_place, place_of
 from lakequeue_cli.options import AsJson, ConsumerUrl, TimeoutS, admin, position_of
 from lakequeue_cli.output import note, print_json, print_table
 
 app = typer.Typer(
-    help="List, describe, pause, move and delete consumer groups.", no_args_is_help=True
+    help="List, describe, watch, pause, move and delete consumer groups.", no_args_is_help=True
 )
 
 Name = Annotated[str, typer.Argument(help="Name of the group.")]
@@ -58,14 +65,101 @@ STATUS_COLUMNS = (
 
 
 @app.command("list")
-def list_(service: ConsumerUrl = None, timeout_s: TimeoutS = 5.0, as_json: AsJson = False) -> None:
-    """List the groups."""
+def list_(
+    internal: Annotated[
+        bool,
+        typer.Option("--all", help="Also the groups of redrives and of `lakequeue consume`."),
+    ] = False,
+    service: ConsumerUrl = None,
+    timeout_s: TimeoutS = 5.0,
+    as_json: AsJson = False,
+) -> None:
+    """List the groups: topics, members, and how many records each has not settled yet."""
     with admin(None, service, timeout_s) as client:
-        groups = client.groups()
+        groups = [g for g in client.groups() if internal or not is_internal(g.group)]
+        described = [found for g in groups if (found := _described(client, g.group)) is not None]
     if as_json:
-        print_json([g.model_dump() for g in groups])
-    else:
-        print_table(("GROUP", "MODE", "MEMBERS"), [(g.group, g.mode, g.members) for g in groups])
+        print_json([summary_of(found) for found in described])
+        return
+    print_table(
+        ("GROUP", "MODE", "MEMBERS", "LAG", "TOPICS"),
+        [
+            (s["group"], s["mode"], s["members"], s["lag"], ",".join(s["topics"]))
+            for s in map(summary_of, described)
+        ],
+    )
+
+
+def _described(client: Admin, group: str) -> GroupDescription | None:
+    try:
+        return client.group(group)
+    except UnknownGroup:
+        return None  # deleted since it was listed
+
+
+def is_internal(group: str) -> bool:
+    """Whether a command made the group, for itself: a redrive, or `consume` without -g. Pure."""
+    return group.startswith("redrive.") or re.fullmatch(r"cli-[0-9a-f]{12}", group) is not None
+
+
+def summary_of(group: GroupDescription) -> dict[str, Any]:
+    """The line of a group in `list`. Pure."""
+    return {
+        "group": group.group,
+        "mode": group.mode,
+        "members": len(group.members),
+        "lag": sum(p.lag for p in group.partitions),
+        "topics": sorted({p.topic for p in group.partitions}),
+    }
+
+
+@app.command()
+def lag(
+    group: Name,
+    watch: Annotated[
+        float | None, typer.Option("--watch", min=0.1, help="Again every so many seconds.")
+    ] = None,
+    count: Annotated[
+        int | None, typer.Option("-n", "--count", min=1, help="With --watch: so many times.")
+    ] = None,
+    service: ConsumerUrl = None,
+    timeout_s: TimeoutS = 5.0,
+    as_json: AsJson = False,
+) -> None:
+    """Show how many records a group has not settled yet, by topic; with --watch until Ctrl-C."""
+    ended = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: ended.set())
+    before: dict[str, int] = {}
+    with admin(None, service, timeout_s) as client:
+        for turn in itertools.count(1):
+            now = lag_of(client.group(group))
+            _say_lag(now, before, watch, as_json)
+            before = now
+            if watch is None or turn == count or ended.wait(watch):
+                return
+
+
+def lag_of(group: GroupDescription) -> dict[str, int]:
+    """Topic → records that are not settled. Pure."""
+    lag: dict[str, int] = {}
+    for p in group.partitions:
+        lag[p.topic] = lag.get(p.topic, 0) + p.lag
+    return lag
+
+
+def _say_lag(
+    now: dict[str, int], before: dict[str, int], every_s: float | None, as_json: bool
+) -> None:
+    at = datetime.now(UTC).isoformat(timespec="seconds")
+    for topic, lag in sorted(now.items()):
+        change = None if topic not in before else (lag - before[topic]) / (every_s or 1)
+        if as_json:
+            print_json({"at": at, "topic": topic, "lag": lag, "change_per_s": change})
+        else:
+            moved = "" if change is None else f"  {change:+.1f}/s"
+            print(f"{at}  {topic}  {lag}{moved}")
+    sys.stdout.flush()
 
 
 @app.command()

@@ -17,13 +17,21 @@ from lakequeue.errors import (
     LakequeueError,
     Overloaded,
     UnknownTopic,
+    WrongUsage,
 )
 from lakequeue.records import Format
-from lakequeue.wire import DeadLetterPlace, GroupDescription, RecordStatus, to_bytes
+from lakequeue.wire import DeadLetterPlace, GroupDescription, PartitionState, RecordStatus, to_bytes
 from lakequeue_cli.app import app
 from lakequeue_cli.commands.config import source_of
-from lakequeue_cli.commands.consume import End, as_document, render
-from lakequeue_cli.commands.group import STATUS_COLUMNS, rows_of, status_row_of
+from lakequeue_cli.commands.consume import End, as_document, checked_format, render
+from lakequeue_cli.commands.group import (
+    STATUS_COLUMNS,
+    is_internal,
+    lag_of,
+    rows_of,
+    status_row_of,
+    summary_of,
+)
 from lakequeue_cli.commands.produce import As, at_line, line_of
 from lakequeue_cli.options import Position, position_of
 from lakequeue_cli.output import plain_table
@@ -90,12 +98,46 @@ def test_times_and_durations() -> None:
 
 def test_formats_are_those_of_kcat() -> None:
     assert render(r"%t/%p@%o %k: %s\n", message()) == 'orders/1@7 k: {"a":1}\n'
-    assert render(r"%T\t%h %S %% %x", message()) == "1359615600123\th=x 7 % %x"
+    assert render(r"%T\t%h %S %%", message()) == "1359615600123\th=x 7 %"
     assert render("%s", message(value=None)) == ""
     binary = message(value=None, value_base64="AP8=")
     assert render("%s", binary) == "AP8="
     assert as_document(binary)["value_base64"] == "AP8="
     assert as_document(message())["value"] == {"a": 1}
+
+
+@pytest.mark.parametrize("pattern", ["%x", "%s %", "%t%%%D", "%é"])
+def test_a_letter_that_is_no_part_of_a_record_is_refused(pattern: str) -> None:
+    with pytest.raises(WrongUsage) as caught:
+        checked_format(pattern)
+    assert "%h headers" in (caught.value.hint or "")
+    assert checked_format(r"%%x %s\n") == r"%%x %s\n"
+
+
+def test_groups_that_commands_make_for_themselves_are_internal() -> None:
+    assert is_internal("redrive.orders.dlq")
+    assert is_internal("cli-0123456789ab")
+    assert not is_internal("cli-tools")
+    assert not is_internal("orders.redrive.all")
+
+
+def test_the_lag_of_a_group_is_told_by_topic() -> None:
+    parts = [("a", 0, 3), ("b", 0, 0), ("a", 1, 4)]
+    group = GroupDescription(
+        group="billing",
+        partitions=[
+            PartitionState(topic=t, topic_id=t, partition=p, end_offset=10, lag=lag)
+            for t, p, lag in parts
+        ],
+    )
+    assert lag_of(group) == {"a": 7, "b": 0}
+    assert summary_of(group) == {
+        "group": "billing",
+        "mode": "stream",
+        "members": 0,
+        "lag": 7,
+        "topics": ["a", "b"],
+    }
 
 
 def test_lines_are_split_at_the_first_delimiter() -> None:
