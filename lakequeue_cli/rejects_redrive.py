@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Self
 
+import httpx2
 import orjson
 
+from lakequeue.calling.credentials import credentials_of
 from lakequeue.client.producing.producer import Producer
 from lakequeue.client.producing.record_accumulator import RecordMetadata
 from lakequeue.clock import Micros
-from lakequeue.errors import InvalidRequest, LakequeueError, NotOrdered, UnknownTopic
+from lakequeue.errors import (
+    InvalidRequest,
+    LakequeueError,
+    NotOrdered,
+    UnknownTopic,
+    Unreachable,
+    WrongUsage,
+)
 from lakequeue.records import Format
 from lakequeue.settings import Settings
 from lakequeue.wire import ProduceEnvelope
@@ -35,18 +44,36 @@ _WAITING = 10_000
 """Records on their way at most."""
 
 
+def check_queue(urls: Sequence[str], root: QueueRoot) -> None:
+    """Raise `WrongUsage` if a node serves another queue: records would go astray there."""
+    trust = credentials_of().trust()
+    for url in urls:
+        try:
+            answer = httpx2.get(f"{url}/readyz", timeout=10, trust_env=False, verify=trust)
+            serves = answer.json().get("queue_id")
+        except (httpx2.HTTPError, ValueError) as error:
+            raise Unreachable(
+                f"{url} does not answer: {error}", hint="is it an ingest node? --url says where"
+            ) from error
+        if serves != root.queue_id:
+            raise WrongUsage(
+                f"{url} serves another queue than {root.uri}",
+                hint="--root and --url are of one queue",
+            )
+
+
 class Redrive:
     """Takes rows of `rejects`. Leaving it waits until all are ordered."""
 
-    def __init__(self, root: QueueRoot, to: str | None, urls: str | None, now: Micros) -> None:
-        """`urls`: where to send; None: nothing is sent, and `sent` counts what would be."""
+    def __init__(self, root: QueueRoot, to: str | None, urls: Sequence[str], now: Micros) -> None:
+        """`urls`: where to send; without any nothing is sent, and `sent` counts what would be."""
         self._root, self._to, self._now = root, to, now
         self._topics = TopicStore(root)
         self._topics.refresh()
         if to is not None:
             self._topics.get(to)
         self._settings = Settings().ingest
-        self._producer = None if urls is None else Producer(urls, acks="ordered")
+        self._producer = Producer(urls, acks="ordered") if urls else None
         self._waiting: deque[tuple[Row, Future[RecordMetadata]]] = deque()
         self._ordered: set[str] | None = None
         self.sent = 0

@@ -18,6 +18,8 @@ Fails = Callable[[Units], Exception | None]
 """Tries these units alone; what they fail with, None if they pass."""
 MOST_TRIALS = 10_000
 """Each unit costs two at most: up to 5,000 units the search is never broken off."""
+_SINGLY = 4
+"""So few that fail are tried one by one: halves cost as much, and more if all are guilty."""
 
 
 class Guilty(NamedTuple):
@@ -58,18 +60,18 @@ class _Search:
         if len(units) == 1 or self._left <= 0:
             yield Guilty(units, error)
             return
-        middle = len(units) // 2
-        both_pass = True
-        for half in (units[:middle], units[middle:]):
-            failed = self.fails(half)
+        parts = np.array_split(units, len(units) if len(units) <= _SINGLY else 2)
+        all_pass = True
+        for part in parts:
+            failed = self.fails(part)
             if failed is not None:
-                both_pass = False
-                yield from self.within(half, failed)
-        if both_pass:
-            yield self._last_of_a_prefix(units, middle, error)
+                all_pass = False
+                yield from self.within(part, failed)
+        if all_pass:
+            yield self._last_of_a_prefix(units, len(parts[0]), error)
 
     def _last_of_a_prefix(self, units: Units, passes: int, error: Exception) -> Guilty:
-        """Each half passes, and both together fail: the last of the shortest failing prefix."""
+        """Each part passes, and all together fail: the last of the shortest failing prefix."""
         failing = len(units)
         while failing - passes > 1:
             middle = (passes + failing) // 2

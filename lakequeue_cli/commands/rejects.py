@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakequeue.arguments import past_of
+from lakequeue.calling.addresses import ingest_urls, named
 from lakequeue.clock import wall_micros
 from lakequeue.errors import WrongUsage
 from lakequeue.settings import Settings
 from lakequeue.wire import moment_of
-from lakequeue_cli.options import AsJson, Url, ingest_url
+from lakequeue_cli.options import AsJson, Url
 from lakequeue_cli.output import note, print_json, print_table
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def redrive(
 
     Exit codes: 0 all were sent, or would be; 1 some were refused.
     """
-    from lakequeue_cli.rejects_redrive import Redrive
+    from lakequeue_cli.rejects_redrive import Redrive, check_queue
     from queue_tables.log.rejected import rejected
     from queue_tables.schema.reasons import Fate, Reason, with_fate
 
@@ -141,7 +142,9 @@ def redrive(
             hint="lakequeue rejects export brings it out",
         )
     queue, wanted = _asked(root, topic, chosen, since, until)
-    run = Redrive(queue, to, ingest_url(url) if execute else None, wall_micros())
+    urls = named(ingest_urls(url, _settings(root))) if execute else []
+    check_queue(urls, queue)
+    run = Redrive(queue, to, urls, wall_micros())
     with run:
         for row in rejected(queue, wanted):
             run.take(row)
@@ -180,4 +183,8 @@ def _asked(
         until=None if until is None else past_of(until, now),
         **({} if reasons is None else {"reasons": frozenset(reasons)}),
     )
-    return QueueRoot.existing(Settings(**({"root": root} if root else {})).root), wanted
+    return QueueRoot.existing(_settings(root).root), wanted
+
+
+def _settings(root: str | None) -> Settings:
+    return Settings(**({"root": root} if root else {}))

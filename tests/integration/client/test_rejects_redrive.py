@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -132,3 +133,11 @@ def test_what_is_no_missing_record_is_not_sent(cluster: Cluster, reason: str) ->
     done = CliRunner().invoke(app, args)
     assert done.exit_code != 0
     assert "no record that is missing" in str(done.exception or done.output)
+
+
+def test_records_go_to_no_other_queue(rejected: Cluster, tmp_path: Path) -> None:
+    other = QueueRoot.open(str(tmp_path / "other"))
+    args = ["rejects", "redrive", "--execute", "--root", other.uri, "--url", rejected.ingest_url]
+    done = CliRunner().invoke(app, args)
+    assert done.exit_code != 0
+    assert "serves another queue" in str(done.exception or done.output)
