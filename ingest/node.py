@@ -17,7 +17,7 @@ from ingest.fresh_topics import FreshTopics
 from ingest.presence import Presence
 from ingest.request_ids import RequestIds
 from lakequeue import wire
-from lakequeue.clock import HybridClock, WallClock, wall_micros
+from lakequeue.clock import HybridClock, Micros, WallClock, wall_micros
 from lakequeue.errors import NotReady, OrderTimeout
 from lakequeue.partitioner import StickyRoundRobin
 from lakequeue.records import Stamp, Version, checked_name
@@ -142,27 +142,28 @@ class IngestNode:
         after the other. Blocks only where the request is `judged`.
         Raises `ClockSkew`, `TooLarge`, `Overloaded`, `NotReady`, storage errors, `OrderTimeout`.
         """
-        request = parts[0]
-        self._check(request, sum(part.rows.total_bytes for part in parts))
+        request, now = parts[0], self._wall()
+        size = sum([part.rows.total_bytes for part in parts])
+        self._check(request, size, now)
         for part, topic in zip(parts, topics, strict=True):
-            self._complete(part, topic)
+            self._complete(part, topic, now)
             part.request_id = request.request_id
         waits = query.wait == "ordered" or request.judged
-        stamp, outcomes = yield from self.submit(parts, query.timeout_ms / 1_000 if waits else None)
+        timeout_s = query.timeout_ms / 1_000 if waits else None
+        stamp, outcomes = yield from self.submit(parts, size, timeout_s)
         if request.judged and outcomes is not None:
             refuse_if_judged_so(request, outcomes, self.marks)
         return answer_of(parts, numbers, stamp, outcomes)
 
     def submit(
-        self, parts: Sequence[Request], timeout_s: float | None
+        self, parts: Sequence[Request], size: int, timeout_s: float | None
     ) -> Steps[tuple[Stamp, list[Outcome] | None]]:
-        """Commit a complete request; with a timeout, wait for what becomes of its rows.
+        """Commit a complete request of `size` bytes; with a timeout, wait for what becomes of it.
 
         Raises `OrderTimeout` (the rows are stored), `Overloaded`, `NotReady`, storage errors.
         """
         ticket = None if timeout_s is None else Ticket(sum(len(part.rows) for part in parts))
-        deadline = time.monotonic() + (timeout_s or 0.0)
-        size = sum(part.rows.total_bytes for part in parts)
+        deadline = 0.0 if timeout_s is None else time.monotonic() + timeout_s
         future = self.committer.submit(Submission(parts, ticket), size)
         while not future.done():
             yield Until(Done(future), FOREVER, minds=False)
@@ -173,24 +174,24 @@ class IngestNode:
             yield Until(ticket.settled, left, minds=False)
         return committed.stamp, self._outcomes(ticket, parts, committed)
 
-    def _check(self, request: Request, size: int) -> None:
-        self._refuse_if_off()
+    def _check(self, request: Request, size: int, now: Micros) -> None:
+        self._refuse_if_off(now)
         check_whole(
             request,
             size,
-            self._wall(),
+            now,
             max_ahead_s=self.settings.max_carried_ahead_s,
             max_group_bytes=self.settings.max_group_bytes,
         )
 
-    def _refuse_if_off(self) -> None:
+    def _refuse_if_off(self, now: Micros) -> None:
         """Raise `NotReady` if this clock is off, and other nodes are there to go to.
 
         They would refuse a stamp of ours that is far ahead: a producer that carries one could send
         nothing anywhere until their clocks are there too. And we would refuse theirs. A client asks
         nobody's `/readyz`, so it has to be said here.
         """
-        if self._clock_is_right() or self.presence.state != "connected":
+        if self._clock_is_right(now) or self.presence.state != "connected":
             return
         troubles = self._clock_troubles()
         if troubles and len(self.presence.nodes().ingest) > 1:
@@ -198,15 +199,15 @@ class IngestNode:
                 troubles[0].detail, hint="send to another node; fix NTP on this one", stored="no"
             )
 
-    def _complete(self, request: Request, topic: Topic) -> None:
+    def _complete(self, request: Request, topic: Topic, now: Micros) -> None:
         """Fill in what depends on this node: arrival, keyless partitions, the request's id."""
-        refuse_if_closed(topic, self._wall())
+        refuse_if_closed(topic, now)
         rows = request.rows
         request.placed_among = topic.partitions
         request.request_id = self._request_ids.next()
         if request.consumed is not None:
             request.consumed_topic_id = self._check_consumed(request.consumed)
-        fill_in(rows, self._wall(), topic.ttl_ms)
+        fill_in(rows, now, topic.ttl_ms)
         if NO_PARTITION in rows.partitions:
             with self._sticky_lock:
                 rule = self._sticky.setdefault(request.topic_id, StickyRoundRobin())
@@ -263,9 +264,9 @@ class IngestNode:
             found.append(Trouble("storage_full", f"{free} bytes are free on the root's disk"))
         return found + self._clock_troubles()
 
-    def _clock_is_right(self) -> bool:
+    def _clock_is_right(self, now: Micros) -> bool:
         skew_s = self.presence.skew_s
-        ahead_s = (self.appender.newest_stamp - self._wall()) / 1e6
+        ahead_s = (self.appender.newest_stamp - now) / 1e6
         return ahead_s <= _MAX_SKEW_S and (skew_s is None or -_MAX_SKEW_S <= skew_s <= _MAX_SKEW_S)
 
     def _clock_troubles(self) -> list[Trouble]:

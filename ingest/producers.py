@@ -44,7 +44,7 @@ def begin_epoch(node: IngestNode, producer_id: str, timeout_ms: int) -> Steps[di
         request = Request(NO_TOPIC, no_record(), producer_id, epoch, request_id=uuid4().hex)
         request.rows.timestamps = [node.now()]
         left = max(0.0, deadline - time.monotonic())
-        stamp, outcomes = yield from node.submit([request], left)
+        stamp, outcomes = yield from node.submit([request], request.rows.total_bytes, left)
         if outcomes is not None and outcomes[0].reason != Reason.PRODUCER_FENCED:
             break
         if time.monotonic() >= deadline:

@@ -189,7 +189,6 @@ class Connection(asyncio.Protocol):
             answer.headers = [*answer.headers, ("Content-Length", str(len(answer.body)))]
             answer.body = b""
         self._write(answer)
-        self._advance()
 
     def begin_pieces(self, answer: Answer, request: Request) -> None:
         """The head of an answer in pieces; the call goes on."""
