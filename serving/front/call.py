@@ -296,9 +296,13 @@ class Call:
         self._hub.mailbox.post(self._resume)
 
     def _resume(self) -> None:
-        if self._unpark():
+        waits = self._waits
+        if waits is not None and self._unpark():
             self.route.share.busy += 1
-            self._refusal = self._hub.gate.still(self.request)
+            # A write that is under way ends as it ends: who is refused now would be told that
+            # nothing is stored.
+            if waits.minds:
+                self._refusal = self._hub.gate.still(self.request)
             self._go_on()
 
     def _unpark(self) -> bool:

@@ -39,7 +39,8 @@ class Until(NamedTuple):
     look_s: float | None = None
     """It wants to look this often, in case a signal was lost; with many waiting, less often."""
     minds: bool = True
-    """It goes on at once when its client has gone."""
+    """It goes on at once when its client has gone, and is refused if its client may no longer call.
+    Not so a write that is under way."""
 
 
 Steps = Generator[Until, None, T]

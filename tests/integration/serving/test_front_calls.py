@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import threading
 
+from lakequeue.errors import LakequeueError, Unauthenticated
+from serving.front.hub import Everybody
+from serving.front.messages import Request
 from tests.support.services.fronts import Running, alive
 from tests.support.services.small_app import App
 from tests.support.services.zookeeper import wait_for
@@ -40,6 +43,26 @@ def test_who_hangs_up_while_waiting_is_noticed_at_once(app: App, front: Running)
     wait_for(lambda: front.front.shares["wait"].parked == 1, "it waits")
     raw.close()
     wait_for(lambda: app.ended == ["gone"], "no wake-up was needed")
+
+
+class Revoked(Everybody):
+    """Nobody may go on."""
+
+    def still(self, request: Request) -> LakequeueError:
+        return Unauthenticated("the key was revoked meanwhile", stored="no")
+
+
+def test_whose_key_is_revoked_polls_no_more_and_hears_how_a_write_ended(
+    app: App, front: Running
+) -> None:
+    poll, write = front.connect(), front.connect()
+    poll.send(b"GET /wait HTTP/1.1\r\nHost: a\r\n\r\n")
+    write.send(b"GET /write HTTP/1.1\r\nHost: a\r\n\r\n")
+    wait_for(lambda: front.front.shares["wait"].parked == 2, "both wait")
+    front.front.gate = Revoked()
+    app.wake.set()
+    assert poll.read().status == 401
+    assert write.read().json() == {"written": True}
 
 
 def test_an_answer_in_pieces_waits_in_between(app: App, front: Running) -> None:

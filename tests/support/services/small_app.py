@@ -70,7 +70,17 @@ class App:
 
             return in_pieces(steps(), "text/plain", {"X-Kind": "pieces"})
 
+        self._writing()
         self._in_threads()
+
+    def _writing(self) -> None:
+        @self.flask.get("/write")
+        def write() -> Response:
+            def steps() -> Steps[Answer]:
+                yield Until(self.wake, 20.0, minds=False)
+                return json_of({"written": True})
+
+            return waiting(steps())
 
     def _in_threads(self) -> None:
         @self.flask.get("/hold")
@@ -92,7 +102,7 @@ class App:
         return [
             Way("GET", "/healthz", state, 0, healthz),
             Way("GET", "/slow-state", state, 0, within_s=0.3),
-            Way("GET", "/(wait|pieces)", Kind("wait", 2, 100, 50), 0),
+            Way("GET", "/(wait|write|pieces)", Kind("wait", 2, 100, 50), 0),
             Way("GET", "/hold", Kind("hold", 1, 1), 0),
             Way("GET", "/big", Kind("big", 2, 100, answer_bytes=20 << 20), 0),
             Way("", ".*", Kind("other", 2, 100), 64 << 10),
