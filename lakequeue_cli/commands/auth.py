@@ -70,7 +70,7 @@ def init(root: Root = None, key_file: KeyFile = None) -> None:
 @app.command()
 def off(
     anybody_may_do_everything: Annotated[
-        bool, typer.Option("--anybody-may-do-everything", help="Say that you know.")
+        bool, typer.Option("--anybody-may-do-everything", help="Confirm that you want this.")
     ] = False,
     root: Root = None,
 ) -> None:

@@ -160,9 +160,9 @@ def consume(
     ] = 10.0,
     as_json: AsJson = False,
 ) -> None:
-    """Print records. With -g they are acknowledged; without, a throw-away group leaves no trace.
+    """Print records. With -g they are acknowledged; without, nothing changes.
 
-    A group that has a position goes on there; -o is for partitions without one.
+    A group continues at its positions; -o counts only for partitions without one.
     """
     start = position_of(offset, relative_to="latest")
     moves = start.shift != 0 or start.to not in {"earliest", "latest"}

@@ -78,9 +78,9 @@ def redrive(
     service: ConsumerUrl = None,
     as_json: AsJson = False,
 ) -> None:
-    """Send what is dead now back to the topics it died in, or to one topic, each exactly once.
+    """Send dead records back to the topics they died in, or to one topic, each exactly once.
 
-    What is not wanted stays in the dead-letter topic, behind the others. May be stopped and started
+    Records that do not match stay in the dead-letter topic. You may stop the command and start it
     again at any time.
     """
     wanted = Wanted(

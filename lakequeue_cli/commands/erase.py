@@ -22,9 +22,10 @@ def erase(
         typer.Option(help="Which records: a predicate, as groups have: \"key = 'alice'\"."),
     ] = None,
     key_base64: Annotated[
-        str | None, typer.Option(help="Those with this key, given as base64: it may be no text.")
+        str | None,
+        typer.Option(help="Only this key, as base64, if it is not text."),
     ] = None,
-    key_hex: Annotated[str | None, typer.Option(help="… given in hexadecimal digits.")] = None,
+    key_hex: Annotated[str | None, typer.Option(help="Only this key, as hex digits.")] = None,
     root: Annotated[str | None, typer.Option(help="Root folder or URI of the queue.")] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show what would be erased.")
@@ -40,8 +41,8 @@ def erase(
         bool,
         typer.Option(
             "--delete-unreadable",
-            help="Delete also the files that could not be read and are kept as bytes, with all that"
-            " is in them: they may hold such records.",
+            help="Also delete files that could not be read and are kept as bytes: they may have "
+            "such records.",
         ),
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
@@ -49,11 +50,11 @@ def erase(
 ) -> None:
     """Erase key, value and headers of the records that match; their offsets stay, as tombstones.
 
-    With several options: the records that match all of them. Also in dead letters, in rejected
-    copies and in the inbox. Without --delete-now the old files go after the grace of the compaction
-    job; the report names them.
+    If you give several options, records must match all of them. Dead letters, rejected copies and
+    the inbox are erased as well. Without --delete-now, the compaction job deletes the old files
+    after its grace time; the report names them.
 
-    Exit codes: 0 all are erased; 1 also files are kept that nobody can read, and that may hold such
+    Exit codes: 0 all are erased; 1 there are files that nobody can read and that may have such
     records: see --delete-unreadable.
     """
     # Loaded here: a machine with the SDK and CLI alone has no storage packages.

@@ -247,7 +247,7 @@ def pause(
 ) -> None:
     """Stop delivery of a group, a topic or some partitions, until a resume. Acks go on.
 
-    Returns when no node lets anything more leave.
+    The command returns when no node delivers any more.
     """
     with admin(None, service, timeout_s) as client:
         _say_pauses(client.pause(group, topic, partition or None), as_json)

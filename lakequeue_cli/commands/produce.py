@@ -97,10 +97,10 @@ def produce(
 ) -> None:
     """Send records; print partition and message id of each (with --wait, offset too).
 
-    A line that cannot be read ends the command; what was sent before it stays sent. A record that
-    is refused is named by its line, and the others are sent.
+    If a line cannot be read, the command ends; records that were sent before stay. If a record is
+    refused, the command names its line and sends the others.
 
-    Exit codes: 0 all are acknowledged; 8, 9 and others: the first that was not.
+    Exit codes: 0 all records are acknowledged; 8, 9 and others: the first error.
     """
     headers = [header_of(text) for text in header or []]
     delay_ms, ttl_ms = duration_ms_of(delay), duration_ms_of(ttl)

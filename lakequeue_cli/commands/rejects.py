@@ -51,14 +51,14 @@ def list_(
     reason: Reason = None,
     since: Since = None,
     until: Until = None,
-    most: Annotated[int, typer.Option("-n", min=1, help="At most so many.")] = 100,
+    most: Annotated[int, typer.Option("-n", min=1, help="Show at most this many.")] = 100,
     root: Root = None,
     as_json: AsJson = False,
 ) -> None:
-    """List them, with what is wrong.
+    """List them, with the reason of each.
 
-    The reasons malformed, unorderable and unreadable mean that a record could not be ordered and is
-    kept as it is; `export` brings it out. With a topic that is not known the column is empty.
+    With the reasons malformed, unorderable and unreadable, the record could not be ordered and is
+    kept as it is; `export` writes it out. If its topic is not known, that column is empty.
     """
     from queue_tables.log.rejected import rejected
 
@@ -85,10 +85,10 @@ def export(
     until: Until = None,
     root: Root = None,
 ) -> None:
-    """Write them as lines of JSON, each with its reason and, as `record`, what was sent.
+    """Write them as lines of JSON: each has its reason, and in `record` what was sent.
 
-    Bytes come as base64. A record can be sent again once it is mended:
-    `lakequeue rejects export | jq -c .record`, as `application/x-ndjson`.
+    Bytes are base64. To change records and send them again, use
+    `lakequeue rejects export | jq -c .record`, and send the lines as `application/x-ndjson`.
     """
     from queue_tables.log.rejected import exported, rejected
 
@@ -116,17 +116,17 @@ def redrive(
         typer.Option(help="Send them to this topic, by their keys, instead of to their own."),
     ] = None,
     execute: Annotated[
-        bool, typer.Option("--execute", help="Send them; else it is only told.")
+        bool, typer.Option("--execute", help="Send them. Without it, nothing changes.")
     ] = False,
     root: Root = None,
     url: Url = None,
     as_json: AsJson = False,
 ) -> None:
-    """Send them to their topics again, those that would be taken now.
+    """Send those to their topics again that would be accepted now.
 
-    What the topic still does not take (a wrong schema, a partition that is not there, expired) is
-    named and not sent, and neither are files that cannot be read: `export` brings them out. A
-    record is sent once, however often this is run, as long as `log` has it. They stay in `rejects`.
+    If a topic would still refuse a record (wrong schema, no such partition, expired), the command
+    says why and does not send it. Files that cannot be read are not sent; `export` writes them out.
+    You may run this again: a record that is in `log` is not sent twice. All stay in `rejects`.
 
     Exit codes: 0 all were sent, or would be; 1 some were refused.
     """

@@ -22,16 +22,16 @@ def repair(
         typer.Option(help="Only this table, relative to the root. May be given several times."),
     ] = None,
     execute: Annotated[
-        bool, typer.Option("--execute", help="Do it; else it is only told.")
+        bool, typer.Option("--execute", help="Do it. Without it, nothing changes.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Bring tables back that Spark, delta-rs or somebody's SQL has changed.
+    """Undo what Spark, delta-rs or SQL has changed in the tables.
 
-    Says what is wrong with each table and what would be done. With --execute it is done, each table
-    in one commit; the queue may run meanwhile. To delete records use `lakequeue erase`.
+    Shows what is wrong with each table, and what would be done. With --execute it is done, in one
+    commit for each table; the queue may run meanwhile. To delete records use `lakequeue erase`.
 
-    Exit codes: 0 all is well, or was mended; 1 something cannot be brought back.
+    Exit codes: 0 nothing was wrong, or it is repaired; 1 something cannot be brought back.
     """
     # Loaded here: a machine with the SDK and CLI alone has no storage packages.
     from queue_tables.root import QueueRoot
