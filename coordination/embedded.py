@@ -116,7 +116,7 @@ def place_of(number: int | None, servers: str | None) -> Place | None:
     well = all(n.isdigit() and where.count(":") >= 2 for n, where in named.items())
     if number is None or not well or str(number) not in named:
         raise InvalidSetting(
-            f"server {number} of {servers!r} is no server of an ensemble",
+            f"server {number} of {servers!r} is not a server of an ensemble",
             hint="--number 2 --servers 1=a:2888:3888,2=b:2888:3888,3=c:2888:3888",
         )
     return Place(number, {int(n): where for n, where in named.items()})

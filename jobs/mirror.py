@@ -117,7 +117,7 @@ def _promote(args: argparse.Namespace) -> Report:
     replica = QueueRoot.existing(args.to, replica_too=True)
     if replica.replica_of is None:
         if not replica.was_promoted:
-            raise RootUnusable(f"{replica.uri} is no replica", hint="it is a queue as it is")
+            raise RootUnusable(f"{replica.uri} is not a replica", hint="it is a queue as it is")
         return {"queue_id": replica.queue_id, "promoted": True}
     try:
         if not args.dry_run:

@@ -30,7 +30,7 @@ def checked_subject(name: str) -> str:
     """
     if _SUBJECT.fullmatch(name) is None or name in RESERVED:
         raise InvalidName(
-            f"{name!r} is nobody",
+            f"{name!r} is not a principal, a group or a certificate",
             hint="a principal (ada), one of an issuer (corp/ada), a group of one "
             "(corp/groups/analysts), or a client certificate (cert/prometheus)",
         )
@@ -41,5 +41,5 @@ def age_s(text: str) -> int:
     """`90d`, `12h` or `30m` in seconds. Raises `InvalidRequest`."""
     found = _AGE.fullmatch(text)
     if found is None or int(found[1]) == 0:
-        raise InvalidRequest(f"{text!r} is no age", hint="90d, 12h or 30m", field="expires")
+        raise InvalidRequest(f"{text!r} is not an age", hint="90d, 12h or 30m", field="expires")
     return int(found[1]) * _SECONDS[found[2]]

@@ -79,7 +79,7 @@ class Pages:
         if not origin and site in _FROM_ELSEWHERE:
             raise ForeignPage(
                 "a page of another site asked",
-                hint="open the address itself, or use a client that is no browser",
+                hint="open the address itself, or use a client that is not a browser",
                 stored="no",
             )
 
@@ -91,7 +91,7 @@ class Pages:
         name = host_of(host)
         if not name or not (self._any_host or name in self._names or is_literal(name)):
             raise WrongHost(
-                f"{host[:100]!r} is no name of this node",
+                f"{host[:100]!r} is not a name of this node",
                 hint="ask for an address that /v1/nodes names; `access.hosts` lists further names",
                 stored="no",
             )

@@ -129,7 +129,7 @@ class PublicKeys:
         """Of a JWKS document. Raises `ValueError`."""
         found = orjson.loads(document)
         if not isinstance(found, dict) or not isinstance(found.get("keys"), list):
-            raise ValueError("this is no JWKS document")  # noqa: TRY004 -- its content is wrong
+            raise ValueError("this is not a JWKS document")  # noqa: TRY004 -- its content is wrong
         return cls(key for key in found["keys"] if isinstance(key, dict))
 
     def __len__(self) -> int:

@@ -43,7 +43,7 @@ def target_of(url: str) -> Target:
     except ValueError as e:
         raise _refused(f"{url!r}: {e}") from None
     if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise _refused(f"{url!r} is no http:// or https:// address")
+        raise _refused(f"{url!r} is not an http:// or https:// address")
     if parts.username is not None or parts.password is not None:
         raise _refused("the URL has a user name or password", "requests are signed instead")
     if parts.fragment:
@@ -54,7 +54,7 @@ def target_of(url: str) -> Target:
         # As it is looked up, and as it stands in headers.
         host = parts.hostname.encode("idna").decode()
     except UnicodeError as e:
-        raise _refused(f"{parts.hostname} is no name of a host: {e}") from None
+        raise _refused(f"{parts.hostname} is not the name of a host: {e}") from None
     return Target(url, parts.scheme, host, port or (443 if parts.scheme == "https" else 80))
 
 

@@ -115,7 +115,9 @@ def _record_of(event: Any) -> dict[str, Any]:
 def _header(name: str, value: Any) -> dict[str, str]:
     if _NAME.fullmatch(name) is None:
         raise InvalidRequest(
-            f"{name[:50]!r} is no attribute", hint="lower-case letters and digits", field=name[:50]
+            f"{name[:50]!r} is not the name of an attribute",
+            hint="lower-case letters and digits",
+            field=name[:50],
         )
     header = "content-type" if name == "datacontenttype" else f"ce_{name}"
     return {"key": header, "value": _text(name, value)}

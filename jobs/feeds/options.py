@@ -98,7 +98,7 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
         )
     parser.add_argument(
         "--bad-topic",
-        help="topic for records that the other one refuses (by schema or size) and for what is no "
+        help="topic for records that the other one refuses (by schema or size) and for what is not "
         "JSON, each with the reason as a header; without it the job stops there",
     )
     parser.add_argument(

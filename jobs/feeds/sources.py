@@ -109,7 +109,7 @@ def _judged(feed: Feed) -> dict[str, str]:
 def documents_of(text: str) -> list[str]:
     """The documents of a whole file, as they stand there: the elements of an array, or the one.
 
-    What is no JSON as a whole comes back as one text, which is none either. Not by Spark's
+    What is not JSON as a whole comes back as one text, which is none either. Not by Spark's
     `from_json`, which writes numbers anew and takes no notice of what follows an array.
     """
     text = text.removeprefix("\ufeff")
@@ -143,7 +143,7 @@ def _past_space(text: str, at: int) -> int:
 
 
 def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no JSON")
+    raise ValueError(f"{constant} is not JSON")
 
 
 _SPACE = re.compile(r"[ \t\r\n]*")

@@ -112,7 +112,7 @@ def check_dead_letters(
 
 def _no_dead_letters(topic: str, why: str) -> InvalidRequest:
     return InvalidRequest(
-        f"topic {topic!r} is no topic of dead letters: no topic names it, and {why}",
+        f"topic {topic!r} is not a dead-letter topic: no topic names it, and {why}",
         hint=f"redrive the topic its dead letters go to: {topic}.dlq, or its dead_letter_topic",
         field="topic",
     )

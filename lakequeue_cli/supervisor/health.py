@@ -137,7 +137,7 @@ def _storage(root: str) -> Iterator[Finding]:
         yield Finding(
             "storage",
             Level.FAIL,
-            f"{parent} is no folder that this user can write",
+            f"{parent} is not a folder that this user can write to",
             f"choose another --root, or: sudo chown {os.getuid()} {parent}",
         )
         return

@@ -117,7 +117,7 @@ def wanted_columns(given: Mapping[str, str]) -> tuple[str, ...]:
     asked = [name.strip() for name in text.split(",") if name.strip()]
     unknown = [name for name in asked if name.lower() not in by_name]
     if unknown or not asked:
-        said = f"there is no column {unknown[0]!r}" if unknown else "names no column"
+        said = f"there is not a column {unknown[0]!r}" if unknown else "names no column"
         raise wrong("columns", said, f"some of {', '.join(every)}, separated by commas")
     chosen = {by_name[name.lower()] for name in asked} | ({"headers"} if headers else set())
     return tuple(name for name in every if name in chosen)

@@ -121,7 +121,7 @@ def _numbers(name: str, text: str, example: str, least: int) -> PerPartition:
     out: dict[str, dict[int, int]] = {}
     for topic, numbers in body.items():
         if not isinstance(numbers, dict):
-            raise _wrong(name, f"{topic}: {numbers!r} is no object", example)
+            raise _wrong(name, f"{topic}: {numbers!r} is not an object", example)
         for partition, number in numbers.items():
             if not partition.isdigit() or not _is_whole(number) or number < least:
                 raise _wrong(name, f"{topic}: {partition!r}: {number!r}", example)
@@ -135,7 +135,7 @@ def _object(name: str, text: str, example: str) -> dict[str, Any]:
     except ValueError as error:
         raise _wrong(name, f"{text[:80]!r}: {error}", example) from error
     if not isinstance(body, dict):
-        raise _wrong(name, f"{text[:80]!r} is no object", example)
+        raise _wrong(name, f"{text[:80]!r} is not an object", example)
     return body
 
 

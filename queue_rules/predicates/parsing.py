@@ -151,7 +151,7 @@ class _Reader:
             case _ if type(node) in _OPS:
                 return self._comparison(node)
             case _:
-                raise self._refusal(node, f"{_name(node)} is no condition that is allowed here")
+                raise self._refusal(node, f"{_name(node)} is not a condition that is allowed here")
 
     def _between(self, node: exp.Between) -> Condition:
         self._only(node, "this", "low", "high")
@@ -169,7 +169,7 @@ class _Reader:
             return self._compare(node, self._field(right), exchanged, self._literal(left))
         field = self._field(left)
         if not _is_literal(right):
-            raise self._refusal(right, "a field is compared with a literal, and this is none")
+            raise self._refusal(right, "a field is compared with a literal, and this is not one")
         return self._compare(node, field, straight, self._literal(right))
 
     def _compare(self, node: exp.Expr, field: Field, op: Op, literal: Any) -> Compare:
@@ -222,11 +222,11 @@ class _Reader:
                 column = self._column(arguments[0], "key", "value")
                 return Json(column, self._path(node, str(arguments[1].this)))
             case _:
-                raise self._refusal(node, f"{_name(node)} is no field that is allowed here")
+                raise self._refusal(node, f"{_name(node)} is not a field that is allowed here")
 
     def _column(self, node: exp.Expr, *allowed: str) -> str:
         if not isinstance(node, exp.Column):
-            raise self._refusal(node, f"{_name(node)} is no column")
+            raise self._refusal(node, f"{_name(node)} is not a column")
         self._only(node, "this")
         name = node.name.lower() if not node.this.args.get("quoted") else node.name
         if name not in allowed:
@@ -270,7 +270,7 @@ class _Reader:
             case exp.Null():
                 raise self._refusal(node, "nothing is = NULL: say IS NULL")
             case _:
-                raise self._refusal(node, f"{_name(node)} is no literal")
+                raise self._refusal(node, f"{_name(node)} is not a literal")
 
     def _fitting(self, node: exp.Expr, field: Field, literal: Any) -> Literal:
         match field.kind, literal:
@@ -299,7 +299,7 @@ class _Reader:
         try:
             time = datetime.fromisoformat(text)
         except ValueError:
-            why = f"{text!r} is no time, such as '2026-01-31T07:00:00Z'"
+            why = f"{text!r} is not a time, such as '2026-01-31T07:00:00Z'"
             raise self._refusal(node, why) from None
         time = time if time.tzinfo is not None else time.replace(tzinfo=UTC)
         since = time - datetime(1970, 1, 1, tzinfo=UTC)

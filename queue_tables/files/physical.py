@@ -118,7 +118,7 @@ _BYTES = (
 def _time(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     """Microseconds of UTC. A time without a zone is UTC, as INT96 is; parts of one are cut off."""
     if not pa.types.is_timestamp(array.type):
-        raise pa.ArrowTypeError("it is no time")
+        raise pa.ArrowTypeError("it is not a time")
     naive = array.cast(pa.timestamp(array.type.unit))  # the instant is kept: both count from UTC
     if array.type.unit == "ns":
         naive = pc.floor_temporal(naive, unit="microsecond")
@@ -130,7 +130,7 @@ def _list(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     if any(kind(array.type) for kind in (pa.types.is_list_view, pa.types.is_large_list_view)):
         array = array.cast(pa.large_list(array.type.value_type))
     elif not any(kind(array.type) for kind in kinds):
-        raise pa.ArrowTypeError("it is no list")
+        raise pa.ArrowTypeError("it is not a list")
     flat = _array(array.flatten(), wanted.value_type)
     lengths = pc.fill_null(pc.list_value_length(array), 0).cast(pa.int32())
     offsets = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(lengths)])
@@ -139,7 +139,7 @@ def _list(array: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 def _struct(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     if not pa.types.is_struct(array.type):
-        raise pa.ArrowTypeError("it is no struct")
+        raise pa.ArrowTypeError("it is not a struct")
     names = [array.type.field(i).name for i in range(array.type.num_fields)]
     parts = [
         # `field` of a struct leaves out the nulls of the struct itself, which the mask has.

@@ -215,7 +215,7 @@ def _consumed_fault(text: bytes) -> str | None:
     except orjson.JSONDecodeError as error:
         return f"is not JSON: {error}"
     if not isinstance(said, dict):
-        return "is no JSON object"
+        return "is not a JSON object"
     for name in ("group", "topic_id"):
         given = said.get(name)
         try:

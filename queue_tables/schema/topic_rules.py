@@ -183,7 +183,7 @@ def _checked(topic: str, model: type[BaseModel], config: Mapping[str, Any]) -> B
             also = f"did you mean {near[0]!r}?" if near else ""
             known = f"a topic has {', '.join(model.model_fields)}"
             raise InvalidRequest(
-                f"topic {topic!r}: {name!r} is no setting that can be given here",
+                f"topic {topic!r}: {name!r} is not a setting that can be given here",
                 hint=f"{also} {known}".strip(),
                 field=name,
             )

@@ -42,7 +42,7 @@ class ValueSchema:
             )
         except (ValueError, jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError) as e:
             raise InvalidRequest(
-                f"value_schema is no JSON Schema: {_short(e)}",
+                f"value_schema is not a JSON Schema: {_short(e)}",
                 hint="give a JSON Schema that stands by itself, as text",
                 field="value_schema",
             ) from e

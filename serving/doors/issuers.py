@@ -59,7 +59,7 @@ class Issuers:
 def _get(url: str) -> bytes:
     """The document, within its time and its size, from that address and no other."""
     if urlsplit(url).scheme not in {"http", "https"}:
-        raise ValueError(f"{url} is no http address")
+        raise ValueError(f"{url} is not an http address")
     deadline = time.monotonic() + TIMEOUT_S
     with contextlib.ExitStack() as stack:
         http = stack.enter_context(httpx2.Client(timeout=TIMEOUT_S, trust_env=False))

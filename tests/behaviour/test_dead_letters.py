@@ -126,7 +126,7 @@ def test_by_http_dead_letters_go_back_a_part_at_a_time(backend: Backend) -> None
         assert sorted(m.value for m in take(worker, 5)) == list(range(5))
     assert asked(404, {}, "no-such-topic")["code"] == "unknown_topic"
     refused = asked(422, {}, topic)
-    assert "no topic of dead letters" in refused["detail"]
+    assert "is not a dead-letter topic" in refused["detail"]
     assert asked(422, {"end_offsets": [5]}, topic)["code"] == "invalid_request"
     assert "seconds" in asked(422, {"since": 1_600_000_000})["detail"]
     assert asked(422, {"max": 0})["code"] == "invalid_request"

@@ -157,7 +157,7 @@ def test_concurrent_alterations_lose_none(root: QueueRoot) -> None:
         ({"retention_ms": -1}, "retention_ms", "greater than or equal"),
         ({"retention_ms": 1000}, "retention_ms", "below dedup_window_ms 600000"),
         ({"dedup_window_ms": 86_400_001}, "dedup_window_ms", "less than or equal"),
-        ({"value_schema": "{"}, "value_schema", "no JSON"),
+        ({"value_schema": "{"}, "value_schema", "not a JSON"),
     ],
 )
 def test_a_wrong_setting_is_refused_by_name_and_nothing_is_written(

@@ -66,7 +66,7 @@ def test_a_role_is_run_from_the_file_and_what_differs_from_the_environment(
     ("options", "code", "said"),
     [
         (("ingest", "--config", "gone.toml"), 2, "the settings file"),
-        (("zookeeper", "--number", "2"), 3, "is no server of an ensemble"),
+        (("zookeeper", "--number", "2"), 3, "is not a server of an ensemble"),
         (("broker",), 2, "broker"),
     ],
 )

@@ -21,7 +21,7 @@ def test_a_server_is_alone_or_one_of_those_that_are_named() -> None:
     [(None, "1=a:1:2"), (2, None), (3, "1=a:1:2"), (1, "1=a"), (1, "a:1:2"), (1, "x=a:1:2")],
 )
 def test_anything_else_is_refused(number: int | None, servers: str | None) -> None:
-    with pytest.raises(InvalidSetting, match="is no server of an ensemble"):
+    with pytest.raises(InvalidSetting, match="is not a server of an ensemble"):
         place_of(number, servers)
 
 

@@ -298,7 +298,7 @@ def test_bad_registrations_are_refused(own_queue: Queue, start_node: Start) -> N
             ("http://127.0.0.1/", "not a public address"),
             ("http://127.0.0.1:9/", "port 9"),
             ("http://10.0.0.1/", "not a public address"),
-            ("gopher://example.com/", "no http"),
+            ("gopher://example.com/", "not an http"),
         ):
             with pytest.raises(InvalidRequest, match=said):
                 admin.set_webhook("bad", url, [topic.topic])

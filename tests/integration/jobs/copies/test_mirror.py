@@ -173,7 +173,7 @@ def test_nobody_else_writes_a_replica(root: QueueRoot, to: str) -> None:
         QueueRoot.replica(other.uri, root)
     with pytest.raises(RootUnusable, match="itself"):
         QueueRoot.replica(root.uri, root)
-    with pytest.raises(RootUnusable, match="no replica"):
+    with pytest.raises(RootUnusable, match="not a replica"):
         run_job(root.uri, "--to", other.uri, "--promote")
 
 
