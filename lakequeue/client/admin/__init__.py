@@ -60,7 +60,7 @@ class Admin(TopicCalls, GroupCalls, RecordCalls):
             over_s: For how many seconds to look; 60 at most.
 
         Returns:
-            The advice, and the numbers that it goes by.
+            The advice, and the numbers behind it.
         """
         query = f"?over_ms={round(over_s * 1_000)}"
         reply = self._call(self._consumer, "GET", f"/v1/advice{query}", takes_s=over_s)

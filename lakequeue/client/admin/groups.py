@@ -166,7 +166,7 @@ class GroupCalls(ServiceCalls):
 
         Returns:
             The webhook, with its secret if that is a new one: the receiver checks signatures by it
-            (`lakequeue.wire.calls.webhooks.verify`). It is told once. Without `secret=` a webhook
+            (`lakequeue.wire.calls.webhooks.verify`). It is shown once. Without `secret=` a webhook
             keeps the one it has, unless its URL changes.
 
         Raises:
