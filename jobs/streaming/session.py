@@ -106,6 +106,8 @@ def _launch(log4j: Path, work_dir: Path, driver_memory: str) -> dict[str, str]:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.enabled": "false",
+        # Its ports are this machine's alone, and whoever connects has to know a secret of the run.
+        "spark.authenticate": "true",
         "spark.ui.showConsoleProgress": "false",
         "spark.local.dir": str(work_dir / "spark"),
         "spark.sql.warehouse.dir": str(work_dir / "warehouse"),

@@ -66,16 +66,17 @@ def is_local(root: str) -> bool:
 
 def _found(service: Service, settings: Settings) -> Urls:
     own = settings.ingest if service == "ingest" else settings.consumer
+    scheme = "http" if settings.tls.cert is None else "https"
     if own.url:
         return own.url
     if own.model_fields_set & {"host", "port"}:
-        return f"http://{own.host}:{own.port}"
+        return f"{scheme}://{own.host}:{own.port}"
     path = _path(settings.root)
     told = {} if path is None else _read(path)
     urls = told.get(service)
     if isinstance(urls, list) and urls and _runs(told.get("pid")):
         return [str(url) for url in urls]
-    return _DEFAULTS[service]
+    return _DEFAULTS[service].replace("http", scheme)
 
 
 def _runs(pid: object) -> bool:

@@ -28,11 +28,7 @@ from lakequeue.calling.addresses import (
     write_addresses,
 )
 from lakequeue.clock import boot_seconds
-from lakequeue.errors import (
-    InvalidSetting,
-    LakequeueError,
-    StartFailed,
-)
+from lakequeue.errors import LakequeueError, StartFailed
 from lakequeue.settings import Settings
 
 if TYPE_CHECKING:
@@ -79,6 +75,7 @@ def up(
     """
     # Loaded here: a machine with the SDK and CLI alone has no storage or Spark packages.
     from lakequeue_cli.supervisor.cluster import Cluster, ClusterOptions
+    from serving.tls import tls_of
 
     given: dict[str, Any] = {
         "root": root,
@@ -87,11 +84,8 @@ def up(
         "log_level": log_level,
     }
     settings = Settings(**{name: value for name, value in given.items() if value is not None})
-    if settings.tls.cert is not None:
-        raise InvalidSetting(
-            "`lakequeue up` serves this machine, without TLS",
-            hint="start the processes with `lakequeue run`, or leave tls.cert out",
-        )
+    # Files that cannot be used are found before anything is started.
+    tls = tls_of(settings.tls)
     started_at = boot_seconds()
     cluster: Cluster | None = None
     try:
@@ -109,6 +103,7 @@ def up(
                 work_dir=settings.work_dir,
                 log_level=settings.log_level,
                 coordination=settings.coordination,
+                tls=tls is not None,
             ),
             report=_report,
         )

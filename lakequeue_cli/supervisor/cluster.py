@@ -71,6 +71,8 @@ class ClusterOptions:
     the others learn of its death by the session timeout."""
     work_dir: Path | None = None
     log_level: str = "info"
+    tls: bool = False
+    """The children speak TLS: their settings name the files."""
     extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """More arguments for a child at every start, by its name (`ingest-1`, `driver-2`, …)."""
     crash_at: Mapping[str, str] = field(default_factory=dict)
@@ -295,6 +297,7 @@ class Cluster:
             zookeeper_ports=self._zookeeper_ports(ports),
             log_level=options.log_level,
             extra=options.extra,
+            scheme="https" if options.tls else "http",
         )
 
     def _zookeeper_ports(

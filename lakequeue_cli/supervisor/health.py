@@ -234,7 +234,7 @@ def _zookeeper(settings: Settings) -> Iterator[Finding]:
 def _port(role: str, host: str, port: int) -> Iterator[Finding]:
     if port_is_free(host, port):
         yield Finding("ports", Level.OK, f"{role} port {port} on {host} is free")
-    elif http_status(f"http://{host}:{port}/healthz") == 200:
+    elif 200 in (http_status(f"{way}://{host}:{port}/healthz") for way in ("http", "https")):
         yield Finding("ports", Level.OK, f"{role} port {port} on {host}: a service answers there")
     else:
         yield Finding(

@@ -105,6 +105,8 @@ class Layout:
     extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """More arguments for a child, by its name."""
     python: str = sys.executable
+    scheme: str = "http"
+    """`https`: the children speak TLS."""
 
     @property
     def zookeeper_hosts(self) -> str:
@@ -121,7 +123,7 @@ class Layout:
     @property
     def driver_urls(self) -> list[str]:
         """Base URLs of the drivers' `/healthz`, `/readyz` and `/metrics`."""
-        return [f"http://{self.host}:{port}" for port in self.driver_ports]
+        return [self.url(port) for port in self.driver_ports]
 
     @property
     def log_dir(self) -> Path:
@@ -138,8 +140,12 @@ class Layout:
             role: [url for name, url in urls.items() if name.startswith(f"{role}-")]
             for role in _SERVICES
         } | {"driver": self.driver_urls}
+        more = {} if self.scheme == "http" else {"__scheme__": self.scheme}
         return [
-            {"targets": [url.removeprefix("http://") for url in urls], "labels": {"role": role}}
+            {
+                "targets": [url.removeprefix(f"{self.scheme}://") for url in urls],
+                "labels": {"role": role, **more},
+            }
             for role, urls in roles.items()
         ]
 
@@ -198,7 +204,7 @@ class Layout:
 
     def url(self, port: int) -> str:
         """Base URL of the service that listens on `port`."""
-        return f"http://{self.host}:{port}"
+        return f"{self.scheme}://{self.host}:{port}"
 
     @property
     def _places(self) -> tuple[Path, ...]:
