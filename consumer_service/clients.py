@@ -52,8 +52,12 @@ class Worker(Protocol):
         """Give back what is not settled, and leave."""
 
 
-Redrive = Callable[[str, RedriveRequest, Sequence[str], str, Callable[[], bool]], RedriveAnswer]
-"""(topic, what is asked, URLs of ingest nodes, our own URL, whether to stop) → what was done."""
+Redrive = Callable[
+    [str, RedriveRequest, Sequence[str], str, Callable[[], bool], Callable[[str], bool]],
+    RedriveAnswer,
+]
+"""(topic, what is asked, URLs of ingest nodes, our own URL, whether to stop, whether whoever asks
+may send to a topic) → what was done."""
 
 
 @dataclass(frozen=True, slots=True)

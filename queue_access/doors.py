@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 
 from lakequeue.errors import Forbidden, LakequeueError, Unauthenticated
 from queue_access.calls import CallRight, Calls
@@ -12,7 +12,7 @@ from queue_access.keys import id_of
 from queue_access.quotas import NO_QUOTA, Quota
 from queue_access.registry import EVERYBODY, Registry
 from queue_access.rights import ALL, Kind, Right, Rights
-from queue_access.tokens import Verified, claimed, is_token, verified
+from queue_access.tokens import PublicKeys, Verified, claimed, is_token, verified
 
 _MOST_TOKENS = 4_096
 
@@ -51,6 +51,27 @@ def forbidden(principal: str, right: Right | str, kind: Kind, name: str) -> Forb
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A token that was verified, and by what."""
+
+    registry: Registry
+    text: str = field(repr=False)
+    said: Verified
+    of_issuer: IssuerKeys
+    keys: PublicKeys
+
+    def counts(self, registry: Registry, text: str, now: float) -> bool:
+        """Whether it would be verified again: an issuer may have taken its key back since."""
+        return (
+            self.registry is registry
+            and self.text == text
+            and self.said.until > now
+            and self.of_issuer.keys is self.keys
+            and self.of_issuer.good(now)
+        )
+
+
 class Doors:
     """Decides. `registry` is replaced from outside. For one thread, that of the event loop."""
 
@@ -60,7 +81,7 @@ class Doors:
         """By the issuer's name; filled by who fetches them."""
         self._calls = calls
         self.wall_s = wall_s
-        self._tokens: dict[int, tuple[Registry, str, Verified]] = {}
+        self._tokens: dict[int, _Known] = {}
         """Tokens that were verified: most requests come with one that did before."""
 
     def caller(self, authorization: str, certificate: str | None = None) -> Caller:
@@ -95,26 +116,27 @@ class Doors:
     def _of_token(self, text: str) -> Caller:
         now, registry = self.wall_s(), self.registry
         known = self._tokens.get(hash(text))
-        if known is not None and known[0] is registry and known[1] == text and known[2].until > now:
-            found = known[2]
-        else:
-            found = self._verify(text, now)
+        if known is None or not known.counts(registry, text, now):
+            known = self._verify(text, now)
             if len(self._tokens) >= _MOST_TOKENS:
                 self._tokens.clear()
-            self._tokens[hash(text)] = (registry, text, found)
+            self._tokens[hash(text)] = known
+        found = known.said
         rights = registry.rights_of(found.principal, found.groups)
         quota = registry.quota_of(found.principal)
         return Caller(found.principal, rights, "token", found.until, found.groups, quota)
 
-    def _verify(self, text: str, now: float) -> Verified:
+    def _verify(self, text: str, now: float) -> _Known:
         said = claimed(text)
         issuer = self.registry.issuers.get(said.issuer)
         if issuer is None:
             raise _unknown(f"tokens of {said.issuer[:100]!r} are not taken here")
         if said.algorithm not in issuer.algorithms:
             raise _unknown(f"tokens signed with {said.algorithm[:20]!r} are not taken here")
-        keys = self.issuer_keys.setdefault(issuer.name, IssuerKeys())
-        return verified(text, issuer, said, keys.use(said.key_id, said.algorithm, now), now)
+        of_issuer = self.issuer_keys.setdefault(issuer.name, IssuerKeys())
+        keys = of_issuer.use(said.key_id, said.algorithm, now)
+        found = verified(text, issuer, said, keys, now)
+        return _Known(self.registry, text, found, of_issuer, keys)
 
     def admit(
         self, method: str, path: str, authorization: str, certificate: str | None = None
@@ -140,8 +162,14 @@ class Doors:
         """(call, the name it is about); None: nobody declared it."""
         return self._calls.find(method, path) or (None, "")
 
-    def still(self, caller: Caller, call: CallRight | None, name: str) -> LakequeueError | None:
-        """Why a call that has waited may not go on; None: it may.
+    def still(
+        self,
+        caller: Caller,
+        call: CallRight | None,
+        name: str,
+        also: Iterable[tuple[Right, Kind, str]] = (),
+    ) -> LakequeueError | None:
+        """Why a call that has waited may not go on; None: it may. `also`: what else it needs.
 
         For the middle of a poll: a key may have been revoked, a right taken away meanwhile.
         """
@@ -157,6 +185,8 @@ class Doors:
         now = Caller(caller.principal, registry.rights_of(caller.principal, caller.groups))
         try:
             check(now, call, name)
+            for right, kind, other in also:
+                now.must(right, kind, other)
         except Forbidden as error:
             return error
         return None

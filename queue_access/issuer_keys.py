@@ -43,13 +43,17 @@ class IssuerKeys:
 
         A key that is not there is looked for at the issuer first: it may have rolled its keys.
         """
-        if self.keys is None or now - self.fetched_at > STALE_S:
+        if self.keys is None or not self.good(now):
             self.wanted = True
             raise _away(f"the keys of the issuer are not known: {self.trouble}")
         if self.keys.find(key_id, algorithm) is None and now - self.fetched_at > LOOK_EVERY_S:
             self.wanted = True
             raise _away("the token names a key that the issuer had not when it was asked last")
         return self.keys
+
+    def good(self, now: float) -> bool:
+        """Whether those that are known still count."""
+        return now - self.fetched_at <= STALE_S
 
     def look(self, now: float) -> Look:
         """Whether to fetch now; whoever is told so does."""

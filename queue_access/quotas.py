@@ -28,6 +28,7 @@ class Quota:
     connections: int | None = None
     topics: int | None = None
     partitions: int | None = None
+    groups: int | None = None
 
 
 NO_QUOTA = Quota()
@@ -92,6 +93,12 @@ def check_topics(quota: Quota, topics: Mapping[str, int]) -> None:
     ):
         if most is not None and count > most:
             raise over(f"that would be {count} {name} under names that you manage; {most} may be")
+
+
+def check_groups(quota: Quota, groups: int) -> None:
+    """Raise `OverQuota` if these are too many."""
+    if quota.groups is not None and groups > quota.groups:
+        raise over(f"that would be {groups} groups of yours; {quota.groups} may be")
 
 
 def over(said: str, wait_s: float | None = None) -> OverQuota:

@@ -8,6 +8,7 @@ caller's.
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 from consumer_service.node import Node
 from lakequeue.errors import NotReady, Overloaded
@@ -24,8 +25,13 @@ class Redrives:
         self._node = node
         self._room = threading.BoundedSemaphore(MOST_AT_ONCE)
 
-    def run(self, topic: str, request: RedriveRequest) -> RedriveAnswer:
-        """Redrive some. Raises `NotReady`, `Overloaded`, and what a redrive raises."""
+    def run(
+        self, topic: str, request: RedriveRequest, may_send: Callable[[str], bool]
+    ) -> RedriveAnswer:
+        """Redrive some. Raises `NotReady`, `Overloaded`, and what a redrive raises.
+
+        `may_send`: whether whoever asks may send to a topic. The node may send to all of them.
+        """
         if not self._room.acquire(blocking=False):
             raise Overloaded(
                 f"{MOST_AT_ONCE} redrives run at this node",
@@ -33,11 +39,13 @@ class Redrives:
                 retry_after_s=1.0,
             )
         try:
-            return self._run(topic, request)
+            return self._run(topic, request, may_send)
         finally:
             self._room.release()
 
-    def _run(self, topic: str, request: RedriveRequest) -> RedriveAnswer:
+    def _run(
+        self, topic: str, request: RedriveRequest, may_send: Callable[[str], bool]
+    ) -> RedriveAnswer:
         node = self._node
         ingest = node.ingest_urls()
         if not ingest or node.draining.is_set():
@@ -45,4 +53,5 @@ class Redrives:
                 "this node is stopping" if ingest else "no ingest node is registered",
                 hint="dead records go back through one: start it, or ask another node",
             )
-        return node.clients.redrive(topic, request, ingest, node.url, node.draining.is_set)
+        stopping = node.draining.is_set
+        return node.clients.redrive(topic, request, ingest, node.url, stopping, may_send)

@@ -21,6 +21,7 @@ from consumer_service.calls.redrives import Redrives
 from consumer_service.calls.seek import Seeks
 from consumer_service.calls.status import Statuses
 from consumer_service.http import openapi
+from consumer_service.http.doors import may_begin, may_send
 from consumer_service.http.paths import GroupPath, MemberPath, RecordPath, StatusPath, TopicPath
 from consumer_service.http.sse import event_stream
 from consumer_service.members import Member
@@ -33,7 +34,7 @@ from lakequeue.errors import LakequeueError, NotReady, SentOn
 from queue_access.audit_line import Nowhere, Sink
 from queue_access.rights import Kind
 from serving.answers import answer_errors, bad_path, in_pieces, json_answer, waiting
-from serving.doors.asked import audit_changes, may_know, may_work
+from serving.doors.asked import audit_changes, may_know, may_work, must_know
 from serving.front import wsgi
 from serving.front.messages import Answer, json_of
 from serving.front.parking import Steps
@@ -58,14 +59,14 @@ def create_app(node: Node, metrics: Metrics, audit: Sink | None = None) -> OpenA
     seeks, anonymous = Seeks(node), AnonymousMembers(node, groups)
     _members(app, node, groups)
     _delivery(app, node, groups, metrics)
-    _groups(app, groups, seeks, anonymous)
+    _groups(app, node, groups, seeks, anonymous)
     _pauses(app, Pausing(node))
     _queue_verbs(app, node, groups, anonymous, metrics)
     _purge(app, Purges(node, seeks))
     _redrive(app, Redrives(node))
     _status(app, Statuses(node))
     _load(app, Advising(node, groups))
-    _webhooks(app, node.webhooks)
+    _webhooks(app, node, node.webhooks)
     _browse(app, Browse(node.topics, node.tailer, node.settings.consumer.max_poll_bytes))
     _state(app, node, metrics)
     return app
@@ -79,7 +80,7 @@ def _members(app: OpenAPI, node: Node, groups: Groups) -> None:
         node.read_failover.check()
         host = request.headers.get(wire.HOST_HEADER, request.remote_addr or "")
         asked = _body(wire.JoinRequest)
-        may_work(asked.topics, asked.dead_letter_topic)
+        may_begin(node.session, path.group, asked.topics, asked.dead_letter_topic)
         return _answer(groups.join(path.group, asked, host), 201)
 
     @app.delete("/v1/groups/<group>/members/<member>", summary="Leave a group", **openapi.LEAVE)
@@ -120,7 +121,9 @@ def _delivery(app: OpenAPI, node: Node, groups: Groups, metrics: Metrics) -> Non
         return _acked(metrics, lambda: groups.acks(path.group, path.member, _body(wire.AckRequest)))
 
 
-def _groups(app: OpenAPI, groups: Groups, seeks: Seeks, anonymous: AnonymousMembers) -> None:
+def _groups(
+    app: OpenAPI, node: Node, groups: Groups, seeks: Seeks, anonymous: AnonymousMembers
+) -> None:
     @app.get("/v1/groups", summary="List the groups", responses={200: wire.GroupList})
     def list_groups() -> Response:
         known = groups.list().groups
@@ -138,8 +141,11 @@ def _groups(app: OpenAPI, groups: Groups, seeks: Seeks, anonymous: AnonymousMemb
 
     @app.post("/v1/groups/<group>/seek", summary="Move a group's position", **openapi.SEEK)
     def seek(path: GroupPath) -> Response:
+        asked = _body(wire.SeekRequest)
+        must_know(Kind.TOPIC, asked.topics or ())
+        may_begin(node.session, path.group, [])
         anonymous.dismiss(path.group)
-        return _answer(seeks.seek(path.group, _body(wire.SeekRequest)))
+        return _answer(seeks.seek(path.group, asked))
 
 
 def _pauses(app: OpenAPI, pausing: Pausing) -> None:
@@ -158,13 +164,13 @@ def _queue_verbs(
     @app.put("/v1/groups/<group>", summary="Make a queue group", **openapi.PUT_QUEUE)
     def create(path: GroupPath) -> Response:
         asked = _body(wire.QueueGroupRequest)
-        may_work([], asked.dead_letter_topic)
+        may_begin(node.session, path.group, [], asked.dead_letter_topic)
         return _answer(groups.create(path.group, asked))
 
     @app.post("/v1/groups/<group>/receive", summary="Receive without joining", **openapi.RECEIVE)
     def receive(path: GroupPath) -> Response:
         asked = _body(wire.ReceiveRequest)
-        may_work(asked.topics or [path.group])
+        may_begin(node.session, path.group, asked.topics or [path.group])
         if (url := node.read_failover.better_node()) is not None:
             anonymous.dismiss(path.group)
             return _received_at(f"{url}/v1/groups/{path.group}")
@@ -178,7 +184,9 @@ def _queue_verbs(
 def _purge(app: OpenAPI, purges: Purges) -> None:
     @app.post("/v1/groups/<group>/purge", summary="Settle all there is", **openapi.PURGE)
     def purge(path: GroupPath) -> Response:
-        return _answer(purges.purge(path.group, _body(wire.PurgeRequest)))
+        asked = _body(wire.PurgeRequest)
+        must_know(Kind.TOPIC, asked.topics or ())
+        return _answer(purges.purge(path.group, asked))
 
 
 def _redrive(app: OpenAPI, redrives: Redrives) -> None:
@@ -186,7 +194,7 @@ def _redrive(app: OpenAPI, redrives: Redrives) -> None:
     def redrive(path: TopicPath) -> Response:
         asked = _body(wire.RedriveRequest)
         may_work([], asked.to)
-        return _answer(redrives.run(path.topic, asked))
+        return _answer(redrives.run(path.topic, asked, may_send()))
 
 
 def _status(app: OpenAPI, statuses: Statuses) -> None:
@@ -197,6 +205,7 @@ def _status(app: OpenAPI, statuses: Statuses) -> None:
     )
     def status(path: StatusPath) -> Response:
         query = query_parameters(wire.StatusQuery)
+        must_know(Kind.TOPIC, [path.topic])
         found = statuses.find(
             path.group, path.topic, path.partition, path.offset, sent_on=query.sent_on
         )
@@ -211,11 +220,11 @@ def _load(app: OpenAPI, advising: Advising) -> None:
         return _answer(advising.advise(query_parameters(wire.AdviceQuery).over_ms / 1_000))
 
 
-def _webhooks(app: OpenAPI, webhooks: Webhooks) -> None:
+def _webhooks(app: OpenAPI, node: Node, webhooks: Webhooks) -> None:
     @app.put("/v1/groups/<group>/webhook", summary="Register a webhook", **openapi.PUT_WEBHOOK)
     def put(path: GroupPath) -> Response:
         asked = _body(wire.WebhookRequest)
-        may_work(asked.topics, asked.dead_letter_topic)
+        may_begin(node.session, path.group, asked.topics, asked.dead_letter_topic)
         return _answer(webhooks.put(path.group, asked))
 
     @app.get("/v1/groups/<group>/webhook", summary="Describe a webhook", **openapi.WEBHOOK)

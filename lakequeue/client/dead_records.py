@@ -189,10 +189,19 @@ def fate_of(record: Record, wanted: Wanted, homes: Homes) -> Redriven:
 class Homes:
     """Where dead records go: to where they came from, as far as that still exists; or all to `to`.
 
+    What they came from stands in their headers, which anybody has written who may send to the
+    topic: so whoever acts for others says where those may send (`may_send`).
+
     Raises `UnknownTopic` for a `to` that is not there, `InvalidRequest` for the topic itself.
     """
 
-    def __init__(self, admin: Admin, topic: str, to: str | None = None) -> None:
+    def __init__(
+        self,
+        admin: Admin,
+        topic: str,
+        to: str | None = None,
+        may_send: Callable[[str], bool] = lambda _: True,
+    ) -> None:
         self._to = to
         if to == topic:
             raise InvalidRequest(
@@ -202,8 +211,9 @@ class Homes:
             )
         if to is not None:
             admin.topic(checked_name(to, "to"))
-        self._partitions: dict[str, int] = {t.topic: t.partitions for t in admin.topics()}
-        del self._partitions[topic]
+        self._partitions: dict[str, int] = {
+            t.topic: t.partitions for t in admin.topics() if t.topic != topic and may_send(t.topic)
+        }
 
     def of(self, headers: Sequence[tuple[str, bytes | None]]) -> tuple[str, int | None] | None:
         """(topic, partition) that a dead record goes back to; partition None: by its key."""

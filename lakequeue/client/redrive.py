@@ -123,16 +123,20 @@ def redrive_some(
     ends: Mapping[int, int] | None = None,
     to: str | None = None,
     stopping: Callable[[], bool] = lambda: False,
+    may_send: Callable[[str], bool] = lambda _: True,
 ) -> Part:
     """As `redrive`, but looks at `most` records at most, and begins no round after `within_s`, or
     when `stopping()`.
 
-    `ends` are those of the part before; else it looks for them. `to` as in `redrive`.
+    `ends` are those of the part before; else it looks for them. `to` as in `redrive`. Records of
+    topics that `may_send` denies have no topic to go back to.
     Raises as `redrive` does.
     """
     deadline = time.monotonic() + within_s
     with Admin(urls, consumer_urls) as admin:
-        run = _Run(admin, topic, wanted, to, None, None, ends, look_until_s=deadline)
+        run = _Run(
+            admin, topic, wanted, to, None, None, ends, look_until_s=deadline, may_send=may_send
+        )
         run.done = Redriven()
         if run.reached():
             return Part(run.done, run.ends, False)
@@ -206,6 +210,7 @@ class _Run:
         on_progress: Callable[[Redriven], None] | None,
         ends: Mapping[int, int] | None = None,
         look_until_s: float | None = None,
+        may_send: Callable[[str], bool] = lambda _: True,
     ) -> None:
         if rate is not None and rate <= 0:
             raise InvalidRequest(
@@ -216,7 +221,7 @@ class _Run:
         # An end that is not there was that of an earlier topic of this name: it is never reached.
         self.ends = now if ends is None else {p: min(end, now.get(p, 0)) for p, end in ends.items()}
         """Partition → offset that it ends at."""
-        self._homes = Homes(admin, topic, to)
+        self._homes = Homes(admin, topic, to, may_send)
         self.done = Redriven()
         at = positions_of(admin, topic)
         check_dead_letters(admin, topic, at, self.ends, begins=ends is None)

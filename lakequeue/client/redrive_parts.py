@@ -18,8 +18,12 @@ def redrive_part(
     ingest_urls: Sequence[str],
     consumer_url: str,
     stopping: Callable[[], bool],
+    may_send: Callable[[str], bool] = lambda _: True,
 ) -> RedriveAnswer:
-    """Redrive some, as a client of these nodes. Raises what a redrive raises."""
+    """Redrive some, as a client of these nodes. Raises what a redrive raises.
+
+    `may_send`: whether whoever asked for it may send to a topic.
+    """
     part = redrive_some(
         topic,
         urls=ingest_urls,
@@ -30,6 +34,7 @@ def redrive_part(
         to=request.to,
         ends=None if request.end_offsets is None else dict(enumerate(request.end_offsets)),
         stopping=stopping,
+        may_send=may_send,
     )
     done = part.done
     return RedriveAnswer(

@@ -213,6 +213,7 @@ def quota(
     connections: Annotated[int | None, typer.Option()] = None,
     topics: Annotated[int | None, typer.Option()] = None,
     partitions: Annotated[int | None, typer.Option()] = None,
+    groups: Annotated[int | None, typer.Option()] = None,
     root: Root = None,
 ) -> None:
     """Set what a principal may use of each node. What is not given has no limit."""
@@ -227,6 +228,7 @@ def quota(
         "connections": connections,
         "topics": topics,
         "partitions": partitions,
+        "groups": groups,
     }
     entry = entry_of_quota(checked_subject(principal), checked_quota(given))
     _change(root, lambda _: [entry], "auth quota", principal)

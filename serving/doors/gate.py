@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from urllib.parse import urlsplit
 
 from lakequeue.errors import (
     Forbidden,
     ForeignPage,
     LakequeueError,
+    MalformedBody,
     OverQuota,
     Unauthenticated,
     WrongHost,
@@ -77,8 +78,11 @@ class ServiceGate:
 
     def admit(self, request: Request) -> None:
         """See `Gate`."""
-        said = {name: value for name, value in request.headers if name in _WANTED}
+        found = [(name, value) for name, value in request.headers if name in _WANTED]
         try:
+            said = dict(found)
+            if len(said) != len(found):
+                raise _twice(found)
             self._admit(request, said)
         except LakequeueError as error:
             error.stored = error.stored or "no"
@@ -143,10 +147,15 @@ class ServiceGate:
 
     def still(self, request: Request) -> LakequeueError | None:
         """See `Gate`."""
-        error = self._doors.still(request.caller, request.call, request.about)
+        error = self._doors.still(request.caller, request.call, request.about, request.also)
         if error is not None:
             self._refused(request, error)
         return error
+
+    def forbade(self, request: Request) -> None:
+        """See `Gate`. A change is in the audit already, with its outcome."""
+        if request.call is None or not request.call.changes:
+            self._refused(request, Forbidden("by what stands in the body"))
 
     def left(self, seat: Seat) -> None:
         """See `Gate`."""
@@ -176,6 +185,13 @@ class ServiceGate:
                 detail=error.code,
             )
         )
+
+
+def _twice(found: Sequence[tuple[bytes, bytes]]) -> MalformedBody:
+    """One of two could be judged, and the other meant: by a proxy in front, say."""
+    names = [name.decode("latin-1") for name, _ in found]
+    twice = next(name for name in names if names.count(name) > 1)
+    return MalformedBody(f"the header {twice} stands there twice", hint="send one", stored="no")
 
 
 def names_of(url: str, host: str) -> list[str]:

@@ -48,7 +48,7 @@ class Issuers:
 
     def _fetch(self, issuer: Issuer, known: IssuerKeys) -> None:
         try:
-            keys = PublicKeys.read(_get(issuer.jwks_url))
+            keys = PublicKeys.read(fetched(issuer.jwks_url))
         except (httpx2.HTTPError, OSError, ValueError) as error:
             log.warning("issuer.request_failed", issuer=issuer.name, why=f"{error}"[:300])
             known.failed(type(error).__name__)
@@ -56,8 +56,11 @@ class Issuers:
         known.came(keys, time.time())
 
 
-def _get(url: str) -> bytes:
-    """The document, within its time and its size, from that address and no other."""
+def fetched(url: str) -> bytes:
+    """The document, within its time and its size, from that address and no other.
+
+    Raises `ValueError`, and what the transport raises.
+    """
     if urlsplit(url).scheme not in {"http", "https"}:
         raise ValueError(f"{url} is not an http address")
     deadline = time.monotonic() + TIMEOUT_S

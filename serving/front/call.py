@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from http import HTTPStatus
 from typing import Any, Protocol, TypeVar
 
 from lakequeue.errors import LakequeueError, NotReady
@@ -166,6 +167,8 @@ class Call:
     def done(self, answer: Answer) -> None:
         """The answer. A second one counts for nothing."""
         connection = self._end()
+        if answer.status == HTTPStatus.FORBIDDEN and self._refusal is None:
+            self._hub.gate.forbade(self.request)
         if connection is not None:
             connection.answer(answer, self.request, self.route.share)
         elif answer.lost is not None:

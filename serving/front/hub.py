@@ -99,6 +99,9 @@ class Gate(Protocol):
     def still(self, request: Request) -> LakequeueError | None:
         """Why a call that has waited may not go on; None: it may."""
 
+    def forbade(self, request: Request) -> None:
+        """A request that was let in was answered with 403."""
+
     def left(self, seat: Seat) -> None:
         """The connection with this seat is over."""
 
@@ -118,6 +121,9 @@ class Everybody:
     def still(self, request: Request) -> LakequeueError | None:
         """See `Gate`."""
         return None
+
+    def forbade(self, request: Request) -> None:
+        """See `Gate`."""
 
     def left(self, seat: Seat) -> None:
         """See `Gate`."""

@@ -15,6 +15,7 @@ from lakequeue import wire
 from lakequeue.errors import LakequeueError, SentOn, TryAgain, Unauthenticated
 from queue_access.calls import CallRight
 from queue_access.doors import ANYBODY, Caller
+from queue_access.rights import Kind, Right
 
 Header = tuple[bytes, bytes]
 _DEFAULT_RETRY_S = 1.0
@@ -51,6 +52,8 @@ class Request:
     call: CallRight | None = None
     about: str = ""
     """The topic, group or producer in the path, as far as rights are over it."""
+    also: list[tuple[Right, Kind, str]] = field(default_factory=list)
+    """What was asked of the caller beside that, for names that stand elsewhere."""
 
     def header(self, name: bytes) -> str:
         """The value of the first header of this name (small letters); "" if there is none."""

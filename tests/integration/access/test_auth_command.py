@@ -17,6 +17,7 @@ from queue_access.doors import Doors
 from queue_access.registry import Registry
 from queue_tables.entries import AccessTable
 from queue_tables.root import QueueRoot
+from tests.support.access.locked import secret_of
 
 
 def run(root: Path, *words: str, code: int = 0) -> str:
@@ -58,7 +59,7 @@ def test_a_queue_is_locked_and_a_program_gets_a_key(tmp_path: Path) -> None:
     assert sorted(one["principal"] for one in listed) == ["admin", "till"]
     everything = run(root, "list", "--json") + run(root, "list") + run(root, "key", "list")
     for secret in (admin, key):
-        assert secret.rpartition("_")[2] not in everything
+        assert secret_of(secret) not in everything
 
     run(root, "key", "revoke", key)
     assert "no key" in run(root, "key", "revoke", key, code=8)

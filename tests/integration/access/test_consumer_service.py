@@ -11,7 +11,7 @@ import httpx2
 import pytest
 from deltalake import DeltaTable
 
-from tests.support.access.locked import Locks, as_, wait_status
+from tests.support.access.locked import Locks, as_, secret_of, wait_status
 from tests.support.services.consumer_node import NodeProcess, Queue
 from tests.support.services.ingest_service import IngestService
 from tests.support.services.zookeeper import wait_for
@@ -41,7 +41,7 @@ def test_doors_of_a_consumer_service(own_queue: Queue, start_node: Start) -> Non
         groups_are_joined_by_who_may(http, consumer, topic.topic, other.topic)
         a_poll_ends_when_its_right_is_taken(http, locks, consumer, topic.topic)
         nodes_ask_each_other_by_keys_of_their_own(http, http2, locks.keys["admin"], topic.topic)
-    assert consumer.rpartition("_")[2] not in node.trace.read_text() + second.trace.read_text()
+    assert secret_of(consumer) not in node.trace.read_text() + second.trace.read_text()
     for node_ in (node, second):
         node_.terminate()
     keys = [

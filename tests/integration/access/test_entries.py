@@ -20,6 +20,7 @@ from queue_tables import entries
 from queue_tables.audit import MOST_KINDS, Audit
 from queue_tables.entries import AccessTable, AccessWatch
 from queue_tables.root import QueueRoot
+from tests.support.access.locked import secret_of
 
 ON = Entry(LOCKED, LOCKED)
 
@@ -95,7 +96,7 @@ def test_sql_sees_who_may_do_what_and_never_a_key(root: QueueRoot) -> None:
         ("authentication", None, "os:somebody"),
         ("key", "ada", "os:somebody"),
     ]
-    secret = text.rpartition("_")[2].encode()
+    secret = secret_of(text).encode()
     files = [path for path in Path(root.uri).rglob("*") if path.is_file()]
     assert not [path for path in files if secret in path.read_bytes()]
 

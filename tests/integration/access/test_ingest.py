@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 from lakequeue import Admin, Credentials, Producer
 from lakequeue.errors import Forbidden, Unauthenticated
 from queue_access.quotas import Quota
-from tests.support.access.locked import Locks, as_, locks, wait_status
+from tests.support.access.locked import Locks, as_, locks, secret_of, wait_status
 from tests.support.services.fronts import Raw
 from tests.support.services.ingest_service import IngestService
 from tests.support.services.zookeeper import wait_for
@@ -281,7 +281,7 @@ def test_changes_and_refusals_are_in_the_audit_and_no_secret_is_anywhere(
     assert json.loads(deleted["before"])["topic"] == "gone"
     everything = service.stderr() + metrics + json.dumps(rows(), default=str)
     for secret in (canary, *locked.keys.values()):
-        assert secret.rpartition("_")[2] not in everything
+        assert secret_of(secret) not in everything
 
 
 # -- pages, and other addresses -------------------------------------------------------------------

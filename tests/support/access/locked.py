@@ -80,6 +80,11 @@ def locks(folder: Path) -> Locks:
     return Locks(QueueRoot.open(str(folder))).lock()
 
 
+def secret_of(key: str) -> str:
+    """What nobody else may know of a key. It may have a `_` itself."""
+    return key.split("_", 2)[2]
+
+
 def as_(key: str | None) -> dict[str, str]:
     """The header that shows a key."""
     return {} if key is None else {"Authorization": f"Bearer {key}"}
