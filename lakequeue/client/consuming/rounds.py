@@ -1,11 +1,78 @@
-"""What a round of exactly-once effects needs of its consumer."""
+"""A round of exactly-once effects: what it needs of its consumer, and who runs it."""
 
 from __future__ import annotations
 
-from typing import Protocol
+import asyncio
+import contextlib
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
 
 from lakequeue.client.consuming.fetch_buffer import OffsetRange
 from lakequeue.results.restores import Restores
+
+T = TypeVar("T")
+Call = Callable[[], Any]
+"""A call of the consumer or the producer: one for asyncio is awaited."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blocking:
+    """Work that blocks: asyncio runs it in a thread."""
+
+    work: Callable[[], Any]
+
+
+Round = Generator[Call | Blocking, Any, T]
+"""How a round goes: it yields what is to be called, and is sent the result, or thrown the error."""
+
+
+def run_round(steps: Round[T]) -> T:
+    """Run a round of a blocking consumer to its end."""
+    answer: Any = None
+    failure: BaseException | None = None
+    while True:
+        try:
+            asked = steps.send(answer) if failure is None else steps.throw(failure)
+        except StopIteration as stop:
+            result: T = stop.value
+            return result
+        answer, failure = None, None
+        try:
+            answer = asked.work() if isinstance(asked, Blocking) else asked()
+        except BaseException as error:  # noqa: BLE001 - the round decides
+            failure = error
+
+
+async def run_round_async(steps: Round[T]) -> T:
+    """The same of a consumer for asyncio."""
+    answer: Any = None
+    failure: BaseException | None = None
+    while True:
+        try:
+            asked = steps.send(answer) if failure is None else steps.throw(failure)
+        except StopIteration as stop:
+            result: T = stop.value
+            return result
+        answer, failure = None, None
+        try:
+            answer = await (_in_thread(asked.work) if isinstance(asked, Blocking) else asked())
+        except BaseException as error:  # noqa: BLE001 - the round decides
+            failure = error
+
+
+async def _in_thread(work: Callable[[], T]) -> T:
+    """Run `work` in a thread and wait until it ends, also when cancelled: the look at a handle and
+    the commit from it must not have another's refresh of the same handle between them.
+    """
+    running = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        while not running.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait([running])
+        raise
 
 
 class Remembers(Protocol):

@@ -14,10 +14,8 @@ Needs `pip install 'lakequeue[delta]'`. Merges, deletes and overwrites work as a
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import time
-from collections.abc import Callable, MutableMapping
 from functools import partial
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
@@ -27,7 +25,15 @@ import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
 from lakequeue.client.consuming.fetch_buffer import OffsetRange
-from lakequeue.client.consuming.rounds import AsyncTakes, Takes
+from lakequeue.client.consuming.rounds import (
+    AsyncTakes,
+    Blocking,
+    Call,
+    Round,
+    Takes,
+    run_round,
+    run_round_async,
+)
 from lakequeue.client.message import Message
 from lakequeue.errors import InvalidRequest, ResultBehind
 from lakequeue.results.declared import (
@@ -66,12 +72,20 @@ class Writing:
     """
 
     def __init__(
-        self, table: ResultTable, skip_gap: bool, restores: MutableMapping[str, Restores]
+        self,
+        consumer: Takes | AsyncTakes,
+        table: ResultTable,
+        timeout_s: float,
+        max_records: int,
+        skip_gap: bool,
     ) -> None:
+        self._consumer = consumer
+        self._timeout_s = timeout_s
+        self._max_records = max_records
         self.table = deltalake.DeltaTable(table) if isinstance(table, str) else table
         """The handle that commits."""
         self._skip_gap = skip_gap
-        self._all_restores = restores
+        self._all_restores = consumer.restores
         self._span: OffsetRange | None = None
         self._app_id = ""
         self._from = 0
@@ -124,6 +138,51 @@ class Writing:
         return deltalake.CommitProperties(
             custom_metadata={"userMetadata": told}, app_transactions=ours
         )
+
+    # -- the round, whoever runs it ---------------------------------------------------------------
+
+    def _begun(self) -> Round[None]:
+        deadline = time.monotonic() + self._timeout_s
+        while True:
+            left = max(0.0, deadline - time.monotonic())
+            span = yield partial(self._consumer.take, left, self._max_records)
+            if span is None:
+                return
+            try:
+                wanted = yield Blocking(partial(self._look, span))
+            except BaseException as error:
+                yield self._rejoin(error)
+                raise
+            if wanted:
+                self._taken(span)
+                return
+            # All of it is written: the last round had no time to say so.
+            span.messages[-1].ack(commit_through=True)
+
+    def _ended(self, error: BaseException | None) -> Round[bool]:
+        """Whether an error of the block is dealt with."""
+        span = self._span
+        if span is None:
+            return False
+        ours = self._is_ours(error)
+        if error is not None and not ours:
+            yield self._rejoin(error)
+            return False
+        try:
+            failure = yield Blocking(partial(self._write, span, error))
+        except asyncio.CancelledError:
+            # It may be written: then the table says so when the records come again.
+            yield partial(self._consumer.rejoin, "a transaction was cancelled")
+            raise
+        if failure is not None:
+            yield self._rejoin(failure.error)
+            self._raise_unless_outrun(span, failure)
+            return True
+        self._written(span)
+        return ours
+
+    def _rejoin(self, error: BaseException) -> Call:
+        return partial(self._consumer.rejoin, f"a transaction failed: {error!r}")
 
     # -- the protocol: what asks the table may run in a thread, the rest does not wait ------------
 
@@ -232,36 +291,9 @@ class Writing:
 class Transaction(Writing):
     """A round in a `with` block."""
 
-    def __init__(
-        self,
-        consumer: Takes,
-        table: ResultTable,
-        timeout_s: float,
-        max_records: int,
-        skip_gap: bool,
-    ) -> None:
-        super().__init__(table, skip_gap, consumer.restores)
-        self._consumer = consumer
-        self._timeout_s = timeout_s
-        self._max_records = max_records
-
     def __enter__(self) -> Self:
-        deadline = time.monotonic() + self._timeout_s
-        while True:
-            left = max(0.0, deadline - time.monotonic())
-            span = self._consumer.take(left, self._max_records)
-            if span is None:
-                return self
-            try:
-                wanted = self._look(span)
-            except BaseException as error:
-                self._consumer.rejoin(f"a transaction failed: {error!r}")
-                raise
-            if wanted:
-                self._taken(span)
-                return self
-            # All of it is written: the last round had no time to say so.
-            span.messages[-1].ack(commit_through=True)
+        run_round(self._begun())
+        return self
 
     def __exit__(
         self,
@@ -269,54 +301,15 @@ class Transaction(Writing):
         error: BaseException | None,
         tb: TracebackType | None,
     ) -> bool:
-        span = self._span
-        if span is None:
-            return False
-        ours = self._is_ours(error)
-        if error is not None and not ours:
-            self._consumer.rejoin(f"a transaction failed: {error!r}")
-            return False
-        failure = self._write(span, error)
-        if failure is not None:
-            self._consumer.rejoin(f"a transaction failed: {failure.error!r}")
-            self._raise_unless_outrun(span, failure)
-            return True
-        self._written(span)
-        return ours
+        return run_round(self._ended(error))
 
 
 class AsyncTransaction(Writing):
     """The same in an `async with` block; the table is asked, and committed to, in a thread."""
 
-    def __init__(
-        self,
-        consumer: AsyncTakes,
-        table: ResultTable,
-        timeout_s: float,
-        max_records: int,
-        skip_gap: bool,
-    ) -> None:
-        super().__init__(table, skip_gap, consumer.restores)
-        self._consumer = consumer
-        self._timeout_s = timeout_s
-        self._max_records = max_records
-
     async def __aenter__(self) -> Self:
-        deadline = time.monotonic() + self._timeout_s
-        while True:
-            left = max(0.0, deadline - time.monotonic())
-            span = await self._consumer.take(left, self._max_records)
-            if span is None:
-                return self
-            try:
-                wanted = await _in_thread(partial(self._look, span))
-            except BaseException as error:
-                await self._consumer.rejoin(f"a transaction failed: {error!r}")
-                raise
-            if wanted:
-                self._taken(span)
-                return self
-            span.messages[-1].ack(commit_through=True)
+        await run_round_async(self._begun())
+        return self
 
     async def __aexit__(
         self,
@@ -324,39 +317,7 @@ class AsyncTransaction(Writing):
         error: BaseException | None,
         tb: TracebackType | None,
     ) -> bool:
-        span = self._span
-        if span is None:
-            return False
-        ours = self._is_ours(error)
-        if error is not None and not ours:
-            await self._consumer.rejoin(f"a transaction failed: {error!r}")
-            return False
-        try:
-            failure = await _in_thread(partial(self._write, span, error))
-        except asyncio.CancelledError:
-            # It may be written: then the table says so when the records come again.
-            await self._consumer.rejoin("a transaction was cancelled")
-            raise
-        if failure is not None:
-            await self._consumer.rejoin(f"a transaction failed: {failure.error!r}")
-            self._raise_unless_outrun(span, failure)
-            return True
-        self._written(span)
-        return ours
-
-
-async def _in_thread(work: Callable[[], T]) -> T:
-    """Run `work` in a thread and wait until it ends, also when cancelled: the look at a handle and
-    the commit from it must not have another's refresh of the same handle between them.
-    """
-    running = asyncio.ensure_future(asyncio.to_thread(work))
-    try:
-        return await asyncio.shield(running)
-    except asyncio.CancelledError:
-        while not running.done():
-            with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.wait([running])
-        raise
+        return await run_round_async(self._ended(error))
 
 
 def _joined(rows: list[Any]) -> Any:

@@ -14,7 +14,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from lakequeue.client.consuming.fetch_buffer import OffsetRange
-from lakequeue.client.consuming.rounds import AsyncTakes, Takes
+from lakequeue.client.consuming.rounds import (
+    AsyncTakes,
+    Round,
+    Takes,
+    run_round,
+    run_round_async,
+)
 from lakequeue.client.message import Message
 from lakequeue.client.producing.atomic import Collected
 from lakequeue.client.producing.record_accumulator import HeadersIn, RecordMetadata
@@ -31,8 +37,14 @@ class TransformRound:
     """The next records of one partition, and what is sent for them."""
 
     def __init__(
-        self, producer: Producer | AsyncProducer, to: str | None, span: OffsetRange | None
+        self,
+        consumer: Takes | AsyncTakes,
+        producer: Producer | AsyncProducer,
+        to: str | None,
+        span: OffsetRange | None,
     ) -> None:
+        self._consumer = consumer
+        self._producer = producer
         self._to = to
         self._span = span
         # Ids of this round alone: another round that says the same must not be taken for this.
@@ -94,6 +106,28 @@ class TransformRound:
         if self._span is not None:
             reach(Step.TRANSFORM_TAKEN)
 
+    def _ended(self, error: BaseException | None) -> Round[None]:
+        """How the block ends, whoever runs it."""
+        span = self._span
+        if span is None:
+            return
+        if error is not None:
+            # What was handed out must come again: the position is that of the last round.
+            yield partial(self._consumer.rejoin, f"a transform failed: {error!r}")
+            return
+        records = self._output.records
+        try:
+            self.delivered = yield partial(self._producer.produce_whole, records, span.consumed)
+            self.counted = True
+        except BaseException as failed:
+            reason = self._rejoin_after(span, failed)
+            if reason is not None:
+                yield partial(self._consumer.rejoin, reason)
+                if self._counts_elsewhere(span, failed):
+                    return
+                raise
+        self._mirror(span)
+
     def _rejoin_after(self, span: OffsetRange, error: BaseException) -> str | None:
         """Producing has failed: why the consumer is to join again; None: the round is done with."""
         if not isinstance(error, ConsumedElsewhere):
@@ -138,9 +172,7 @@ class Transform(TransformRound):
     def __init__(
         self, consumer: Takes, producer: Producer, to: str | None, span: OffsetRange | None
     ) -> None:
-        super().__init__(producer, to, span)
-        self._consumer = consumer
-        self._producer = producer
+        super().__init__(consumer, producer, to, span)
 
     def __enter__(self) -> Self:
         self._taken()
@@ -152,24 +184,7 @@ class Transform(TransformRound):
         error: BaseException | None,
         tb: TracebackType | None,
     ) -> None:
-        span = self._span
-        if span is None:
-            return
-        if error is not None:
-            # What was handed out must come again: the position is that of the last round.
-            self._consumer.rejoin(f"a transform failed: {error!r}")
-            return
-        try:
-            self.delivered = self._producer.produce_whole(self._output.records, span.consumed)
-            self.counted = True
-        except BaseException as failed:
-            reason = self._rejoin_after(span, failed)
-            if reason is not None:
-                self._consumer.rejoin(reason)
-                if self._counts_elsewhere(span, failed):
-                    return
-                raise
-        self._mirror(span)
+        run_round(self._ended(error))
 
 
 class AsyncTransform(TransformRound):
@@ -183,9 +198,7 @@ class AsyncTransform(TransformRound):
         timeout_s: float,
         max_records: int,
     ) -> None:
-        super().__init__(producer, to, None)
-        self._consumer = consumer
-        self._producer = producer
+        super().__init__(consumer, producer, to, None)
         self._take = partial(consumer.take, timeout_s, max_records)
 
     async def __aenter__(self) -> Self:
@@ -199,21 +212,4 @@ class AsyncTransform(TransformRound):
         error: BaseException | None,
         tb: TracebackType | None,
     ) -> None:
-        span = self._span
-        if span is None:
-            return
-        if error is not None:
-            await self._consumer.rejoin(f"a transform failed: {error!r}")
-            return
-        records = self._output.records
-        try:
-            self.delivered = await self._producer.produce_whole(records, span.consumed)
-            self.counted = True
-        except BaseException as failed:
-            reason = self._rejoin_after(span, failed)
-            if reason is not None:
-                await self._consumer.rejoin(reason)
-                if self._counts_elsewhere(span, failed):
-                    return
-                raise
-        self._mirror(span)
+        await run_round_async(self._ended(error))
