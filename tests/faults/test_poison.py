@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+import jobs.rows.id_hash
 import queue_tables.log.writer
 from lakequeue.records import ShardName, Stamp
 from queue_tables.log.marks import LogMarks
@@ -52,6 +53,13 @@ def unorderable(rows: pa.Table) -> pa.Table:
 
 def all_unorderable(rows: pa.Table) -> pa.Table:
     return _poisoned(rows, 1)
+
+
+def unreadable(rows: pa.Table) -> pa.Table:
+    """One id of five makes reading fail."""
+    ids = pa.array([MARKER.decode() if n % 5 == 0 else None for n in range(rows.num_rows)])
+    at = rows.schema.get_field_index("message_id")
+    return rows.set_column(at, rows.schema.field(at), ids)
 
 
 def flood(rows: pa.Table) -> pa.Table:
@@ -118,7 +126,7 @@ class Run:
         return found[len(found) // 2], found[len(found) * 99 // 100]
 
 
-KINDS = (sound, malformed, unorderable, all_unorderable, flood)
+KINDS = (sound, malformed, unreadable, unorderable, all_unorderable, flood)
 
 
 def test_what_other_topics_wait_for(
@@ -131,6 +139,12 @@ def test_what_other_topics_wait_for(
             raise ZeroDivisionError("no page")
         return right(rows, compression)
 
+    def hash_ids(ids: pa.Array) -> Any:
+        if pc.any(pc.match_substring(ids, MARKER.decode())).as_py():
+            raise ZeroDivisionError("no hash")
+        return jobs.rows.id_hash.hash_ids(ids)
+
+    monkeypatch.setattr("jobs.rows.key_projection.hash_ids", hash_ids)
     monkeypatch.setattr("queue_tables.log.writer._rendered", rendered)
     figures: dict[Callable[[pa.Table], pa.Table], float] = {}
     for kind in KINDS:
