@@ -138,7 +138,7 @@ def redrive(
     chosen = [*defaults] if reason is None else reason
     for name in {Reason.UNREADABLE, *with_fate(Fate.NOT_LOST)} & {*chosen}:
         raise WrongUsage(
-            f"what has the reason {name} is no record that is missing",
+            f"a row with the reason {name} is not a missing record",
             hint="lakequeue rejects export brings it out",
         )
     queue, wanted = _asked(root, topic, chosen, since, until)
