@@ -5,7 +5,7 @@ VENV := .venv/bin
 ROOT ?= lakequeue-data
 PYTEST ?= $(VENV)/python -m pytest
 
-.PHONY: help setup up demo failover test check fast lint types contracts sizes docs docs-check unit coverage services faults soak bench bench-spark bench-front flat notebooks lock clean jars wheel demo-s3
+.PHONY: help setup up demo failover test check fast lint types contracts sizes docs docs-check unit coverage services faults soak bench bench-spark bench-front flat notebooks audit lock clean jars wheel demo-s3
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -92,8 +92,13 @@ flat: setup ## measure whether 20,000 batches take as long at the end as in the 
 notebooks: setup jars ## run the notebooks on a queue of their own; writes docs/notebooks/
 	@$(VENV)/python -m tests.support.spark.notebook docs/notebooks
 
+audit: setup ## look for known vulnerabilities of what the lock files name (asks the internet)
+	@$(VENV)/python -m venv .venv/audit
+	@.venv/audit/bin/pip install --quiet --require-hashes -r requirements-audit.txt
+	@.venv/audit/bin/pip-audit --require-hashes --disable-pip -r requirements.txt -r requirements-build.txt
+
 lock: setup ## compile the lock files anew from pyproject.toml and requirements-*.in
-	@cd . && for name in build java; do $(VENV)/uv pip compile --quiet --universal --python-version 3.11 \
+	@cd . && for name in build java audit; do $(VENV)/uv pip compile --quiet --universal --python-version 3.11 \
 	  --generate-hashes --no-emit-index-url --no-header requirements-$$name.in -o requirements-$$name.txt || exit 1; done
 	@$(VENV)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	  --no-header --all-extras -c requirements-build.txt pyproject.toml -o requirements.txt

@@ -182,7 +182,7 @@ def test_images_are_named_without_a_host() -> None:
 
 def test_the_workflow_runs_commands_that_exist() -> None:
     jobs = yaml.safe_load(WORKFLOW.read_text())["jobs"]
-    assert set(jobs) == {"check", "test", "build", "publish", "images"}
+    assert set(jobs) == {"check", "coverage", "audit", "test", "build", "publish", "images"}
     targets = set(re.findall(r"^([a-z-]+):", (REPOSITORY / "Makefile").read_text(), re.M))
     lines = [
         shlex.split(line)
@@ -191,7 +191,7 @@ def test_the_workflow_runs_commands_that_exist() -> None:
         for line in step.get("run", "").splitlines()
     ]
     made = {line[1] for line in lines if line[0] == "make"}
-    assert {"check", "services", "wheel"} == made <= targets
+    assert {"check", "coverage", "audit", "services", "wheel"} == made <= targets
     for line in lines:
         if "compose" in line:
             assert (REPOSITORY / line[line.index("-f") + 1]).exists()
@@ -199,6 +199,14 @@ def test_the_workflow_runs_commands_that_exist() -> None:
             command = line[line.index("cli") + 1 :]
             command = command[: command.index("|")] if "|" in command else command
             _accepted(command)
+
+
+def test_actions_are_named_by_their_commits() -> None:
+    used = re.findall(r"uses: (\S+)(.*)", WORKFLOW.read_text())
+    assert len(used) > 10
+    for action, said in used:
+        assert re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", action), action
+        assert re.fullmatch(r" # v\d+\.\d+\.\d+", said), f"{action}: which version that is"
 
 
 def test_a_release_pushes_the_images_of_the_cluster_to_the_registry_of_a_variable() -> None:
