@@ -22,6 +22,7 @@ from serving.tls import Tls
 log = structlog.get_logger("monitor")
 
 _JSON = "application/json"
+MOST_CONNECTIONS = 64
 Reasons = Callable[[], list[str]]
 """Why the process is not ready; [] when it is."""
 
@@ -107,7 +108,27 @@ class Monitor:
 
 
 class _Server(ThreadingHTTPServer):
+    """A connection is a thread: whoever opens thousands gets no more than some."""
+
     daemon_threads = True
+
+    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
+        self._room = threading.BoundedSemaphore(MOST_CONNECTIONS)
+        super().__init__(address, handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """See `socketserver`."""
+        if not self._room.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        super().process_request(request, client_address)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """See `socketserver`."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._room.release()
 
 
 def _handler(answer: Callable[[Request], Answer]) -> type[BaseHTTPRequestHandler]:

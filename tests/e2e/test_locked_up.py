@@ -98,6 +98,8 @@ def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Locked]:
         told = banner(process)
         at = {line.split()[0]: line.split()[1] for line in told.splitlines() if "127.0" in line}
         environ["LAKEQUEUE_API_KEY_FILE"] = str(folder / "admin.key")
+        environ["LAKEQUEUE_INGEST__URL"] = at["ingest"]
+        environ["LAKEQUEUE_CONSUMER__URL"] = at["consumers"]
         yield Locked(
             folder,
             process,

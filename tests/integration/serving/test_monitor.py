@@ -13,7 +13,8 @@ from queue_access.keys import new_key
 from queue_access.registry import LOCKED, Entry, Registry, entry_of_grant, entry_of_key
 from queue_access.rights import checked_grant
 from serving.doors.gate import ServiceGate
-from serving.monitor import Monitor
+from serving.monitor import MOST_CONNECTIONS, Monitor
+from tests.support.services.zookeeper import wait_for
 
 WHY: list[str] = []
 
@@ -88,3 +89,24 @@ def test_pages_are_kept_out_of_a_driver_too() -> None:
         assert httpx2.get(f"{url}/metrics", headers=rebound).status_code == 421
     finally:
         monitor.close()
+
+
+def test_whoever_opens_thousands_of_connections_gets_no_more_than_some(monitor: Monitor) -> None:
+    url = monitor.start("127.0.0.1", 0)
+    assert url is not None
+    at = httpx2.URL(url)
+    opened = [socket.create_connection((at.host, at.port or 0)) for _ in range(MOST_CONNECTIONS)]
+    try:
+        with socket.create_connection((at.host, at.port or 0), timeout=30) as more:
+            assert more.recv(1) == b"", "it is closed at once"
+    finally:
+        for one in opened:
+            one.close()
+
+    def answers() -> bool:
+        try:
+            return httpx2.get(f"{url}/healthz").status_code == 200
+        except httpx2.HTTPError:
+            return False
+
+    wait_for(answers, "there is room again")
