@@ -6,10 +6,13 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import pyarrow as pa
+
 from jobs.ordering.id_index import Staged
-from jobs.ordering.numbering import TopicRule
+from jobs.ordering.numbering import Ordered, TopicRule
 from jobs.ordering.order_piece import Piece
 from jobs.ordering.rejects import Key
+from jobs.rows.projected_rows import ProjectedBatch
 from lakequeue.clock import Micros
 from lakequeue.records import Offset, ShardName, Stamp, TopicId, TopicPartition, Version
 from queue_tables.delta.actions import Add
@@ -47,6 +50,8 @@ class BatchAccumulator:
     """Rows that stand in `rejects` already, by a leader that died: their fault, if it is one."""
     adds: list[Add] = field(default_factory=list)
     rejects: list[Add] = field(default_factory=list)
+    tried: tuple[pa.Table, ProjectedBatch, Ordered] | None = None
+    """The rows of the piece that were numbered last, and how; none of it counts yet."""
     rows: int = 0
     ordered: int = 0
     duplicates: int = 0
@@ -58,6 +63,7 @@ class BatchAccumulator:
     def take(self, piece: Piece) -> None:
         """A piece is numbered and written: the next one goes on from there."""
         batch, ordered = piece.batch, piece.ordered
+        self.tried = None
         self.adds += piece.adds
         self.rejects += piece.rejects
         self.numbering_s += piece.numbering_s

@@ -267,12 +267,17 @@ class OrderTerm:
     def _numbered(
         self, accumulator: BatchAccumulator, rows: pa.Table
     ) -> tuple[ProjectedBatch, Ordered]:
+        # The rows of an attempt that has failed are those that are tried first.
+        if accumulator.tried is not None and accumulator.tried[0] is rows:
+            return accumulator.tried[1:]
         state = self._state
         batch = ProjectedBatch.of(rows)
         accumulator.topics |= state.rules([t for t in batch.topics if t not in accumulator.topics])
         offsets = {**self._next_offsets(batch), **accumulator.next_offsets}
         marks = {**state.log.txns, **accumulator.marks} if accumulator.marks else state.log.txns
-        return batch, order(batch, accumulator.ids, offsets, accumulator.topics, marks)
+        ordered = order(batch, accumulator.ids, offsets, accumulator.topics, marks)
+        accumulator.tried = (rows, batch, ordered)
+        return batch, ordered
 
     def _attempt(
         self,
@@ -285,10 +290,10 @@ class OrderTerm:
         began = time.perf_counter()
         batch, ordered = self._numbered(accumulator, rows)
         numbered = time.perf_counter()
+        adds = self._write(accumulator, batch, ordered, sources, write)
         rejects = self._rejects.write(
             batch, ordered, accumulator.topics, accumulator.now, accumulator.recorded
         )
-        adds = self._write(accumulator, batch, ordered, sources, write)
         written = time.perf_counter()
         return Piece(batch, ordered, adds, rejects, numbered - began, written - numbered)
 

@@ -54,8 +54,9 @@ Attempt = Callable[[pa.Table, bool], Piece]
 """(rows, whether this process writes them by itself)"""
 Trial = Callable[[npt.NDArray[np.int64]], None]
 """Does with rows, chosen by position, what fails of an attempt; leaves nothing behind."""
-Trials = Sequence[Callable[[pa.Table], Trial]]
-"""Ways to try some of the rows, the quick one first; the last one leaves nothing out."""
+Trials = Sequence[Callable[[pa.Table], Trial | None]]
+"""Ways to try some of the rows, the quick one first; the last one leaves nothing out. None: rows
+fail before what is tried so."""
 
 
 SEARCH_S = 0.5
@@ -97,17 +98,25 @@ def prepared(
             if not is_of_the_rows(error):
                 raise
             failed = error
-    control()
-    search = Search(rows, sources, cuts)
-    for trial in trials:
+    return _searched(Search(rows, control, sources, cuts), attempt, trials, failed)
+
+
+def _searched(search: Search, attempt: Attempt, trials: Trials, failed: Exception) -> Piece:
+    """The piece of the rows without those that make it fail; it `failed` with them."""
+    for begin in trials:
+        is_last = begin is trials[-1]
+        if is_last:
+            search.control()
         before = search.found
-        search.run(trial(search.rows))
-        if search.found == before and trial is not trials[-1]:
+        trial = begin(search.rows)
+        if trial is not None:
+            search.run(trial, once=not is_last)
+        if search.found == before and not is_last:
             continue  # it fails at what is not tried here
         try:
             piece = attempt(search.rows, True)
         except Exception as error:
-            if trial is trials[-1] or not is_of_the_rows(error):
+            if is_last or not is_of_the_rows(error):
                 raise
             failed = error
             continue
@@ -152,11 +161,20 @@ def _fault_of_file(read: SourceFiles, path: str) -> RowFault | None:
 class Search:
     """Finds the rows that make trials fail. What it has found stays, also if it is broken off."""
 
-    def __init__(self, rows: pa.Table, sources: SourceFiles, cuts: Cuts | None) -> None:
+    def __init__(
+        self,
+        rows: pa.Table,
+        control: Callable[[], None],
+        sources: SourceFiles,
+        cuts: Cuts | None,
+    ) -> None:
+        """`control` raises if this process fails at any row: then no row is to blame."""
         self.rows = rows
         """Those that were found have their fault."""
         self.found = 0
         """How many those are."""
+        self.control = control
+        self._passed = False
         self._sources = sources
         self._cuts = cuts
         self._end = None if cuts is None else boot_seconds() + SEARCH_S
@@ -166,13 +184,15 @@ class Search:
         """Whether it is broken off after a time, if the rows can be divided."""
         return self._end is not None
 
-    def run(self, trial: Trial) -> None:
-        """Go on until all rows that have no fault pass `trial`.
+    def run(self, trial: Trial, *, once: bool = False) -> None:
+        """Go on until all rows that have no fault pass `trial`; `once`: the caller tries them.
 
-        Raises `Divisible` if all searching has taken `SEARCH_S`, and the rows can be divided.
+        Raises what `control` raises if no row passed, and `Divisible` if all searching has taken
+        `SEARCH_S`, and the rows can be divided.
         """
         faults = self.rows["fault"].to_pylist()
         units = _units(self.rows)
+        self._passed = False
 
         def fails(chosen: Units) -> Exception | None:
             if self._end is not None and boot_seconds() >= self._end:
@@ -184,9 +204,10 @@ class Search:
                 if not is_of_the_rows(error):
                     raise
                 return error
+            self._passed = True
             return None
 
-        for guilty in guilty_among(len(units), fails):
+        for guilty in guilty_among(len(units), fails, once=once):
             why = said_of(guilty.error)
             if len(guilty.units) > 1:
                 why += f" (one of {len(guilty.units)} that were not looked at singly)"
@@ -194,7 +215,12 @@ class Search:
                 for row in units[unit].tolist():
                     self.found += faults[row] is None
                     faults[row] = faults[row] or RowFault(Reason.UNORDERABLE, why).text()
+        self._judge()
         self._set(faults)
+
+    def _judge(self) -> None:
+        if not self._passed:
+            self.control()
 
     def _set(self, faults: list[str | None]) -> None:
         self.rows = _with_faults(self.rows, faults)
@@ -203,14 +229,17 @@ class Search:
         """Others have waited long enough; if the rows cannot be divided, they wait on."""
         known = self._cuts(self.rows) if self._cuts is not None else ()
         if known:
+            self._judge()
             raise Divisible(self.rows, known, self._sources)
         self._end = None
 
 
-def writing_trial(plan: Callable[[], pa.Table], rows: pa.Table, sources: SourceFiles) -> Trial:
+def writing_trial(
+    plan: Callable[[], pa.Table], rows: pa.Table, sources: SourceFiles
+) -> Trial | None:
     """Tries the writing alone: rows are numbered and copied once, for all trials.
 
-    If that fails already, nothing is tried here: every trial passes.
+    None if that fails already.
     """
     try:
         planned = plan()
@@ -218,7 +247,7 @@ def writing_trial(plan: Callable[[], pa.Table], rows: pa.Table, sources: SourceF
     except Exception as error:
         if not is_of_the_rows(error):
             raise
-        return lambda _at: None
+        return None
 
     def write(at: npt.NDArray[np.int64]) -> None:
         chosen = np.sort(places[at])

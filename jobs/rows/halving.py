@@ -34,8 +34,13 @@ def find_guilty(count: int, fails: Fails, most_trials: int = MOST_TRIALS) -> lis
     return list(guilty_among(count, fails, most_trials))
 
 
-def guilty_among(count: int, fails: Fails, most_trials: int = MOST_TRIALS) -> Iterator[Guilty]:
-    """The same, each as it is found: what a search has found that is broken off is true as well."""
+def guilty_among(
+    count: int, fails: Fails, most_trials: int = MOST_TRIALS, *, once: bool = False
+) -> Iterator[Guilty]:
+    """The same, each as it is found: what a search has found that is broken off is true as well.
+
+    `once`: the caller tries the rest, which passes nearly always.
+    """
     search = _Search(fails, most_trials)
     rest = np.arange(count)
     while len(rest) and (error := search.fails(rest)) is not None:
@@ -43,6 +48,8 @@ def guilty_among(count: int, fails: Fails, most_trials: int = MOST_TRIALS) -> It
         for guilty in search.within(rest, error):
             found.append(guilty)
             yield guilty
+        if once:
+            return
         rest = np.setdiff1d(rest, np.concatenate([guilty.units for guilty in found]))
 
 

@@ -165,6 +165,23 @@ def test_what_fails_for_every_row_blames_none(
     assert len(log_rows(root)) == 20
 
 
+def test_a_search_that_is_broken_off_blames_no_row_of_a_process_that_fails_at_every_row(
+    root: QueueRoot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic_id = new_topic(root)
+    shard = ForeignShard(root)
+    for n in range(4):
+        shard.commit(BASE + n, records(topic_id, BASE + n, values(20, set())))
+    clock = iter(range(10**6))
+    monkeypatch.setattr("jobs.ordering.order_piece.boot_seconds", lambda: next(clock))
+    monkeypatch.setattr("jobs.ordering.order_piece.SEARCH_S", 30.0)  # that many trials
+    monkeypatch.setattr("jobs.ordering.dividing.SLICE_ROWS", 1)
+    fail_on_values(monkeypatch, b"")
+    with pytest.raises(ZeroDivisionError):
+        Orderer(root, 1).drain()
+    assert not reject_rows(root)
+
+
 def test_a_verdict_stands_over_the_death_of_its_leader(
     root: QueueRoot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -205,11 +222,11 @@ def test_what_is_sound_is_ordered_before_rows_are_searched(
 
     right = Search.run
 
-    def searched(search: Search, trial: Trial) -> None:
+    def searched(search: Search, trial: Trial, *, once: bool) -> None:
         if not search.divides:
             seen.append(sorted({r["stamp"] - BASE for r in log_rows(root)}))
             seen.append(sorted({stamp - BASE for stamp in search.rows["stamp"].to_pylist()}))
-        right(search, trial)
+        right(search, trial, once=once)
 
     monkeypatch.setattr("jobs.ordering.order_piece.SEARCH_S", 0.0)
     monkeypatch.setattr("jobs.ordering.dividing.SLICE_ROWS", 1)
@@ -238,10 +255,10 @@ def test_a_leader_that_dies_between_two_parts_of_a_batch_loses_and_doubles_nothi
 
     right = Search.run
 
-    def die(search: Search, trial: Trial) -> None:
+    def die(search: Search, trial: Trial, *, once: bool) -> None:
         if not search.divides:
             raise SystemExit(9)
-        right(search, trial)
+        right(search, trial, once=once)
 
     monkeypatch.setattr("jobs.ordering.order_piece.SEARCH_S", 0.0)
     monkeypatch.setattr("jobs.ordering.dividing.SLICE_ROWS", 1)
@@ -304,10 +321,10 @@ def test_what_a_search_has_found_before_the_batch_is_divided_is_not_searched_aga
     found: list[int] = []
     right = Search.run
 
-    def run(search: Search, trial: Trial) -> None:
+    def run(search: Search, trial: Trial, *, once: bool) -> None:
         known = search.rows.num_rows - search.rows["fault"].null_count
         try:
-            right(search, trial)
+            right(search, trial, once=once)
         finally:
             found.append(search.rows.num_rows - search.rows["fault"].null_count - known)
 
