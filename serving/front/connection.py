@@ -25,7 +25,7 @@ _LINGER_S = 2.0
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
-class Connection(asyncio.Protocol):
+class Connection(asyncio.BufferedProtocol):
     """See the module. `due` and `slot` belong to the wheel of deadlines."""
 
     __slots__ = (
@@ -103,6 +103,14 @@ class Connection(asyncio.Protocol):
         if self._call is not None:
             self._call.hung_up()
         return True
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Where bytes may be put: one place for all connections, as it is read at once."""
+        return self._hub.incoming
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """So many bytes have come."""
+        self.data_received(bytes(self._hub.incoming[:nbytes]))
 
     def data_received(self, data: bytes) -> None:
         """Bytes have come."""
