@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
 import os
@@ -73,12 +74,15 @@ def make_work_dir(work_dir: Path) -> None:
 def zookeeper_password(work_dir: Path) -> Path:
     """The file of the password for servers of our own; made with a new one if it is not there."""
     path = work_dir / "zookeeper-password"
-    try:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
+    if path.exists():
         return path
-    with os.fdopen(handle, "w") as file:
-        file.write(f"{secrets.token_urlsafe(32)}\n")
+    # Whole or not there, also on a full disk: an empty one would lock everybody out.
+    with tempfile.NamedTemporaryFile("w", dir=work_dir, prefix=".password-") as new:
+        new.write(f"{secrets.token_urlsafe(32)}\n")
+        new.flush()
+        os.fsync(new.fileno())
+        with contextlib.suppress(FileExistsError):
+            os.link(new.name, path)
     return path
 
 

@@ -18,6 +18,7 @@ from lakequeue_cli.supervisor.preflight import (
     local_root,
     make_work_dir,
     take_over_coordination,
+    zookeeper_password,
 )
 
 
@@ -89,3 +90,15 @@ def test_what_zookeeper_keeps_goes_along_when_the_number_of_servers_changes(
     take_over_coordination(tmp_path, ["zookeeper"])
     back = tmp_path / "zookeeper" / "data" / "version-2" / "log.1"
     assert back.read_text() == "zookeeper-2 20.0"
+
+
+def test_a_password_for_zookeeper_is_made_once_and_for_its_owner_alone(tmp_path: Path) -> None:
+    made = zookeeper_password(tmp_path)
+    text = made.read_text()
+    assert len(text.strip()) >= 40
+    assert made.stat().st_mode & 0o777 == 0o600
+    assert zookeeper_password(tmp_path).read_text() == text
+    assert list(tmp_path.iterdir()) == [made]
+    other = tmp_path / "other"
+    other.mkdir()
+    assert zookeeper_password(other).read_text() != text
