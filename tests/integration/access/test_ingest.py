@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -231,6 +232,34 @@ def test_a_quota_is_told_with_the_time_to_wait(service: IngestService, locked: L
     assert answer.json()["code"] == "over_quota"
     assert int(answer.headers["retry-after"]) >= 8
     assert sent(service, locked.keys["ada"], body, "orders") == 200
+
+
+def test_a_principal_has_no_more_connections_than_its_quota(
+    service: IngestService, locked: Locks
+) -> None:
+    # In this order: a node that knows the key knows the quota.
+    locked.limit("many", Quota(connections=2))
+    key = locked.may("many", "produce", "topic", "orders")
+    wait_status(service.http, "/v1/topics/orders", key, 200)
+    url = str(service.http.base_url)
+    with contextlib.ExitStack() as stack:
+        # The client of this test has shown the key as well, but shows another now.
+        assert service.http.get("/healthz").status_code == 200
+        wait_status(service.http, "/v1/topics/orders", locked.keys["admin"], 200)
+        first, second, third = (
+            stack.enter_context(httpx2.Client(base_url=url, timeout=60)) for _ in range(3)
+        )
+
+        def status(http: httpx2.Client) -> int:
+            return http.get("/v1/topics/orders", headers=as_(key)).status_code
+
+        assert (status(first), status(second)) == (200, 200)
+        answer = third.get("/v1/topics/orders", headers=as_(key))
+        assert (answer.status_code, answer.json()["code"]) == (429, "over_quota")
+        assert "Retry-After" in answer.headers
+        assert status(first) == 200, "those that are open go on"
+        first.close()
+        wait_for(lambda: status(third) == 200, "there is room again")
 
 
 def test_a_principal_makes_no_more_topics_and_partitions_than_its_quota(
