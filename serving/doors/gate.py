@@ -155,7 +155,8 @@ class ServiceGate:
     def forbade(self, request: Request) -> None:
         """See `Gate`. A change is in the audit already, with its outcome."""
         if request.call is None or not request.call.changes:
-            self._refused(request, Forbidden("by what stands in the body"))
+            asked = Forbidden("for what stands in its body", hint="the answer says what is missing")
+            self._refused(request, asked)
 
     def left(self, seat: Seat) -> None:
         """See `Gate`."""
