@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import logging
 import sys
+from typing import Annotated
 
 import typer
 
+from lakequeue import __version__
 from lakequeue.calling.credentials import Credentials, use
 from lakequeue.errors import InvalidSetting, LakequeueError
 from lakequeue.processes.logs import log_to_stderr
@@ -59,6 +61,22 @@ app.command()(repair.repair)
 app.add_typer(auth.app, name="auth")
 app.add_typer(config.app, name="config")
 app.add_typer(job.app, name="job")
+
+
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        print(f"lakequeue {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _of_all(
+    _version: Annotated[
+        bool,
+        typer.Option("--version", is_eager=True, callback=_say_version, help="Show the version."),
+    ] = False,
+) -> None:
+    """A message queue whose storage is open Delta Lake tables."""
 
 
 def _use_credentials() -> None:

@@ -30,6 +30,7 @@ from lakequeue.calling.addresses import (
 from lakequeue.clock import boot_seconds
 from lakequeue.errors import LakequeueError, StartFailed
 from lakequeue.settings import Settings
+from lakequeue_cli.packages import need_server
 
 if TYPE_CHECKING:
     from lakequeue_cli.supervisor.cluster import Cluster
@@ -73,6 +74,11 @@ def up(
     Exit codes: 0 stopped, 2 usage, 3 port in use, 4 root unusable, 5 already running, 6 Java or
     jars missing, 7 not ready, 1 anything else.
     """
+    try:
+        need_server()
+    except LakequeueError as error:
+        _say(f"error: {error}")
+        raise typer.Exit(error.exit_code) from error
     # Loaded here: a machine with the SDK and CLI alone has no storage or Spark packages.
     from lakequeue_cli.supervisor.cluster import Cluster, ClusterOptions
     from serving.tls import tls_of

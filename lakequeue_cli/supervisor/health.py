@@ -19,12 +19,12 @@ from pathlib import Path
 from lakequeue.errors import LakequeueError, RootUnusable
 from lakequeue.processes.java import cache_dir, find_java
 from lakequeue.settings import Settings
+from lakequeue_cli.packages import SERVER
 from lakequeue_cli.supervisor.preflight import local_root, port_is_free
 from lakequeue_cli.supervisor.probes import http_status
 
 _MIN_FREE_BYTES = 1 << 30
 _CONNECT_S = 5.0
-_PACKAGES = ("pyarrow", "deltalake", "obstore", "kazoo", "flask", "httptools", "pyspark", "pandas")
 
 
 class Level(StrEnum):
@@ -90,13 +90,13 @@ def _python() -> Iterator[Finding]:
 
 
 def _packages() -> Iterator[Finding]:
-    missing = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
+    missing = [name for name in SERVER if importlib.util.find_spec(name) is None]
     if missing:
         yield Finding(
             "packages",
             Level.FAIL,
             f"not installed: {', '.join(missing)}",
-            "make setup, or: pip install 'lakequeue[server,spark]'",
+            "make setup, or: pip install 'lakequeue[all]'",
         )
         return
     yield Finding("packages", Level.OK, "storage, service and Spark packages are installed")

@@ -1,0 +1,54 @@
+"""Which packages a command needs, and which extra brings them."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Iterable
+from importlib.metadata import PackageNotFoundError, requires
+
+from lakequeue.errors import MissingDependency
+
+SERVER = ("deltalake", "flask", "httptools", "kazoo", "obstore", "pandas", "pyarrow", "pyspark")
+"""What runs the queue itself, of the extras `server` and `spark`."""
+ALL = "lakequeue[all]"
+
+
+def need_server() -> None:
+    """Raise `MissingDependency` unless everything is there that the queue itself runs on."""
+    missing = [name for name in SERVER if importlib.util.find_spec(name) is None]
+    if missing:
+        raise MissingDependency(
+            f"not installed: {', '.join(missing)}", hint=f"pip install '{ALL}', or make setup"
+        )
+
+
+def missing_package(module: str, arguments: list[str]) -> MissingDependency | None:
+    """The error for a module that could not be imported; None: no extra brings it."""
+    package = module.partition(".")[0].replace("_", "-")
+    try:
+        extra = extra_with(package, requires("lakequeue") or [])
+    except PackageNotFoundError:
+        return None  # run from a folder, without an installation
+    if extra is None:
+        return None
+    said = f"lakequeue {arguments[0]}" if arguments else "lakequeue"
+    # Whoever needs more than the command line runs a queue here, and needs all the rest, too.
+    wanted = "lakequeue[cli]" if extra == "cli" else ALL
+    return MissingDependency(
+        f"`{said}` needs the package {package}, which is not installed",
+        hint=f"pip install '{wanted}'",
+    )
+
+
+def extra_with(package: str, required: Iterable[str]) -> str | None:
+    """The smallest extra of a distribution that brings a package. Pure."""
+    size: dict[str, int] = {}
+    bring: set[str] = set()
+    for line in required:
+        found = re.match(r"([A-Za-z0-9._-]+)[^;]*;.*extra == ['\"]([\w-]+)['\"]", line)
+        if found is not None:
+            size[found[2]] = size.get(found[2], 0) + 1
+            if re.sub(r"[-_.]+", "-", found[1]).lower() == package.lower():
+                bring.add(found[2])
+    return min(bring, key=lambda extra: (size[extra], extra), default=None)
