@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lakequeue.client.queue import Queue
     from lakequeue.client.record import Record
     from lakequeue.client.redrive import redrive_async
-    from lakequeue.client.redriven import Redriven, Wanted
+    from lakequeue.client.redriven import DeadLetters, Redriven, Wanted
     from lakequeue.errors import LakequeueError
 
 __version__ = "0.1.0"
@@ -43,6 +43,7 @@ _HOME = {
     "Producer": "lakequeue.client.producing.producer",
     "Queue": "lakequeue.client.queue",
     "Record": "lakequeue.client.record",
+    "DeadLetters": "lakequeue.client.redriven",
     "Redriven": "lakequeue.client.redriven",
     "Wanted": "lakequeue.client.redriven",
     "redrive_async": "lakequeue.client.redrive",
@@ -54,6 +55,7 @@ __all__ = [
     "AsyncProducer",
     "Consumer",
     "Credentials",
+    "DeadLetters",
     "Delivered",
     "RecordMetadata",
     "LakequeueError",

@@ -3,32 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from lakequeue.client.admin import Admin
 from lakequeue.client.dead_records import between, ends_of, positions_of
 from lakequeue.client.record import Record
+from lakequeue.client.redriven import DeadLetters
 from lakequeue.wire import ERASED_HEADER, DeadLetterHeader
 
 _SAID = (DeadLetterHeader.TOPIC, DeadLetterHeader.GROUP, DeadLetterHeader.REASON)
-
-
-@dataclass(slots=True)
-class DeadLetters:
-    """Dead letters of one origin, group and reason."""
-
-    topic: str
-    """The topic of dead letters."""
-    origin: str
-    """The topic that they died in."""
-    group: str
-    """The group that gave them up."""
-    reason: str
-    """`max_attempts`, `expired` or `undecodable`."""
-    count: int
-    oldest: int
-    """The record's own time of the first one; microseconds since 1970 UTC."""
-    newest: int
 
 
 def waiting_dead_letters(admin: Admin, topic: str) -> list[DeadLetters]:

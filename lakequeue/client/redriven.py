@@ -1,4 +1,4 @@
-"""Which dead records are wanted back, and how far a redrive is. Pure."""
+"""Which dead records wait, which are wanted back, and how far a redrive is. Pure."""
 
 from __future__ import annotations
 
@@ -63,3 +63,21 @@ class Redriven:
             self.kept + other.kept,
             self.homeless + other.homeless,
         )
+
+
+@dataclass(slots=True)
+class DeadLetters:
+    """Dead letters of one origin, group and reason."""
+
+    topic: str
+    """The topic of dead letters."""
+    origin: str
+    """The topic that they died in."""
+    group: str
+    """The group that gave them up."""
+    reason: str
+    """`max_attempts`, `expired` or `undecodable`."""
+    count: int
+    oldest: int
+    """The record's own time of the first one; microseconds since 1970 UTC."""
+    newest: int

@@ -10,7 +10,6 @@ import typer
 
 from lakequeue.arguments import header_of, micros_of
 from lakequeue.client.dead_records import dead_letter_topics
-from lakequeue.client.dead_summary import waiting_dead_letters
 from lakequeue.client.redrive import redrive as run
 from lakequeue.client.redriven import Redriven, Wanted
 from lakequeue_cli.options import AsJson, ConsumerUrl, Url, admin, consumer_url, ingest_url
@@ -34,7 +33,7 @@ def list_(
     """
     with admin(url, service) as client:
         names = [topic] if topic else dead_letter_topics(client.topics())
-        found = [summary for name in names for summary in waiting_dead_letters(client, name)]
+        found = [summary for name in names for summary in client.dead_letters(name)]
     if as_json:
         print_json([asdict(summary) for summary in found])
         return

@@ -1,4 +1,4 @@
-"""The dozen lines of the README, in an empty folder, as they are printed."""
+"""The lines of the README and of the tutorial, in an empty folder, as they are printed."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ README = Path(__file__).parents[2] / "README.md"
 ROW = 'customer-4│{"id":17,"total":99.5}'
 
 
-def blocks(language: str) -> list[str]:
-    """The code blocks of the README in `language`."""
-    return re.findall(rf"^```{language}\n(.*?)^```$", README.read_text(), re.MULTILINE | re.DOTALL)
+def blocks(language: str, page: Path = README) -> list[str]:
+    """The code blocks of a page in `language`."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
 
 
 def run(program: str, folder: Path, until: str) -> None:
@@ -70,3 +70,5 @@ def test_the_dozen_lines(tmp_path: Path) -> None:
         run(consume, tmp_path, "customer-4 {'id': 17, 'total': 99.5}")
         run(duck, tmp_path, ROW)
         run(spark, tmp_path, ROW)
+        tutorial = blocks("python", README.parent / "docs" / "tutorial.md")
+        run("\n".join([*tutorial, "print('the tutorial is over')"]), tmp_path, "tutorial is over")

@@ -21,7 +21,7 @@ from lakequeue.client.record import Record
 from lakequeue.wire import BrowseAnswer, BrowseQuery, RecordStatus, loads_exactly
 
 if TYPE_CHECKING:
-    from lakequeue.client.redriven import Redriven, Wanted
+    from lakequeue.client.redriven import DeadLetters, Redriven, Wanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +118,24 @@ class RecordCalls(ServiceCalls):
         path = f"{path_of_group(group)}{path_of_topic(topic).removeprefix('/v1')}"
         path += f"/partitions/{partition}/records/{offset}"
         return answer_of(RecordStatus, self._call(self._consumer, "GET", path))
+
+    def dead_letters(self, topic: str) -> list[DeadLetters]:
+        """Count the dead letters of a topic that no redrive has sent back yet.
+
+        It reads them all, a page at a time.
+
+        Args:
+            topic: A dead-letter topic.
+
+        Returns:
+            A line for each origin, group and reason; the largest number first.
+
+        Raises:
+            UnknownTopic: There is no such topic.
+        """
+        waiting = import_module("lakequeue.client.dead_summary").waiting_dead_letters
+        found: list[DeadLetters] = waiting(self, topic)
+        return found
 
     def redrive(
         self,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from lakequeue.client.dead_summary import waiting_dead_letters
 from lakequeue.client.redrive import redrive
 from lakequeue.client.redriven import Wanted
 from lakequeue.testing import MemoryQueue
@@ -29,7 +28,7 @@ def test_dead_letters_are_counted_until_they_are_sent_back() -> None:
         die(queue, "billing", 3)
         die(queue, "shipping", 1)
         with queue.admin() as admin:
-            billing, shipping = waiting_dead_letters(admin, "orders.dlq")
+            billing, shipping = admin.dead_letters("orders.dlq")
             assert (billing.topic, billing.origin, billing.group) == (
                 *("orders.dlq", "orders"),
                 "billing",
@@ -43,5 +42,5 @@ def test_dead_letters_are_counted_until_they_are_sent_back() -> None:
                 consumer_urls=admin._consumer.urls,
                 wanted=Wanted({"lakequeue-group": "billing"}),
             )
-            (left,) = waiting_dead_letters(admin, "orders.dlq")
+            (left,) = admin.dead_letters("orders.dlq")
             assert (left.group, left.count) == ("shipping", 1)
