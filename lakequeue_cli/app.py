@@ -42,7 +42,6 @@ app = typer.Typer(
     help="A message queue whose storage is open Delta Lake tables.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
     epilog="Exit codes: 0 done, 1 failed, 2 usage, 3-7 see `up`, 8 refused, 9 try again, "
     "10 taken over.",
 )

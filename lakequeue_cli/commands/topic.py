@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import Annotated, Any
 
 import typer
 
+from lakequeue.client.admin import Admin
 from lakequeue.client.record import Record
 from lakequeue.errors import InvalidRequest, WrongUsage
 from lakequeue.wire import TopicDescription
@@ -155,7 +157,7 @@ def browse(
         ),
     ] = None,
     offset: Annotated[
-        str, typer.Option("-o", "--offset", help="earliest, an offset, or @TIME.")
+        str, typer.Option("-o", "--offset", help="earliest, latest, an offset, -10, @TIME.")
     ] = "earliest",
     count: Annotated[int, typer.Option("-n", "--count", min=1, max=10_000)] = 20,
     service: ConsumerUrl = None,
@@ -164,12 +166,22 @@ def browse(
 ) -> None:
     """Show records of a partition, without a group."""
     at = position_of(offset, relative_to="latest")
-    if at.to not in {"earliest", "offset", "time"}:
-        raise WrongUsage(f"-o {offset} is not valid here", hint="earliest, an offset, or @TIME")
+    if at.shift > 0:
+        raise WrongUsage(f"-o {offset} is behind the end", hint="latest, or -10 for the last ten")
     found: list[Record] = []
     with admin(None, service, timeout_s) as client:
+        first = at.offset
+        if at.to == "latest":
+            if key is not None:
+                partition = client.browse(topic, key=key, max_records=1).partition
+            partition, first = _from_the_end(client, topic, partition, at.shift)
         page = client.browse(
-            topic, partition, key=key, offset=at.offset, time=at.time, max_records=count
+            topic,
+            partition,
+            key=key,
+            offset=first,
+            time=at.time,
+            max_records=count,
         )
         found += page.records
         while len(found) < count and page.more:
@@ -186,6 +198,21 @@ def browse(
         return
     rows = [(r.partition, r.offset, _time_of(r), text_of(r.key), text_of(r.value)) for r in found]
     print_table(("PARTITION", "OFFSET", "TIME", "KEY", "VALUE"), rows)
+
+
+def _from_the_end(client: Admin, topic: str, partition: int | None, shift: int) -> tuple[int, int]:
+    """The partition, the only one if none is given, and the offset so far from its end."""
+    # Asked for a group that does not exist: nothing is moved.
+    look = client.seek(
+        f"look-{uuid.uuid4().hex}", "latest", shift=shift, topics=[topic], dry_run=True
+    )
+    found = {move.partition: move.to_offset for move in look.partitions}
+    if partition is None and len(found) > 1:
+        raise WrongUsage(
+            f"topic {topic} has {len(found)} partitions, each with an end of its own",
+            hint="name one: -p 0",
+        )
+    return partition or 0, found.get(partition or 0, 0)
 
 
 def _time_of(record: Record) -> str:

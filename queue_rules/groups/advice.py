@@ -187,7 +187,6 @@ def _for_group(work: _Work) -> Advice | None:
     trend = work.trend
     about = {"group": trend.group, "topic": trend.topic}
     name = f"group {trend.group} on {trend.topic}"
-    run = f"lakequeue consume {trend.topic} -g {trend.group}"
     if trend.course == "stuck" and trend.members:
         why = f": {work.held_back}" if work.held_back else ""
         return Advice(
@@ -204,7 +203,9 @@ def _for_group(work: _Work) -> Advice | None:
     )
     if not trend.members:
         said = f"{name}: {trend.lag} records wait and nobody consumes"
-        return Advice(add="consumers", **about, to=1, detail=said, do=run)
+        # Never `lakequeue consume`: that would take the records from the application.
+        do = f"start the application that consumes as group {trend.group}"
+        return Advice(add="consumers", **about, to=1, detail=said, do=do)
     if trend.mode == "queue":
         detail = f"{rates}; {trend.members} workers"
         do = f"start {work.needed - trend.members} more"
