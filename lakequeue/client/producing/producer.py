@@ -29,6 +29,26 @@ from lakequeue.wire import Consumed
 T = TypeVar("T")
 
 
+class _Handle(Future[RecordMetadata]):
+    """What `send` returns. A wait that is over says for what."""
+
+    def __init__(self, topic: str) -> None:
+        super().__init__()
+        self._topic = topic
+
+    def result(self, timeout: float | None = None) -> RecordMetadata:
+        """The metadata of the acknowledged record; raises its error, or `TimeoutError`."""
+        try:
+            return super().result(timeout)
+        except TimeoutError:
+            if self.done():
+                raise
+            raise TimeoutError(
+                f"a record for {self._topic} is not acknowledged after {timeout} s; it is still "
+                "being sent: wait again, or ask `unacked()` what waits"
+            ) from None
+
+
 class Producer(ProducerBase):
     """Sends records to one or more ingest nodes.
 
@@ -130,7 +150,7 @@ class Producer(ProducerBase):
         )
         if self._core.fence and self._core.epoch is None:
             self.init()
-        handle: Future[RecordMetadata] = Future()
+        handle = _Handle(topic)
         record.handle = handle
         ledger, size = self._core.ledger, len(record.encoded)
         # The lock is held over both, so that another thread cannot take the room.
