@@ -279,5 +279,5 @@ def test_what_is_no_document_of_keys_is_none(
 
 def test_the_keys_of_an_issuer_are_fetched_from_http_alone(tmp_path: Path) -> None:
     (tmp_path / "jwks").write_text('{"keys": []}')
-    with pytest.raises(ValueError, match="no http address"):
+    with pytest.raises(ValueError, match="not an http address"):
         fetched(f"file://{tmp_path}/jwks")
