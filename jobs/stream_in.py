@@ -37,7 +37,7 @@ from jobs.feeds.refused_count import RefusedCount
 from jobs.feeds.sources import Feed, documents_of, reader_options, record_columns
 from jobs.streaming.session import start_session
 from lakequeue.errors import Broken, LakequeueError
-from lakequeue.processes.jars import jar_paths
+from lakequeue.processes.spark_sessions import delta_settings
 from queue_tables.root import QueueRoot
 from queue_tables.topics import TopicStore
 
@@ -223,11 +223,7 @@ def _session_settings(options: StreamOptions) -> dict[str, str]:
     """What the source needs in a Spark that we start ourselves; `--conf` goes before it."""
     settings: dict[str, str] = {}
     if options.feed.kind == "delta":
-        settings = {
-            "spark.driver.extraClassPath": ":".join(map(str, jar_paths())),
-            "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-            "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        }
+        settings = delta_settings()
     elif options.feed.kind == "kafka" and "spark.driver.extraClassPath" not in options.conf:
         from pyspark import __version__
 

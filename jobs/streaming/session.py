@@ -14,6 +14,7 @@ from lakequeue.errors import LakequeueError
 from lakequeue.processes import programs
 from lakequeue.processes.jars import jar_paths
 from lakequeue.processes.java import find_java
+from lakequeue.processes.spark_sessions import has_host
 
 _LOG4J = """\
 rootLogger.level = warn
@@ -46,8 +47,7 @@ STREAMING = {
 
 def running_session(app: str) -> SparkSession | None:
     """The session of whoever runs this: `spark-submit`, a cluster of Databricks, a notebook."""
-    hosts = ("PYSPARK_GATEWAY_PORT", "DATABRICKS_RUNTIME_VERSION", "SPARK_REMOTE")
-    if SparkSession.getActiveSession() is None and not any(name in os.environ for name in hosts):
+    if SparkSession.getActiveSession() is None and not has_host():
         return None
     builder = SparkSession.builder.appName(app)
     if SparkSession.getActiveSession() is not None or "PYSPARK_GATEWAY_PORT" not in os.environ:

@@ -79,10 +79,12 @@ def look_through(
         return seen
 
 
-def ends_of(admin: Admin, topic: str) -> dict[int, int]:
-    """Partition → where it ends now."""
+def ends_of(admin: Admin, topic: str, shift: int = 0) -> dict[int, int]:
+    """Partition → where it ends now; with a `shift` so far from there, within the log."""
     # Asked for a group that does not exist: ours may have members.
-    look = admin.seek(f"look-{uuid.uuid4().hex}", "latest", topics=[topic], dry_run=True)
+    look = admin.seek(
+        f"look-{uuid.uuid4().hex}", "latest", shift=shift, topics=[topic], dry_run=True
+    )
     return {move.partition: move.to_offset for move in look.partitions}
 
 

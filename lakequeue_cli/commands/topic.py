@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import uuid
 from typing import Annotated, Any
 
 import typer
 
 from lakequeue.client.admin import Admin
+from lakequeue.client.dead_records import ends_of
 from lakequeue.client.record import Record
 from lakequeue.errors import InvalidRequest, WrongUsage
 from lakequeue.wire import TopicDescription
@@ -202,11 +202,7 @@ def browse(
 
 def _from_the_end(client: Admin, topic: str, partition: int | None, shift: int) -> tuple[int, int]:
     """The partition, the only one if none is given, and the offset so far from its end."""
-    # Asked for a group that does not exist: nothing is moved.
-    look = client.seek(
-        f"look-{uuid.uuid4().hex}", "latest", shift=shift, topics=[topic], dry_run=True
-    )
-    found = {move.partition: move.to_offset for move in look.partitions}
+    found = ends_of(client, topic, shift)
     if partition is None and len(found) > 1:
         raise WrongUsage(
             f"topic {topic} has {len(found)} partitions, each with an end of its own",

@@ -7,17 +7,13 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from lakequeue.processes.jars import jar_paths
 from lakequeue.processes.java import find_java
+from lakequeue.processes.spark_sessions import delta_settings, has_host
 from pyspark_lakequeue.session.registration import register
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_DELTA = {
-    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-}
 _LOCAL = {
     "spark.master": "local[*]",
     # This machine's own address may be none that it can reach itself by.
@@ -57,14 +53,12 @@ def session(app: str = "lakequeue", conf: Mapping[str, str] | None = None) -> Sp
     from pyspark.sql import SparkSession
 
     given = dict(conf or {})
-    hosts = ("PYSPARK_GATEWAY_PORT", "DATABRICKS_RUNTIME_VERSION", "SPARK_REMOTE")
     builder = SparkSession.builder.appName(app)
-    if SparkSession.getActiveSession() is None and not any(name in os.environ for name in hosts):
+    if SparkSession.getActiveSession() is None and not has_host():
         # Spark's launcher takes `JAVA_HOME`, and its workers `PYSPARK_PYTHON`.
         os.environ["JAVA_HOME"] = str(find_java().home)
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        jars = {"spark.driver.extraClassPath": ":".join(map(str, jar_paths()))}
-        given = _LOCAL | _DELTA | jars | given
+        given = _LOCAL | delta_settings() | given
     for name, value in given.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()

@@ -25,6 +25,7 @@ from lakequeue import Admin, Consumer, Credentials, Producer
 from lakequeue.errors import Unauthenticated
 from lakequeue.wire.calls.webhooks import new_secret, verify
 from lakequeue_cli.supervisor.preflight import free_port
+from tests.e2e.test_up import banner
 from tests.support.access.certificates import Authority
 from tests.support.access.locked import as_, secret_of
 from tests.support.services.endpoint import Endpoint, status
@@ -114,16 +115,6 @@ def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Locked]:
     finally:
         process.terminate()
         process.communicate(timeout=120)
-
-
-def banner(process: subprocess.Popen[str]) -> str:
-    assert process.stdout is not None
-    lines: list[str] = []
-    while not (lines and "Ctrl-C" in lines[-1]):
-        line = process.stdout.readline()
-        assert line, f"it ended before it was ready: {lines}"
-        lines.append(line)
-    return "".join(lines)
 
 
 def below(process: subprocess.Popen[str]) -> list[psutil.Process]:

@@ -10,21 +10,18 @@ from types import MappingProxyType
 
 from pyspark.sql import SparkSession
 
-from lakequeue.processes.jars import jar_paths
+from lakequeue.processes.spark_sessions import delta_settings
 
 
 def settings(folder: Path) -> dict[str, str]:
     """What every session of the tests has; its warehouse and scratch files go into `folder`."""
-    return {
+    return delta_settings() | {
         "spark.driver.memory": "1g",
-        "spark.driver.extraClassPath": ":".join(map(str, jar_paths())),
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.ui.enabled": "false",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.local.dir": str(folder / "local"),
-        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
         "spark.sql.shuffle.partitions": "1",
         "spark.databricks.delta.snapshotPartitions": "1",
