@@ -220,6 +220,42 @@ def test_without_credentials_no_port_of_any_process_answers(locked: Locked) -> N
         client.close()
 
 
+def jobs_beside(locked: Locked, password: str, replica: Path, fork: Path) -> list[str]:
+    """What each job says that runs outside `up`, with every secret in its environment."""
+    rows = locked.folder / "rows"
+    rows.mkdir()
+    (rows / "two.json").write_text('{"id": 1}\n{"id": 2}\n')
+    environ = locked.environ | {
+        "LAKEQUEUE_API_KEY": locked.keys["admin"],
+        "LAKEQUEUE_COORDINATION__PASSWORD": password,
+        "LAKEQUEUE_ZOOKEEPER": locked.zookeeper,
+    }
+    checkpoint = str(locked.folder / "checkpoint")
+    stream_in = ("stream_in", "json", "--path", str(rows), "--topic", "canaries")
+    stream_in += ("--checkpoint", checkpoint, "--available-now")
+    said = []
+    for words in (
+        ("compaction",),
+        ("retention",),
+        ("metrics",),
+        ("mirror", "--to", str(replica)),
+        ("fork", "--to", str(fork)),
+        ("order", "--dry-run"),
+        ("offsets", "--dry-run"),
+        stream_in,
+    ):
+        done = subprocess.run(
+            [*CLI, "job", "run", *words, "--log-level", "debug"],
+            env=environ,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, (words, done.stderr[-3000:])
+        said.append(done.stdout + done.stderr)
+    return said
+
+
 def test_no_secret_is_anywhere(locked: Locked) -> None:
     password = (locked.root / "_work" / "zookeeper-password").read_text().strip()
     secret = new_secret()
@@ -270,16 +306,18 @@ def test_no_secret_is_anywhere(locked: Locked) -> None:
         ("auth", "key", "list"),
         ("webhook", "show", "mail"),
         ("topic", "describe", "none"),
-        ("job", "metrics", "--root", str(locked.root)),
     ):
         told.append(locked.cli(*words))
+    copies = [locked.folder / name for name in ("replica", "fork")]
+    told += jobs_beside(locked, password, *copies)
     for one in below(locked.process):
         with contextlib.suppress(psutil.NoSuchProcess):
             told.append(" ".join(one.cmdline()))
             told.append(json.dumps(one.environ()))
     texts = {"what was told": "\n".join(told).encode()}
     own = {locked.root / "_work" / "zookeeper-password"}
-    files = [path for path in locked.root.rglob("*") if path.is_file() and path not in own]
+    below_roots = [path for root in (locked.root, *copies) for path in root.rglob("*")]
+    files = [path for path in below_roots if path.is_file() and path not in own]
     files.append(locked.folder / "up.err")
     for file in files:
         with contextlib.suppress(FileNotFoundError):

@@ -74,6 +74,18 @@ def test_each_file_is_valid_by_its_own_rules(command: list[str]) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_images_of_others_are_named_by_their_digests() -> None:
+    """A tag can be moved to other content; a digest cannot."""
+    defaults = dict(re.findall(r"^ARG (\w+)=(\S+)$", DOCKERFILE, re.M))
+    bases = re.findall(r"^FROM (\S+)", DOCKERFILE, re.M)
+    images = [re.sub(r"\$\{(\w+)\}", lambda arg: defaults[arg[1]], base) for base in bases]
+    images = [base for base in images if ":" in base]
+    images += [s["image"] for name, s in COMPOSE["services"].items() if name not in built()]
+    assert len(images) >= 5
+    for name in images:
+        assert re.fullmatch(r"[\w./-]+:[\w.-]+@sha256:[0-9a-f]{64}", name), name
+
+
 def test_the_images_have_every_package_of_the_wheel() -> None:
     declared = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
     packages = declared["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
