@@ -84,7 +84,11 @@ def measure(
 ) -> dict[str, dict[str, float]]:
     """Run producer and consumer as processes; return the percentiles of both latencies."""
     received, acked = folder / "received", folder / "acked.json"
-    command = [sys.executable, "-m", "bench.latency"]  # a path would put bench/ first: it has `http`
+    command = [
+        sys.executable,
+        "-m",
+        "bench.latency",
+    ]  # a path would put bench/ first: it has `http`
     consumer = subprocess.Popen([*command, "consume", consumer_url, str(received)])
     try:
         subprocess.run(

@@ -13,7 +13,7 @@ from ingest.commit.appender import Committed
 from ingest.commit.unordered import Unordered
 from ingest.node import IngestNode
 from lakequeue import metrics
-from lakequeue.metrics import Sample
+from lakequeue.metrics.declaring import Sample
 from queue_tables.delta.storage_meter import METER, samples
 from serving.front_samples import FrontSamples
 from serving.meters import Meters
@@ -30,27 +30,32 @@ class Metrics:
         self._node = node
         self._unordered = Unordered()
         self._producers = Recent(RECENT_S, MOST_PRODUCERS)
-        self._meters = meters = Meters(metrics.EVERY + metrics.INGEST)
+        self._meters = meters = Meters(metrics.every.EVERY + metrics.ingest.INGEST)
         meters.counts(
-            metrics.INGEST_REQUESTS,
-            metrics.INGEST_RECORDS,
-            metrics.INGEST_BYTES,
-            metrics.INGEST_REQUEST_S,
-            metrics.INGEST_COMMIT_S,
-            metrics.INGEST_GROUP_ROWS,
+            metrics.ingest.INGEST_REQUESTS,
+            metrics.ingest.INGEST_RECORDS,
+            metrics.ingest.INGEST_BYTES,
+            metrics.ingest.INGEST_REQUEST_S,
+            metrics.ingest.INGEST_COMMIT_S,
+            metrics.ingest.INGEST_GROUP_ROWS,
         )
-        meters.on_scrape(lambda: samples(METER.snapshot()), *metrics.STORAGE)
-        meters.on_scrape(lambda: session_samples(node.presence.session), *metrics.ZOOKEEPER)
+        meters.on_scrape(lambda: samples(METER.snapshot()), *metrics.every.STORAGE)
+        meters.on_scrape(lambda: session_samples(node.presence.session), *metrics.every.ZOOKEEPER)
         self.front = FrontSamples()
-        meters.on_scrape(self.front.samples, *metrics.FRONT)
+        meters.on_scrape(self.front.samples, *metrics.front.FRONT)
         meters.on_scrape(
             self._state,
-            metrics.READY,
-            metrics.INGEST_PENDING,
-            metrics.INGEST_INCARNATIONS,
-            metrics.INGEST_PRODUCERS,
+            metrics.every.READY,
+            metrics.ingest.INGEST_PENDING,
+            metrics.ingest.INGEST_INCARNATIONS,
+            metrics.ingest.INGEST_PRODUCERS,
         )
-        meters.on_scrape(self._inbox, metrics.INBOX_RECORDS, metrics.INBOX_BYTES, metrics.INBOX_AGE)
+        meters.on_scrape(
+            self._inbox,
+            metrics.ingest.INBOX_RECORDS,
+            metrics.ingest.INBOX_BYTES,
+            metrics.ingest.INBOX_AGE,
+        )
         self._answered: deque[tuple[int, int, float]] = deque()
         """Requests answered with 200 that are not counted yet: records, bytes, seconds."""
         self.silent = meters.silent
@@ -59,8 +64,8 @@ class Metrics:
         """A group is durable."""
         meters = self._meters
         for phase, seconds in committed.spent.items():
-            meters.observe(metrics.INGEST_COMMIT_S, seconds, phase)
-        meters.observe(metrics.INGEST_GROUP_ROWS, committed.rows)
+            meters.observe(metrics.ingest.INGEST_COMMIT_S, seconds, phase)
+        meters.observe(metrics.ingest.INGEST_GROUP_ROWS, committed.rows)
         self._unordered.committed(committed.shard, committed.stamp, committed.rows, committed.bytes)
 
     def text(self) -> bytes:
@@ -84,31 +89,31 @@ class Metrics:
         if not some:
             return
         meters = self._meters
-        meters.count(metrics.INGEST_REQUESTS, len(some), "ok")
-        meters.count(metrics.INGEST_RECORDS, sum(records for records, _, _ in some))
-        meters.count(metrics.INGEST_BYTES, sum(size for _, size, _ in some))
+        meters.count(metrics.ingest.INGEST_REQUESTS, len(some), "ok")
+        meters.count(metrics.ingest.INGEST_RECORDS, sum(records for records, _, _ in some))
+        meters.count(metrics.ingest.INGEST_BYTES, sum(size for _, size, _ in some))
         for _, _, seconds in some:
-            meters.observe(metrics.INGEST_REQUEST_S, seconds)
+            meters.observe(metrics.ingest.INGEST_REQUEST_S, seconds)
 
     def refused(self, code: str) -> None:
         """A request is answered with an error."""
-        self._meters.count(metrics.INGEST_REQUESTS, 1, code)
+        self._meters.count(metrics.ingest.INGEST_REQUESTS, 1, code)
 
     def _state(self) -> Iterator[Sample]:
         node = self._node
-        yield Sample(metrics.READY, float(not node.troubles()))
-        yield Sample(metrics.INGEST_PENDING, node.budget.used)
-        yield Sample(metrics.INGEST_INCARNATIONS, node.appender.incarnations)
-        yield Sample(metrics.INGEST_PRODUCERS, self._producers.count(time.monotonic()))
+        yield Sample(metrics.every.READY, float(not node.troubles()))
+        yield Sample(metrics.ingest.INGEST_PENDING, node.budget.used)
+        yield Sample(metrics.ingest.INGEST_INCARNATIONS, node.appender.incarnations)
+        yield Sample(metrics.ingest.INGEST_PRODUCERS, self._producers.count(time.monotonic()))
 
     def _inbox(self) -> Iterator[Sample]:
         records, size, oldest = self._unordered.left(
             self._node.marks.read(*self._unordered.marks())
         )
-        yield Sample(metrics.INBOX_RECORDS, records)
-        yield Sample(metrics.INBOX_BYTES, size)
+        yield Sample(metrics.ingest.INBOX_RECORDS, records)
+        yield Sample(metrics.ingest.INBOX_BYTES, size)
         age_s = 0.0 if oldest is None else max(0.0, (self._node.now() - oldest) / 1e6)
-        yield Sample(metrics.INBOX_AGE, age_s)
+        yield Sample(metrics.ingest.INBOX_AGE, age_s)
 
 
 class Recent:

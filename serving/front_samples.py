@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lakequeue import metrics
-from lakequeue.metrics import Sample
+from lakequeue.metrics.declaring import Sample
 from serving.front.hub import Hub
 
 _BODIES = "bodies"
@@ -26,21 +26,21 @@ class FrontSamples:
         front = self._front
         if front is None:
             return
-        yield Sample(metrics.FRONT_CONNECTIONS, len(front.connections))
+        yield Sample(metrics.front.FRONT_CONNECTIONS, len(front.connections))
         refused = dict(front.refused) | {_BODIES: front.bodies.refused}
         for kind, share in list(front.shares.items()):
-            yield Sample(metrics.FRONT_CALLS, share.busy, (kind,))
-            yield Sample(metrics.FRONT_WAITING, share.parked, (kind,))
-            yield Sample(metrics.FRONT_BYTES, share.answers.used, (f"answers: {kind}",))
-            yield Sample(metrics.FRONT_LIMITS, share.answers.limit, (f"answers: {kind}",))
+            yield Sample(metrics.front.FRONT_CALLS, share.busy, (kind,))
+            yield Sample(metrics.front.FRONT_WAITING, share.parked, (kind,))
+            yield Sample(metrics.front.FRONT_BYTES, share.answers.used, (f"answers: {kind}",))
+            yield Sample(metrics.front.FRONT_LIMITS, share.answers.limit, (f"answers: {kind}",))
             for limit, count in share.refused.items():
                 refused[limit] = refused.get(limit, 0) + count
             refused["answers"] += share.answers.refused
-        yield Sample(metrics.FRONT_BYTES, front.bodies.used, (_BODIES,))
-        yield Sample(metrics.FRONT_LIMITS, front.bodies.limit, (_BODIES,))
+        yield Sample(metrics.front.FRONT_BYTES, front.bodies.used, (_BODIES,))
+        yield Sample(metrics.front.FRONT_LIMITS, front.bodies.limit, (_BODIES,))
         for limit, count in refused.items():
-            yield Sample(metrics.FRONT_REFUSED, count, (limit,))
+            yield Sample(metrics.front.FRONT_REFUSED, count, (limit,))
         for code, count in front.gate.refusals.items():
-            yield Sample(metrics.ACCESS_REFUSED, count, (code,))
+            yield Sample(metrics.front.ACCESS_REFUSED, count, (code,))
         for deadline, count in front.late.items():
-            yield Sample(metrics.FRONT_LATE, count, (deadline,))
+            yield Sample(metrics.front.FRONT_LATE, count, (deadline,))

@@ -30,7 +30,7 @@ from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
 from lakequeue.errors import LakequeueError
-from lakequeue.metrics import MOST_VALUES, OTHER, Kind, Metric, Sample
+from lakequeue.metrics.declaring import MOST_VALUES, OTHER, Kind, Metric, Sample
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 

@@ -16,7 +16,9 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from lakequeue.errors import Broken, Fenced, LakequeueError, Rejected, TryAgain, every
-from lakequeue.metrics import EVERY, MOST_VALUES, OTHER, ROLES, Metric
+from lakequeue.metrics import ROLES
+from lakequeue.metrics.declaring import MOST_VALUES, OTHER, Metric
+from lakequeue.metrics.every import EVERY
 from lakequeue.settings import Settings
 from lakequeue.wire import JoinRequest
 from lakequeue.wire.calls.topics import TopicSettings
@@ -178,7 +180,7 @@ def metrics_page() -> str:
     lines = [
         "# Metrics",
         "",
-        "Generated from `lakequeue/metrics.py` by `make docs`; do not edit.",
+        "Generated from `lakequeue/metrics/` by `make docs`; do not edit.",
         "",
         "Each process answers `GET /metrics` in Prometheus' text format: ingest nodes (port 8080), "
         "consumer-service nodes (8081) and drivers (8082). Each of them also exports the usual "

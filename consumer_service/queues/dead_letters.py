@@ -35,7 +35,7 @@ from lakequeue.errors import (
     UnknownTopic,
     Unreachable,
 )
-from lakequeue.metrics import Sample
+from lakequeue.metrics.declaring import Sample
 from lakequeue.records import Offset, Partition, TopicPartition
 from lakequeue.steps import Step, reach
 from lakequeue.wire import (
@@ -173,7 +173,9 @@ class DeadLetters:
                 since[owned.key.group] = min(known, oldest.since)
         now = wall_micros()
         for group, at in since.items():
-            yield Sample(metrics.DEAD_LETTERS_REFUSED, max(0.0, (now - at) / 1e6), (group,))
+            yield Sample(
+                metrics.consumer.DEAD_LETTERS_REFUSED, max(0.0, (now - at) / 1e6), (group,)
+            )
 
     def step(self, owned: OwnedPartition) -> bool:
         """Send the first of what is dying and due; False if there is nothing, or it failed.

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import structlog
 
 from lakequeue import metrics
-from lakequeue.metrics import Sample
+from lakequeue.metrics.declaring import Sample
 from lakequeue.wire import UNDECODABLE
 
 log = structlog.get_logger()
@@ -59,4 +59,6 @@ class Undecodable:
         """How many, by group."""
         with self._lock:
             counts = dict(self._counts)
-        yield from (Sample(metrics.UNDECODABLE, n, (group,)) for group, n in counts.items())
+        yield from (
+            Sample(metrics.consumer.UNDECODABLE, n, (group,)) for group, n in counts.items()
+        )

@@ -23,7 +23,7 @@ from jobs.streaming.query import Part
 from jobs.streaming.sealing import Sealer
 from lakequeue import metrics
 from lakequeue.errors import NotReady
-from lakequeue.metrics import Sample
+from lakequeue.metrics.declaring import Sample
 from lakequeue.records import Epoch, ShardName, Stamp, Version
 from lakequeue.steps import Step, reach
 from queue_tables.groups.backlog import lag_of, open_by_stage
@@ -73,14 +73,21 @@ class OffsetsJob(StreamingJob):
     def watch(self, meters: Meters) -> None:
         """Count folds; tell of the groups' backlogs, by the folded state."""
         self._meters = meters
-        meters.counts(metrics.FOLD_S, metrics.FOLDED_FACTS, metrics.FACTS_SET_ASIDE)
-        meters.on_scrape(self._backlogs, metrics.GROUPS, metrics.GROUP_LAG, metrics.GROUP_OPEN)
+        meters.counts(
+            metrics.driver.FOLD_S, metrics.driver.FOLDED_FACTS, metrics.driver.FACTS_SET_ASIDE
+        )
+        meters.on_scrape(
+            self._backlogs,
+            metrics.driver.GROUPS,
+            metrics.driver.GROUP_LAG,
+            metrics.driver.GROUP_OPEN,
+        )
 
     def _backlogs(self) -> Iterator[Sample]:
         if not self._epoch:
             return  # the leader tells
         states = [state for state in self._states.values() if not state.deleted]
-        yield Sample(metrics.GROUPS, len({state.group for state in states}))
+        yield Sample(metrics.driver.GROUPS, len({state.group for state in states}))
         topics = self._topics_now()
         # What waits of a topic that is gone waits for nobody; its name may be another one's now.
         states = [state for state in states if topics.by_id(state.topic_id) is not None]
@@ -92,8 +99,8 @@ class OffsetsJob(StreamingJob):
             lags[state.group, state.topic] += lag_of(state, 0, end)
             for stage, count in open_by_stage(state).items():
                 opened[state.group, stage] += count
-        yield from (Sample(metrics.GROUP_LAG, lag, labels) for labels, lag in lags.items())
-        yield from (Sample(metrics.GROUP_OPEN, n, labels) for labels, n in opened.items())
+        yield from (Sample(metrics.driver.GROUP_LAG, lag, labels) for labels, lag in lags.items())
+        yield from (Sample(metrics.driver.GROUP_OPEN, n, labels) for labels, n in opened.items())
 
     def _topics_now(self) -> TopicStore:
         if self._topics is None:
@@ -157,10 +164,10 @@ class OffsetsJob(StreamingJob):
             self.done.update(batches=1, facts=facts.num_rows)
             set_aside = self._aside.found(aside)
         if self._meters is not None:
-            self._meters.count(metrics.FOLDED_FACTS, facts.num_rows - len(aside))
+            self._meters.count(metrics.driver.FOLDED_FACTS, facts.num_rows - len(aside))
             if set_aside:
-                self._meters.count(metrics.FACTS_SET_ASIDE, set_aside)
-            self._meters.observe(metrics.FOLD_S, time.perf_counter() - began)
+                self._meters.count(metrics.driver.FACTS_SET_ASIDE, set_aside)
+            self._meters.observe(metrics.driver.FOLD_S, time.perf_counter() - began)
         log.debug("facts.folded", facts=facts.num_rows, states=len(states), version=version)
 
     def upkeep(self, live_nodes: set[str] | None) -> None:

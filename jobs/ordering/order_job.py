@@ -28,7 +28,7 @@ from jobs.streaming.sealing import Sealer
 from jobs.streaming.table_sizes import TableSizes
 from lakequeue import metrics
 from lakequeue.errors import NotReady
-from lakequeue.metrics import Sample
+from lakequeue.metrics.declaring import Sample
 from lakequeue.records import Epoch, Version
 from lakequeue.settings import OrderSettings
 from lakequeue.steps import Step, reach
@@ -79,36 +79,39 @@ class OrderJob(StreamingJob):
         """Count batches and maintenance; tell of the index, the topics and the tables."""
         self._meters = meters
         meters.counts(
-            metrics.ORDER_RECORDS,
-            metrics.ORDER_PUT_ASIDE,
-            metrics.ORDER_BATCH_S,
-            metrics.ORDER_BATCH_ROWS,
-            metrics.MAINTENANCE,
+            metrics.driver.ORDER_RECORDS,
+            metrics.driver.ORDER_PUT_ASIDE,
+            metrics.driver.ORDER_BATCH_S,
+            metrics.driver.ORDER_BATCH_ROWS,
+            metrics.driver.MAINTENANCE,
         )
         self._maintenance.ended = lambda job, outcome: meters.count(
-            metrics.MAINTENANCE, 1, job, outcome
+            metrics.driver.MAINTENANCE, 1, job, outcome
         )
         meters.on_scrape(
-            self._state_samples, metrics.ORDER_INDEX, metrics.TOPICS, metrics.PARTITIONS
+            self._state_samples,
+            metrics.driver.ORDER_INDEX,
+            metrics.driver.TOPICS,
+            metrics.driver.PARTITIONS,
         )
         meters.on_scrape(
             self._sizes.samples,
-            metrics.TABLE_FILES,
-            metrics.TABLE_BYTES,
-            metrics.TABLE_LOG_OBJECTS,
-            metrics.SHARDS,
+            metrics.driver.TABLE_FILES,
+            metrics.driver.TABLE_BYTES,
+            metrics.driver.TABLE_LOG_OBJECTS,
+            metrics.driver.SHARDS,
         )
 
     def _state_samples(self) -> Iterator[Sample]:
         """Without the lock, which a batch may hold for long: sizes of dictionaries are enough."""
         if self._opened is None:
             return  # its tables are damaged, or it has just started
-        yield Sample(metrics.ORDER_INDEX, len(self._state.index))
+        yield Sample(metrics.driver.ORDER_INDEX, len(self._state.index))
         if self._term is None:
             return  # the leader tells
         topics = self._state.topics.list()
-        yield Sample(metrics.TOPICS, len(topics))
-        yield Sample(metrics.PARTITIONS, sum(topic.partitions for topic in topics))
+        yield Sample(metrics.driver.TOPICS, len(topics))
+        yield Sample(metrics.driver.PARTITIONS, sum(topic.partitions for topic in topics))
 
     def warm(self) -> None:
         """Load the index of ids. Raises what is wrong with `log` and `topics`, if anything is."""
@@ -222,15 +225,15 @@ def _count(meters: Meters, done: Done, seconds: float) -> None:
         "duplicate": done.duplicates,
         "refused": done.refused,
     }.items():
-        meters.count(metrics.ORDER_RECORDS, rows, result)
+        meters.count(metrics.driver.ORDER_RECORDS, rows, result)
     for (topic, reason), rows in done.refusals.items():
         if reason in PUT_ASIDE:
-            meters.count(metrics.ORDER_PUT_ASIDE, rows, topic, reason)
+            meters.count(metrics.driver.ORDER_PUT_ASIDE, rows, topic, reason)
     for phase, spent in {
         "numbering": done.numbering_s,
         "writing": done.writing_s,
         "committing": done.committing_s,
         "all": seconds,
     }.items():
-        meters.observe(metrics.ORDER_BATCH_S, spent, phase)
-    meters.observe(metrics.ORDER_BATCH_ROWS, done.rows)
+        meters.observe(metrics.driver.ORDER_BATCH_S, spent, phase)
+    meters.observe(metrics.driver.ORDER_BATCH_ROWS, done.rows)

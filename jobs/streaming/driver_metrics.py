@@ -12,7 +12,7 @@ from jobs.streaming.leader import Leader
 from jobs.streaming.query import ShardQuery
 from lakequeue import metrics
 from lakequeue.errors import CoordinationUnavailable
-from lakequeue.metrics import Sample
+from lakequeue.metrics.declaring import Sample
 from lakequeue.settings import Settings
 from queue_tables.delta.storage_meter import METER, Usage, samples
 from queue_tables.entries import AccessWatch, must_be_locked
@@ -36,19 +36,21 @@ class DriverMetrics:
         self._settings = driver
         gate = ServiceGate("driver", settings.access, names_of("", driver.host))
         self._access = AccessWatch(root, gate.replace)
-        self.meters = Meters(metrics.EVERY + metrics.DRIVER)
+        self.meters = Meters(metrics.every.EVERY + metrics.driver.DRIVER)
         self._session = session
         self._jobs: list[tuple[Leader, ShardQuery]] = []
         self._tables = TablesWatch(root)
         self._monitor = Monitor(
             node, self.reasons, self.meters.text, self.warnings, gate, tls_of(settings.tls)
         )
-        self.meters.on_scrape(self._storage, *metrics.STORAGE)
-        self.meters.on_scrape(lambda: session_samples(session), *metrics.ZOOKEEPER)
-        self.meters.on_scrape(self._nodes, metrics.NODES)
-        self.meters.on_scrape(self._pending, metrics.ORDER_PENDING)
-        self.meters.on_scrape(self._waiting, metrics.ORDER_WAITING)
-        self.meters.on_scrape(self._states, metrics.READY, metrics.LEADING, metrics.JOB_TERMS)
+        self.meters.on_scrape(self._storage, *metrics.every.STORAGE)
+        self.meters.on_scrape(lambda: session_samples(session), *metrics.every.ZOOKEEPER)
+        self.meters.on_scrape(self._nodes, metrics.driver.NODES)
+        self.meters.on_scrape(self._pending, metrics.driver.ORDER_PENDING)
+        self.meters.on_scrape(self._waiting, metrics.driver.ORDER_WAITING)
+        self.meters.on_scrape(
+            self._states, metrics.every.READY, metrics.every.LEADING, metrics.driver.JOB_TERMS
+        )
 
     def start(self) -> str | None:
         """Serve; the URL, or None if the port cannot be had."""
@@ -88,13 +90,13 @@ class DriverMetrics:
 
     def _waiting(self) -> Iterator[Sample]:
         if any(leader.name == "order" and leader.leading for leader, _ in self._jobs):
-            yield Sample(metrics.ORDER_WAITING, len(self.warnings()))
+            yield Sample(metrics.driver.ORDER_WAITING, len(self.warnings()))
 
     def _states(self) -> Iterator[Sample]:
-        yield Sample(metrics.READY, float(not self.reasons()))
+        yield Sample(metrics.every.READY, float(not self.reasons()))
         for leader, _ in self._jobs:
-            yield Sample(metrics.LEADING, float(leader.leading), (leader.name,))
-            yield Sample(metrics.JOB_TERMS, leader.terms, (leader.name,))
+            yield Sample(metrics.every.LEADING, float(leader.leading), (leader.name,))
+            yield Sample(metrics.driver.JOB_TERMS, leader.terms, (leader.name,))
 
     def _storage(self) -> Iterator[Sample]:
         """Of this process, and of those that plan its batches."""
@@ -104,10 +106,10 @@ class DriverMetrics:
     def _pending(self) -> Iterator[Sample]:
         for leader, query in self._jobs:
             if leader.name == "order" and leader.leading:
-                yield Sample(metrics.ORDER_PENDING, query.told().pending)
+                yield Sample(metrics.driver.ORDER_PENDING, query.told().pending)
 
     def _nodes(self) -> Iterator[Sample]:
         if not self._session.trusted():
             raise CoordinationUnavailable("ZooKeeper does not answer")
         for role in _ROLES:
-            yield Sample(metrics.NODES, len(nodes(self._session, role)), (role,))
+            yield Sample(metrics.driver.NODES, len(nodes(self._session, role)), (role,))

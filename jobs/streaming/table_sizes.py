@@ -15,7 +15,7 @@ import structlog
 from lakequeue import metrics
 from lakequeue.clock import boot_seconds
 from lakequeue.errors import LakequeueError
-from lakequeue.metrics import Sample
+from lakequeue.metrics.declaring import Sample
 from queue_tables.delta.store import Store
 from queue_tables.schema.schemas import TABLES
 
@@ -63,11 +63,11 @@ def counted(found: Mapping[str, Mapping[str, int]]) -> Iterator[Sample]:
     for table, sizes in found.items():
         data = [size for path, size in sizes.items() if f"/{_LOG}/" not in path]
         label = (table,)
-        yield Sample(metrics.TABLE_FILES, len(data), label)
-        yield Sample(metrics.TABLE_BYTES, sum(data), label)
-        yield Sample(metrics.TABLE_LOG_OBJECTS, len(sizes) - len(data), label)
+        yield Sample(metrics.driver.TABLE_FILES, len(data), label)
+        yield Sample(metrics.driver.TABLE_BYTES, sum(data), label)
+        yield Sample(metrics.driver.TABLE_LOG_OBJECTS, len(sizes) - len(data), label)
         if TABLES[table].sharded:
-            yield Sample(metrics.SHARDS, len(_shards(sizes)), label)
+            yield Sample(metrics.driver.SHARDS, len(_shards(sizes)), label)
 
 
 def _shards(paths: Iterable[str]) -> set[str]:

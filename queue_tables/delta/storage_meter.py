@@ -14,7 +14,7 @@ from typing import Any
 
 from lakequeue import metrics
 from lakequeue.errors import LakequeueError
-from lakequeue.metrics import Sample
+from lakequeue.metrics.declaring import Sample
 
 OPERATIONS = {
     "reading": "get",
@@ -150,10 +150,10 @@ def samples(usage: Usage) -> Iterator[Sample]:
     """As metrics. Pure."""
     for operation, requests in usage.requests.items():
         seconds = usage.seconds.get(operation, 0.0)
-        yield Sample(metrics.STORAGE_SECONDS, seconds, (operation,), requests)
+        yield Sample(metrics.every.STORAGE_SECONDS, seconds, (operation,), requests)
     for name, errors in usage.errors.items():
         operation, _, code = name.partition("/")
-        yield Sample(metrics.STORAGE_ERRORS, errors, (operation, code))
-    yield Sample(metrics.STORAGE_RETRIES, usage.retries)
-    yield Sample(metrics.STORAGE_READ, usage.read_bytes)
-    yield Sample(metrics.STORAGE_WRITTEN, usage.written_bytes)
+        yield Sample(metrics.every.STORAGE_ERRORS, errors, (operation, code))
+    yield Sample(metrics.every.STORAGE_RETRIES, usage.retries)
+    yield Sample(metrics.every.STORAGE_READ, usage.read_bytes)
+    yield Sample(metrics.every.STORAGE_WRITTEN, usage.written_bytes)

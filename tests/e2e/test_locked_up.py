@@ -231,8 +231,8 @@ def jobs_beside(locked: Locked, password: str, replica: Path, fork: Path) -> lis
         "LAKEQUEUE_ZOOKEEPER": locked.zookeeper,
     }
     checkpoint = str(locked.folder / "checkpoint")
-    stream_in = ("stream_in", "json", "--path", str(rows), "--topic", "canaries")
-    stream_in += ("--checkpoint", checkpoint, "--available-now")
+    to = ("--topic", "canaries", "--checkpoint", checkpoint)
+    stream_in = ("stream_in", "json", "--path", str(rows), *to, "--available-now")
     said = []
     for words in (
         ("compaction",),

@@ -14,7 +14,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from lakequeue import Consumer, Producer
 from lakequeue.client.admin import Admin
-from lakequeue.metrics import EVERY, ROLES
+from lakequeue.metrics import ROLES
+from lakequeue.metrics.every import EVERY
 from lakequeue_cli.supervisor.cluster import Cluster
 from tests.support.services.prometheus import DEPLOY, SCRAPE_S, Prometheus, prometheus
 from tests.support.services.zookeeper import wait_for

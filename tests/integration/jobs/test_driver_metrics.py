@@ -30,12 +30,12 @@ def test_the_lag_on_a_topic_that_is_gone_is_not_told_even_if_its_name_is_there_a
     journal = ShardWriter.create(root, "journal", "c")
     journal.append(to_arrow([committed(first.topic_id, 4)]), Stamp(1_000))
     folder = Folder(root, 1)
-    meters = Meters(metrics.EVERY + metrics.DRIVER)
+    meters = Meters(metrics.every.EVERY + metrics.driver.DRIVER)
     folder.job.watch(meters)
     folder.drain()
 
     def lags() -> dict[tuple[str, ...], float]:
-        return {k: s.value for k, s in meters.asked()[metrics.GROUP_LAG].items()}
+        return {k: s.value for k, s in meters.asked()[metrics.driver.GROUP_LAG].items()}
 
     assert lags() == {("g", "orders"): 6}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakequeue.metrics import FRONT
+from lakequeue.metrics.front import FRONT
 from serving.front_samples import FrontSamples
 from tests.support.services.fronts import Running, running
 from tests.support.services.small_app import BIG, App

@@ -6,7 +6,9 @@ import re
 
 import pytest
 
-from lakequeue.metrics import EVERY, ROLES, Kind, Metric
+from lakequeue.metrics import ROLES
+from lakequeue.metrics.declaring import Kind, Metric
+from lakequeue.metrics.every import EVERY
 
 DECLARED = [*EVERY, *(metric for declared in ROLES.values() for metric in declared)]
 _UNITS = ("_seconds", "_bytes")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakequeue.metrics import MOST_VALUES, OTHER, Kind, Metric
+from lakequeue.metrics.declaring import MOST_VALUES, OTHER, Kind, Metric
 from serving.meters import FORGOTTEN_AFTER_S, Meters
 
 BY_GROUP = Metric("lakequeue_tried_total", Kind.COUNTER, "tries", ("group",))

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from lakequeue.metrics import EVERY, ROLES, Kind
+from lakequeue.metrics import ROLES
+from lakequeue.metrics.declaring import Kind
+from lakequeue.metrics.every import EVERY
 from tools.dashboard import dashboard_json, queries
 
 DEPLOY = Path(__file__).parents[3] / "deploy"

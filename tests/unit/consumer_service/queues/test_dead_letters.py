@@ -84,7 +84,7 @@ def test_a_record_that_is_refused_for_good_does_not_hold_up_the_others(
     assert sorted(queue.dying) == [0, 3]
     assert made.step(owned) is False, "they have a pause"
     (sample,) = made.samples()
-    assert (sample.metric, sample.labels) == (metrics.DEAD_LETTERS_REFUSED, ("g",))
+    assert (sample.metric, sample.labels) == (metrics.consumer.DEAD_LETTERS_REFUSED, ("g",))
 
 
 def test_a_refused_letter_is_tried_again_with_growing_pauses_and_known_since_the_first() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from jobs.streaming.source_note import SourceNote, SourceNotes
 from jobs.streaming.table_sizes import TableSizes, counted
 from lakequeue import metrics
-from lakequeue.metrics import Sample
+from lakequeue.metrics.declaring import Sample
 from queue_tables.delta.storage_meter import METER
 from queue_tables.delta.store import LocalStore
 
@@ -19,10 +19,10 @@ def test_what_lies_in_the_log_folder_is_a_log_object() -> None:
         "inbox/b-2/_delta_log/00000000000000000000.json": 6,
     }
     assert list(counted({"inbox": sizes})) == [
-        Sample(metrics.TABLE_FILES, 1, ("inbox",)),
-        Sample(metrics.TABLE_BYTES, 100, ("inbox",)),
-        Sample(metrics.TABLE_LOG_OBJECTS, 2, ("inbox",)),
-        Sample(metrics.SHARDS, 2, ("inbox",)),
+        Sample(metrics.driver.TABLE_FILES, 1, ("inbox",)),
+        Sample(metrics.driver.TABLE_BYTES, 100, ("inbox",)),
+        Sample(metrics.driver.TABLE_LOG_OBJECTS, 2, ("inbox",)),
+        Sample(metrics.driver.SHARDS, 2, ("inbox",)),
     ]
 
 
@@ -36,7 +36,7 @@ def test_a_look_lists_the_root_when_it_is_due(tmp_path: Path) -> None:
     first = sizes._looking
     assert first is not None
     first.join(60)
-    assert Sample(metrics.TABLE_BYTES, 5, ("log",)) in sizes.samples()
+    assert Sample(metrics.driver.TABLE_BYTES, 5, ("log",)) in sizes.samples()
     now[0] = 59.0
     sizes.measure_if_due()
     assert sizes._looking is first, "not due yet"

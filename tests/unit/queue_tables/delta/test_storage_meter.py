@@ -9,7 +9,7 @@ import pytest
 
 from lakequeue import metrics
 from lakequeue.errors import RootUnusable
-from lakequeue.metrics import Sample
+from lakequeue.metrics.declaring import Sample
 from queue_tables.delta.storage_meter import METER, StorageMeter, Usage, samples
 from queue_tables.delta.store import LocalStore, ObjectStore, Store
 
@@ -75,6 +75,6 @@ def test_two_processes_together() -> None:
     other = Usage({"get": 2, "put": 1}, {"get": 0.25, "put": 1.0}, {"put/x": 3}, 0, 5, 7)
     both = one.plus(other)
     assert (both.requests, both.errors) == ({"get": 3, "put": 1}, {"put/x": 3})
-    assert Sample(metrics.STORAGE_SECONDS, 0.75, ("get",), 3) in samples(both)
-    assert Sample(metrics.STORAGE_ERRORS, 3, ("put", "x")) in samples(both)
-    assert Sample(metrics.STORAGE_READ, 15) in samples(both)
+    assert Sample(metrics.every.STORAGE_SECONDS, 0.75, ("get",), 3) in samples(both)
+    assert Sample(metrics.every.STORAGE_ERRORS, 3, ("put", "x")) in samples(both)
+    assert Sample(metrics.every.STORAGE_READ, 15) in samples(both)

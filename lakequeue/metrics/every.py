@@ -1,0 +1,39 @@
+"""What every process exports."""
+
+from __future__ import annotations
+
+from lakequeue.metrics.declaring import Kind, Metric, counter, gauge
+
+READY = gauge("ready", "1: `/readyz` says 200")
+STORAGE_SECONDS = Metric(
+    "lakequeue_storage_request_seconds",
+    Kind.SUMMARY,
+    "requests to the storage of the root, and the time they took, by operation: get, put (a data "
+    "file), create (a commit), head, list, delete, sync; answers such as not found are requests "
+    "like any other",
+    ("operation",),
+)
+STORAGE_ERRORS = counter(
+    "storage_errors_total",
+    "requests to storage that failed, by operation and code of the error",
+    "operation",
+    "code",
+)
+STORAGE_RETRIES = counter(
+    "storage_retries_total", "commits put again because an attempt failed and had not landed"
+)
+STORAGE_READ = counter("storage_read_bytes_total", "bytes read from storage")
+STORAGE_WRITTEN = counter("storage_written_bytes_total", "bytes written to storage")
+ZOOKEEPER_CONNECTED = gauge("zookeeper_connected", "1: the connection to the ensemble stands")
+ZOOKEEPER_LOST = counter("zookeeper_sessions_lost_total", "sessions that ended unasked")
+CLOCK_SKEW = gauge(
+    "clock_skew_seconds", "this machine's clock less ZooKeeper's; beyond 5 the node is not ready"
+)
+
+STORAGE = (STORAGE_SECONDS, STORAGE_ERRORS, STORAGE_RETRIES, STORAGE_READ, STORAGE_WRITTEN)
+ZOOKEEPER = (ZOOKEEPER_CONNECTED, ZOOKEEPER_LOST, CLOCK_SKEW)
+EVERY = (READY, *STORAGE, *ZOOKEEPER)
+
+LEADING = gauge(
+    "leading", "1: this process is the controller, or leads the order or offsets job", "election"
+)

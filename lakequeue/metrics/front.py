@@ -1,0 +1,48 @@
+"""What carries HTTP counts, in both services."""
+
+from __future__ import annotations
+
+from lakequeue.metrics.declaring import counter, gauge
+
+FRONT_CONNECTIONS = gauge("front_connections", "connections that are open")
+FRONT_CALLS = gauge(
+    "front_calls", "requests that are being answered or wait for a thread, by kind of call", "kind"
+)
+FRONT_WAITING = gauge(
+    "front_waiting_calls", "calls that wait without a thread (polls, sends for order)", "kind"
+)
+FRONT_REFUSED = counter(
+    "front_refused_total",
+    "connections and requests that were refused because a limit was reached: connections, "
+    "address (connections of one), bodies (their budget), calls, waits or answers (of a kind)",
+    "limit",
+    known=tuple(
+        (limit,) for limit in ("connections", "address", "bodies", "calls", "waits", "answers")
+    ),
+)
+ACCESS_REFUSED = counter(
+    "access_refused_total", "requests refused because of who asked, by code of the error", "code"
+)
+FRONT_LATE = counter(
+    "front_deadlines_total",
+    "connections that were ended because their client was too slow: headers, body, answer (it did "
+    "not read), idle (between requests)",
+    "deadline",
+    known=(("headers",), ("body",), ("answer",), ("idle",)),
+)
+FRONT_BYTES = gauge(
+    "front_budget_bytes",
+    "bytes taken of a budget: bodies, or the answers of a kind that are built or not read yet",
+    "budget",
+)
+FRONT_LIMITS = gauge("front_budget_limit_bytes", "the most of a budget", "budget")
+FRONT = (
+    FRONT_CONNECTIONS,
+    FRONT_CALLS,
+    FRONT_WAITING,
+    FRONT_REFUSED,
+    ACCESS_REFUSED,
+    FRONT_LATE,
+    FRONT_BYTES,
+    FRONT_LIMITS,
+)
