@@ -13,6 +13,7 @@ from lakequeue import metrics
 from lakequeue.metrics.declaring import Sample
 from queue_tables.delta.storage_meter import METER, samples
 from serving.front_samples import FrontSamples
+from serving.host_samples import HostSamples
 from serving.meters import Meters
 
 _CHANGES = {Cause.TAKEN: "taken", Cause.RELEASED: "returned", Cause.LOST: "lost"}
@@ -21,7 +22,7 @@ _CHANGES = {Cause.TAKEN: "taken", Cause.RELEASED: "returned", Cause.LOST: "lost"
 class Metrics:
     """Counts what happens; asks the node for the rest when somebody looks."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, host: HostSamples) -> None:
         self._node = node
         self._lock = threading.Lock()
         self._polling = 0
@@ -36,9 +37,14 @@ class Metrics:
         )
         meters.on_scrape(lambda: samples(METER.snapshot()), *metrics.every.STORAGE)
         meters.on_scrape(lambda: session_samples(node.session), *metrics.every.ZOOKEEPER)
+        meters.on_scrape(host.samples, *metrics.every.HOST)
         self.front = FrontSamples()
         meters.on_scrape(self.front.samples, *metrics.front.FRONT)
-        meters.on_scrape(node.dead_letters.samples, metrics.consumer.DEAD_LETTERS_REFUSED)
+        meters.on_scrape(
+            node.dead_letters.samples,
+            metrics.consumer.DEAD_LETTERS,
+            metrics.consumer.DEAD_LETTERS_REFUSED,
+        )
         meters.on_scrape(node.undecodable.samples, metrics.consumer.UNDECODABLE)
         meters.on_scrape(
             self._state,

@@ -28,6 +28,7 @@ from queue_tables.root import QueueRoot
 from queue_tables.schema.schemas import LOG, TOPICS
 from serving.doors.gate import ServiceGate, names_of
 from serving.doors.issuers import Issuers
+from serving.host_samples import HostSamples
 from serving.process import DRAIN_S, Listening, Served, serve
 from serving.tls import tls_of
 
@@ -56,7 +57,7 @@ def _start(settings: Settings, name: str, url: str) -> Served:
     watch = AccessWatch(node.root, gate.replace).start()
     issuers = Issuers(gate.doors).start()
     keys.append(OwnKey(node.root, name, lambda: gate.doors.registry))
-    metrics = Metrics(node)
+    metrics = Metrics(node, HostSamples(settings, node.root.store.local_path))
     app = create_app(node, metrics, audit)
     arm(settings.crash_at)
     node.start(url)

@@ -16,6 +16,7 @@ from lakequeue import metrics
 from lakequeue.metrics.declaring import Sample
 from queue_tables.delta.storage_meter import METER, samples
 from serving.front_samples import FrontSamples
+from serving.host_samples import HostSamples
 from serving.meters import Meters
 
 RECENT_S = 300.0
@@ -26,7 +27,7 @@ COUNTED_AT_ONCE = 256
 class Metrics:
     """Counts what happens; asks the node for the rest when somebody looks."""
 
-    def __init__(self, node: IngestNode) -> None:
+    def __init__(self, node: IngestNode, host: HostSamples) -> None:
         self._node = node
         self._unordered = Unordered()
         self._producers = Recent(RECENT_S, MOST_PRODUCERS)
@@ -41,6 +42,7 @@ class Metrics:
         )
         meters.on_scrape(lambda: samples(METER.snapshot()), *metrics.every.STORAGE)
         meters.on_scrape(lambda: session_samples(node.presence.session), *metrics.every.ZOOKEEPER)
+        meters.on_scrape(host.samples, *metrics.every.HOST)
         self.front = FrontSamples()
         meters.on_scrape(self.front.samples, *metrics.front.FRONT)
         meters.on_scrape(

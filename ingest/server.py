@@ -14,6 +14,7 @@ from queue_tables.audit import Audit
 from queue_tables.entries import AccessWatch, must_be_locked
 from serving.doors.gate import ServiceGate, names_of
 from serving.doors.issuers import Issuers
+from serving.host_samples import HostSamples
 from serving.process import DRAIN_S, Listening, Served, serve
 from serving.tls import tls_of
 
@@ -36,7 +37,7 @@ def _start(settings: Settings, name: str, url: str) -> Served:
     watch = AccessWatch(node.root, gate.replace).start()
     issuers = Issuers(gate.doors).start()
     arm(settings.crash_at)
-    metrics = Metrics(node)
+    metrics = Metrics(node, HostSamples(settings, node.root.store.local_path))
     producing = Producing(node, metrics)
 
     def close() -> None:

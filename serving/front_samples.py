@@ -42,5 +42,8 @@ class FrontSamples:
             yield Sample(metrics.front.FRONT_REFUSED, count, (limit,))
         for code, count in front.gate.refusals.items():
             yield Sample(metrics.front.ACCESS_REFUSED, count, (code,))
+        for call, status, times, seconds in front.tally:
+            labels = (call, status)
+            yield Sample(metrics.front.HTTP_SECONDS, seconds, labels, times=times)
         for deadline, count in front.late.items():
             yield Sample(metrics.front.FRONT_LATE, count, (deadline,))

@@ -109,6 +109,8 @@ class DeadLetters:
         self._stopping = threading.Event()
         self._slow: weakref.WeakSet[OwnedPartition] = weakref.WeakSet()
         """Where something is refused for good: one record at a time."""
+        self._sent: dict[str, int] = {}
+        """Dead records of a group that this node has sent. Only its thread writes it."""
         self._http = httpx2.Client(
             timeout=ORDER_TIMEOUT_MS / 1_000 + 10,
             trust_env=False,
@@ -163,7 +165,9 @@ class DeadLetters:
         return min(SLOW_LOOK_S, max(_LEAST_PAUSE_S, min(times) - boot_seconds()))
 
     def samples(self) -> Iterator[Sample]:
-        """For how long dead letters have been refused, by group."""
+        """How many were sent, and for how long others have been refused, by group."""
+        for group, count in list(self._sent.items()):
+            yield Sample(metrics.consumer.DEAD_LETTERS, count, (group,))
         since: dict[str, int] = {}
         for owned in self._held():
             with owned.lock:
@@ -221,6 +225,7 @@ class DeadLetters:
                     owned.queue.finish_dead(one, places.get(_id_of(owned, one), ""))
         reach(Step.DEAD_SETTLED)
         self._on_freed(owned.key.group)
+        self._sent[owned.key.group] = self._sent.get(owned.key.group, 0) + len(some)
         log.info("dead_letters.sent", group=owned.key.group, topic=target, records=len(some))
 
     def _write(

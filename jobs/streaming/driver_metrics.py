@@ -19,6 +19,7 @@ from queue_tables.entries import AccessWatch, must_be_locked
 from queue_tables.root import QueueRoot
 from queue_tables.upkeep.health import TablesWatch
 from serving.doors.gate import ServiceGate, names_of
+from serving.host_samples import HostSamples
 from serving.meters import Meters
 from serving.monitor import Monitor
 from serving.tls import tls_of
@@ -45,6 +46,8 @@ class DriverMetrics:
         )
         self.meters.on_scrape(self._storage, *metrics.every.STORAGE)
         self.meters.on_scrape(lambda: session_samples(session), *metrics.every.ZOOKEEPER)
+        host = HostSamples(settings, root.store.local_path)
+        self.meters.on_scrape(host.samples, *metrics.every.HOST)
         self.meters.on_scrape(self._nodes, metrics.driver.NODES)
         self.meters.on_scrape(self._pending, metrics.driver.ORDER_PENDING)
         self.meters.on_scrape(self._waiting, metrics.driver.ORDER_WAITING)

@@ -17,6 +17,11 @@ UNDECODABLE = counter(
     "records that could not be read: dead letters of queue groups, tombstones in stream groups",
     "group",
 )
+DEAD_LETTERS = counter(
+    "consumer_dead_letters_total",
+    "records that this node has sent to a dead-letter topic, since nobody acked them in time",
+    "group",
+)
 DEAD_LETTERS_REFUSED = gauge(
     "consumer_dead_letters_refused_seconds",
     "for how long the dead-letter topic of a group has not taken a dead record; its description "
@@ -62,6 +67,7 @@ CONSUMER = (
     DELIVERED_RECORDS,
     DELIVERED_BYTES,
     UNDECODABLE,
+    DEAD_LETTERS,
     DEAD_LETTERS_REFUSED,
     ACK_S,
     ACKS_REFUSED,

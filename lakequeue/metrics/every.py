@@ -30,9 +30,30 @@ CLOCK_SKEW = gauge(
     "clock_skew_seconds", "this machine's clock less ZooKeeper's; beyond 5 the node is not ready"
 )
 
+BUILD = gauge(
+    "build_info", "1; the labels say which release runs, on which Python", "version", "python"
+)
+DISK_FREE = gauge(
+    "disk_free_bytes",
+    "bytes that this process may still write, by place: work (its work folder, or the system's "
+    "temporary folder), and root, if that is a local folder",
+    "place",
+)
+DISK_SIZE = gauge("disk_size_bytes", "size of these file systems", "place")
+MEMORY_LIMIT = gauge(
+    "memory_limit_bytes",
+    "what this process may use at most: the limit of its control group, or the machine's memory; "
+    "compare `process_resident_memory_bytes`",
+)
+CERTIFICATE = gauge(
+    "certificate_expires_seconds",
+    "when the certificate that this process serves expires, in Unix time; nothing without TLS",
+)
+
 STORAGE = (STORAGE_SECONDS, STORAGE_ERRORS, STORAGE_RETRIES, STORAGE_READ, STORAGE_WRITTEN)
 ZOOKEEPER = (ZOOKEEPER_CONNECTED, ZOOKEEPER_LOST, CLOCK_SKEW)
-EVERY = (READY, *STORAGE, *ZOOKEEPER)
+HOST = (BUILD, DISK_FREE, DISK_SIZE, MEMORY_LIMIT, CERTIFICATE)
+EVERY = (READY, *STORAGE, *ZOOKEEPER, *HOST)
 
 LEADING = gauge(
     "leading", "1: this process is the controller, or leads the order or offsets job", "election"

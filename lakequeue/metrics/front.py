@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakequeue.metrics.declaring import counter, gauge
+from lakequeue.metrics.declaring import Kind, Metric, counter, gauge
 
 FRONT_CONNECTIONS = gauge("front_connections", "connections that are open")
 FRONT_CALLS = gauge(
@@ -10,6 +10,13 @@ FRONT_CALLS = gauge(
 )
 FRONT_WAITING = gauge(
     "front_waiting_calls", "calls that wait without a thread (polls, sends for order)", "kind"
+)
+HTTP_SECONDS = Metric(
+    "lakequeue_http_request_seconds",
+    Kind.SUMMARY,
+    "requests that were let in, and the time from the whole request to its answer, by call and "
+    "status; calls that wait for records or for order wait within that time",
+    ("call", "status"),
 )
 FRONT_REFUSED = counter(
     "front_refused_total",
@@ -37,6 +44,7 @@ FRONT_BYTES = gauge(
 )
 FRONT_LIMITS = gauge("front_budget_limit_bytes", "the most of a budget", "budget")
 FRONT = (
+    HTTP_SECONDS,
     FRONT_CONNECTIONS,
     FRONT_CALLS,
     FRONT_WAITING,

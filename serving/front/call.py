@@ -59,8 +59,8 @@ class Call:
     """Belongs to the event loop's thread, but for `gone` and what its steps do."""
 
     __slots__ = (
-        "_built", "_connection", "_due", "_head", "_hub", "_inline", "_over", "_refusal", "_steps",
-        "_streams", "_timer", "_waits", "gone_away", "lease", "request", "route",
+        "_began", "_built", "_connection", "_due", "_head", "_hub", "_inline", "_over", "_refusal",
+        "_steps", "_streams", "_timer", "_waits", "gone_away", "lease", "request", "route",
     )  # fmt: skip
 
     def __init__(
@@ -72,6 +72,7 @@ class Call:
         lease: Lease | None,
     ) -> None:
         self._hub = hub
+        self._began = hub.now()
         self._connection: Caller | None = connection
         self.request = request
         self.route = route
@@ -166,7 +167,7 @@ class Call:
 
     def done(self, answer: Answer) -> None:
         """The answer. A second one counts for nothing."""
-        connection = self._end()
+        connection = self._end(answer.status)
         if answer.status == HTTPStatus.FORBIDDEN and self._refusal is None:
             self._hub.gate.forbade(self.request)
         if connection is not None:
@@ -254,13 +255,13 @@ class Call:
         elif isinstance(got, bytes):
             self._write(got)
         elif got is _END:
-            connection = self._end()
+            connection = self._end(HTTPStatus.OK)
             if connection is not None:
                 connection.end_pieces(self.request)
             self._hub.rest()
         elif self._streams:
             # It failed in the middle: an end without the last chunk says so.
-            connection = self._end()
+            connection = self._end(HTTPStatus.INTERNAL_SERVER_ERROR)
             if connection is not None:
                 connection.drop()
             self._hub.rest()
@@ -331,11 +332,12 @@ class Call:
             )
         )
 
-    def _end(self) -> Caller | None:
+    def _end(self, status: int) -> Caller | None:
         """It is over; the connection to write to, if there is one."""
         if self._over:
             return None
         self._over = True
+        self._hub.tally.answered(self.request, status, self._hub.now() - self._began)
         if not self._unpark():
             self.route.share.busy -= 1
         self._hub.calls -= 1

@@ -21,6 +21,7 @@ from serving.front.deadlines import Deadlines, Due
 from serving.front.mailbox import Mailbox
 from serving.front.messages import Answer, Request, Seat, date_of, problem_of
 from serving.front.shares import Kind, Share
+from serving.front.tally import Tally
 
 log = structlog.get_logger(__name__)
 
@@ -155,6 +156,7 @@ class Hub:
         costs five times as much as to receive a small request."""
         self.wheel: Deadlines[Peer] = Deadlines()
         self.now = loop.time
+        self.tally = Tally()
         self.shares = {kind.name: Share(kind) for kind in kinds}
         self.connections: dict[Peer, None] = {}
         self._of_address: dict[str, int] = {}

@@ -36,7 +36,9 @@ _MAY_BE_EMPTY = (
     "maintenance_runs",  # the first run is due after ten minutes
     "put_aside",
     "undecodable",
-    "dead_letters_refused",
+    "dead_letters",  # none died, none was refused
+    'status=~"5',
+    "certificate",  # without TLS there is none
 )
 """Of what did not happen there is no series."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakequeue.metrics.front import FRONT
+from lakequeue.metrics.front import FRONT, HTTP_SECONDS
 from serving.front_samples import FrontSamples
 from tests.support.services.fronts import Running, running
 from tests.support.services.small_app import BIG, App
@@ -14,7 +14,8 @@ def told(front: Running) -> dict[tuple[str, ...], float]:
     samples = FrontSamples()
     samples.began(front.front)
     found = list(samples.samples())
-    assert {sample.metric for sample in found} == set(FRONT)
+    # Of calls there is a series as soon as one was answered.
+    assert {HTTP_SECONDS, *(sample.metric for sample in found)} == set(FRONT)
     return {
         (one.metric.name.removeprefix("lakequeue_front_"), *one.labels): one.value for one in found
     }
@@ -22,6 +23,19 @@ def told(front: Running) -> dict[tuple[str, ...], float]:
 
 def test_nothing_is_told_before_the_front_serves() -> None:
     assert list(FrontSamples().samples()) == []
+
+
+def test_answers_are_counted_by_their_status(app: App) -> None:
+    with running(app.flask, app.ways()) as front:
+        link = front.connect()
+        assert [link.get(path).status for path in ("/healthz", "/healthz", "/none")] == [
+            *(200, 200, 404),
+        ]
+        samples = FrontSamples()
+        samples.began(front.front)
+        times = {s.labels: s.times for s in samples.samples() if s.metric is HTTP_SECONDS}
+        # An application without the table of calls: which one it was is not known.
+        assert times == {("other", "200"): 2, ("other", "404"): 1}
 
 
 def test_limits_that_are_reached_are_counted(app: App) -> None:

@@ -153,10 +153,14 @@ def test_a_letter_that_its_topic_refuses_is_said_and_sent_when_the_limit_is_rais
         row = describe(node.url, member.group)[0]
         assert row["dying_since"] > 1_700_000_000_000_000
         metrics = httpx2.get(f"{node.url}/metrics").text
-        assert f'consumer_dead_letters_refused_seconds{{group="{member.group}"}}' in metrics
+        of_group = f'{{group="{member.group}"}}'
+        assert f"consumer_dead_letters_refused_seconds{of_group}" in metrics
+        assert f"consumer_dead_letters_total{of_group}" not in metrics
         admin.alter_topic("small", max_record_bytes=1_000)
         wait_for(lambda: describe(node.url, member.group)[0]["lag"] == 0, "it is sent")
         assert why() == ""
+        metrics = httpx2.get(f"{node.url}/metrics").text
+        assert f"consumer_dead_letters_total{of_group} 1.0" in metrics
 
 
 def test_a_schema_of_a_dead_letter_topic_does_not_refuse_what_died(
