@@ -18,6 +18,7 @@ from lakequeue.errors import Broken, LakequeueError, Overloaded
 from serving.front import wsgi
 from serving.front.budget import Budget
 from serving.front.deadlines import Deadlines, Due
+from serving.front.heads import KnownHeads
 from serving.front.mailbox import Mailbox
 from serving.front.messages import Answer, Request, Seat, date_of, problem_of
 from serving.front.shares import Kind, Share
@@ -28,8 +29,11 @@ log = structlog.get_logger(__name__)
 _INCOMING_BYTES = 64 << 10
 _SCAN = 256
 """So many connections are looked at for one that can make room."""
-_AT_ONCE = 32
-"""So many connections are ended before others have a turn: each takes some 50 µs."""
+_AT_ONCE, _PAUSE_S = 8, 0.005
+"""So many connections are ended, then the loop rests: each takes 50 to 150 µs, and as long as the
+loop is busy no other thread gets on. Thousands of them in a row held up every commit beside."""
+_BACKLOG_S = 2.0
+"""More at once if there are so many that it would take longer than this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +158,10 @@ class Hub:
         self.incoming = memoryview(bytearray(_INCOMING_BYTES))
         """What a connection has just received. A new 256 KiB for each, as asyncio takes by itself,
         costs five times as much as to receive a small request."""
+        self.heads = KnownHeads()
         self.wheel: Deadlines[Peer] = Deadlines()
+        self.overdue: deque[Peer] = deque()
+        """Those whose deadline is over and who were not looked at yet."""
         self.now = loop.time
         self.tally = Tally()
         self.shares = {kind.name: Share(kind) for kind in kinds}
@@ -238,12 +245,15 @@ class Hub:
 
     def tick(self) -> None:
         """Look at whoever has run out of time."""
-        self._look(deque(self.wheel.passed(self.now())))
+        looking = bool(self.overdue)
+        self.overdue.extend(self.wheel.passed(self.now()))
+        if not looking:
+            self._look()
 
-    def _look(self, late: deque[Peer]) -> None:
+    def _look(self) -> None:
         """A few at a time: thousands that came together run out of time together."""
-        now = self.now()
-        for _ in range(min(len(late), _AT_ONCE)):
+        late, now = self.overdue, self.now()
+        for _ in range(min(len(late), max(_AT_ONCE, int(len(late) * _PAUSE_S / _BACKLOG_S)))):
             connection = late.popleft()
             if connection.due > now:
                 continue  # something has come meanwhile
@@ -254,7 +264,7 @@ class Hub:
                 log.exception("front.deadline_failed")
                 connection.drop()
         if late:
-            self.loop.call_soon(self._look, late)
+            self.loop.call_later(_PAUSE_S, self._look)
 
     def failed(self, error: BaseException, path: str) -> Answer:
         """The caller gets a problem like any other; the trace is for the operator."""

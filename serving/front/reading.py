@@ -11,6 +11,7 @@ from lakequeue.errors import LakequeueError, MalformedBody, TooLarge
 from serving.front.budget import Lease
 from serving.front.call import Route
 from serving.front.deadlines import body_due
+from serving.front.heads import Head
 from serving.front.hub import Hub
 from serving.front.messages import Answer, Header, Request, Seat, decoded, problem_of
 from serving.front.routes import Routes
@@ -48,10 +49,12 @@ class Reading:
 
     __slots__ = (
         "_address",
+        "_begins",
         "_body",
         "_discarded",
         "_headers",
         "_hub",
+        "_kept_open",
         "_lease",
         "_parser",
         "_received",
@@ -77,6 +80,10 @@ class Reading:
         self.certificate: str | None = None
         """The name in the client's certificate."""
         self._parser: Any = None
+        self._kept_open = True
+        """No request said so far that it is the last."""
+        self._begins = b""
+        """What has just come, if a request begins with it."""
         self.asked: deque[Asked] = deque()
         """In the order in which they came."""
         self.is_last = False
@@ -138,6 +145,12 @@ class Reading:
 
     def feed(self, data: bytes) -> None:
         """Bytes have come. Raises `NoRequest`."""
+        if self.between and not self.head_bytes and self._kept_open:
+            known = self._hub.heads.find(data)
+            if known is not None:
+                self._take(known, data)
+                return
+            self._begins = data
         if self._parser is None:
             self._parser = httptools.HttpRequestParser(self)
         if self.between:
@@ -150,9 +163,40 @@ class Reading:
         except (httptools.HttpParserError, _Refuse) as error:
             self.forget()
             raise NoRequest(self._refusal(error)) from error
+        finally:
+            self._begins = b""
         if self.between and self.head_bytes > MAX_HEAD_BYTES and not self.asked:
             self.forget()
             raise NoRequest(head_too_large())
+
+    def _take(self, head: Head, data: bytes) -> None:
+        """A request that is whole, and whose head is known."""
+        request = Request(
+            head.method,
+            head.target,
+            head.path,
+            head.query,
+            head.headers,
+            self._address,
+            certificate=self.certificate,
+            seat=self._seat,
+        )
+        lease = self._hub.bodies.lease()
+        try:
+            route = self._routes.find(request)
+            if len(data) - head.size > route.max_body:
+                raise _too_large(route.max_body)
+            lease.grow(len(data) - head.size)
+        except LakequeueError as error:
+            one = Asked(request, None, problem_of(error), None)
+        else:
+            request.body = data[head.size :]
+            one = Asked(request, route, None, lease)
+        try:
+            self._put(one)
+        except _Refuse:
+            self.forget()
+            raise NoRequest(head_too_large()) from None
 
     def forget(self) -> None:
         """Nothing more is read: give the memory back."""
@@ -223,6 +267,7 @@ class Reading:
             seat=self._seat,
         )
         self._request = request
+        self._kept_open &= request.keep_alive
         self.began = self._hub.now()
         self.head_bytes = 0
         self._received = 0
@@ -264,6 +309,8 @@ class Reading:
             return
         if self._discarded is None and body is not None:
             request.body = body[0] if len(body) == 1 else b"".join(body)
+            if self._begins and request.body:
+                self._hub.heads.learn(self._begins, request)
             lease, self._lease = self._lease, None
             self._put(Asked(request, self._route, None, lease))
         self._reset()

@@ -36,6 +36,25 @@ def refused(raw: Raw) -> bool:
     return False
 
 
+def test_requests_with_the_same_head_are_told_apart_by_their_bodies(front: Running) -> None:
+    raw, other = front.connect(), front.connect()
+    for body in (b"one", b"two", b"six"):
+        assert raw.post("/echo", body).body == body
+        assert other.post("/echo", body[::-1]).body == body[::-1]
+    whole = posted("/echo", b"ten")
+    raw.send(whole + posted("/echo", b"11") + whole)
+    assert [raw.read().body for _ in range(3)] == [b"ten", b"11", b"ten"]
+    raw.send(whole[:-1])
+    raw.send(whole[-1:] + whole)
+    assert [raw.read().body for _ in range(2)] == [b"ten", b"ten"], "in whatever pieces they come"
+    last = posted("/echo", b"end", "Connection: close")
+    for _ in range(2):
+        raw = front.connect()
+        raw.send(last)
+        assert raw.read().body == b"end"
+        assert raw.closed()
+
+
 def test_too_many_requests_ahead_are_refused(front: Running) -> None:
     raw = front.connect()
     raw.send(b"".join(posted("/echo", b"%d" % n) for n in range(40)))
