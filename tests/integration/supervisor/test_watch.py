@@ -18,8 +18,10 @@ from lakequeue.errors import StartFailed
 from lakequeue_cli.supervisor.backoff import Backoff
 from lakequeue_cli.supervisor.child import Child
 from lakequeue_cli.supervisor.child_states import State
+from lakequeue_cli.supervisor.log_files import MOST_BYTES
 from lakequeue_cli.supervisor.plan import ChildSpec, Drain, DriverReady
 from lakequeue_cli.supervisor.watch import Watch
+from tests.support.services.zookeeper import wait_for
 
 SERVICE = """
 import json, os, pathlib, signal, subprocess, sys
@@ -31,6 +33,12 @@ def end(*_):
 signal.signal(signal.SIGTERM, signal.SIG_IGN if "deaf" in how else end)
 if "crash" in how:
     sys.exit("this service cannot start")
+if "chatty" in how:
+    signal.signal(signal.SIGUSR1, lambda *_: print("still here", flush=True))
+    line = "x" * 1023
+    for _ in range(int(how[-1]) + 1):
+        print(line)
+    sys.stdout.flush()
 if "grandchild" in how:
     state.with_suffix(".grandchild").write_text(str(subprocess.Popen(["sleep", "600"]).pid))
 part = state.with_suffix(".part")
@@ -149,6 +157,25 @@ def test_what_a_killed_child_leaves_behind_is_killed_too(family: Family) -> None
     grandchild = int((family.folder / "a.grandchild").read_text())
     watch.kill("a", hold=True)
     assert gone(grandchild)
+
+
+def test_a_log_that_reaches_its_limit_begins_anew_under_the_process_that_writes_it(
+    family: Family,
+) -> None:
+    child = family.add("a", Drain.DRIVER, "chatty", str(MOST_BYTES // 1_024))
+    other = family.add("b")
+    watch = family.start()
+    watch.wait_ready(WAIT_S)
+    # Whatever wakes the thread has it look at the logs; a queue at rest is looked at now and then.
+    watch.kill(other.name, hold=True)
+    kept = child.log_path.with_name("a.log.1")
+    assert MOST_BYTES < kept.stat().st_size < MOST_BYTES + 8_192
+    assert child.log_path.stat().st_size == 0
+    os.kill(child.pid, signal.SIGUSR1)
+    wait_for(
+        lambda: child.log_path.read_bytes() == b"still here\n", "it goes on from the beginning"
+    )
+    assert child.starts == 1
 
 
 def test_a_drain_keeps_the_order(family: Family) -> None:
