@@ -1,57 +1,66 @@
 """Clients that hold a node up: `python -m bench.http.clients KIND URL COUNT`, for
 `bench.http.front`.
 
-Prints a line when all of them are there, and holds them until its standard input ends.
+Slow ones send a byte a second. A client that is let go comes again at once, so that there are
+always so many; but those that never read stay away: each would have two megabytes made for it
+again, and that is work, not waiting. Prints a line when all are there, holds them until its
+standard input ends, and says then how it went.
 """
 
 from __future__ import annotations
 
 import json
-import selectors
+import select
 import socket
 import sys
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import cycle, islice
 from urllib.parse import urlsplit
 
 import httpx2
 
 JOINING, POLLS = 16, 100
-Sends = Callable[[str, int], Iterator[bytes]]
+TICKS_PER_S = 50
+_GONE = select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR
+_READ_BYTES = 1 << 16
 
 
-def slow_heads(_url: str, count: int) -> Iterator[bytes]:
-    """One byte of a request."""
-    yield from [b"G"] * count
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What a client does."""
+
+    first: bytes = b""
+    """Sent at once."""
+    drip: bytes = b""
+    """Sent a byte a second, again and again."""
+    reads: bool = True
+    again: bool = True
+    """It comes again when it was let go; if it was answered with 200, on the same connection."""
 
 
-def slow_bodies(_url: str, count: int) -> Iterator[bytes]:
-    """A head, and one byte of the body."""
-    head = (
-        b"POST /v1/topics/bench/records HTTP/1.1\r\nHost: localhost\r\n"
-        b"Content-Type: application/json\r\n"
-        b"Content-Length: 1000\r\n\r\n{"
-    )
-    yield from [head] * count
+def _asks(method: str, path: str, body: bytes = b"", more: bytes = b"") -> bytes:
+    head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\n".encode()
+    if body:
+        head += b"Content-Type: application/json\r\nContent-Length: %d\r\n" % len(body)
+    return head + more + b"\r\n" + body
 
 
-def silent(_url: str, count: int) -> Iterator[bytes]:
-    """Nothing."""
-    yield from [b""] * count
+SENDS = "/v1/topics/bench/records"
+BODY = b'{"records":[{"value":"' + b"x" * 1_000 + b'"}]}'
+READS = "/v1/topics/bench/records?partition=0&offset=0&max=2000"
+KINDS = {
+    "slow_heads": Kind(b"G", b"ET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Slow: " + b"x" * 900),
+    "slow_bodies": Kind(_asks("POST", SENDS, BODY)[: 1 - len(BODY)], BODY[1:]),
+    "silent": Kind(),
+    "waits": Kind(_asks("POST", f"{SENDS}?wait=ordered&timeout_ms=60000", BODY)),
+    "readers": Kind(_asks("GET", READS) * 4, reads=False, again=False),
+}
 
 
-def waits(_url: str, count: int) -> Iterator[bytes]:
-    """Sends that wait for their offsets, with no order job there."""
-    body = b'{"records":[{"value":"x"}]}'
-    head = (
-        b"POST /v1/topics/bench/records?wait=ordered&timeout_ms=60000 HTTP/1.1\r\n"
-        b"Host: localhost\r\n"
-        b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body)
-    )
-    yield from [head + body] * count
-
-
-def polls(url: str, count: int) -> Iterator[bytes]:
+def polls(url: str, count: int) -> Iterator[Kind]:
     """Polls that find nothing, a hundred to a member: joins would take longer than the rest."""
     with httpx2.Client(base_url=url, timeout=120) as http:
 
@@ -65,62 +74,109 @@ def polls(url: str, count: int) -> Iterator[bytes]:
             members = list(pool.map(join, range(max(1, count // POLLS))))
     for number in range(count):
         path = f"/v1/groups/many/members/{members[number % len(members)]}/records?wait_ms=60000"
-        yield f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+        yield Kind(_asks("GET", path))
 
 
-def readers(_url: str, count: int) -> Iterator[bytes]:
-    """Ask for much, and never read it."""
-    path = "/v1/topics/bench/records?partition=0&offset=0&max=2000"
-    yield from [f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode() * 4] * count
+class Client:
+    """One connection, and the next when it was ended."""
+
+    def __init__(self, kind: Kind, address: tuple[str, int]) -> None:
+        self.kind = kind
+        self._address = address
+        self._sent = 0
+        self.socket = self.opened()
+
+    def opened(self) -> socket.socket:
+        """A new connection."""
+        self.socket = one = socket.socket()
+        if not self.kind.reads:
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        one.connect(self._address)
+        one.setblocking(False)
+        self._sent = 0
+        if self.kind.first:
+            one.sendall(self.kind.first)
+        return one
+
+    def drip(self) -> None:
+        """One byte more."""
+        try:
+            self.socket.send(self.kind.drip[self._sent : self._sent + 1])
+            self._sent += 1
+        except OSError:
+            return  # it was ended, and the poll says so
+
+    def answered(self) -> bool:
+        """Whether it was answered as it should, and has asked again."""
+        try:
+            if self.socket.recv(_READ_BYTES).startswith(b"HTTP/1.1 200"):
+                self.socket.sendall(self.kind.first)
+                return True
+        except BlockingIOError:
+            return True
+        except OSError:
+            pass
+        return False
 
 
-KINDS: dict[str, Sends] = {
-    one.__name__: one for one in (slow_heads, slow_bodies, silent, waits, polls, readers)
-}
+class Crowd:
+    """All of them."""
+
+    def __init__(self, kinds: Iterator[Kind], address: tuple[str, int]) -> None:
+        self._poll = select.epoll()
+        self._clients: dict[int, Client] = {}
+        self.again = 0
+        """How often one was let go and came again."""
+        for kind in kinds:
+            self._watch(Client(kind, address))
+
+    def __len__(self) -> int:
+        return len(self._clients)
+
+    def _watch(self, client: Client) -> None:
+        self._clients[client.socket.fileno()] = client
+        wanted = select.EPOLLIN if client.kind.reads else 0
+        self._poll.register(client.socket, wanted | _GONE)
+
+    def hold(self) -> None:
+        """Until standard input ends."""
+        self._poll.register(sys.stdin, select.EPOLLIN)
+        dripping = [one for one in self._clients.values() if one.kind.drip]
+        each = -(-len(dripping) // TICKS_PER_S)
+        turns, due = cycle(dripping), time.monotonic()
+        while True:
+            wait_s = max(0.0, due - time.monotonic()) if dripping else -1
+            for number, _ in self._poll.poll(wait_s):
+                if number == sys.stdin.fileno():
+                    return
+                self._heard(number)
+            if dripping and time.monotonic() >= due:
+                due += 1 / TICKS_PER_S
+                for one in islice(turns, each):
+                    one.drip()
+
+    def _heard(self, number: int) -> None:
+        client = self._clients[number]
+        if client.kind.reads and client.answered():
+            return
+        del self._clients[number]
+        self._poll.unregister(number)
+        client.socket.close()
+        if client.kind.again:
+            self.again += 1
+            client.opened()
+            self._watch(client)
 
 
-def hold(kind: str, url: str, count: int) -> None:
+def main(kind: str, url: str, count: int) -> None:
     """Open the connections, say so, and keep them until standard input ends."""
     parts = urlsplit(url)
-    address = (parts.hostname or "", parts.port or 80)
-    reads = kind in {"waits", "polls"}
-    watched = selectors.DefaultSelector()
-    held: list[socket.socket] = []
-    for data in KINDS[kind](url, count):
-        one = socket.socket()
-        if kind == "readers":
-            one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
-        one.connect(address)
-        if data:
-            one.sendall(data)
-        one.setblocking(False)
-        if reads:
-            watched.register(one, selectors.EVENT_READ, data)
-        held.append(one)
-    sys.stdout.write(json.dumps({"held": len(held)}) + "\n")
-    sys.stdout.flush()
-    watched.register(sys.stdin, selectors.EVENT_READ)
-    while True:
-        for key, _ in watched.select():
-            if key.fileobj is sys.stdin:
-                return
-            again(watched, key)
-
-
-def again(watched: selectors.BaseSelector, key: selectors.SelectorKey) -> None:
-    """Ask again when the answer has come, as a client does."""
-    one = key.fileobj
-    assert isinstance(one, socket.socket)
-    try:
-        if one.recv(1 << 16).startswith(b"HTTP/1.1 200"):
-            one.sendall(key.data)
-            return
-    except BlockingIOError:
-        return
-    except OSError:
-        pass
-    watched.unregister(one)
+    kinds = polls(url, count) if kind == "polls" else iter([KINDS[kind]] * count)
+    crowd = Crowd(kinds, (parts.hostname or "", parts.port or 80))
+    print(json.dumps({"held": len(crowd)}), flush=True)
+    crowd.hold()
+    print(json.dumps({"held": len(crowd), "came_again": crowd.again}), flush=True)
 
 
 if __name__ == "__main__":
-    hold(sys.argv[1], sys.argv[2], int(sys.argv[3]))
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))
