@@ -165,8 +165,10 @@ class IngestNode:
         ticket = None if timeout_s is None else Ticket(sum(len(part.rows) for part in parts))
         deadline = 0.0 if timeout_s is None else time.monotonic() + timeout_s
         future = self.committer.submit(Submission(parts, ticket), size)
-        while not future.done():
+        while True:
             yield Until(Done(future), FOREVER, minds=False)
+            if future.done():
+                break
         committed: Committed = future.result()
         if ticket is None:
             return committed.stamp, None

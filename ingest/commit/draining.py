@@ -9,7 +9,7 @@ nothing else of it will ever be committed: see docs/protocols/repartitioning.md.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from lakequeue.clock import Micros
 from lakequeue.errors import InvalidRequest, OrderTimeout, TopicClosed
@@ -39,7 +39,7 @@ def refuse_if_closed(topic: Topic, now: Micros) -> None:
         )
 
 
-def refuse_if_changed(parts: Sequence[Request], topics: TopicStore, now: Micros) -> None:
+def refuse_if_changed(parts: Iterable[Request], topics: TopicStore, now: Micros) -> None:
     """Raise `TopicClosed` if one of these topics is closed, or has grown since they were placed."""
     for part in parts:
         topic = topics.by_id(TopicId(part.topic_id)) if part.placed_among else None

@@ -161,13 +161,13 @@ def _records(app: OpenAPI, node: IngestNode, producing: Producing) -> None:
     def produce(path: TopicPath) -> Response:
         with node.budget.lease() as lease:
             body = _packed(node.settings.max_request_bytes, lease.grow)
-            return waiting(producing.steps(producing.one_topic(path.topic, _asked(), body, lease)))
+            return waiting(producing.steps(producing.parse(path.topic, _asked(), body, lease)))
 
     @app.post("/v1/records", summary="Produce records to several topics", **openapi.PRODUCE_MANY)
     def produce_many() -> Response:
         with node.budget.lease() as lease:
             body = _packed(node.settings.max_request_bytes, lease.grow)
-            return waiting(producing.steps(producing.many_topics(_asked(), body, lease)))
+            return waiting(producing.steps(producing.parse(None, _asked(), body, lease)))
 
 
 def _asked() -> Asked:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from urllib.parse import parse_qsl
@@ -63,16 +63,20 @@ class Parsed:
 
 def asked_of(request: Request) -> Asked:
     """What a request says beside its body."""
-    event = None
-    if any(name == _EVENT for name, _ in request.headers):
-        said = {n.decode("latin-1"): v.decode("latin-1") for n, v in reversed(request.headers)}
-        event = attributes_of(said.items())
+    kind = encoding = event = None
+    for name, value in request.headers:
+        if name == b"content-type" and kind is None:
+            kind = value.decode("latin-1")
+        elif name == b"content-encoding" and encoding is None:
+            encoding = value.decode("latin-1")
+        elif name == _EVENT:
+            event = {n.decode("latin-1"): v.decode("latin-1") for n, v in reversed(request.headers)}
     query: dict[str, str] = {}
     if request.query:
-        for name, value in parse_qsl(request.query, keep_blank_values=True):
-            query.setdefault(name, value)
-    kind, encoding = request.header(b"content-type"), request.header(b"content-encoding")
-    return Asked(query, kind, encoding, event, request.caller)
+        for said, text in parse_qsl(request.query, keep_blank_values=True):
+            query.setdefault(said, text)
+    attributes = None if event is None else attributes_of(event.items())
+    return Asked(query, kind or "", encoding or "", attributes, request.caller)
 
 
 class Producing:
@@ -89,13 +93,17 @@ class Producing:
         same._topic = self._node.fresh_topics.in_memory
         return same
 
-    def one_topic(self, name: str, asked: Asked, body: bytes, lease: Lease) -> Parsed:
-        """Parse records of one topic. Errors as `produce` of a node, all with `stored`."""
-        return self._judged(partial(self._one_topic, name, asked, body, lease))
+    def parse(self, name: str | None, asked: Asked, body: bytes, lease: Lease) -> Parsed:
+        """Parse records of one topic, or, without a name, records that name theirs.
 
-    def many_topics(self, asked: Asked, body: bytes, lease: Lease) -> Parsed:
-        """Parse records that name their topics. Errors as above."""
-        return self._judged(partial(self._many_topics, asked, body, lease))
+        Errors as `produce` of a node, all with `stored`.
+        """
+        try:
+            if name is None:
+                return self._many_topics(asked, body, lease)
+            return self._one_topic(name, asked, body, lease)
+        except LakequeueError as error:
+            raise self._refused(error) from None
 
     def steps(self, parsed: Parsed) -> Steps[Answer]:
         """Commit, wait for the order if that was asked for, and answer."""
@@ -111,12 +119,6 @@ class Producing:
         found = json_of(answer)
         found.sent = lambda: reach(Step.INGEST_ANSWERED)
         return found
-
-    def _judged(self, parse: Callable[[], Parsed]) -> Parsed:
-        try:
-            return parse()
-        except LakequeueError as error:
-            raise self._refused(error) from None
 
     def _refused(self, error: LakequeueError) -> LakequeueError:
         error.stored = error.stored or "no"

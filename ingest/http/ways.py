@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from ingest.fresh_topics import NotInMemory
-from ingest.http.producing import Asked, Parsed, Producing, asked_of
+from ingest.http.producing import Parsed, Producing, asked_of
 from ingest.http.rush import Rush
 from ingest.node import IngestNode
 from lakequeue.settings import Settings
 from serving.doors.gate import ServiceGate
-from serving.front.budget import Lease
 from serving.front.call import Call
 from serving.front.messages import json_of
 from serving.front.routes import Way
@@ -25,7 +24,6 @@ _INLINE_BYTES = 64 << 10
 """A body up to this is parsed by the event loop: to hand it to a thread would cost as much."""
 _MOST_SENDS = 4_096
 _ORDERED = "ordered"
-Parse = Callable[[Asked, bytes, Lease], Parsed]
 
 
 class Ways:
@@ -66,28 +64,26 @@ class Ways:
         call.done(json_of({"status": "alive", "node": node.node, "shard": node.appender.shard}))
 
     def _one_topic(self, call: Call) -> None:
-        name = call.request.path.split("/")[3]
-        self._produce(call, lambda producing: partial(producing.one_topic, name))
+        self._produce(call, call.request.path.split("/", 4)[3])
 
     def _many_topics(self, call: Call) -> None:
-        self._produce(call, lambda producing: producing.many_topics)
+        self._produce(call, None)
 
-    def _produce(self, call: Call, parse: Callable[[Producing], Parse]) -> None:
+    def _produce(self, call: Call, name: str | None) -> None:
         asked, request = asked_of(call.request), call.request
         lease = call.lease = call.lease or self._node.budget.lease()
         request.headers = []
-        small = len(request.body) <= _INLINE_BYTES and not asked.encoding
         body, request.body = request.body, b""
-        if small:
+        if len(body) <= _INLINE_BYTES and not asked.encoding:
             try:
-                parsed = parse(self._in_memory)(asked, body, lease)
+                parsed = self._in_memory.parse(name, asked, body, lease)
             except NotInMemory:
                 pass
             else:
                 self._commit(call, parsed)
                 return
         # Either it takes long, or it has to read from storage, which may hang.
-        work = partial(parse(self._producing), asked, body, lease)
+        work = partial(self._producing.parse, name, asked, body, lease)
         call.in_thread(work, partial(self._commit, call))
 
     def _commit(self, call: Call, parsed: Parsed) -> None:

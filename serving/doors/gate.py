@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from urllib.parse import urlsplit
 
 from lakequeue.errors import (
@@ -41,6 +41,7 @@ _WANTED = frozenset(
         b"transfer-encoding",
     }
 )
+_NOT_SAID = b"not said"
 _AUDITED = (Unauthenticated, Forbidden, ForeignPage, WrongHost)
 
 
@@ -78,32 +79,39 @@ class ServiceGate:
 
     def admit(self, request: Request) -> None:
         """See `Gate`."""
-        found = [(name, value) for name, value in request.headers if name in _WANTED]
+        said: dict[bytes, bytes] = {}
         try:
-            said = dict(found)
-            if len(said) != len(found):
-                raise _twice(found)
-            self._admit(request, said)
+            for name, value in request.headers:
+                if name in _WANTED:
+                    if name in said:
+                        raise _twice(name)
+                    said[name] = value
+            self._admit(request, said.get)
         except LakequeueError as error:
             error.stored = error.stored or "no"
             self._refused(request, error)
             raise
 
-    def _admit(self, request: Request, said: dict[bytes, bytes]) -> None:
-        def text(name: bytes) -> str:
-            return said[name].decode("latin-1") if name in said else ""
-
-        host = text(b"host") if b"host" in said else None
-        self._pages.check(host, text(b"origin"), text(b"sec-fetch-site"), request.version)
+    def _admit(self, request: Request, said: Callable[[bytes, bytes], bytes]) -> None:
+        host = said(b"host", _NOT_SAID)
+        self._pages.check(
+            None if host is _NOT_SAID else host.decode("latin-1"),
+            said(b"origin", b"").decode("latin-1"),
+            said(b"sec-fetch-site", b"").decode("latin-1"),
+            request.version,
+        )
         if request.method != "GET":
             check_content_type(
                 request.method,
-                text(b"content-length"),
-                text(b"transfer-encoding"),
-                text(b"content-type"),
+                said(b"content-length", b"").decode("latin-1"),
+                said(b"transfer-encoding", b"").decode("latin-1"),
+                said(b"content-type", b"").decode("latin-1"),
             )
         caller, call, name = self._doors.admit(
-            request.method, request.path, text(b"authorization"), request.certificate
+            request.method,
+            request.path,
+            said(b"authorization", b"").decode("latin-1"),
+            request.certificate,
         )
         request.caller, request.call, request.about = caller, call, name
         if caller is not ANYBODY:
@@ -188,11 +196,10 @@ class ServiceGate:
         )
 
 
-def _twice(found: Sequence[tuple[bytes, bytes]]) -> MalformedBody:
+def _twice(name: bytes) -> MalformedBody:
     """One of two could be judged, and the other meant: by a proxy in front, say."""
-    names = [name.decode("latin-1") for name, _ in found]
-    twice = next(name for name in names if names.count(name) > 1)
-    return MalformedBody(f"the header {twice} stands there twice", hint="send one", stored="no")
+    said = f"the header {name.decode('latin-1')} stands there twice"
+    return MalformedBody(said, hint="send one", stored="no")
 
 
 def names_of(url: str, host: str) -> list[str]:

@@ -83,10 +83,8 @@ class Done:
         self._listener: Listener | None = None
 
     def listen(self, listener: Listener) -> bool:
-        """See `Signal`."""
+        """See `Signal`. If it has ended already, the future calls at once."""
         self._listener = listener
-        if self._future.done():
-            return True
         self._future.add_done_callback(self._tell)
         return False
 
