@@ -36,6 +36,7 @@ from lakequeue_cli.commands import (
     up,
     webhook,
 )
+from lakequeue_cli.support.command import support_dump
 
 app = typer.Typer(
     name="lakequeue",
@@ -57,6 +58,7 @@ app.add_typer(webhook.app, name="webhook")
 app.command()(erase.erase)
 app.command()(doctor.doctor)
 app.command()(repair.repair)
+app.command()(support_dump)
 app.add_typer(auth.app, name="auth")
 app.add_typer(config.app, name="config")
 app.add_typer(job.app, name="job")
