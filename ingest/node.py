@@ -36,7 +36,7 @@ from queue_tables.shards.group_commit import GroupCommitter
 from queue_tables.shards.shards import highest_stamp
 from queue_tables.topics import TopicStore
 from queue_tables.upkeep.health import TablesWatch
-from serving.front.budget import Budget
+from serving.front.limits.budget import Budget
 from serving.front.parking import FOREVER, Done, Steps, Until, finish
 
 _MAX_SKEW_S = 5.0

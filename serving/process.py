@@ -21,9 +21,9 @@ from lakequeue.errors import LakequeueError, RootUnusable
 from lakequeue.processes.parent import die_with_parent
 from lakequeue.settings import FrontSettings
 from serving.damage import started
-from serving.front.budget import Budget
 from serving.front.front import Front
 from serving.front.hub import Gate
+from serving.front.limits.budget import Budget
 from serving.front.routes import Way
 from serving.front.server import BACKLOG, Server
 from serving.tls import Tls

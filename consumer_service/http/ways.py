@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 from lakequeue.settings import Settings
 from serving.front.call import Call
+from serving.front.limits.shares import Kind
 from serving.front.messages import json_of
 from serving.front.routes import Way
-from serving.front.shares import Kind
 
 MAX_BODY_BYTES = 4 << 20
 _STATE_S = 2.0

@@ -23,7 +23,7 @@ from queue_rules.produce.json_body import parts_of
 from queue_rules.produce.rows import Request as Part
 from queue_rules.produce.validation import Limits
 from queue_tables.schema.topic_rules import Topic
-from serving.front.budget import Lease
+from serving.front.limits.budget import Lease
 from serving.front.messages import Answer, Request, json_of
 from serving.front.parking import Steps
 

@@ -12,9 +12,9 @@ from ingest.node import IngestNode
 from lakequeue.settings import Settings
 from serving.doors.gate import ServiceGate
 from serving.front.call import Call
+from serving.front.limits.shares import Kind
 from serving.front.messages import json_of
 from serving.front.routes import Way
-from serving.front.shares import Kind
 
 MAX_CONFIG_BYTES = 1 << 20
 _STATE_S = 2.0

@@ -12,11 +12,11 @@ from typing import Any, Protocol, TypeVar
 
 from lakequeue.errors import LakequeueError, NotReady
 from serving.front import wsgi
-from serving.front.budget import Lease
 from serving.front.hub import Hub
+from serving.front.limits.budget import Lease
+from serving.front.limits.shares import Share
 from serving.front.messages import Answer, Request, problem_of
 from serving.front.parking import FOREVER, Pieces, Steps, Until
-from serving.front.shares import Share
 
 T = TypeVar("T")
 MOST_LOOKS_PER_S = 200

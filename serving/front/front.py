@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Sequence
 
 from serving.front import wsgi
-from serving.front.budget import Budget
 from serving.front.connection import Connection
 from serving.front.hub import Gate, Hub, Limits
+from serving.front.limits.budget import Budget
 from serving.front.routes import Routes, Way
 
 

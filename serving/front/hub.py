@@ -16,13 +16,13 @@ import structlog
 
 from lakequeue.errors import Broken, LakequeueError, Overloaded
 from serving.front import wsgi
-from serving.front.budget import Budget
-from serving.front.deadlines import Deadlines, Due
 from serving.front.heads import KnownHeads
+from serving.front.limits.budget import Budget
+from serving.front.limits.deadlines import Deadlines, Due
+from serving.front.limits.shares import Kind, Share
+from serving.front.limits.tally import Tally
 from serving.front.mailbox import Mailbox
 from serving.front.messages import Answer, Request, Seat, date_of, problem_of
-from serving.front.shares import Kind, Share
-from serving.front.tally import Tally
 
 log = structlog.get_logger(__name__)
 

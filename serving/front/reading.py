@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import httptools
 
 from lakequeue.errors import LakequeueError, MalformedBody, TooLarge
-from serving.front.budget import Lease
 from serving.front.call import Route
-from serving.front.deadlines import body_due
 from serving.front.heads import Head
 from serving.front.hub import Hub
+from serving.front.limits.budget import Lease
+from serving.front.limits.deadlines import body_due
 from serving.front.messages import Answer, Header, Request, Seat, decoded, problem_of
 from serving.front.routes import Routes
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from queue_access.calls import MOST_KNOWN, MOST_KNOWN_CHARS
 from serving.front.call import Native, Route
 from serving.front.hub import Gate
+from serving.front.limits.shares import Kind, Share
 from serving.front.messages import Request
-from serving.front.shares import Kind, Share
 
 
 @dataclass(frozen=True, slots=True)

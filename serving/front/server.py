@@ -13,10 +13,10 @@ import structlog
 
 from lakequeue.settings import FrontSettings
 from serving.front import wsgi
-from serving.front.budget import Budget
-from serving.front.deadlines import SLOT_S
 from serving.front.front import Front
 from serving.front.hub import Gate, Limits
+from serving.front.limits.budget import Budget
+from serving.front.limits.deadlines import SLOT_S
 from serving.front.routes import Way
 from serving.tls import HANDSHAKE_S, Tls
 

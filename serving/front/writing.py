@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from serving.front.deadlines import body_due
 from serving.front.hub import Hub, Peer
+from serving.front.limits.deadlines import body_due
+from serving.front.limits.shares import Share
 from serving.front.messages import Answer, head_of
-from serving.front.shares import Share
 
 _LONG = 16 << 10
 _STALLED_S = 1.0

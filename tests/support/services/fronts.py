@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from serving.front import wsgi
-from serving.front.budget import Budget
 from serving.front.front import Front
 from serving.front.hub import Limits
+from serving.front.limits.budget import Budget
 from serving.front.routes import Way
 from serving.front.server import listening, prepare
 

@@ -9,10 +9,10 @@ from flask import Flask, Response, request
 from serving.answers import answer_errors, in_pieces, waiting
 from serving.front import wsgi
 from serving.front.call import Call
+from serving.front.limits.shares import Kind
 from serving.front.messages import Answer, json_of
 from serving.front.parking import Pieces, Steps, Until, Wake
 from serving.front.routes import Way
-from serving.front.shares import Kind
 
 BIG = 8 << 20
 

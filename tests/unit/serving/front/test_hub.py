@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from serving.front.budget import Budget
 from serving.front.hub import Hub, Limits
-from serving.front.shares import Share
+from serving.front.limits.budget import Budget
+from serving.front.limits.shares import Share
 
 LIMITS = Limits(10_000, 10_000, 10.0, 75.0, 10.0, 16_384.0, 10.0, 65_536.0)
 MANY = 500

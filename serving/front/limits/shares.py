@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from lakequeue.errors import Overloaded
-from serving.front.budget import Budget
+from serving.front.limits.budget import Budget
 
 RETRY_AFTER_S = 1.0
 _IDLE_S = 60.0

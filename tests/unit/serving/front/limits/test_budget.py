@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lakequeue.errors import Overloaded
-from serving.front.budget import Budget
+from serving.front.limits.budget import Budget
 
 
 def test_leases_share_the_bound_and_give_back() -> None:
