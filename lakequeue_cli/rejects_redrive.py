@@ -37,6 +37,7 @@ from queue_tables.log.rejected import (
     redriven_since,
 )
 from queue_tables.root import QueueRoot
+from queue_tables.schema.reasons import KEPT_OTHERWISE
 from queue_tables.topics import TopicStore
 
 Row = Mapping[str, Any]
@@ -110,6 +111,11 @@ class Redrive:
 
     def _checked(self, row: Row) -> str:
         """The topic that takes the record. Raises as its ingest node would."""
+        if (row["detail"] or "").startswith(KEPT_OTHERWISE):
+            raise InvalidRequest(
+                "it does not stand in rejects as it was sent",
+                hint="lakequeue rejects export has its detail and its bytes: send it by hand",
+            )
         name = self._to or row["topic"]
         if name is None:
             raise UnknownTopic("its topic is not known", hint="--to TOPIC")

@@ -11,7 +11,7 @@ import pyarrow as pa
 from jobs.ordering.id_index import Staged
 from jobs.ordering.numbering import Ordered, TopicRule
 from jobs.ordering.order_piece import Piece
-from jobs.ordering.rejects import Key
+from jobs.ordering.reject_rows import Key
 from jobs.rows.projected_rows import ProjectedBatch
 from lakequeue.clock import Micros
 from lakequeue.records import Offset, ShardName, Stamp, TopicId, TopicPartition, Version
@@ -60,12 +60,12 @@ class BatchAccumulator:
     numbering_s: float = 0.0
     writing_s: float = 0.0
 
-    def take(self, piece: Piece) -> None:
-        """A piece is numbered and written: the next one goes on from there."""
+    def take(self, piece: Piece, rejects: list[Add]) -> None:
+        """A piece is numbered and written, and its `rejects`: the next one goes on from there."""
         batch, ordered = piece.batch, piece.ordered
         self.tried = None
         self.adds += piece.adds
-        self.rejects += piece.rejects
+        self.rejects += rejects
         self.numbering_s += piece.numbering_s
         self.writing_s += piece.writing_s
         for row, reason in zip(ordered.refused.tolist(), ordered.reasons.tolist(), strict=True):

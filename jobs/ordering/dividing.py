@@ -26,9 +26,15 @@ SLICE_ROWS = 500
 
 
 class Divisible(Exception):
-    """Rows fail together, and may be tried in parts."""
+    """Rows fail together, or wait together, and may be tried in parts."""
 
-    def __init__(self, rows: pa.Table, cuts: Sequence[Stamp], sources: SourceFiles) -> None:
+    def __init__(
+        self,
+        rows: pa.Table,
+        cuts: Sequence[Stamp],
+        sources: SourceFiles,
+        least_rows: int | None = None,
+    ) -> None:
         super().__init__(f"{rows.num_rows} rows")
         self.rows = rows
         """`PROJECTED`; the rows that were found guilty have their fault."""
@@ -36,16 +42,18 @@ class Divisible(Exception):
         """Stamps at which they can be divided, rising; there is one."""
         self.sources = sources
         """The files that were read for them."""
+        self._least_rows = SLICE_ROWS if least_rows is None else least_rows
 
     def slices(self) -> list[pa.Table]:
-        """Parts of about `SLICE_ROWS` rows, in cut order; of more where nothing can be divided."""
+        """Parts of about `SLICE_ROWS` rows (or `least_rows`), in cut order; of more where nothing
+        can be divided."""
         stamps = self.rows["stamp"].to_numpy()
         ordered = np.sort(stamps)
         ends: list[int] = []
         taken = 0
         for cut in self.cuts:
             before = int(np.searchsorted(ordered, cut, "right"))
-            if before - taken >= SLICE_ROWS:
+            if before - taken >= self._least_rows:
                 ends.append(int(cut))
                 taken = before
         part = np.searchsorted(np.asarray(ends, np.int64), stamps, "left")

@@ -15,7 +15,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from jobs.ordering.rejects import Key
+from jobs.ordering.reject_rows import Key
 from jobs.rows.projected_rows import PROJECTED
 from jobs.rows.row_faults import RowFault
 from lakequeue.errors import CorruptTable, StorageUnavailable

@@ -27,16 +27,9 @@ from jobs.ordering.file_faults import (
 from jobs.ordering.id_index import Staged
 from jobs.ordering.log_plan import log_plan
 from jobs.ordering.numbering import Ordered, order
-from jobs.ordering.order_piece import (
-    CONTROL_TOPICS,
-    Cuts,
-    NoneKnown,
-    Piece,
-    control_rows,
-    prepared,
-    writing_trial,
-)
+from jobs.ordering.order_piece import Cuts, Piece, prepared, try_control, writing_trial
 from jobs.ordering.order_state import OrderState, order_number
+from jobs.ordering.reject_rows import RejectRows, told_of
 from jobs.ordering.rejects import RejectsTable, fenced_commit
 from jobs.ordering.unpassed import Unpassed, reaches
 from jobs.rows.projected_rows import SENT, ProjectedBatch, above, unfold
@@ -159,7 +152,7 @@ class OrderTerm:
         for number, read in enumerate(parts, start=1):
             piece = self._piece(accumulator, read, write, cuts, last=number == len(parts))
             if piece is not None:
-                accumulator.take(piece)
+                accumulator.take(piece, self._stored(piece, cuts))
             if number < len(parts):
                 del piece
                 # Else the pool keeps what it had, and the next piece may fit none of it.
@@ -186,6 +179,15 @@ class OrderTerm:
     def rejects_version(self) -> Version:
         """The newest version of `rejects` that this term has seen."""
         return self._rejects.version
+
+    @property
+    def refused(self) -> str | None:
+        """Why storage takes no file of `rejects` now, for which all waits; None: it does."""
+        return self._rejects.refused
+
+    def stop(self) -> None:
+        """Wait for nothing any longer: the process ends."""
+        self._rejects.stop()
 
     @property
     def blocked(self) -> Mapping[ShardName, BlockedShard]:
@@ -246,7 +248,7 @@ class OrderTerm:
                 ),
                 lambda some: lambda at: self._try(accumulator, some.take(pa.array(at)), read_here),
             ],
-            self._try_control,
+            lambda: try_control(self._wall(), self._state.root.store),
             read_here,
             cuts,
             elsewhere=elsewhere is not None,
@@ -286,34 +288,38 @@ class OrderTerm:
         sources: SourceFiles,
         write: WriteFiles | None,
     ) -> Piece:
-        """Number rows and write them, and those that are refused; nothing is committed."""
+        """Number rows and write them, make files of the others; nothing is committed."""
         began = time.perf_counter()
         batch, ordered = self._numbered(accumulator, rows)
         numbered = time.perf_counter()
         adds = self._write(accumulator, batch, ordered, sources, write)
-        rejects = self._rejects.write(
-            batch, ordered, accumulator.topics, accumulator.now, accumulator.recorded
-        )
+        told = told_of(batch, ordered, accumulator.topics, accumulator.now, accumulator.recorded)
+        rejects = RejectRows(self._state.root.store, sources, accumulator.now).files(told)
         written = time.perf_counter()
         return Piece(batch, ordered, adds, rejects, numbered - began, written - numbered)
+
+    def _stored(self, piece: Piece, cuts: Cuts | None) -> list[Add]:
+        """Its files of `rejects`, as soon as storage takes them. Raises `Divisible`, too: what
+        comes before the first row of them is committed first, if the batch can be divided."""
+        ordered, rows = piece.ordered, piece.batch.table
+
+        def first_refused() -> None:
+            aside = np.concatenate([ordered.refused, ordered.duplicates])
+            first = piece.batch.stamp[aside].min()
+            known = [cut for cut in (cuts(rows) if cuts is not None else ()) if cut < first]
+            if known:
+                raise Divisible(rows, known[-1:], SourceFiles(self._state.root.store), 1)
+
+        return self._rejects.store(piece.rejects, first_refused)
 
     def _try(self, accumulator: BatchAccumulator, rows: pa.Table, sources: SourceFiles) -> None:
         """All of that, and nothing is stored."""
         batch, ordered = self._numbered(accumulator, rows)
-        self._rejects.rows(batch, ordered, accumulator.topics, accumulator.now, {})
         render_log_files(log_plan(batch, ordered, accumulator.topics, accumulator.now, 1), sources)
 
     def _plan_of(self, accumulator: BatchAccumulator, rows: pa.Table) -> pa.Table:
         batch, ordered = self._numbered(accumulator, rows)
         return log_plan(batch, ordered, accumulator.topics, accumulator.now, 1)
-
-    def _try_control(self) -> None:
-        """The same with a sound row of our own: where it fails, rows are not to blame."""
-        now = self._wall()
-        rows, sources = control_rows(now, self._state.root.store)
-        batch = ProjectedBatch.of(rows)
-        ordered = order(batch, NoneKnown(), {}, CONTROL_TOPICS)
-        render_log_files(log_plan(batch, ordered, CONTROL_TOPICS, now, 1), sources)
 
     def _commit_rejects(self, accumulator: BatchAccumulator) -> None:
         plan, self._plan = self._plan, None

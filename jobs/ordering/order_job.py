@@ -155,7 +155,18 @@ class OrderJob(StreamingJob):
     def warnings(self) -> list[str]:
         """The shards that wait, and what brings each of them on."""
         held = self._term.blocked if self._term is not None else {}
-        return [f"inbox/{shard} waits: {one.why}; {one.remedy}" for shard, one in held.items()]
+        waits = [f"inbox/{shard} waits: {one.why}; {one.remedy}" for shard, one in held.items()]
+        return [*waits, *self.troubles()]
+
+    def troubles(self) -> list[str]:
+        """That storage refuses a file without which nothing is ordered."""
+        refused = self._term.refused if self._term is not None else None
+        return [] if refused is None else [refused]
+
+    def stop(self) -> None:
+        """Wait for storage no longer."""
+        if self._term is not None:
+            self._term.stop()
 
     def _begun(self) -> OrderTerm:
         if self._term is None:

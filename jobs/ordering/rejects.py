@@ -11,37 +11,83 @@ as well as in `log`, or an old one that still lives could add to it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
-import numpy as np
 import orjson
-import pyarrow as pa
-import pyarrow.compute as pc
+import structlog
 
-from jobs.ordering.numbering import Ordered, TopicRule
 from jobs.ordering.order_state import order_epoch, order_number
-from jobs.rows.projected_rows import ProjectedBatch
+from jobs.ordering.reject_rows import Key
 from jobs.rows.row_faults import RowFault
-from lakequeue.clock import Micros, hour_of
-from lakequeue.errors import CommitConflict, LeadershipLost, TailLost
-from lakequeue.records import Epoch, Format, ShardName, Stamp, TopicId, Version
+from lakequeue.clock import boot_seconds
+from lakequeue.errors import (
+    CommitConflict,
+    LeadershipLost,
+    RootUnusable,
+    StorageUnavailable,
+    TailLost,
+)
+from lakequeue.records import Epoch, ShardName, Stamp, Version
 from queue_tables.delta.actions import Action, Add, Commit, Txn
 from queue_tables.delta.declared import with_later_columns
 from queue_tables.delta.maintenance import vacuumed
 from queue_tables.delta.snapshot import load_snapshot
+from queue_tables.delta.storage_meter import METER
 from queue_tables.delta.table import TableLog
-from queue_tables.files.parquet import read_data_file, write_data_file
+from queue_tables.files.parquet import Rendered, read_data_file
 from queue_tables.root import QueueRoot
 from queue_tables.schema.marks import ORDER_TXN, PLANS
 from queue_tables.schema.reasons import Fate, Reason, with_fate
-from queue_tables.schema.record_rules import escaped
 from queue_tables.schema.schemas import REJECTS
+
+log = structlog.get_logger("order")
 
 _RECORDED = ("shard", "stamp", "row", "reason", "detail")
 
-Key = tuple[str, int, int]
-"""(shard, stamp, row)"""
+_PAUSE_S, _LONGEST_PAUSE_S = 0.25, 5.0
+_GIVE_UP_S = 60.0
+"""A new process is tried then: this one may be at fault (a failed fsync, rights that it lost)."""
+
+
+class StorageWait:
+    """Tries again what storage refuses. It says so, and ends with the process."""
+
+    def __init__(self) -> None:
+        self.refused: str | None = None
+        self._stopping = threading.Event()
+
+    def stop(self) -> None:
+        """Whoever waits gives up."""
+        self._stopping.set()
+
+    def until_taken(
+        self, put: Callable[[], None], path: str, first_refused: Callable[[], None]
+    ) -> None:
+        """Call `put` until it is taken. Raises its error after a minute, or if the process stops.
+
+        A full disk is not waited for here: whoever supervises the process does.
+        """
+        pause, end = _PAUSE_S, boot_seconds() + _GIVE_UP_S
+        while True:
+            try:
+                put()
+            except (StorageUnavailable, RootUnusable) as error:
+                if self.refused is None:
+                    log.warning("rejects.refused", path=path, why=str(error))
+                    self.refused = f"storage refuses {path}, and nothing is ordered: {error}"
+                    first_refused()
+                METER.retried()
+                if boot_seconds() >= end or self._stopping.wait(pause):
+                    raise
+                pause = min(2 * pause, _LONGEST_PAUSE_S)
+                continue
+            if self.refused is not None:
+                log.info("rejects.taken", path=path)
+            self.refused = None
+            return
 
 
 def fenced_commit(
@@ -104,6 +150,7 @@ class RejectsTable:
 
     def __init__(self, root: QueueRoot) -> None:
         self._root = root
+        self._wait = StorageWait()
         self._table = TableLog(root.store, REJECTS.name, keep_files=False).open()
 
     def refresh(self) -> None:
@@ -131,33 +178,25 @@ class RejectsTable:
         """The cut of a batch that has its rejects here and is not passed in `log`."""
         return unfinished_in(self._table.txns, watermarks) or None
 
-    def write(
-        self,
-        batch: ProjectedBatch,
-        ordered: Ordered,
-        topics: Mapping[TopicId, TopicRule],
-        now: Micros,
-        recorded: Mapping[Key, str | None],
-    ) -> list[Add]:
-        """Write refused rows and duplicates as a durable file, if any are not `recorded`."""
-        rows = self.rows(batch, ordered, topics, now, recorded)
-        if rows.num_rows == 0:
-            return []
-        partition = {"hour": hour_of(now)}
-        return [write_data_file(self._root.store, REJECTS.name, rows, partition, REJECTS)]
+    @property
+    def refused(self) -> str | None:
+        """Why storage takes no file of `rejects` now; None: it does."""
+        return self._wait.refused
 
-    def rows(
-        self,
-        batch: ProjectedBatch,
-        ordered: Ordered,
-        topics: Mapping[TopicId, TopicRule],
-        now: Micros,
-        recorded: Mapping[Key, str | None],
-    ) -> pa.Table:
-        """What `write` writes."""
-        if not len(ordered.refused) and not len(ordered.duplicates):
-            return REJECTS.file_arrow.empty_table()
-        return _rows(self._root, batch, ordered, topics, now, recorded)
+    def stop(self) -> None:
+        """Wait for storage no longer: the process ends."""
+        self._wait.stop()
+
+    def store(self, files: Sequence[Rendered], first_refused: Callable[[], None]) -> list[Add]:
+        """Store files, durable; that storage refuses them is waited for.
+
+        `first_refused` is called before that. Raises storage errors that last.
+        """
+        for file in files:
+            path = f"{REJECTS.name}/{file.add.path}"
+            put = partial(self._root.store.put, path, file.data)
+            self._wait.until_taken(put, path, first_refused)
+        return [file.add for file in files]
 
     def commit(self, adds: list[Add], ends: Mapping[ShardName, Stamp], number: int) -> None:
         """Record what was written for a batch that has these `ends`."""
@@ -187,86 +226,3 @@ def _fault_in(reason: str, detail: str | None) -> str | None:
     if reason not in with_fate(Fate.PUT_ASIDE):
         return None
     return RowFault(Reason(reason), detail or "").text()
-
-
-def _rows(
-    root: QueueRoot,
-    batch: ProjectedBatch,
-    ordered: Ordered,
-    topics: Mapping[TopicId, TopicRule],
-    now: Micros,
-    recorded: Mapping[Key, str | None],
-) -> pa.Table:
-    """Whole rows of `rejects`, values copied from the inbox files."""
-    places = np.concatenate([ordered.refused, ordered.duplicates]).astype(np.int64)
-    refused = len(ordered.refused)
-    none = [None] * refused
-    verdicts = pa.table(
-        {
-            "place": places,
-            "reason": [
-                *ordered.reasons.tolist(),
-                *([Reason.DUPLICATE.value] * (len(places) - refused)),
-            ],
-            "original_partition": pa.array(
-                [*none, *ordered.original_partition.tolist()], pa.int32()
-            ),
-            "original_offset": pa.array([*none, *ordered.original_offset.tolist()], pa.int64()),
-        }
-    ).sort_by("place")
-    projected = batch.table.select(["shard", "file", "stamp", "row", "topic_id", "fault"]).take(
-        verdicts["place"]
-    )
-    for column in ("shard", "file", "topic_id"):
-        at = projected.schema.get_field_index(column)
-        projected = projected.set_column(at, column, projected[column].cast(pa.string()))
-    keys = zip(*(projected[c].to_pylist() for c in ("shard", "stamp", "row")), strict=True)
-    fresh = pa.array([key not in recorded for key in keys], pa.bool_())
-    projected, verdicts = projected.filter(fresh), verdicts.filter(fresh)
-    names = [topics[t].name if t in topics else None for t in projected["topic_id"].to_pylist()]
-    faults = [None if f is None else RowFault.of(f) for f in projected["fault"].to_pylist()]
-    whole = projected.drop_columns(["topic_id", "fault"])
-    whole = whole.append_column("topic", pa.array(names, pa.string()))
-    for column in ("reason", "original_partition", "original_offset"):
-        whole = whole.append_column(column, verdicts[column])
-    details = pa.array([f.detail if f is not None else None for f in faults], pa.string())
-    whole = whole.append_column("detail", details)
-    stamped = pa.repeat(pa.scalar(now, pa.timestamp("us", tz="UTC")), whole.num_rows)
-    whole = whole.append_column("rejected_at", stamped)
-    unread = {p for p, f in zip(whole["file"].to_pylist(), faults, strict=True) if _is_file(f)}
-    parts = [
-        _completed(root, path, whole.filter(pc.equal(whole["file"], path)), path in unread)
-        for path in dict.fromkeys(whole["file"].to_pylist())
-    ]
-    if not parts:
-        return REJECTS.file_arrow.empty_table()
-    return pa.concat_tables(parts)
-
-
-def _is_file(fault: RowFault | None) -> bool:
-    return fault is not None and fault.is_of_a_file
-
-
-def _completed(root: QueueRoot, path: str, rows: pa.Table, unread: bool) -> pa.Table:
-    """Rows of one file with what stands there: text that is none escaped, values as they are."""
-    names = [n for n in REJECTS.file_arrow.names if n not in rows.column_names]
-    values = _bytes_of(root, path, rows, names) if unread else _values_of(root, path, rows, names)
-    for name in names:
-        rows = rows.append_column(name, values[name])
-    return rows.select(REJECTS.file_arrow.names).cast(REJECTS.file_arrow)
-
-
-def _values_of(root: QueueRoot, path: str, rows: pa.Table, names: list[str]) -> pa.Table:
-    kind, shard, file = path.split("/", 2)
-    found = read_data_file(root.store, f"{kind}/{shard}", file, names)
-    return escaped(found.take(rows["row"]))
-
-
-def _bytes_of(root: QueueRoot, path: str, rows: pa.Table, names: list[str]) -> pa.Table:
-    """The file itself as the value of its first row; nothing else of it is known."""
-    data = root.store.get(path)
-    values = [data if row == 0 else None for row in rows["row"].to_pylist()]
-    columns = {n: pa.nulls(rows.num_rows, REJECTS.arrow.field(n).type) for n in names}
-    columns["value"] = pa.array(values, pa.binary())
-    columns["value_format"] = pa.repeat(pa.scalar(int(Format.BYTES), pa.int32()), rows.num_rows)
-    return pa.table(columns)

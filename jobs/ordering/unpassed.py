@@ -10,7 +10,8 @@ from collections.abc import Mapping
 
 import structlog
 
-from jobs.ordering.rejects import Key, RejectsTable
+from jobs.ordering.reject_rows import Key
+from jobs.ordering.rejects import RejectsTable
 from lakequeue.errors import CorruptTable, TailLost
 from lakequeue.records import ShardName, Stamp
 from queue_tables.delta.store import Store

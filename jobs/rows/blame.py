@@ -21,8 +21,8 @@ def is_of_the_rows(error: BaseException) -> bool:
 
 
 def said_of(error: BaseException) -> str:
-    """The error as it stands beside a row: type and text, short."""
-    text = f"{type(error).__name__}: {error}"
+    """The error as it stands beside a row: type and text, short, and text that can be stored."""
+    text = f"{type(error).__name__}: {error}".encode(errors="backslashreplace").decode()
     return text if len(text) <= _SHOWN_CHARS else text[: _SHOWN_CHARS - 1] + "…"
 
 

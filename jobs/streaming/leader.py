@@ -92,6 +92,13 @@ class StreamingJob(ABC):
         """What waits for a person, while the job goes on."""
         return []
 
+    def troubles(self) -> list[str]:
+        """For what the whole job waits."""
+        return []
+
+    def stop(self) -> None:  # noqa: B027 -- most jobs wait for nothing
+        """The process ends: wait for nothing any longer."""
+
     @abstractmethod
     def watch(self, meters: Meters) -> None:
         """Before it starts: let what it does be counted."""
@@ -167,11 +174,12 @@ class Leader:
             return [f"{self.name}: {self.damage}"]
         if not (self.leading or self._standing_by):
             return [f"{self.name}: warming up"]
-        return []
+        return [f"{self.name}: {why}" for why in self._job.troubles()] if self.leading else []
 
     def stop(self) -> None:
         """Finish the running batch, begin no other, resign."""
         self._stopping.set()
+        self._job.stop()
         self._query.hold()
         self._election.stop()
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import secrets
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from lakequeue.clock import Micros, wall_micros
+from lakequeue.clock import Micros, hour_of, wall_micros
 from lakequeue.records import Partition
+
+if TYPE_CHECKING:
+    from queue_tables.delta.store import Store
 
 _DAY_US = 86_400_000_000
 
@@ -30,6 +34,7 @@ def look_at_order(root_uri: str) -> Iterator[Said]:
     from queue_tables.topics import TopicStore
 
     root = QueueRoot.existing(root_uri)
+    yield from refused(root.store, wall_micros())
     since = Micros(wall_micros() - _DAY_US)
     yield put_aside(counts(root, RejectFilter(reasons=with_fate(Fate.PUT_ASIDE), since=since)))
     yield from (waits(shard, why) for shard, why in sorted(stuck_shards(root).items()))
@@ -40,6 +45,21 @@ def look_at_order(root_uri: str) -> Iterator[Said]:
         for partition in map(Partition, range(topic.partitions)):
             if gaps := reader.gaps(topic.topic_id, partition):
                 yield missing(f"{topic.topic}/{partition}", gaps)
+
+
+def refused(store: Store, now: Micros) -> Iterator[Said]:
+    """Whether storage takes files of `rejects`: without them nothing is ordered behind a copy."""
+    from lakequeue.errors import RootUnusable, StorageUnavailable
+
+    folder = f"rejects/hour={hour_of(now)}"
+    path = f"{folder}/.doctor-{secrets.token_hex(4)}"
+    try:
+        store.put(path, b"")
+        store.delete(path)
+        store.remove_folder(folder)
+    except (RootUnusable, StorageUnavailable) as error:
+        detail = f"storage refuses {folder}, so ordering waits at the first row that goes there"
+        yield Said(True, f"{detail}: {error.detail}", error.hint or "mend the storage; no restart")
 
 
 def put_aside(counts: Mapping[tuple[str | None, str], int]) -> Said:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 from urllib.parse import quote
 
 import orjson
@@ -29,19 +29,20 @@ _SMALL_BYTES = 1 << 20
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def write_data_file(
-    store: Store,
-    table_path: str,
-    table: pa.Table,
-    partition: Mapping[str, str],
-    declared: Table,
-    path: str | None = None,
-) -> Add:
-    """Write `table` (columns of the declared file, in any order) as one durable file.
+class Rendered(NamedTuple):
+    """A data file that is not stored yet."""
 
-    Rows keep their order. Nothing refers to the file until the returned `Add` is committed. Each
-    page has a checksum: without one a bit that flips on the disk is read as another value.
-    `path`: where in the table, if not under a new name.
+    data: pa.Buffer
+    add: Add
+
+
+def rendered(
+    table: pa.Table, partition: Mapping[str, str], declared: Table, path: str | None = None
+) -> Rendered:
+    """Make a file of `table` (columns of the declared file, in any order), in memory.
+
+    Rows keep their order. Each page has a checksum: without one a bit that flips on the disk is
+    read as another value. `path`: where in the table, if not under a new name.
     """
     # A shard's files hold a few dozen rows and are read once, soon: without dictionaries and with
     # the quick codec they are read in 0.7 of the time.
@@ -65,16 +66,32 @@ def write_data_file(
     )
     data = sink.getvalue()
     folder = "".join(f"{name}={quote(partition[name])}/" for name in declared.partition_by)
-    path = path or f"{folder}part-{uuid.uuid4()}.{compression}.parquet"
-    store.put(f"{table_path}/{path}", data)
-    return Add(
-        path=path,
+    add = Add(
+        path=path or f"{folder}part-{uuid.uuid4()}.{compression}.parquet",
         size=data.size,
         partition_values={name: partition[name] for name in declared.partition_by},
         modification_time=time.time_ns() // 1_000_000,
         data_change=True,
         stats=file_stats(rows, declared.stats),
     )
+    return Rendered(data, add)
+
+
+def write_data_file(
+    store: Store,
+    table_path: str,
+    table: pa.Table,
+    partition: Mapping[str, str],
+    declared: Table,
+    path: str | None = None,
+) -> Add:
+    """Write `table` as one durable file, as `rendered` makes it.
+
+    Nothing refers to the file until the returned `Add` is committed.
+    """
+    file = rendered(table, partition, declared, path)
+    store.put(f"{table_path}/{file.add.path}", file.data)
+    return file.add
 
 
 def read_data_file(

@@ -166,6 +166,10 @@ class SourceFiles:
         """These are the rows of a file: it is not read."""
         self._read[path] = rows
 
+    def held(self, path: str) -> pa.Table | None:
+        """The rows of a file that was read already."""
+        return self._read.get(path)
+
     def get(self, path: str) -> pa.Table:
         """The rows of a file, named relative to the root; raises as `read_data_file` does."""
         if path not in self._read:

@@ -58,3 +58,7 @@ def with_fate(*fates: Fate) -> tuple[Reason, ...]:
 
 WRITTEN: Final = with_fate(Fate.REFUSED, Fate.NOT_LOST, Fate.PUT_ASIDE)
 """The reasons that stand in `rejects`."""
+
+KEPT_OTHERWISE: Final = "kept as "
+"""A `detail` begins so if its row could not be written as it is: the rest says what stands there.
+Other details begin with a column, or with the kind of an error."""
