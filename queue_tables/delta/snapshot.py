@@ -34,6 +34,7 @@ from queue_tables.delta.actions import (
     protocol_from,
 )
 from queue_tables.delta.checkpoint_names import checkpoint_part
+from queue_tables.delta.counting import Counted, counted_versions, read_counted, write_counted
 from queue_tables.delta.guard import FOREIGN_TXN, GUARDED_TXN, REPAIRED_TXN, is_guarded
 from queue_tables.delta.store import Store
 
@@ -176,15 +177,27 @@ def checkpoint_versions(store: Store, table_path: str) -> list[Version]:
 def is_readable_checkpoint(store: Store, table_path: str, version: Version) -> bool:
     """Whether the checkpoint at that version can stand for the commits before it.
 
-    Not one that has what does not count: only the commits tell what does.
+    One that has what does not count can if it is written down what does (`counting`).
     """
     for key, names in _complete(store.names(f"{table_path}/_delta_log")).items():
         if key[0] == version:
             with contextlib.suppress(*_UNREADABLE):
                 found = _read_checkpoint(store, table_path, version, names, Snapshot())
-                if _is_trusted(found):
+                if _is_trusted(found) or read_counted(store, table_path, version) is not None:
                     return True
     return False
+
+
+def write_down_what_counts(store: Store, table_path: str, version: Version) -> None:
+    """Do so if the checkpoint at that version has what does not count; else nothing happens."""
+    found = load_snapshot(store, table_path, at=version)
+    if found.version != version or found.metadata is None or not found.guarded:
+        return  # one from before the guard has all that counted then
+    if not found.is_settled:
+        marks = [Txn(name, value) for name, value in found.txns.items()]
+        actions: list[Action] = [found.protocol, found.metadata, *marks, *found.files.values()]
+        foreign = max(found.foreign, Version(found.txns.get(FOREIGN_TXN, _NOTHING)))
+        write_counted(store, table_path, version, Counted(actions, foreign))
 
 
 _Key = tuple[Version, int, str]
@@ -264,7 +277,21 @@ def _start(
             unguarded = found
     if newest is None or _are_there(commits, _NOTHING, last):
         return replace(blank, files={}, txns={})
-    return unguarded or newest
+    return _written_down(store, table_path, commits, blank) or unguarded or newest
+
+
+def _written_down(
+    store: Store, table_path: str, commits: set[Version], blank: Snapshot
+) -> Snapshot | None:
+    """The newest version of which it is written down what counts, and that leads to the end."""
+    for version in sorted(counted_versions(store, table_path), reverse=True):
+        told = read_counted(store, table_path, version)
+        if told is not None and _are_there(commits, version, max(commits, default=_NOTHING)):
+            snapshot = replace(blank, version=Version(version - 1), files={}, txns={})
+            snapshot.apply(Commit(version, told.actions))
+            snapshot.guarded, snapshot.foreign = True, told.foreign
+            return snapshot
+    return None
 
 
 def _are_there(commits: set[Version], after: Version, last: Version) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from lakequeue.errors import CommitConflict, TailLost
@@ -13,11 +13,13 @@ from lakequeue.records import Version
 from lakequeue.steps import Step, reach
 from queue_tables.delta.actions import commit_path, parse
 from queue_tables.delta.checkpoint_names import checkpoint_part
+from queue_tables.delta.counting import delete_counted
 from queue_tables.delta.maintenance import VACUUM_INFO
 from queue_tables.delta.snapshot import (
     checkpoint_versions,
     is_readable_checkpoint,
     load_snapshot,
+    write_down_what_counts,
 )
 from queue_tables.delta.table import TableLog
 from queue_tables.delta.tail import commit_versions
@@ -193,7 +195,10 @@ def clean_commits(
     new, and never the newest, so that who fell behind notices: a tail, and a handle that slept.
     """
     store, log = root.store, f"{table_path}/_delta_log"
-    stands = _standing(root, table_path, now_ms - int(keep_s * 1_000))
+    before_ms = now_ms - int(keep_s * 1_000)
+    if not dry_run:
+        _write_down_what_counts(root, table_path, before_ms)
+    stands = _standing(root, table_path, before_ms)
     if stands is None:
         return 0
     limit = stands if below is None else min(stands, below)
@@ -208,16 +213,32 @@ def clean_commits(
         part = checkpoint_part(name)
         if part is not None and part[0] < stands:
             store.delete(f"{log}/{name}")
+    delete_counted(store, table_path, stands)
     return len(old)
+
+
+def _write_down_what_counts(root: QueueRoot, table_path: str, before_ms: int) -> None:
+    """For the newest checkpoint that may stand for the commits before it, if it has other
+    engines' changes."""
+    version = next(_committed_by(root, table_path, before_ms), None)
+    if version is not None and not is_readable_checkpoint(root.store, table_path, version):
+        write_down_what_counts(root.store, table_path, version)
 
 
 def _standing(root: QueueRoot, table_path: str, before_ms: int) -> Version | None:
     """The newest checkpoint of a version that was committed by then, if it can be read."""
+    for version in _committed_by(root, table_path, before_ms):
+        if is_readable_checkpoint(root.store, table_path, version):
+            return version
+    return None
+
+
+def _committed_by(root: QueueRoot, table_path: str, before_ms: int) -> Iterator[Version]:
+    """Versions with a checkpoint that were committed by then, newest first."""
     for version in reversed(checkpoint_versions(root.store, table_path)):
         try:
             made = parse(version, root.store.get(commit_path(table_path, version))).timestamp_ms
         except FileNotFoundError:
             continue  # cleaned up behind a newer one
-        if made <= before_ms and is_readable_checkpoint(root.store, table_path, version):
-            return version
-    return None
+        if made <= before_ms:
+            yield version

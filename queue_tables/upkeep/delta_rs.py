@@ -16,6 +16,8 @@ from deltalake.exceptions import DeltaError
 
 from lakequeue.errors import StorageUnavailable
 from lakequeue.records import Version
+from queue_tables.delta.counting import delete_counted
+from queue_tables.delta.snapshot import write_down_what_counts
 from queue_tables.delta.table import TableLog
 from queue_tables.root import QueueRoot
 from queue_tables.schema.schemas import GROUP_OFFSETS
@@ -58,10 +60,12 @@ def trim_table(root: QueueRoot, table_path: str, keep_hours: int = 1) -> Version
             root.store.delete(f"{table_path}/{path}")
     # A checkpoint that is not durable must not be all that is left of the commits.
     version = _checkpoint(root, table_path, table)
-    if own.is_settled:
+    if not own.is_settled:
         # Else only the commits tell what of the checkpoint counts.
-        with translated(table_path):
-            table.cleanup_metadata()
+        write_down_what_counts(root.store, table_path, version)
+    with translated(table_path):
+        table.cleanup_metadata()
+    delete_counted(root.store, table_path, version)
     return version
 
 

@@ -88,6 +88,9 @@ def judged(log: TableLog, declared: Table) -> list[Trouble]:
     found: list[Trouble] = []
     if foreign := foreign_commits(log):
         found.append(Trouble(path, told_of(foreign), REMEDY, stops=False))
+    elif not log.is_settled and min(commit_versions(log.store, path)) > log.foreign:
+        what = f"commits of other engines up to version {log.foreign}, which are cleaned up"
+        found.append(Trouble(path, f"{what}, do not count", REMEDY, stops=False))
     if not is_guarded(log.protocol):
         what = "every engine can write it: the guard is missing, and comes with the next commit"
         found.append(Trouble(path, what, REMEDY, stops=False))
