@@ -29,10 +29,10 @@ log = structlog.get_logger(__name__)
 _INCOMING_BYTES = 64 << 10
 _SCAN = 256
 """So many connections are looked at for one that can make room."""
-_AT_ONCE, _PAUSE_S = 8, 0.005
+_AT_ONCE, _PAUSE_S = 4, 0.005
 """So many connections are ended, then the loop rests: each takes 50 to 150 µs, and as long as the
 loop is busy no other thread gets on. Thousands of them in a row held up every commit beside."""
-_BACKLOG_S = 2.0
+_BACKLOG_S = 5.0
 """More at once if there are so many that it would take longer than this."""
 
 
