@@ -6,7 +6,8 @@ import re
 
 from lakequeue.errors import InvalidName, InvalidRequest
 
-RESERVED = frozenset({"everybody", "nodes-of-this-queue"})
+RESERVED = frozenset({"everybody", "nodes-of-this-queue", "cert"})
+"""`cert`: an issuer of that name could make names of client certificates."""
 _PLAIN = re.compile(r"[A-Za-z0-9_-]{1,100}")
 _SUBJECT = re.compile(r"[A-Za-z0-9_-]{1,100}(/(groups/)?[^\s/][^\x00-\x1f\x7f]{0,248})?|\*")
 _AGE = re.compile(r"(\d{1,6})([mhd])")

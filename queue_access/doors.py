@@ -29,11 +29,22 @@ class Caller:
     """Seconds since 1970 from which on it counts no more."""
     groups: tuple[str, ...] = ()
     quota: Quota = NO_QUOTA
+    token: str = field(default="", repr=False)
+    """What it showed, if that was a token: it is judged again when a call goes on."""
 
     def must(self, right: Right, kind: Kind, name: str = "") -> None:
         """Raise `Forbidden` unless that is allowed."""
         if not self.rights.allow(right, kind, name):
             raise forbidden(self.principal, right, kind, name)
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """A client's certificate, which was verified when its connection began."""
+
+    name: str
+    until: float = float("inf")
+    """Seconds since 1970: connections outlive it."""
 
 
 ANYBODY = Caller(EVERYBODY, ALL)
@@ -78,13 +89,13 @@ class Doors:
     def __init__(self, calls: Calls, wall_s: Callable[[], float]) -> None:
         self.registry = Registry()
         self.issuer_keys: dict[str, IssuerKeys] = {}
-        """By the issuer's name; filled by who fetches them."""
+        """By where they are fetched from: keys of an issuer's former address count no more."""
         self._calls = calls
         self.wall_s = wall_s
         self._tokens: dict[int, _Known] = {}
         """Tokens that were verified: most requests come with one that did before."""
 
-    def caller(self, authorization: str, certificate: str | None = None) -> Caller:
+    def caller(self, authorization: str, certificate: Certificate | None = None) -> Caller:
         """Who that is. Raises `Unauthenticated`, `IssuerUnavailable`."""
         if not self.registry.locked:
             return ANYBODY
@@ -93,13 +104,19 @@ class Doors:
         if scheme.lower() == "bearer" and text:
             return self._of_token(text) if is_token(text) else self._of_key(text)
         if authorization:
-            raise _unknown(f"{scheme[:20]!r} is not understood here")
+            # Not what it says: without a scheme it may be the key itself.
+            raise _unknown("the header Authorization is not Bearer and credentials")
         if certificate is not None:
-            name = f"cert/{certificate}"
-            rights = self.registry.rights_of(name)
-            quota = self.registry.quota_of(name)
-            return Caller(name, rights, "a client certificate", quota=quota)
+            return self._of_certificate(certificate)
         raise _unknown("this call needs credentials")
+
+    def _of_certificate(self, certificate: Certificate) -> Caller:
+        name, until = f"cert/{certificate.name}", certificate.until
+        if until <= self.wall_s():
+            said = f"the client certificate of {name} has expired"
+            raise _unknown(said, "connect with a new one")
+        rights, quota = self.registry.rights_of(name), self.registry.quota_of(name)
+        return Caller(name, rights, "a client certificate", until, quota=quota)
 
     def _of_key(self, text: str) -> Caller:
         key_id = id_of(text)
@@ -124,7 +141,7 @@ class Doors:
         found = known.said
         rights = registry.rights_of(found.principal, found.groups)
         quota = registry.quota_of(found.principal)
-        return Caller(found.principal, rights, "token", found.until, found.groups, quota)
+        return Caller(found.principal, rights, "token", found.until, found.groups, quota, text)
 
     def _verify(self, text: str, now: float) -> _Known:
         said = claimed(text)
@@ -133,22 +150,37 @@ class Doors:
             raise _unknown(f"tokens of {said.issuer[:100]!r} are not taken here")
         if said.algorithm not in issuer.algorithms:
             raise _unknown(f"tokens signed with {said.algorithm[:20]!r} are not taken here")
-        of_issuer = self.issuer_keys.setdefault(issuer.name, IssuerKeys())
+        of_issuer = self.issuer_keys.setdefault(issuer.jwks_url, IssuerKeys())
         keys = of_issuer.use(said.key_id, said.algorithm, now)
         found = verified(text, issuer, said, keys, now)
         return _Known(self.registry, text, found, of_issuer, keys)
 
     def admit(
-        self, method: str, path: str, authorization: str, certificate: str | None = None
+        self, method: str, path: str, authorization: str, certificate: Certificate | None = None
     ) -> tuple[Caller, CallRight | None, str]:
         """(who calls, which call, the name it is about); None: a call that nobody declared.
 
         Raises `Unauthenticated`, `Forbidden`, `IssuerUnavailable`.
         """
         call, name = self.find(method, path)
+        caller = self.who(call, authorization, certificate)
+        self.judge(caller, call, name, method, path)
+        return caller, call, name
+
+    def who(
+        self, call: CallRight | None, authorization: str, certificate: Certificate | None = None
+    ) -> Caller:
+        """Who calls. Raises `Unauthenticated`, `IssuerUnavailable`."""
         if not self.registry.locked or (call is not None and call.needs is None):
-            return ANYBODY, call, name
-        caller = self.caller(authorization, certificate)
+            return ANYBODY
+        return self.caller(authorization, certificate)
+
+    def judge(
+        self, caller: Caller, call: CallRight | None, name: str, method: str, path: str
+    ) -> None:
+        """Raise `Forbidden` unless that is allowed, as far as its path tells."""
+        if caller is ANYBODY:
+            return
         if call is None:
             raise Forbidden(
                 f"there is no call {method} {path[:100]!r}",
@@ -156,7 +188,6 @@ class Doors:
                 stored="no",
             )
         check(caller, call, name)
-        return caller, call, name
 
     def find(self, method: str, path: str) -> tuple[CallRight | None, str]:
         """(call, the name it is about); None: nobody declared it."""
@@ -178,6 +209,11 @@ class Doors:
             return None
         if caller is ANYBODY:
             return _unknown("authentication was switched on meanwhile")
+        if caller.token:
+            try:
+                self._of_token(caller.token)
+            except LakequeueError as error:
+                return error
         key_id = id_of(f"{caller.how.removeprefix('key ')}_-")
         key_gone = caller.how.startswith("key ") and key_id not in registry.keys
         if key_gone or caller.until <= self.wall_s():

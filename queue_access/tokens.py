@@ -32,6 +32,7 @@ ALGORITHMS: Final = ("RS256", "ES256")
 _MAKE: Final[Mapping[str, Any]] = {"RSA": RSAKey, "EC": ECKey, "OKP": OKPKey}
 _LEAST_RSA_BITS: Final = 2_048
 MOST_GROUPS: Final = 200
+_GROUPS: Final = "groups/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,7 @@ def claimed(text: str) -> Claimed:
     algorithm, key_id = header.get("alg"), header.get("kid", "")
     if not isinstance(issuer, str) or not isinstance(algorithm, str) or not isinstance(key_id, str):
         raise _refused("the token names no issuer or no algorithm")
-    if header.get("crit"):
+    if "crit" in header:
         raise _refused("the token has critical extensions, of which none is known here")
     return Claimed(issuer, algorithm, key_id)
 
@@ -190,14 +191,17 @@ def verified(text: str, issuer: Issuer, said: Claimed, keys: PublicKeys, now_s: 
         raise _refused(
             f"the claim {e.claim!r} of the token does not fit: {e.description}"
         ) from None
-    except (JoseError, ValueError):
+    except Exception:  # noqa: BLE001 -- whatever a made-up token does in the library, it is refused
         raise _refused("the token is not signed by its issuer") from None
     principal = claims.get(issuer.principal_claim)
     if not isinstance(principal, str) or not principal or len(principal) > 249:
         raise _refused(f"the token has no name in {issuer.principal_claim!r}")
+    if principal.startswith(_GROUPS):
+        # It would have the rights of a group, whose name is built the same way.
+        raise _refused(f"the name in {issuer.principal_claim!r} begins with {_GROUPS!r}")
     return Verified(
         f"{issuer.name}/{principal}",
-        tuple(f"{issuer.name}/groups/{group}" for group in _groups(claims, issuer)),
+        tuple(f"{issuer.name}/{_GROUPS}{group}" for group in _groups(claims, issuer)),
         float(claims["exp"]) + issuer.skew_s,
     )
 

@@ -82,9 +82,12 @@ def _handler(node: str, damage: LakequeueError) -> type[BaseHTTPRequestHandler]:
 
         def handle_one_request(self) -> None:
             """Whatever the method is: the answer is the same."""
-            self.raw_requestline = self.rfile.readline(65_537)
-            if not self.raw_requestline or not self.parse_request():
-                self.close_connection = True
+            self.close_connection = True
+            try:
+                self.raw_requestline = self.rfile.readline(65_537)
+                if not self.raw_requestline or not self.parse_request():
+                    return
+            except TimeoutError:
                 return
             status, kind, body = answer(node, damage, self.path.partition("?")[0])
             self.send_response(status)

@@ -6,6 +6,7 @@ Nothing depends on it: a port that is taken is told, and the process goes on unw
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -13,11 +14,12 @@ from typing import Any
 
 import structlog
 
-from lakequeue.errors import LakequeueError
+from lakequeue import wire
+from lakequeue.errors import InvalidRequest, LakequeueError
 from serving.front.hub import Everybody, Gate
 from serving.front.messages import Answer, Request, problem_of
 from serving.meters import CONTENT_TYPE
-from serving.tls import Tls
+from serving.tls import Tls, certificate_of
 
 log = structlog.get_logger("monitor")
 
@@ -55,7 +57,7 @@ class Monitor:
     def start(self, host: str, port: int) -> str | None:
         """Listen; the URL, or None if that port cannot be had. Port 0 takes a free one."""
         try:
-            server = _Server((host, port), _handler(self._admitted))
+            server = _Server((host, port), _handler(self._admitted), self._tls)
         except OSError as error:
             log.warning("monitor.failed", host=host, port=port, why=error.strerror)
             return None
@@ -79,11 +81,12 @@ class Monitor:
         """The answer, or the refusal."""
         try:
             with self._asking:
-                if self._tls is not None:
-                    self._tls.look()
                 self._gate.admit(request)
         except LakequeueError as error:
             return problem_of(error)
+        if request.method not in {"GET", "HEAD"}:
+            body = self._told({"status": "there are GET and HEAD"})
+            return Answer(405, body, _JSON, [("Allow", "GET, HEAD")])
         status, kind, body = self.answer(request.path)
         return Answer(status, body, kind)
 
@@ -112,9 +115,19 @@ class _Server(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
+    def __init__(
+        self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler], tls: Tls | None
+    ) -> None:
         self._room = threading.BoundedSemaphore(MOST_CONNECTIONS)
+        self._tls = tls
         super().__init__(address, handler)
+
+    def service_actions(self) -> None:
+        """See `socketserver`: twice a second at least. A certificate that has expired keeps all
+        clients away, so new files must not wait for one.
+        """
+        if self._tls is not None:
+            self._tls.look()
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """See `socketserver`."""
@@ -134,23 +147,51 @@ class _Server(ThreadingHTTPServer):
 def _handler(answer: Callable[[Request], Answer]) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         timeout = 10.0
+        server_version, sys_version = "lakequeue", ""
 
-        def do_GET(self) -> None:
+        def handle_one_request(self) -> None:
+            """Whatever the method is, the gate is asked first."""
+            try:
+                self.raw_requestline = self.rfile.readline(65_537)
+                if self.raw_requestline and self.parse_request():
+                    self._send(answer(self._asked()))
+            except TimeoutError:
+                log.debug("monitor.timed_out", address=self.client_address[0])
+            # What else the client has sent is not read.
+            self.close_connection = True
+
+        def send_error(self, code: int, message: str | None = None, explain: Any = None) -> None:
+            """What is no request, as `parse_request` finds."""
+            said = InvalidRequest(message or "this is not HTTP", hint="GET /healthz").to_problem()
+            self.command, self.request_version = "GET", "HTTP/1.0"
+            self._send(Answer(code, json.dumps(said | {"status": code}).encode(), wire.PROBLEM))
+
+        def _asked(self) -> Request:
             given = [(n.lower().encode(), v.encode()) for n, v in self.headers.items()]
             path, _, query = self.path.partition("?")
-            version = self.request_version.removeprefix("HTTP/")
-            told = answer(
-                Request(
-                    "GET", self.path.encode(), path, query, given, self.client_address[0], version
-                )
+            link = self.connection
+            return Request(
+                self.command,
+                self.path.encode(),
+                path,
+                query,
+                given,
+                self.client_address[0],
+                self.request_version.removeprefix("HTTP/"),
+                certificate=certificate_of(
+                    link.getpeercert() if isinstance(link, ssl.SSLSocket) else None
+                ),
             )
+
+        def _send(self, told: Answer) -> None:
             self.send_response(told.status)
             self.send_header("Content-Type", told.content_type or _JSON)
             self.send_header("Content-Length", str(len(told.body)))
             for name, value in told.headers:
                 self.send_header(name, value)
             self.end_headers()
-            self.wfile.write(told.body)
+            if self.command != "HEAD":
+                self.wfile.write(told.body)
 
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 -- as above
             """Scrapes are not worth a line each."""

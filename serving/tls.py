@@ -11,6 +11,7 @@ import structlog
 
 from lakequeue.errors import InvalidSetting
 from lakequeue.settings import TlsSettings
+from queue_access.doors import Certificate
 
 log = structlog.get_logger(__name__)
 
@@ -76,8 +77,10 @@ def _state_of(path: Path) -> tuple[int, int] | None:
     return found.st_mtime_ns, found.st_ino
 
 
-def common_name(certificate: Mapping[str, Any] | None) -> str | None:
-    """The name in a client's certificate, which was verified; None: there is none."""
-    subject: Sequence[Sequence[tuple[str, str]]] = (certificate or {}).get("subject", ())
+def certificate_of(shown: Mapping[str, Any] | None) -> Certificate | None:
+    """A client's certificate, which was verified, as `ssl` tells it; None: there is none."""
+    subject: Sequence[Sequence[tuple[str, str]]] = (shown or {}).get("subject", ())
     names = [value for part in subject for name, value in part if name == "commonName"]
-    return names[0] if len(names) == 1 and names[0] else None
+    if not shown or len(names) != 1 or not names[0]:
+        return None
+    return Certificate(names[0], ssl.cert_time_to_seconds(shown["notAfter"]))

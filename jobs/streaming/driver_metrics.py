@@ -14,6 +14,7 @@ from lakequeue import metrics
 from lakequeue.errors import CoordinationUnavailable
 from lakequeue.metrics.declaring import Sample
 from lakequeue.settings import Settings
+from queue_tables.audit import Audit
 from queue_tables.delta.storage_meter import METER, Usage, samples
 from queue_tables.entries import AccessWatch, must_be_locked
 from queue_tables.root import QueueRoot
@@ -35,7 +36,8 @@ class DriverMetrics:
         driver = settings.driver
         must_be_locked(root.uri, driver.host, settings.access)
         self._settings = driver
-        gate = ServiceGate("driver", settings.access, names_of("", driver.host))
+        self._audit = Audit(root, node)
+        gate = ServiceGate("driver", settings.access, names_of("", driver.host), self._audit)
         self._access = AccessWatch(root, gate.replace)
         self.meters = Meters(metrics.every.EVERY + metrics.driver.DRIVER)
         self._session = session
@@ -58,6 +60,7 @@ class DriverMetrics:
     def start(self) -> str | None:
         """Serve; the URL, or None if the port cannot be had."""
         self._access.start()
+        self._audit.start()
         return self._monitor.start(self._settings.host, self._settings.port)
 
     def add(self, leader: Leader, query: ShardQuery) -> None:
@@ -68,6 +71,7 @@ class DriverMetrics:
         """Serve no more."""
         self._monitor.close()
         self._access.stop()
+        self._audit.close()
 
     def reasons(self) -> list[str]:
         """Why this driver would be of no use now; [] when it leads, or is ready to."""

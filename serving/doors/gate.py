@@ -107,13 +107,12 @@ class ServiceGate:
                 said(b"transfer-encoding", b"").decode("latin-1"),
                 said(b"content-type", b"").decode("latin-1"),
             )
-        caller, call, name = self._doors.admit(
-            request.method,
-            request.path,
-            said(b"authorization", b"").decode("latin-1"),
-            request.certificate,
-        )
-        request.caller, request.call, request.about = caller, call, name
+        doors, method, path = self._doors, request.method, request.path
+        call, name = request.call, request.about = doors.find(method, path)
+        # Put down before it is judged: a refusal is in the audit with who was refused.
+        shown = said(b"authorization", b"").decode("latin-1")
+        caller = request.caller = doors.who(call, shown, request.certificate)
+        doors.judge(caller, call, name, method, path)
         if caller is not ANYBODY:
             self._use(caller, request)
 

@@ -42,7 +42,7 @@ class Issuers:
     def _run(self) -> None:
         while not self._stopping.wait(self._look_every_s):
             for issuer in list(self._doors.registry.issuers.values()):
-                known = self._doors.issuer_keys.setdefault(issuer.name, IssuerKeys())
+                known = self._doors.issuer_keys.setdefault(issuer.jwks_url, IssuerKeys())
                 if known.look(time.time()) is Look.FETCH:
                     self._fetch(issuer, known)
 

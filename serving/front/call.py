@@ -192,7 +192,7 @@ class Call:
     def drained(self) -> None:
         """What was written of an answer in pieces has left."""
         if self._streams and self._waits is None and not self._over:
-            self._go_on()
+            self._next_piece()
 
     # -- steps ------------------------------------------------------------------------------------
 
@@ -277,7 +277,12 @@ class Call:
             self._streams = True
             connection.begin_pieces(self._head, self.request)
         if connection.piece(piece, self.request, self.route.share):
-            self._go_on()
+            self._next_piece()
+
+    def _next_piece(self) -> None:
+        # A stream that never waits, for there is always more, has to end with its key as well.
+        self._refusal = self._refusal or self._hub.gate.still(self.request)
+        self._go_on()
 
     def _park(self, until: Until) -> None:
         share = self.route.share

@@ -17,7 +17,7 @@ from serving.front.messages import LAST_CHUNK, Answer, Request, chunk_of, proble
 from serving.front.reading import NoRequest, Reading, head_too_large
 from serving.front.routes import Routes
 from serving.front.writing import Writing
-from serving.tls import common_name
+from serving.tls import certificate_of
 
 MAX_AHEAD_BYTES = 64 << 10
 """What a client may send before it has the answer to what it sent before."""
@@ -68,7 +68,7 @@ class Connection(asyncio.BufferedProtocol):
         self.address = str(peer[0]) if peer else ""
         self._transport = cast(asyncio.Transport, transport)
         self._reading = Reading(hub, self._routes, self.address)
-        self._reading.certificate = common_name(transport.get_extra_info("peercert"))
+        self._reading.certificate = certificate_of(transport.get_extra_info("peercert"))
         self._writing = Writing(hub, self, self._transport)
         self.opened_at = hub.now()
         refusal = hub.opened(self)

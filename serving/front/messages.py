@@ -14,7 +14,7 @@ import orjson
 from lakequeue import wire
 from lakequeue.errors import LakequeueError, SentOn, TryAgain, Unauthenticated
 from queue_access.calls import CallRight
-from queue_access.doors import ANYBODY, Caller
+from queue_access.doors import ANYBODY, Caller, Certificate
 from queue_access.rights import Kind, Right
 
 Header = tuple[bytes, bytes]
@@ -45,8 +45,7 @@ class Request:
     version: str = "1.1"
     keep_alive: bool = True
     body: bytes = b""
-    certificate: str | None = None
-    """The name in the client's certificate, which was verified."""
+    certificate: Certificate | None = None
     seat: Seat = field(default_factory=Seat)
     caller: Caller = ANYBODY
     call: CallRight | None = None

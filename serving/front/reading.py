@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import httptools
 
 from lakequeue.errors import LakequeueError, MalformedBody, TooLarge
+from queue_access.doors import Certificate
 from serving.front.call import Route
 from serving.front.heads import Head
 from serving.front.hub import Hub
@@ -77,8 +78,8 @@ class Reading:
         self._routes = routes
         self._address = address
         self._seat = Seat()
-        self.certificate: str | None = None
-        """The name in the client's certificate."""
+        self.certificate: Certificate | None = None
+        """The client's."""
         self._parser: Any = None
         self._kept_open = True
         """No request said so far that it is the last."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import ssl
+from datetime import timedelta
 from pathlib import Path
 
 import httpx2
@@ -11,9 +13,13 @@ import pytest
 
 from lakequeue import Admin, Credentials, Producer
 from lakequeue.errors import InvalidSetting
-from lakequeue.settings import TlsSettings
+from lakequeue.settings import AccessSettings, TlsSettings
+from queue_access.doors import Certificate
+from queue_access.registry import LOCKED, Entry, Registry, entry_of_grant
+from queue_access.rights import checked_grant
+from serving.doors.gate import ServiceGate
 from serving.monitor import Monitor
-from serving.tls import Tls, tls_of
+from serving.tls import Tls, certificate_of, tls_of
 from tests.support.access.certificates import Authority, Files
 from tests.support.access.locked import as_, locks
 from tests.support.services.ingest_service import IngestService
@@ -117,6 +123,57 @@ def test_a_driver_speaks_it_too(tmp_path: Path, authority: Authority) -> None:
             assert httpx2.get(f"{url}/metrics", verify=trust).text == "# nothing\n"
     finally:
         monitor.close()
+
+
+def test_a_driver_takes_a_new_certificate_though_the_old_one_keeps_clients_away(
+    tmp_path: Path, authority: Authority
+) -> None:
+    node = authority.sign("driver", good_for=timedelta(days=-1))
+    tls = Tls(TlsSettings(cert=node.cert, key=node.key))
+    monitor = Monitor("driver-1", list, lambda: b"", tls=tls)
+    url = monitor.start("127.0.0.1", 0)
+    assert url is not None
+    parts = httpx2.URL(url)
+    address = (parts.host, parts.port or 0)
+    try:
+        with pytest.raises(ssl.SSLCertVerificationError, match="expired"):
+            serial(address, authority.ca)
+        authority.sign("driver")
+
+        def answers() -> bool:
+            with contextlib.suppress(ssl.SSLCertVerificationError):
+                return serial(address, authority.ca) > 0
+            return False
+
+        wait_for(answers, "the new certificate")
+    finally:
+        monitor.close()
+
+
+def test_a_driver_knows_clients_by_their_certificates(tmp_path: Path, authority: Authority) -> None:
+    node, client = authority.sign("driver"), authority.sign("prometheus")
+    gate = ServiceGate("driver", AccessSettings(), [])
+    grant = entry_of_grant("cert/prometheus", checked_grant("read", "queue", "*"))
+    gate.replace(Registry([Entry(LOCKED, LOCKED), grant]))
+    tls = Tls(TlsSettings(cert=node.cert, key=node.key, client_ca=authority.ca))
+    monitor = Monitor("driver-1", list, lambda: b"# nothing\n", gate=gate, tls=tls)
+    url = monitor.start("127.0.0.1", 0)
+    try:
+        trust = ssl.create_default_context(cafile=str(authority.ca))
+        assert httpx2.get(f"{url}/metrics", verify=trust).status_code == 401
+        trust.load_cert_chain(client.cert, client.key)
+        assert httpx2.get(f"{url}/metrics", verify=trust).text == "# nothing\n"
+    finally:
+        monitor.close()
+
+
+def test_a_certificate_of_a_client_says_who_and_how_long() -> None:
+    subject = ((("commonName", "till"),),)
+    shown = {"subject": subject, "notAfter": "Jan  1 00:00:10 1970 GMT"}
+    assert certificate_of(shown) == Certificate("till", 10)
+    assert certificate_of(None) is None
+    assert certificate_of({}) is None
+    assert certificate_of(shown | {"subject": subject * 2}) is None
 
 
 def test_files_that_cannot_be_used_are_refused_at_the_start(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 
+import pytest
+
 from lakequeue.errors import LakequeueError, Unauthenticated
 from serving.front.hub import Everybody
 from serving.front.messages import Request
@@ -63,6 +65,18 @@ def test_whose_key_is_revoked_polls_no_more_and_hears_how_a_write_ended(
     app.wake.set()
     assert poll.read().status == 401
     assert write.read().json() == {"written": True}
+
+
+def test_a_stream_that_never_waits_ends_with_the_key_that_began_it(
+    app: App, front: Running
+) -> None:
+    raw = front.connect()
+    raw.send(b"GET /endless HTTP/1.1\r\nHost: a\r\n\r\n")
+    wait_for(lambda: app.streamed > 3, "it streams")
+    front.front.gate = Revoked()
+    with pytest.raises((EOFError, ConnectionError)):
+        raw.read()
+    wait_for(lambda: app.ended == ["streamed"], "it has given back what it held")
 
 
 def test_an_answer_in_pieces_waits_in_between(app: App, front: Running) -> None:

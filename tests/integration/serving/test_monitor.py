@@ -70,10 +70,34 @@ def test_metrics_need_a_key_when_doors_are_locked() -> None:
             refused = httpx2.get(f"{url}{path}")
             assert refused.status_code == 401, path
             assert refused.headers["www-authenticate"].startswith("Bearer")
+        for method in ("POST", "PUT", "DELETE", "OPTIONS", "TRACE", "PROPFIND"):
+            for path in ("/metrics", "/healthz"):
+                refused = httpx2.request(method, f"{url}{path}")
+                assert refused.status_code == 401, (method, path)
+                assert "Python" not in f"{refused.headers}{refused.text}"
+        assert httpx2.post(f"{url}/metrics", headers=shown).status_code == 403
+        assert httpx2.head(f"{url}/metrics").status_code == 401
+        assert httpx2.head(f"{url}/metrics", headers=shown).headers["content-length"] == "10"
         assert httpx2.get(f"{url}/healthz").status_code == 200
         assert httpx2.get(f"{url}/readyz").status_code == 200
     finally:
         monitor.close()
+
+
+def test_what_is_no_request_gets_a_problem_without_a_word_of_python(monitor: Monitor) -> None:
+    url = monitor.start("127.0.0.1", 0)
+    assert url is not None
+    at = httpx2.URL(url)
+    for said in (b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"GET / HTTP/1.1 x\r\n\r\n"):
+        with socket.create_connection((at.host, at.port or 0), timeout=30) as link:
+            link.sendall(said)
+            answer = b""
+            while piece := link.recv(4_096):
+                answer += piece
+        assert b" 400 " in answer or b" 505 " in answer, said
+        assert b"Python" not in answer
+        assert b"html" not in answer
+    assert httpx2.post(f"{url}/metrics").status_code == 405
 
 
 def test_pages_are_kept_out_of_a_driver_too() -> None:

@@ -35,12 +35,14 @@ class Authority:
         signed = made.sign(self._key, hashes.SHA256())
         self.ca.write_bytes(signed.public_bytes(serialization.Encoding.PEM))
 
-    def sign(self, name: str, file: str | None = None) -> Files:
+    def sign(
+        self, name: str, file: str | None = None, good_for: timedelta = timedelta(days=1)
+    ) -> Files:
         """A certificate of this common name, good for this machine; replaces one of that file."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         names = [x509.DNSName("localhost"), x509.IPAddress(ip_address("127.0.0.1"))]
-        made = _built(subject, self._name, key.public_key()).add_extension(
+        made = _built(subject, self._name, key.public_key(), good_for).add_extension(
             x509.SubjectAlternativeName(names), critical=False
         )
         found = Files(
@@ -59,7 +61,10 @@ class Authority:
 
 
 def _built(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePublicKey,
+    good_for: timedelta = timedelta(days=1),
 ) -> x509.CertificateBuilder:
     now = datetime.now(UTC)
     return (
@@ -68,6 +73,6 @@ def _built(
         .issuer_name(issuer)
         .public_key(key)
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
+        .not_valid_before(now - timedelta(days=2))
+        .not_valid_after(now + good_for)
     )

@@ -24,6 +24,8 @@ class App:
         self.wake = Wake()
         self.held = threading.Event()
         self.ended: list[str] = []
+        self.streamed = 0
+        """Pieces of `/endless`."""
         self.taken: list[int] = [0]
         """Bytes that all answers of `/big` took whenever one was built."""
         self.flask = flask = Flask("small")
@@ -70,8 +72,22 @@ class App:
 
             return in_pieces(steps(), "text/plain", {"X-Kind": "pieces"})
 
+        self._streaming()
         self._writing()
         self._in_threads()
+
+    def _streaming(self) -> None:
+        @self.flask.get("/endless")
+        def endless() -> Response:
+            def steps() -> Pieces:
+                try:
+                    while True:
+                        self.streamed += 1
+                        yield b"more "
+                finally:
+                    self.ended.append("streamed")
+
+            return in_pieces(steps(), "text/plain", {})
 
     def _writing(self) -> None:
         @self.flask.get("/write")
@@ -102,7 +118,7 @@ class App:
         return [
             Way("GET", "/healthz", state, 0, healthz),
             Way("GET", "/slow-state", state, 0, within_s=0.3),
-            Way("GET", "/(wait|write|pieces)", Kind("wait", 2, 100, 50), 0),
+            Way("GET", "/(wait|write|pieces|endless)", Kind("wait", 2, 100, 50), 0),
             Way("GET", "/hold", Kind("hold", 1, 1), 0),
             Way("GET", "/big", Kind("big", 2, 100, answer_bytes=20 << 20), 0),
             Way("", ".*", Kind("other", 2, 100), 64 << 10),

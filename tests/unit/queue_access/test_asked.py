@@ -7,7 +7,7 @@ import pytest
 from lakequeue.errors import InvalidName, InvalidRequest
 from queue_access.asked import age_s, checked_principal, checked_subject
 
-RESERVED = ["everybody", "nodes-of-this-queue"]
+RESERVED = ["everybody", "nodes-of-this-queue", "cert"]
 SUBJECTS = ["corp/ada", "corp/groups/analysts", "cert/prometheus", "*"]
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from joserfc import jwt
+from joserfc.jwk import RSAKey
 
-from lakequeue.errors import Forbidden, LakequeueError, Unauthenticated
+from lakequeue.errors import Forbidden, IssuerUnavailable, LakequeueError, Unauthenticated
 from queue_access.calls import CALLS, CallRight, Calls, Service
-from queue_access.doors import ANYBODY, Doors, owns_producer
+from queue_access.doors import ANYBODY, Certificate, Doors, owns_producer
+from queue_access.issuer_keys import IssuerKeys
 from queue_access.keys import new_key
 from queue_access.registry import (
     LOCKED,
@@ -16,10 +19,12 @@ from queue_access.registry import (
     Registry,
     described,
     entry_of_grant,
+    entry_of_issuer,
     entry_of_key,
     newest,
 )
 from queue_access.rights import Grant, Kind, Right, checked_grant
+from queue_access.tokens import Issuer, PublicKeys
 
 NOW_S = 1_000.0
 ON = Entry(LOCKED, LOCKED)
@@ -144,12 +149,75 @@ def test_a_client_certificate_is_a_name_of_its_own() -> None:
     here = Doors(Calls(CALLS["ingest"]), lambda: NOW_S)
     grant = checked_grant("read", "queue", "*")
     here.registry = Registry([ON, entry_of_grant("cert/prometheus", grant)])
-    assert here.admit("GET", "/metrics", "", "prometheus")[0].principal == "cert/prometheus"
+    shown = Certificate("prometheus")
+    assert here.admit("GET", "/metrics", "", shown)[0].principal == "cert/prometheus"
     with pytest.raises(Forbidden):
-        here.admit("GET", "/metrics", "", "somebody")
+        here.admit("GET", "/metrics", "", Certificate("somebody"))
     # Whoever shows a wrong key is not let in by the certificate instead.
     with pytest.raises(Unauthenticated):
-        here.admit("GET", "/metrics", "Bearer lq_a_b", "prometheus")
+        here.admit("GET", "/metrics", "Bearer lq_a_b", shown)
+
+
+def test_a_client_certificate_expires_though_its_connection_stays() -> None:
+    now = [NOW_S]
+    here = Doors(Calls(CALLS["ingest"]), lambda: now[0])
+    grant = checked_grant("read", "queue", "*")
+    here.registry = Registry([ON, entry_of_grant("cert/prometheus", grant)])
+    shown = Certificate("prometheus", NOW_S + 1)
+    caller, call, name = here.admit("GET", "/metrics", "", shown)
+    now[0] += 1
+    with pytest.raises(Unauthenticated, match="expired"):
+        here.admit("GET", "/metrics", "", shown)
+    assert isinstance(here.still(caller, call, name), Unauthenticated)
+
+
+def test_a_refusal_repeats_nothing_of_what_was_shown() -> None:
+    here, key = doors("ingest")
+    text = key.removeprefix("Bearer ")
+    for shown in (text, f"Bearer\t{text}", f"Token {text}", f"Bearer {text}x"):
+        with pytest.raises(Unauthenticated) as refused:
+            here.caller(shown)
+        assert text[:17] not in f"{refused.value} {refused.value.to_problem()}", shown
+
+
+# -- tokens ---------------------------------------------------------------------------------------
+
+ISSUER = Issuer("corp", "https://id.example.org/", "lakequeue", "https://id.example.org/jwks")
+SIGNER = RSAKey.generate_key(2048, {"kid": "one"}, private=True)
+TOKEN = jwt.encode(
+    {"alg": "RS256", "kid": "one"},
+    {"iss": ISSUER.url, "aud": "lakequeue", "sub": "ada", "exp": int(NOW_S) + 600},
+    SIGNER,
+)
+
+
+def with_issuer() -> tuple[Doors, list[Entry]]:
+    grant = entry_of_grant("corp/ada", checked_grant("consume", "group", "billing"))
+    here = Doors(Calls(CALLS["consumer"]), lambda: NOW_S)
+    here.registry = Registry([ON, grant, entry_of_issuer(ISSUER)])
+    keys = here.issuer_keys[ISSUER.jwks_url] = IssuerKeys()
+    keys.came(PublicKeys([SIGNER.as_dict(private=False)]), NOW_S)
+    return here, [ON, grant]
+
+
+def test_a_poll_ends_when_the_issuer_of_its_token_is_removed() -> None:
+    here, others = with_issuer()
+    caller, call, name = here.admit(
+        "GET", "/v1/groups/billing/members/m/records", f"Bearer {TOKEN}"
+    )
+    assert here.still(caller, call, name) is None
+    assert TOKEN not in repr(caller)
+    here.registry = Registry(others)
+    assert isinstance(here.still(caller, call, name), Unauthenticated)
+
+
+def test_keys_of_the_address_that_an_issuer_had_before_count_no_more() -> None:
+    here, others = with_issuer()
+    assert here.caller(f"Bearer {TOKEN}").principal == "corp/ada"
+    moved = replace(ISSUER, jwks_url="https://id.example.org/after-the-break-in")
+    here.registry = Registry([*others, entry_of_issuer(moved)])
+    with pytest.raises(IssuerUnavailable):
+        here.caller(f"Bearer {TOKEN}")
 
 
 def why_not(

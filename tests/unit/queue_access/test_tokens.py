@@ -137,10 +137,35 @@ def test_what_is_no_token_is_refused(text: str) -> None:
         check(text)
 
 
-def test_critical_extensions_are_refused() -> None:
-    text = f"{_part({'alg': 'RS256', 'kid': 'rsa-1', 'crit': ['b64']})}.{_part(claims())}.AA"
+@pytest.mark.parametrize("crit", [["b64"], [], None, 7])
+def test_critical_extensions_are_refused(crit: object) -> None:
+    text = f"{_part({'alg': 'RS256', 'kid': 'rsa-1', 'crit': crit})}.{_part(claims())}.AA"
     with pytest.raises(Unauthenticated, match="critical"):
         check(text)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        {"b64": False},
+        {"b64": None},
+        {"zip": "DEF"},
+        {"enc": "A256GCM"},
+        {"typ": 7},
+        {"jwk": [], "jku": 7, "x5u": {}, "x5c": None},
+        {"x": [[[]]] * 300},
+    ],
+)
+def test_a_made_up_token_with_an_odd_header_is_refused(header: dict[str, object]) -> None:
+    text = f"{_part({'alg': 'RS256', 'kid': 'rsa-1'} | header)}.{_part(claims())}.AA"
+    with pytest.raises(Unauthenticated):
+        check(text)
+
+
+def test_nobody_has_the_name_of_a_group() -> None:
+    with pytest.raises(Unauthenticated, match="groups/"):
+        check(token(sub="groups/analysts"))
+    assert check(token(sub="groups")).principal == "corp/groups"
 
 
 def test_an_issuer_needs_an_audience() -> None:
