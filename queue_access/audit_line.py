@@ -9,6 +9,8 @@ from urllib.parse import urlsplit
 import orjson
 
 MOST_CHARS: Final = 4_096
+MOST_DEPTH: Final = 40
+"""What lies deeper is not kept: nobody leaves no line by a body that takes too long to walk."""
 _SECRET: Final = frozenset({"secret", "authorization", "password", "token", "api_key"})
 
 
@@ -48,16 +50,18 @@ class Nowhere:
         """See `Sink`."""
 
 
-def without_secrets(said: Any) -> Any:
+def without_secrets(said: Any, depth: int = 0) -> Any:
     """The JSON of a request as it may be kept: no secret, and of a URL only where it leads."""
+    if depth > MOST_DEPTH:
+        return "…"
     if isinstance(said, dict):
-        return {k: _shown(str(k), v) for k, v in said.items()}
+        return {k: _shown(str(k), v, depth) for k, v in said.items()}
     if isinstance(said, list):
-        return [without_secrets(one) for one in said]
+        return [without_secrets(one, depth + 1) for one in said]
     return said
 
 
-def _shown(name: str, value: Any) -> Any:
+def _shown(name: str, value: Any, depth: int) -> Any:
     if name.lower() in _SECRET:
         return None if value is None else "(not shown)"
     if name.lower() == "url" and isinstance(value, str):
@@ -66,7 +70,7 @@ def _shown(name: str, value: Any) -> Any:
             return f"{parts.scheme}://{parts.hostname}/…"
         except ValueError:
             return "(not shown)"
-    return without_secrets(value)
+    return without_secrets(value, depth + 1)
 
 
 def kept(body: bytes) -> str | None:

@@ -91,7 +91,13 @@ INGEST: tuple[CallRight, ...] = (
         also=(*_SEND_CONSUMED, _SEND_PRODUCER),
     ),
     CallRight("POST", "/v1/records", "known", also=(_SEND_TOPICS, *_SEND_CONSUMED, _SEND_PRODUCER)),
-    CallRight("POST", "/v1/producers/{producer_id}/epochs", Right.PRODUCE, Kind.PRODUCER),
+    CallRight(
+        "POST",
+        "/v1/producers/{producer_id}/epochs",
+        Right.PRODUCE,
+        Kind.PRODUCER,
+        changes=True,
+    ),
 )
 CONSUMER: tuple[CallRight, ...] = (
     *_SERVICE,

@@ -134,3 +134,9 @@ def described(entry: Entry) -> dict[str, Any]:
     body = {k: v for k, v in orjson.loads(entry.body).items() if k not in {"sha256", "key"}}
     said = {"kind": entry.kind, "name": entry.name, "principal": entry.principal}
     return said | body | {"expires_at": entry.expires_at}
+
+
+def told(entries: Iterable[Entry]) -> str | None:
+    """Entries for the audit, as JSON; None: there are none."""
+    there = [described(entry) for entry in entries if not entry.deleted]
+    return orjson.dumps(there).decode() if there else None

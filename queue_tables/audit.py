@@ -7,9 +7,10 @@ kind as one row, so that whoever knocks at every door fills no disk.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
+from typing import Any
 
 import pyarrow as pa
 import structlog
@@ -90,20 +91,29 @@ class Audit:
             log.exception("audit.failed", lines=len(lines))
 
     def _commit(self, lines: Sequence[tuple[Line, int]]) -> None:
-        store, now = self._root.store, datetime.now(UTC)
-        if self._table is None:
-            create_table(store, AUDIT.name, AUDIT, dict(AUDIT.properties))
-            self._table = TableLog(store, AUDIT.name, keep_files=False).open()
+        now = datetime.now(UTC)
         rows = [
             asdict(line) | {"at": now, "node": self._node, "count": count} for line, count in lines
         ]
+        try:
+            self._append(rows)
+        except TailLost:
+            # The table was removed while we had it open: begin another.
+            self._table = None
+            self._append(rows)
+
+    def _append(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        store, table = self._root.store, self._table
+        if table is None:
+            create_table(store, AUDIT.name, AUDIT, dict(AUDIT.properties))
+            table = self._table = TableLog(store, AUDIT.name, keep_files=False).open()
         add = write_data_file(
             store, AUDIT.name, pa.Table.from_pylist(rows, schema=AUDIT.arrow), {}, AUDIT
         )
         while True:
-            number = self._table.txns.get(AUDIT.name, 0) + 1
+            number = table.txns.get(AUDIT.name, 0) + 1
             try:
-                self._table.commit([add, Txn(AUDIT.name, number)], {"audit": len(rows)})
-            except (CommitConflict, TailLost):
+                table.commit([add, Txn(AUDIT.name, number)], {"audit": len(rows)})
+            except CommitConflict:
                 continue
             return

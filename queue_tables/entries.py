@@ -71,8 +71,13 @@ class AccessTable:
         except TailLost:
             self._reload()
             return True
-        for commit in commits:
-            self._read(add.path for add in commit.adds if add.data_change)
+        try:
+            for commit in commits:
+                self._read(add.path for add in commit.adds if add.data_change)
+        except BaseException:
+            # The handle has gone past them: without this a revoked key would stay good.
+            self._table = None
+            raise
         return bool(commits)
 
     def _reload(self) -> None:
@@ -91,8 +96,8 @@ class AccessTable:
 
         Returns them, with their versions. What they replace is deleted by `deleted=True`.
         """
-        create_table(self._root.store, ACCESS.name, ACCESS, dict(ACCESS.properties))
         while True:
+            create_table(self._root.store, ACCESS.name, ACCESS, dict(ACCESS.properties))
             self.refresh()
             table = self._table
             wanted = judge(self.registry())
@@ -117,7 +122,7 @@ class AccessTable:
                 table.commit([add, Txn(ACCESS.name, number)], {"access": len(made)})
             except (CommitConflict, TailLost):
                 # This handle has taken their commits in without the rows: read all of it.
-                self._reload()
+                self._table = None
                 continue
             self._entries = dict(newest([*self._entries.values(), *made]))
             return made
@@ -156,10 +161,13 @@ class AccessWatch:
         self._stopping.set()
 
     def _run(self) -> None:
+        untold = False
         while not self._stopping.wait(LOOK_EVERY_S):
             try:
-                if self._table.refresh():
+                untold = self._table.refresh() or untold
+                if untold:
                     self._tell(self._table.registry())
+                    untold = False
             except LakequeueError as error:
                 log.warning("access.read_failed", error=error.detail)
             except Exception as error:

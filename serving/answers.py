@@ -32,7 +32,7 @@ def problem_answer(error: LakequeueError) -> Response:
 
 def waiting(steps: Steps[Answer]) -> Response:
     """The answer of a call that may have to wait; see `serving.front.parking`."""
-    return _Waiting(steps)
+    return Waiting(steps)
 
 
 def in_pieces(pieces: Pieces, content_type: str, headers: Mapping[str, str]) -> Response:
@@ -40,12 +40,16 @@ def in_pieces(pieces: Pieces, content_type: str, headers: Mapping[str, str]) -> 
     return _InPieces(Answer(200, b"", content_type, [*headers.items()]), pieces)
 
 
-class _Waiting(Response):
+class Waiting(Response):
     """What the application answers with in place of an answer: who serves it waits for that."""
 
     def __init__(self, steps: Steps[Answer]) -> None:
         super().__init__()
         self._steps = steps
+
+    def tell(self, ended: Callable[[Answer], object]) -> None:
+        """Call `ended` with the answer, before that is written."""
+        self._steps = _told(self._steps, ended)
 
     def __call__(self, environ: Any, start_response: Any) -> Any:
         if wsgi.CALL in environ:
@@ -55,6 +59,16 @@ class _Waiting(Response):
         except LakequeueError as error:
             answer = problem_of(error)
         return _response(answer)(environ, start_response)
+
+
+def _told(steps: Steps[Answer], ended: Callable[[Answer], object]) -> Steps[Answer]:
+    try:
+        answer = yield from steps
+    except LakequeueError as error:
+        ended(problem_of(error))
+        raise
+    ended(answer)
+    return answer
 
 
 class _InPieces(Response):

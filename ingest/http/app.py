@@ -26,7 +26,7 @@ from queue_access.audit_line import Nowhere, Sink
 from queue_access.quotas import check_topics
 from queue_access.rights import Kind, Right
 from serving.answers import answer_errors, json_answer, waiting
-from serving.doors.asked import audit_changes, caller, may_know, must, was
+from serving.doors.asked import audit_changes, caller, may_know, must, says, was
 from serving.front.messages import Answer, json_of
 from serving.front.parking import Steps
 from serving.meters import CONTENT_TYPE
@@ -267,6 +267,7 @@ def _config() -> dict[str, Any]:
             f"{kind[:100]!r} is not understood here", hint=f"send {wire.JSON}"
         )
     body = _body(_MAX_CONFIG_BYTES, lambda _: None)
+    says(body)
     if not body.strip():
         return {}
     try:

@@ -6,7 +6,6 @@ Whoever can write to the root can use it. Every node knows of a change within a 
 from __future__ import annotations
 
 import getpass
-import os
 import socket
 import time
 from collections.abc import Callable, Sequence
@@ -18,6 +17,7 @@ import typer
 
 from lakequeue.errors import InvalidRequest, MissingDependency, UnknownName
 from lakequeue.settings import Settings
+from lakequeue_cli.key_files import handing_over
 from lakequeue_cli.options import AsJson
 from lakequeue_cli.output import note, print_json, print_table
 
@@ -61,8 +61,8 @@ def init(root: Root = None, key_file: KeyFile = None) -> None:
             )
         return [Entry(LOCKED, LOCKED), entry_of_key(made), grant]
 
-    _change(root, wanted, "auth init", "admin", create=True)
-    _hand_over(text, key_file)
+    with handing_over(text, key_file):
+        _change(root, wanted, "auth init", "admin", create=True)
     note("authentication is on: nodes ask for credentials within a second or two")
     note("next: lakequeue auth key create NAME; lakequeue auth grant NAME producer --topic …")
 
@@ -114,8 +114,8 @@ def key_create(
 
     until = None if expires is None else int((time.time() + age_s(expires)) * 1_000_000)
     text, made = new_key(checked_principal(principal), until)
-    _change(root, lambda _: [entry_of_key(made)], "auth key create", principal)
-    _hand_over(text, key_file)
+    with handing_over(text, key_file):
+        _change(root, lambda _: [entry_of_key(made)], "auth key create", principal)
 
 
 @key_app.command("list")
@@ -347,12 +347,17 @@ def _change(
 ) -> None:
     """Commit, and put it down in the audit."""
     from queue_access.audit_line import Line
+    from queue_access.registry import told
     from queue_tables.audit import Audit
 
     opened = _open(root, create=create)
     who = f"os:{getpass.getuser()}@{socket.gethostname()}"
-    _table_of(opened).change(judge, who)
-    Audit(opened, "cli").changed(Line(who, f"lakequeue {call}", "done", name))
+    table = _table_of(opened)
+    before = {(entry.kind, entry.name): entry for entry in table.entries()}
+    made = table.change(judge, who)
+    old = [before[one.kind, one.name] for one in made if (one.kind, one.name) in before]
+    line = Line(who, f"lakequeue {call}", "done", name, before=told(old), after=told(made))
+    Audit(opened, "cli").changed(line)
 
 
 def _table(root: str | None) -> AccessTable:
@@ -377,18 +382,6 @@ def _open(root: str | None, *, create: bool = False) -> QueueRoot:
     if create:
         return QueueRoot.open(settings.root, needs=())
     return QueueRoot.existing(settings.root)
-
-
-def _hand_over(text: str, key_file: Path | None) -> None:
-    """Show a key once, or put it into a file that nobody else can read."""
-    if key_file is None:
-        print(text)
-        note("this is shown once; put it into a file and name that by LAKEQUEUE_API_KEY_FILE")
-        return
-    descriptor = os.open(key_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(text + "\n")
-    note(f"the key is in {key_file}; name it by LAKEQUEUE_API_KEY_FILE")
 
 
 def _day(micros: int | None) -> str:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import orjson
 from flask import Flask, Response, g, request
 
 from queue_access.audit_line import Line, Sink, kept
+from queue_access.calls import CallRight
 from queue_access.doors import ANYBODY, Caller, forbidden
 from queue_access.rights import Kind, Right
+from serving.answers import Waiting
 from serving.front import wsgi
 from serving.front.call import Call
 
@@ -65,14 +68,25 @@ def was(before: object) -> None:
     g.before = orjson.dumps(before).decode()
 
 
+def says(body: bytes) -> None:
+    """What the body of a change says, if it came packed: for the audit."""
+    g.says = body
+
+
 def audit_changes(app: Flask, audit: Sink) -> None:
     """Write a line for each call that changes something, before it is answered."""
 
     @app.after_request
     def changed(response: Response) -> Response:
         call = _call()
-        if call is not None and call.request.call is not None and call.request.call.changes:
-            audit.changed(_line(call, response))
+        if call is None or call.request.call is None or not call.request.call.changes:
+            return response
+        line = _line(call, call.request.call)
+        if isinstance(response, Waiting):
+            response.tell(lambda answer: audit.changed(_ended(line, answer.status, answer.body)))
+        else:
+            problem = response.get_data() if response.is_json else b""
+            audit.changed(_ended(line, response.status_code, problem))
         return response
 
 
@@ -82,19 +96,22 @@ def _outcome(status: int) -> str:
     return "failed" if status >= _UNTIL_FAILED else "done"
 
 
-def _line(call: Call, response: Response) -> Line:
-    asked, declared = call.request, call.request.call
-    failed = response.status_code >= _UNTIL_FAILED
-    problem = orjson.loads(response.get_data()) if failed and response.is_json else {}
+def _line(call: Call, declared: CallRight) -> Line:
+    asked = call.request
     return Line(
         principal=asked.caller.principal,
-        call="" if declared is None else f"{declared.method} {declared.path}",
-        outcome=_outcome(response.status_code),
+        call=f"{declared.method} {declared.path}",
+        outcome="",
         name=asked.about,
         how=asked.caller.how,
         address=asked.address,
-        status=response.status_code,
-        detail=str(problem.get("code", "")),
         before=g.get("before"),
-        after=kept(asked.body),
+        after=kept(g.get("says", asked.body)),
+    )
+
+
+def _ended(line: Line, status: int, body: bytes) -> Line:
+    problem = orjson.loads(body) if status >= _UNTIL_FAILED and body else {}
+    return replace(
+        line, outcome=_outcome(status), status=status, detail=str(problem.get("code", ""))
     )

@@ -68,10 +68,23 @@ def test_a_queue_is_locked_and_a_program_gets_a_key(tmp_path: Path) -> None:
     assert {g.pattern for g in registry(root).grants["till"]} == {"orders-*"}
     assert [k.principal for k in registry(root).keys.values()] == ["admin"]
 
+    # A file that is there already is left alone, and no key counts that nobody has.
+    keys = set(registry(root).keys)
+    assert "does not exist yet" in run(
+        root, "key", "create", "till", "--key-file", str(file), code=8
+    )
+    assert file.read_text().strip() == key
+    assert set(registry(root).keys) == keys
+
     rows = DeltaTable(f"{root}/audit").to_pyarrow_table().to_pylist()
     assert [row["call"] for row in rows][:1] == ["lakequeue auth init"] or len(rows) >= 5
     assert {row["node"] for row in rows} == {"cli"}
     assert "till" in {row["name"] for row in rows}
+    [granted] = [row for row in rows if row["call"] == "lakequeue auth grant producer"]
+    assert "orders-*" in granted["after"]
+    [taken] = [row for row in rows if row["call"] == "lakequeue auth ungrant producer"]
+    assert "bills" in taken["before"]
+    assert taken["after"] is None
 
 
 def test_issuers_and_quotas_are_set_and_doors_opened_only_in_words(tmp_path: Path) -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import shutil
 import stat
 import threading
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import NoReturn
 
 import duckdb
 import pytest
 from deltalake import DeltaTable
 
+from lakequeue.errors import StorageUnavailable
 from queue_access.audit_line import Line
 from queue_access.keys import new_key
 from queue_access.registry import LOCKED, Entry, Registry, entry_of_grant, entry_of_key
@@ -80,6 +83,27 @@ def test_a_revoked_key_is_gone_at_every_reader_within_a_look(
     watch.stop()
 
 
+def test_what_could_not_be_read_once_is_not_missed(
+    root: QueueRoot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, key = new_key("ada")
+    writer, reader = AccessTable(root), AccessTable(root)
+    writer.change(lambda _: [ON, entry_of_key(key)], "test")
+    assert reader.refresh()
+    writer.change(lambda _: [replace(entry_of_key(key), deleted=True)], "test")
+
+    def away(*_: object) -> NoReturn:
+        raise StorageUnavailable("storage is away")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(entries, "read_data_file", away)
+        for _ in range(2):
+            with pytest.raises(StorageUnavailable):
+                reader.refresh()
+    assert reader.refresh()
+    assert reader.registry().keys == {}
+
+
 def test_a_deleted_entry_comes_back_as_a_newer_version(root: QueueRoot) -> None:
     table = AccessTable(root)
     for deleted in (False, True, False):
@@ -125,6 +149,16 @@ def test_changes_are_written_at_once_and_refusals_of_a_kind_as_one(root: QueueRo
     assert [r["count"] for r in rows if r["call"] == "GET /metrics"] == [1_000, 1_000]
     assert len(rows) <= 2 * (MOST_KINDS + 2)
     assert sum(r["count"] for r in rows) == 2 * (1 + 1_000 + MOST_KINDS * 2)
+
+
+def test_an_audit_that_was_removed_begins_anew(root: QueueRoot) -> None:
+    audit = Audit(root, "node-1")
+    audit.changed(Line("ada", "DELETE /v1/topics/{topic}", "done", "orders"))
+    shutil.rmtree(Path(root.uri) / "audit")
+    for name in ("bills", "tills"):
+        audit.changed(Line("ada", "DELETE /v1/topics/{topic}", "done", name))
+    rows = DeltaTable(f"{root.uri}/audit").to_pyarrow_table().to_pylist()
+    assert sorted(row["name"] for row in rows) == ["bills", "tills"]
 
 
 def test_an_audit_that_cannot_be_written_does_not_undo_what_it_tells_of(

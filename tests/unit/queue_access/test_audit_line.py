@@ -54,3 +54,16 @@ def test_a_sink_without_a_table_takes_lines() -> None:
     line = Line("ada", "PUT /v1/topics/{topic}", "allowed")
     Nowhere().changed(line)
     Nowhere().refused(line)
+
+
+@pytest.mark.parametrize("depth", [100, 500, 1_000])
+def test_a_deep_body_is_kept_as_far_as_anybody_would_read_it(depth: int) -> None:
+    said = kept(
+        b'{"partitions":7,"value_schema":' + b'{"not":[' * depth + b"1" + b"]}" * depth + b"}"
+    )
+    if said is None:
+        # JSON that no service takes either.
+        assert depth == 1_000
+    else:
+        assert said.startswith('{"partitions":7')
+        assert "…" in said

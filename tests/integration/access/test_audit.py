@@ -1,0 +1,82 @@
+"""The audit of a locked ingest node: no change and no refusal without a line that says who."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+
+from tests.support.access.locked import Locks, as_, locks
+from tests.support.services.ingest_service import IngestService
+from tests.support.services.zookeeper import wait_for
+
+
+@pytest.fixture(scope="module")
+def locked(tmp_path_factory: pytest.TempPathFactory) -> Locks:
+    made = locks(tmp_path_factory.mktemp("audited") / "root")
+    made.may("eve", "read", "topic", "other")
+    return made
+
+
+@pytest.fixture(scope="module")
+def service(locked: Locks) -> Iterator[IngestService]:
+    with IngestService(Path(locked.root.uri)) as running:
+        admin = as_(locked.keys["admin"])
+        assert running.http.put("/v1/topics/orders", json={}, headers=admin).status_code == 201
+        yield running
+
+
+def audited(locked: Locks) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = (
+        DeltaTable(f"{locked.root.uri}/audit").to_pyarrow_table().to_pylist()
+    )
+    return found
+
+
+def test_a_refusal_is_in_the_audit_with_who_was_refused(
+    service: IngestService, locked: Locks
+) -> None:
+    eve = as_(locked.keys["eve"])
+    assert service.http.delete("/v1/topics/orders", headers=eve).status_code == 403
+
+    def refused() -> list[dict[str, Any]]:
+        calls = [r for r in audited(locked) if r["call"] == "DELETE /v1/topics/{topic}"]
+        return [r for r in calls if r["principal"] == "eve"]
+
+    wait_for(lambda: bool(refused()), "the refusal")
+    [row] = refused()
+    assert (row["name"], row["outcome"], row["status"]) == ("orders", "refused", 403)
+    assert row["how"].startswith("key lq_")
+
+
+def test_no_way_of_sending_a_change_keeps_it_out_of_the_audit(
+    service: IngestService, locked: Locks
+) -> None:
+    kind = as_(locked.keys["admin"]) | {"Content-Type": "application/json"}
+    deep = b'{"value_schema":' + b'{"not":' * 400 + b"{}" + b"}" * 400 + b"}"
+    for name, body, other in (
+        ("packed", gzip.compress(b'{"partitions":3}'), {"Content-Encoding": "gzip"}),
+        ("deep", deep, {}),
+    ):
+        path = f"/v1/topics/{name}"
+        status = service.http.put(path, content=body, headers=kind | other).status_code
+        assert status in {201, 400, 413, 422}, status
+        [row] = [r for r in audited(locked) if r["name"] == name]
+        assert row["status"] == status
+        assert row["after"].startswith(('{"partitions":3', '{"value_schema"'))
+
+
+def test_a_fenced_producer_is_in_the_audit_with_how_it_ended(
+    service: IngestService, locked: Locks
+) -> None:
+    path = "/v1/producers/bob.till/epochs?timeout_ms=1000"
+    answer = service.http.post(path, headers=as_(locked.keys["admin"]))
+    # Nothing orders here: it is stored, and the caller does not learn its number.
+    assert answer.status_code == 504, answer.text
+    [row] = [r for r in audited(locked) if r["name"] == "bob.till"]
+    assert row["call"] == "POST /v1/producers/{producer_id}/epochs"
+    assert (row["outcome"], row["status"], row["detail"]) == ("failed", 504, "order_timeout")
