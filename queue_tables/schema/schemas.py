@@ -70,7 +70,7 @@ TOPICS = Table(
         Column(
             "closed_until",
             "long",
-            "nodes take no records until then, microseconds since 1970: it is drained; null: open",
+            "until then (microseconds since 1970) nodes take no records, to drain it; null: open",
         ),
         Column("changed_at", "timestamp", "time of this version"),
     ),
@@ -158,7 +158,7 @@ JOURNAL = Table(
         Column("attempt", "int", "of records: the attempt, from 1; 0 before the first delivery"),
         Column("until", "timestamp", "delivered: the deadline; parked: when it is due"),
         Column("first_at", "timestamp", "of records: when it was delivered first"),
-        Column("key_hash", "long", "of records, with key order: what stands for the key"),
+        Column("key_hash", "long", "of records, with key order: a hash of the key"),
         Column("expires_at", "timestamp", "of records: not delivered from then on; null: never"),
         Column("reason", "string", "dying, dead: max_attempts or expired"),
         Column("dead_letter", "string", "dead: where it stands now, `topic/partition@offset`"),
@@ -192,9 +192,7 @@ GROUP_OFFSETS = Table(
         Column("epoch", "long", "highest lease epoch seen"),
         Column("owner_shard", "string", "journal shard that took it at that epoch"),
         Column("member", "string", "member that held it at that epoch"),
-        Column(
-            "holders", "holders", "each shard's newest word on it: taken (true) or fenced (false)"
-        ),
+        Column("holders", "holders", "what each shard said last: taken (true) or fenced (false)"),
         Column("options", "string", "the options of the group, JSON"),
         Column("seen", "ranges", "queue groups: offsets delivered, parked or settled"),
         Column(
@@ -213,8 +211,8 @@ GROUP_OFFSETS = Table(
         Column(
             "ends_known_from",
             "long",
-            "queue groups: a settled record from here on that is neither in `dead` nor in "
-            "`expired` was acked, or passed over by a seek; of those below it may be forgotten",
+            "queue groups: from this offset on it is known how records ended: if a settled "
+            "record is neither in `dead` nor in `expired`, it was acked, or a seek skipped it",
         ),
         Column("changed_at", "timestamp", "time of the newest fact"),
     ),
@@ -240,9 +238,11 @@ REJECTS = Table(
         ),
         Column("original_partition", "int", "duplicate: partition of the original"),
         Column("original_offset", "long", "duplicate: offset of the original"),
-        Column("rejected_at", "timestamp", "when the order leader judged it"),
+        Column("rejected_at", "timestamp", "when the order leader refused it"),
         Column("shard", "string", "inbox shard it came through"),
-        Column("detail", "string", "put aside: which column breaks which rule, or the error"),
+        Column(
+            "detail", "string", "malformed, unorderable, unreadable: the broken rule, or the error"
+        ),
     ),
     partition_by=("hour",),
     later=frozenset({"detail"}),
@@ -267,8 +267,8 @@ METRICS = Table(
         Column(
             "consumed",
             "long",
-            "group: records it had done with at the end of the hour, from offset 0 on: the "
-            "position of a stream group, what is settled in a queue group",
+            "group: how many records were done at the end of the hour, from offset 0 on: the "
+            "position of a stream group, the settled records of a queue group",
         ),
         Column(
             "records_out",
@@ -277,7 +277,7 @@ METRICS = Table(
             "of a group or after a seek",
         ),
         Column("bytes_out", "long", "group: their keys, values and headers; null: not known"),
-        Column("lag", "long", "group: records not done with at the end of the hour"),
+        Column("lag", "long", "group: records that were not done at the end of the hour"),
         Column("measured_at", "timestamp", "when the row was written"),
     ),
     stats=("hour", "topic", "partition"),
@@ -286,18 +286,18 @@ METRICS = Table(
 
 GROUP_HISTORY = Table(
     "group_history",
-    "Where groups and transforms were at instants past, one an hour, and of what is older than two "
-    "days one a day: what a queue can be taken back to.",
+    "Positions of all groups and transforms, saved once an hour; after two days, one of each day is "
+    "kept. A fork can go back to these times.",
     "the job `metrics`",
     (
-        Column("as_of", "timestamp", "the instant, whole milliseconds; each file is of one"),
+        Column("as_of", "timestamp", "time of the save, in whole milliseconds; each file has one"),
         Column(
             "mark",
             "string",
-            "a `txn` of `log`: a next offset, or how far a transform is; null: the row is one of "
-            "`group_offsets`",
+            "name of a `txn` of `log`: a next offset, or the position of a transform; null: the "
+            "row comes from `group_offsets`",
         ),
-        Column("mark_version", "long", "what it stood at"),
+        Column("mark_version", "long", "version of that `txn`"),
         *GROUP_OFFSETS.columns,
     ),
     stats=("as_of",),
@@ -314,16 +314,18 @@ ACCESS = Table(
         Column("kind", "string", "authentication, key, grant, issuer, quota or sealing"),
         Column("name", "string", "key: its id, which begins the key as `lq_<id>_`"),
         Column("version", "long", "rises with each change of the entry"),
-        Column("deleted", "bool", "true: revoked, or taken back"),
-        Column("principal", "string", "whom it is about; of an issuer: <issuer>/<name>"),
+        Column("deleted", "bool", "true: the entry was revoked"),
+        Column(
+            "principal", "string", "user or program that it is for; with an issuer: <issuer>/<name>"
+        ),
         Column(
             "body",
             "string",
-            "JSON; of a key: its SHA-256 alone; of sealing: the key for secrets of webhooks",
+            "JSON; key: only its SHA-256; sealing: the key that seals secrets of webhooks",
         ),
         Column("expires_at", "long", "key: microseconds since 1970; null: never"),
         Column("changed_at", "timestamp", "time of this version"),
-        Column("changed_by", "string", "who made it"),
+        Column("changed_by", "string", "who made this version"),
     ),
     when_needed=True,
 )
@@ -344,9 +346,9 @@ AUDIT = Table(
         Column("outcome", "string", "done, refused or failed"),
         Column("status", "int", "HTTP status of the answer; null: no HTTP"),
         Column("detail", "string", "refused, failed: the code of the error"),
-        Column("before", "string", "JSON: what was changed, as it was; null: not known"),
-        Column("after", "string", "JSON: what was asked for, without secrets"),
-        Column("count", "long", "refusals of one kind in one second are one row; how many"),
+        Column("before", "string", "JSON: the state before the change; null: not known"),
+        Column("after", "string", "JSON: the request, without secrets"),
+        Column("count", "long", "how many refusals: those of one kind in one second are one row"),
     ),
     stats=("at",),
     properties=_TOMBSTONES,

@@ -73,7 +73,7 @@ class TopicSettings(BaseModel):
     ] = False
     ttl_ms: Annotated[
         int | None,
-        Setting("age from which on a record is not delivered", "none", least=1, most=MAX_SPAN_MS),
+        Setting("age after which a record is not delivered", "none", least=1, most=MAX_SPAN_MS),
     ] = None
     dedup_window_ms: Annotated[
         int,
