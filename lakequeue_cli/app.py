@@ -36,6 +36,7 @@ from lakequeue_cli.commands import (
     up,
     webhook,
 )
+from lakequeue_cli.output import harmless
 from lakequeue_cli.support.command import support_dump
 
 app = typer.Typer(
@@ -109,9 +110,9 @@ def main() -> None:
         _use_credentials()
         app()
     except LakequeueError as error:
-        print(f"error: {error.detail}", file=sys.stderr)
+        print(f"error: {harmless(error.detail)}", file=sys.stderr)
         if error.hint:
-            print(f"hint: {error.hint}", file=sys.stderr)
+            print(f"hint: {harmless(error.hint)}", file=sys.stderr)
         sys.exit(error.exit_code)
     except BrokenPipeError:
         # Whoever read our output has had enough (`| head`).

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 from pydantic import BaseModel
@@ -76,8 +76,9 @@ def _option(one: Declared) -> inspect.Parameter:
         show_default=False,
         exists=setting.from_file,
         dir_okay=not setting.from_file,
-        min=least,
-        max=most,
+        parser=_whole(least, most) if kind is int else None,
+        # A terminal has 80 columns: the names of options take most of them.
+        metavar=None if kind is bool else _metavar(one, kind),
     )
     name = long.removeprefix("--").replace("-", "_")
     return inspect.Parameter(
@@ -86,6 +87,28 @@ def _option(one: Declared) -> inspect.Parameter:
         default=None,
         annotation=Annotated[kind | None, info],
     )
+
+
+def _whole(least: int | None, most: int | None) -> Callable[[str], int]:
+    """Reads a number within these bounds, as a range of typer does; `--help` has no room for it."""
+
+    def whole(text: str) -> int:
+        try:
+            number = int(text)
+        except ValueError as error:
+            raise typer.BadParameter(f"{text!r} is no whole number") from error
+        if (least is not None and number < least) or (most is not None and number > most):
+            raise typer.BadParameter(f"{number} is not in the range {least}<=x<={most}")
+        return number
+
+    return whole
+
+
+def _metavar(one: Declared, kind: Any) -> str:
+    if one.unit == "ms":
+        return "TIME"
+    words = "|".join(get_args(kind))
+    return {int: "N", Path: "FILE", str: "TEXT"}.get(kind, words if 0 < len(words) < 9 else "WORD")
 
 
 def _ending(one: Declared) -> str:

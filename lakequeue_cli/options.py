@@ -24,7 +24,8 @@ ConsumerUrl = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="JSON instead of text.")]
 TimeoutS = Annotated[
-    float, typer.Option("--timeout", min=0.0, help="Seconds to retry before it fails.")
+    float,
+    typer.Option("--timeout", min=0.0, metavar="S", help="Seconds to retry before it fails."),
 ]
 
 

@@ -9,17 +9,30 @@ from importlib.metadata import PackageNotFoundError, requires
 
 from lakequeue.errors import MissingDependency
 
-SERVER = ("deltalake", "flask", "httptools", "kazoo", "obstore", "pandas", "pyarrow", "pyspark")
+NODE = ("deltalake", "flask", "httptools", "kazoo", "obstore", "pandas", "pyarrow")
+"""What a service or a job without Spark runs on, of the extra `server`."""
+SERVER = (*NODE, "pyspark")
 """What runs the queue itself, of the extras `server` and `spark`."""
 ALL = "lakequeue[all]"
 
 
 def need_server() -> None:
     """Raise `MissingDependency` unless everything is there that the queue itself runs on."""
-    missing = [name for name in SERVER if importlib.util.find_spec(name) is None]
+    need(SERVER, f"pip install '{ALL}', or make setup")
+
+
+def need(packages: Iterable[str], hint: str | None = None) -> None:
+    """Raise `MissingDependency` unless these are there: another process would end in a traceback.
+
+    Without a `hint` it names the smallest extras that bring them.
+    """
+    names = [*packages]
+    missing = [name for name in names if importlib.util.find_spec(name) is None]
     if missing:
+        extras = "server,spark" if "pyspark" in names else "server"
         raise MissingDependency(
-            f"not installed: {', '.join(missing)}", hint=f"pip install '{ALL}', or make setup"
+            f"not installed: {', '.join(missing)}",
+            hint=hint or f"pip install 'lakequeue[{extras}]'",
         )
 
 

@@ -13,7 +13,8 @@ from lakequeue.client.dead_records import dead_letter_topics
 from lakequeue.client.redrive import redrive as run
 from lakequeue.client.redriven import Redriven, Wanted
 from lakequeue_cli.options import AsJson, ConsumerUrl, Url, admin, consumer_url, ingest_url
-from lakequeue_cli.output import note, print_json, print_table
+from lakequeue_cli.output import print_json, print_table
+from lakequeue_cli.progress import waiting
 
 app = typer.Typer(help="Show dead records, and send them back.", no_args_is_help=True)
 
@@ -88,19 +89,16 @@ def redrive(
         None if until is None else micros_of(until),
     )
 
-    def say(done: Redriven) -> None:
-        if not as_json:
-            note(_sentence(done))
-
-    done = run(
-        topic,
-        urls=ingest_url(url),
-        consumer_urls=consumer_url(service),
-        wanted=wanted,
-        to=to,
-        rate=rate,
-        on_progress=say,
-    )
+    with waiting(f"looking through {topic}") as show:
+        done = run(
+            topic,
+            urls=ingest_url(url),
+            consumer_urls=consumer_url(service),
+            wanted=wanted,
+            to=to,
+            rate=rate,
+            on_progress=lambda done: show(what=_sentence(done)),
+        )
     if as_json:
         print_json({"redriven": done.redriven, "kept": done.kept, "homeless": done.homeless})
     else:

@@ -16,6 +16,8 @@ import typer
 from lakequeue.settings import Settings
 from lakequeue.wire import AdviceAnswer
 from lakequeue_cli.options import ConsumerUrl, admin
+from lakequeue_cli.output import harmless
+from lakequeue_cli.progress import waiting
 
 _COLOURS = {"OK": "\033[32m", "WARN": "\033[33m", "FAIL": "\033[31m"}
 
@@ -47,28 +49,31 @@ def doctor(
     Exit codes: 0 nothing failed, 1 something failed; with --load 0, whatever the advice.
     """
     if load:
-        with admin(None, consumer_url) as asked:
-            _show_load(asked.advice(over_s), as_json=as_json)
+        with admin(None, consumer_url) as asked, waiting(f"observing groups for {over_s:g} s"):
+            answer = asked.advice(over_s)
+        _show_load(answer, as_json=as_json)
         return
     # Loaded here: the look at the packages must be able to say that one is missing.
     from lakequeue_cli.supervisor.health import Level, examine
 
     given: dict[str, Any] = {"root": root, "zookeeper": zookeeper}
     settings = Settings(**{name: value for name, value in given.items() if value is not None})
-    findings = examine(
-        settings,
-        ingest_port=ingest_port or settings.ingest.port,
-        consumer_port=consumer_port or settings.consumer.port,
-    )
+    with waiting("checking this machine"):
+        findings = examine(
+            settings,
+            ingest_port=ingest_port or settings.ingest.port,
+            consumer_port=consumer_port or settings.consumer.port,
+        )
     failed = any(finding.level is Level.FAIL for finding in findings)
     if as_json:
         document = {"ok": not failed, "checks": [asdict(finding) for finding in findings]}
         sys.stdout.write(json.dumps(document, indent=2) + "\n")
     else:
         for finding in findings:
-            sys.stdout.write(f"{_label(finding.level)} {finding.name:<10} {finding.detail}\n")
+            said = harmless(finding.detail)
+            sys.stdout.write(f"{_label(finding.level)} {finding.name:<10} {said}\n")
             if finding.fix:
-                sys.stdout.write(f"{'':<16} → {finding.fix}\n")
+                sys.stdout.write(f"{'':<16} → {harmless(finding.fix)}\n")
     raise typer.Exit(1 if failed else 0)
 
 

@@ -12,7 +12,8 @@ from lakequeue.clock import wall_micros
 from lakequeue.errors import WrongUsage
 from lakequeue.settings import Settings
 from lakequeue_cli.options import AsJson
-from lakequeue_cli.output import note, print_json
+from lakequeue_cli.output import harmless, note, print_json
+from lakequeue_cli.progress import waiting
 
 
 def erase(
@@ -76,15 +77,16 @@ def erase(
     queue = QueueRoot.existing(Settings(**({"root": root} if root else {})).root)
 
     def run(*, dry: bool) -> dict[str, Any]:
-        return erase_records(
-            queue,
-            topic,
-            lambda rows: matching(condition, rows),
-            wall_micros(),
-            dry_run=dry,
-            delete_now=delete_now,
-            delete_unreadable=delete_unreadable,
-        )
+        with waiting(f"searching for records of {topic}" if dry else "erasing"):
+            return erase_records(
+                queue,
+                topic,
+                lambda rows: matching(condition, rows),
+                wall_micros(),
+                dry_run=dry,
+                delete_now=delete_now,
+                delete_unreadable=delete_unreadable,
+            )
 
     if not dry_run and not yes:
         found = run(dry=True)
@@ -98,7 +100,7 @@ def erase(
         print_json(report | {"where": where, "dry_run": dry_run})
     else:
         for name, value in report.items():
-            print(f"{name}: {value}")
+            print(harmless(f"{name}: {value}"))
     if report["unreadable"]:
         note(
             f"{len(report['unreadable'])} files of the inbox could not be read and are kept as"

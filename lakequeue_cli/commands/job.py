@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 from enum import StrEnum
 from typing import Annotated
 
 import typer
 
-from lakequeue.errors import MissingDependency
 from lakequeue.processes.programs import become
+from lakequeue_cli.packages import NODE, SERVER, need
 
 app = typer.Typer(help="Run a job: ordering, folding, maintenance.", no_args_is_help=True)
 
@@ -46,8 +45,5 @@ def jobs() -> None:
 def run(context: typer.Context, job: Annotated[Job, typer.Argument()]) -> None:
     """Run a job until it is stopped. Further options go to it: `lakequeue job run order --help`
     lists none of them, `lakequeue job run order -- --help` does."""
-    if job.needs_spark and importlib.util.find_spec("pyspark") is None:
-        raise MissingDependency(
-            "pyspark is not installed", hint="pip install 'lakequeue[server,spark]'"
-        )
+    need(SERVER if job.needs_spark else NODE)
     become(f"jobs.{job.value}", *context.args)

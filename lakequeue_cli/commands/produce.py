@@ -6,6 +6,7 @@ import sys
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future
+from contextlib import nullcontext
 from enum import StrEnum
 from typing import Annotated, Any, NamedTuple, TypedDict
 
@@ -18,6 +19,7 @@ from lakequeue.client.producing.record_accumulator import RecordMetadata
 from lakequeue.errors import InvalidRequest, LakequeueError
 from lakequeue_cli.options import AsJson, Url, ingest_url
 from lakequeue_cli.output import note
+from lakequeue_cli.progress import Show, silent, waiting
 
 
 class As(StrEnum):
@@ -109,10 +111,15 @@ def produce(
         "deliver_at": None if deliver_at is None else micros_of(deliver_at),
         "ttl_s": None if ttl_ms is None else ttl_ms / 1_000,
     }
-    with Producer(
-        ingest_url(url), acks="ordered" if wait else "committed", delivery_timeout_s=timeout_s
-    ) as producer:
-        sent = _Sent(as_json, quiet)
+    # Where each record is a line on the terminal, these lines show how far it is.
+    unseen = not values and not sys.stdin.isatty() and (quiet or not sys.stdout.isatty())
+    with (
+        waiting(f"sending to {topic}") if unseen else nullcontext(silent) as show,
+        Producer(
+            ingest_url(url), acks="ordered" if wait else "committed", delivery_timeout_s=timeout_s
+        ) as producer,
+    ):
+        sent = _Sent(as_json, quiet, show)
         try:
             for number, text in enumerate(_texts(values), start=1):
                 line = line_of(text, number, delimiter, key, kind)
@@ -133,9 +140,10 @@ def produce(
 class _Sent:
     """The records on their way, by line: prints what becomes of each, in order."""
 
-    def __init__(self, as_json: bool, quiet: bool) -> None:
+    def __init__(self, as_json: bool, quiet: bool, show: Show) -> None:
         self._as_json = as_json
         self._quiet = quiet
+        self._show = show
         self._waiting: deque[tuple[int, Future[RecordMetadata]]] = deque()
         self.refused: LakequeueError | None = None
         """The first record that was refused alone."""
@@ -153,6 +161,7 @@ class _Sent:
 
     def _print_next(self) -> None:
         number, handle = self._waiting.popleft()
+        self._show(what=f"{number:,} records sent")
         try:
             _print(handle.result(), self._as_json, self._quiet)
         except LakequeueError as error:

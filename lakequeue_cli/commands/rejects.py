@@ -16,7 +16,8 @@ from lakequeue.errors import WrongUsage
 from lakequeue.settings import Settings
 from lakequeue.wire import moment_of
 from lakequeue_cli.options import AsJson, Url
-from lakequeue_cli.output import note, print_json, print_table
+from lakequeue_cli.output import harmless, note, print_json, print_table
+from lakequeue_cli.progress import waiting
 
 if TYPE_CHECKING:
     from queue_tables.log.rejected import RejectFilter
@@ -145,15 +146,17 @@ def redrive(
     urls = named(ingest_urls(url, _settings(root))) if execute else []
     check_queue(urls, queue)
     run = Redrive(queue, to, urls, wall_micros())
-    with run:
-        for row in rejected(queue, wanted):
+    with waiting("sending" if execute else "looking through rejects") as show, run:
+        for number, row in enumerate(rejected(queue, wanted), start=1):
             run.take(row)
+            show(what=f"{number} records looked at")
     done = {"sent": run.sent, "there": run.there, "refused": len(run.refused)}
     if as_json:
         print_json({"execute": execute, **done, "records": run.refused})
     else:
         for one in run.refused:
-            print(f"{one['shard']}:{one['stamp']}:{one['row']}: refused: {one['why']}")
+            place = f"{one['shard']}:{one['stamp']}:{one['row']}"
+            print(harmless(f"{place}: refused: {one['why']}"))
         verb = "sent" if execute else "would send"
         print(f"{verb} {run.sent}, {run.there} are there already, {len(run.refused)} refused")
         if run.sent and not execute:

@@ -9,7 +9,8 @@ import typer
 from lakequeue.errors import CorruptTable, UnknownTable
 from lakequeue.settings import Settings
 from lakequeue_cli.options import AsJson
-from lakequeue_cli.output import print_json
+from lakequeue_cli.output import harmless, print_json
+from lakequeue_cli.progress import waiting
 
 if TYPE_CHECKING:
     from queue_tables.upkeep.repair import Repair
@@ -47,15 +48,18 @@ def repair(
             " such as inbox/node-1-…",
         )
     found: list[Repair] = []
-    for path in table or paths:
-        try:
-            found.append(repair_table(queue, path, paths[path], execute=execute))
-        except FileNotFoundError:
-            continue  # not made yet, or a shard that was removed meanwhile
-        except CorruptTable as damage:
-            # A shard without its first commit is being removed; no other table ever is.
-            if not paths[path].sharded or queue.is_table(path):
-                found.append(Repair(path, lost=[f"{damage.detail}; {damage.hint}"]))
+    chosen = [*(table or paths)]
+    with waiting("repairing" if execute else "looking at tables", len(chosen)) as show:
+        for number, path in enumerate(chosen):
+            show(number, path)
+            try:
+                found.append(repair_table(queue, path, paths[path], execute=execute))
+            except FileNotFoundError:
+                continue  # not made yet, or a shard that was removed meanwhile
+            except CorruptTable as damage:
+                # A shard without its first commit is being removed; no other table ever is.
+                if not paths[path].sharded or queue.is_table(path):
+                    found.append(Repair(path, lost=[f"{damage.detail}; {damage.hint}"]))
     _show(found, execute=execute, as_json=as_json)
     raise typer.Exit(1 if any(one.lost for one in found) else 0)
 
@@ -72,9 +76,10 @@ def _show(found: list[Repair], *, execute: bool, as_json: bool) -> None:
     verb = "done" if execute else "would"
     for one in found:
         for step in one.steps:
-            print(f"{one.table}: {verb}: {step}")
+            # A step names who made the foreign commit: whatever that program calls itself.
+            print(harmless(f"{one.table}: {verb}: {step}"))
         for lost in one.lost:
-            print(f"{one.table}: lost: {lost}")
+            print(harmless(f"{one.table}: lost: {lost}"))
     if not any(one.steps or one.lost for one in found):
         print(f"{len(found)} tables are as the queue left them")
     elif not execute and any(one.steps for one in found):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from enum import StrEnum
 from pathlib import Path
@@ -10,9 +9,9 @@ from typing import Annotated
 
 import typer
 
-from lakequeue.errors import MissingDependency
 from lakequeue.processes.programs import become
 from lakequeue.settings import CONFIG_VARIABLE, settings_file
+from lakequeue_cli.packages import NODE, SERVER, need
 
 
 class Role(StrEnum):
@@ -36,12 +35,13 @@ MODULES = {
 }
 """What each role runs, as `python -m`: the same as in `lakequeue up`."""
 _NEEDS = {
-    Role.INGEST: "flask",
-    Role.CONSUMER: "flask",
-    Role.DRIVER: "pyspark",
-    Role.ORDER: "pyspark",
-    Role.OFFSETS: "pyspark",
-    Role.ZOOKEEPER: "pyspark",
+    Role.INGEST: NODE,
+    Role.CONSUMER: NODE,
+    Role.DRIVER: SERVER,
+    Role.ORDER: SERVER,
+    Role.OFFSETS: SERVER,
+    # The jars of ZooKeeper come with Spark.
+    Role.ZOOKEEPER: ("kazoo", "pyspark"),
 }
 
 
@@ -59,10 +59,7 @@ def run(
     `lakequeue run ingest -- --help` lists them. What differs between machines (`LAKEQUEUE_NODE`,
     `LAKEQUEUE_SERVER__NUMBER`) can stand in the environment.
     """
-    if importlib.util.find_spec(_NEEDS[role]) is None:
-        raise MissingDependency(
-            f"{_NEEDS[role]} is not installed", hint="pip install 'lakequeue[server,spark]'"
-        )
+    need(_NEEDS[role])
     if config is not None:
         os.environ[CONFIG_VARIABLE] = str(config.absolute())
         settings_file()

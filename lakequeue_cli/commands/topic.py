@@ -17,10 +17,22 @@ from lakequeue_cli.commands.consume import as_document, text_of
 from lakequeue_cli.declared_options import settings_of, with_settings
 from lakequeue_cli.options import AsJson, ConsumerUrl, TimeoutS, Url, admin, position_of
 from lakequeue_cli.output import print_json, print_table
+from lakequeue_cli.progress import waiting
 
 app = typer.Typer(help="Create, list, describe, alter and delete topics.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(help="Name of the topic.")]
+
+
+def _drain_seconds(text: str) -> float:
+    """As a range of typer, of which `--help` would be wider than a terminal."""
+    try:
+        seconds = float(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"{text!r} is no number") from error
+    if not 1.0 <= seconds <= 500.0:
+        raise typer.BadParameter(f"{text} is not in the range 1<=x<=500")
+    return seconds
 
 
 @app.command()
@@ -100,7 +112,13 @@ def alter(
         ),
     ] = False,
     drain_timeout_s: Annotated[
-        float, typer.Option("--drain-timeout", min=1.0, max=500.0, help="Longest wait, in seconds.")
+        float,
+        typer.Option(
+            "--drain-timeout",
+            parser=_drain_seconds,
+            metavar="S",
+            help="Longest wait: 1 to 500 seconds.",
+        ),
     ] = 60.0,
     url: Url = None,
     service: ConsumerUrl = None,
@@ -118,7 +136,8 @@ def alter(
     with admin(url, service, timeout_s=timeout_s) as client:
         if drain:
             grown = settings.pop("partitions")
-            changed = client.grow_topic(topic, grown, drain_timeout_s)
+            with waiting(f"waiting until every group has consumed {topic}"):
+                changed = client.grow_topic(topic, grown, drain_timeout_s)
         if settings:
             changed = client.alter_topic(topic, **settings)
     if as_json:

@@ -31,6 +31,7 @@ from lakequeue.clock import boot_seconds
 from lakequeue.errors import LakequeueError, StartFailed
 from lakequeue.settings import Settings
 from lakequeue_cli.packages import need_server
+from lakequeue_cli.progress import Show, waiting
 
 if TYPE_CHECKING:
     from lakequeue_cli.supervisor.cluster import Cluster
@@ -192,7 +193,8 @@ class _Signals:
 
 def _stay(cluster: Cluster, signals: _Signals, started_at: float) -> None:
     try:
-        cluster.wait_ready()
+        with waiting("starting", len(cluster.children)) as show:
+            cluster.wait_ready(look=lambda: _show(cluster, show))
     except StartFailed:
         if signals.count:
             # It was stopped while it started, as asked.
@@ -202,6 +204,13 @@ def _stay(cluster: Cluster, signals: _Signals, started_at: float) -> None:
     sys.stdout.write(f"{banner(cluster, boot_seconds() - started_at)}\n")
     sys.stdout.flush()
     cluster.join()
+
+
+def _show(cluster: Cluster, show: Show) -> None:
+    """How far the start is."""
+    late = [child.name for child in cluster.children if child.state != "ready"]
+    what = f"waiting for {', '.join(late)}" if late else "waiting for a driver to lead"
+    show(len(cluster.children) - len(late), what)
 
 
 def _report(name: str, what: str) -> None:

@@ -188,12 +188,15 @@ class Cluster:
             self._held.close()
             raise
 
-    def wait_ready(self, timeout_s: float = READY_S) -> None:
-        """Return when every child is ready and a driver leads.
+    def wait_ready(
+        self, timeout_s: float = READY_S, look: Callable[[], None] = lambda: None
+    ) -> None:
+        """Return when every child is ready and a driver leads; `look` is called meanwhile, at each
+        change and about ten times a second.
 
         Raises `StartFailed`, with the end of the log of what is not ready.
         """
-        self._watching().wait_ready(timeout_s)
+        self._watching().wait_ready(timeout_s, look)
 
     def wait_leader(self, other_than: str | None = None, timeout_s: float = READY_S) -> str:
         """The driver that leads, as soon as there is one that is not `other_than`."""

@@ -77,12 +77,15 @@ class Watch:
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
-    def wait_ready(self, timeout_s: float) -> None:
+    def wait_ready(self, timeout_s: float, look: Callable[[], None] = lambda: None) -> None:
         """See `Cluster.wait_ready`."""
+
+        def decided() -> bool:
+            look()
+            return self._serving or self._failure is not None or self._over()
+
         with self._changed:
-            self._changed.wait_for(
-                lambda: self._serving or self._failure or self._over(), timeout_s
-            )
+            self._changed.wait_for(decided, timeout_s)
             if self._failure is not None:
                 raise self._failure
             if self._serving:

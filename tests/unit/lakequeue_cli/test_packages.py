@@ -33,6 +33,8 @@ main()
         ("typer", ["topic", "list"], "pip install 'lakequeue[cli]'"),
         ("rich", [], "pip install 'lakequeue[cli]'"),
         ("kazoo", ["doctor"], "pip install 'lakequeue[all]'"),
+        ("flask", ["run", "ingest"], "pip install 'lakequeue[all]'"),
+        ("deltalake", ["job", "run", "retention", "--root", "r"], "pip install 'lakequeue[all]'"),
     ],
 )
 def test_a_missing_package_is_named_with_its_extra(
