@@ -2,7 +2,8 @@
 
 Starts the queue on a new root, replays the departures through several producers, consumes them
 with a group of three of which one is killed with SIGKILL and replaced by a fourth, then proves
-from the tables, in SQL, that nothing was lost, doubled or reordered. The last line is the verdict.
+from the tables, in SQL, that nothing was lost, doubled or reordered. It leaves a picture of the
+run and the SQL beside its root. The last line is the verdict.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from examples.flights.departures import GROUP, PARTITIONS, TOPIC, TOTAL
-from examples.flights.proof import Proof, prove
-from examples.flights.recording import LineCount
+from examples.flights.picture import Sample, Story, draw
+from examples.flights.proof import Proof, as_file, prove, told
+from examples.flights.recording import Acknowledged, Received
 from examples.flights.screen import Counts, Screen
 from lakequeue.client.admin import Admin
 from lakequeue.errors import LakequeueError, UnknownGroup
@@ -28,6 +30,7 @@ from lakequeue_cli.supervisor.cluster import Cluster, ClusterOptions
 from lakequeue_cli.supervisor.preflight import default_work_dir, local_root
 
 PRODUCERS = 3
+SESSION_TIMEOUT_MS = 6_000
 STALLED_AFTER_S = 120.0
 
 
@@ -40,24 +43,38 @@ class Demo:
         self._records = records
         self._screen = screen
         self._admin = Admin(cluster.ingest_urls, cluster.consumer_urls)
-        self._produced = LineCount(folder, "producer-*.jsonl")
-        self._received = LineCount(folder, "consumer-*.jsonl")
+        self._acknowledged = Acknowledged(folder)
+        self._received = Received(folder)
         self._consumers: dict[str, subprocess.Popen[bytes]] = {}
         self._group: GroupDescription | None = None
+        self._sent = 0
+        self._began = time.monotonic()
+        self.story = Story()
 
     def run(self) -> None:
         """Produce and consume everything; returns when the group has no lag."""
         self._admin.create_topic(TOPIC, partitions=PARTITIONS)
+        self._screen.say(
+            f"{PRODUCERS} producers send the departures, one process each; 3 consumers share the "
+            f"{PARTITIONS} partitions as the group {GROUP}"
+        )
         for name in ("1", "2", "3"):
             self._start_consumer(name)
         producers = [self._start_producer(i) for i in range(PRODUCERS)]
         try:
             self._wait(lambda c: c.delivered > self._records * 0.3, producers)
             self._consumers["2"].kill()
-            self._screen.say("consumer 2 killed with SIGKILL; its partitions move to the others")
+            self._note("consumer 2 killed")
+            self._screen.say(
+                "consumer 2 is killed with SIGKILL, in the middle of its work. That is safe: what "
+                "it got and had not acked\n  is delivered again, to the consumers that take over "
+                f"its partitions when its session ends ({SESSION_TIMEOUT_MS / 1_000:g} s);\n"
+                "  what it had acked is not. Its acks are rows of a table, and not in its memory"
+            )
             self._wait(lambda c: c.delivered > self._records * 0.5, producers)
             self._start_consumer("4")
-            self._screen.say("consumer 4 joins the group")
+            self._note("consumer 4 joins")
+            self._screen.say("consumer 4 joins the group and gets its share of the partitions")
             self._wait(self._caught_up, producers)
         finally:
             for process in (*producers, *self._consumers.values()):
@@ -75,7 +92,8 @@ class Demo:
 
     def _start_consumer(self, name: str) -> None:
         self._consumers[name] = self._start(
-            "consumer", "--url", self._cluster.consumer_urls[0], "--name", name
+            *("consumer", "--url", self._cluster.consumer_urls[0], "--name", name),
+            *("--session-timeout-ms", str(SESSION_TIMEOUT_MS)),
         )
 
     def _start(self, module: str, *arguments: str) -> subprocess.Popen[bytes]:
@@ -86,9 +104,13 @@ class Demo:
             ]
         )
 
+    def _note(self, what: str) -> None:
+        self.story.events.append((time.monotonic() - self._began, what))
+
     def _caught_up(self, counts: Counts) -> bool:
         return (
-            counts.produced == self._records == counts.ordered
+            # Each producer has also written down that the last of its sends was acknowledged.
+            self._sent == self._records == counts.delivered
             and self._group is not None
             and all(p.lag == 0 for p in self._group.partitions)
         )
@@ -117,11 +139,19 @@ class Demo:
         except UnknownGroup:
             self._group = None  # until the first consumer has joined
         partitions = self._group.partitions if self._group else []
-        return Counts(
-            produced=self._produced.lines(),
-            ordered=sum(p.end_offset for p in partitions),
-            delivered=min(self._received.lines(), self._records),
+        received = self._received.count()
+        self._sent = self._acknowledged.count()
+        counts = Counts.of(self._sent, sum(p.end_offset for p in partitions), received)
+        self.story.samples.append(
+            Sample(
+                time.monotonic() - self._began,
+                counts.produced,
+                counts.ordered,
+                counts.delivered,
+                dict(self._received.by_consumer),
+            )
         )
+        return counts
 
 
 def main() -> int:
@@ -145,12 +175,23 @@ def main() -> int:
                 cluster.wait_ready()
                 screen.say(f"the queue is up on {root}")
                 began = time.monotonic()
-                Demo(cluster, folder, args.records, screen).run()
+                demo = Demo(cluster, folder, args.records, screen)
+                demo.run()
                 seconds = time.monotonic() - began
+                screen.say(
+                    "everything is read; the proof asks the table `log` in SQL, and compares"
+                )
+                screen.say("  it with what each process wrote down of its own sends and records:")
                 proof = prove(root, folder)
         except LakequeueError as e:
             screen.say(f"demo: {e}")
             return 1
+    picture, sql = folder.parent / "run.svg", folder.parent / "proof.sql"
+    picture.write_text(draw(demo.story, args.records, proof.line))
+    sql.write_text(as_file(root, folder))
+    for line in told(proof):
+        print(line)
+    print(f"the SQL: {sql}    a picture of the run: {picture}")
     _report(proof, seconds, args.records)
     return 0 if proof.holds(args.records) else 1
 

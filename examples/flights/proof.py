@@ -68,6 +68,19 @@ SELECT count(*) FROM (SELECT key FROM ordered WHERE key IS NOT NULL
 """
 
 
+_QUESTIONS = {
+    "produced": ("departures that a producer knows to be acknowledged", _PRODUCED),
+    "ordered": ("records in the table log", _ORDERED),
+    "delivered": ("records that a consumer got, and that are in log as it got them", _DELIVERED),
+    "lost": ("acknowledged and not in log, or in log and never delivered", _LOST),
+    "duplicated": ("a departure at two offsets, or a gap in the offsets", _DUPLICATED),
+    "out_of_order": ("a plane, a producer or a consumer out of its order", _OUT_OF_ORDER),
+    "redelivered": ("delivered again after the kill, which is allowed", _REDELIVERED),
+    "split_keys": ("planes with records in two partitions", _KEYS_IN_ONE_PARTITION),
+}
+"""Field of the proof → what is asked, and the SQL that asks it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Proof:
     """The counts of the last line, and those that are printed beside it."""
@@ -107,13 +120,30 @@ def prove(root: str, folder: Path) -> Proof:
             row = sql.execute(query).fetchone()
             return int(row[0]) if row and row[0] is not None else 0
 
-        return Proof(
-            produced=count(_PRODUCED),
-            ordered=count(_ORDERED),
-            delivered=count(_DELIVERED),
-            lost=count(_LOST),
-            duplicated=count(_DUPLICATED),
-            out_of_order=count(_OUT_OF_ORDER),
-            redelivered=count(_REDELIVERED),
-            split_keys=count(_KEYS_IN_ONE_PARTITION),
-        )
+        return Proof(**{name: count(query) for name, (_, query) in _QUESTIONS.items()})
+
+
+def told(proof: Proof) -> list[str]:
+    """Each question with its answer, and the SQL of the one that matters most. Pure."""
+    lines = [
+        f"  {getattr(proof, name):>9,}  {name:<13} {asked}"
+        for name, (asked, _) in _QUESTIONS.items()
+    ]
+    at = list(_QUESTIONS).index("lost") + 1
+    return [
+        *lines[:at],
+        *(f"             {one}" for one in _LOST.strip().splitlines()),
+        *lines[at:],
+    ]
+
+
+def as_file(root: str, folder: Path) -> str:
+    """All of the SQL, to read and to ask again. Pure."""
+    parts = [
+        "-- The proof of the demo, for DuckDB in Python. `log` is the Delta table:",
+        f'--   sql.register("log", DeltaTable("{root}/log").to_pyarrow_dataset())',
+        _VIEWS.format(topic=TOPIC, folder=folder),
+    ]
+    for name, (asked, query) in _QUESTIONS.items():
+        parts += [f"-- {name}: {asked}", query.strip() + ";", ""]
+    return "\n".join(parts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 
@@ -20,20 +20,55 @@ class Recording:
             self._file.write(data.encode())
 
 
-class LineCount:
-    """Counts the lines of growing files without reading anything twice."""
+class Lines:
+    """Reads growing files without reading anything twice."""
 
     def __init__(self, folder: Path, pattern: str) -> None:
         self._folder = folder
         self._pattern = pattern
-        self._read: dict[Path, tuple[int, int]] = {}
+        self._read: dict[Path, int] = {}
 
-    def lines(self) -> int:
-        """Whole lines so far, over all files that match."""
-        for path in self._folder.glob(self._pattern):
-            position, lines = self._read.get(path, (0, 0))
+    def new(self) -> Iterator[tuple[Path, bytes]]:
+        """Each line that is whole by now and was not given before, with its file."""
+        for path in sorted(self._folder.glob(self._pattern)):
+            position = self._read.get(path, 0)
             with path.open("rb") as file:
                 file.seek(position)
+                # A line that is being written comes with the next look.
                 data = file.read()
-            self._read[path] = (position + len(data), lines + data.count(b"\n"))
-        return sum(lines for _, lines in self._read.values())
+            whole = data[: data.rfind(b"\n") + 1]
+            self._read[path] = position + len(whole)
+            for line in whole.splitlines():
+                yield path, line
+
+
+class Acknowledged:
+    """How many departures the producers had acknowledged."""
+
+    def __init__(self, folder: Path) -> None:
+        self._lines = Lines(folder, "producer-*.jsonl")
+        self._count = 0
+
+    def count(self) -> int:
+        """So far."""
+        self._count += sum(1 for _ in self._lines.new())
+        return self._count
+
+
+class Received:
+    """What the consumers got: each record once, however often it was delivered."""
+
+    def __init__(self, folder: Path) -> None:
+        self._lines = Lines(folder, "consumer-*.jsonl")
+        self._seen: set[tuple[int, int]] = set()
+        self.by_consumer: dict[str, int] = {}
+        """Consumer → deliveries so far."""
+
+    def count(self) -> int:
+        """Records that some consumer has got so far."""
+        for path, line in self._lines.new():
+            row = json.loads(line)
+            self._seen.add((row["partition"], row["offset"]))
+            name = path.stem.removeprefix("consumer-")
+            self.by_consumer[name] = self.by_consumer.get(name, 0) + 1
+        return len(self._seen)

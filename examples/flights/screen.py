@@ -14,13 +14,23 @@ from rich.table import Table
 from lakequeue.wire import GroupDescription
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Counts:
-    """How far the records have come."""
+    """How far the records have come: none is delivered that is not ordered and produced."""
 
     produced: int = 0
     ordered: int = 0
     delivered: int = 0
+
+    @classmethod
+    def of(cls, acknowledged: int, ordered: int, received: int) -> Counts:
+        """From counts that were taken one after the other, while records went on.
+
+        A record is ordered before its producer has read the answer, and a consumer may get it
+        before its partition is asked for its end. It was produced, and ordered, all the same.
+        """
+        ordered = max(ordered, received)
+        return cls(max(acknowledged, ordered), ordered, received)
 
 
 class Screen:
