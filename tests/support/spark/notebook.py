@@ -71,7 +71,8 @@ def run(path: Path, spark: SparkSession, replaced: Mapping[str, str]) -> Page:
     def display(what: Any) -> None:
         if isinstance(what, DataFrame):
             table = [what.columns, ["---"] * len(what.columns), *what.collect()]
-            out.write("".join(f"| {' | '.join(map(str, row))} |\n" for row in table))
+            # A table that follows another without a blank line would be more rows of that one.
+            out.write("\n" + "".join(f"| {' | '.join(map(str, row))} |\n" for row in table))
         else:
             name = f"{path.stem}-{len(plots) + 1}.svg"
             plots[name] = _svg(what)

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 PAGE = (Path(__file__).parents[3] / "docs" / "testing.md").read_text()
-_EXAMPLE = re.compile(r"<!-- example -->\n```python\n(.*?)```\n\n```text\n(.*?)```", re.DOTALL)
+_EXAMPLE = re.compile(r"<!-- run by [^>]* -->\n```python\n(.*?)```\n\n```text\n(.*?)```", re.DOTALL)
 
 
 def test_the_example_prints_what_is_shown() -> None:

@@ -1,0 +1,54 @@
+"""The README and the tutorial, as they are printed, on one queue that `lakequeue up` runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from tests.e2e.test_up import banner, up
+from tests.support.documents.blocks import REPOSITORY, blocks_of
+from tests.support.documents.pages import PAGES
+from tests.support.documents.running import Reader, reader_at, run_page, run_python
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.zookeeper,
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+]
+ROW = 'customer-4│{"id":17,"total":99.5}'
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
+    """Somebody in the folder in which `lakequeue up` was started."""
+    folder = tmp_path_factory.mktemp("reader")
+    root = folder / "lakequeue-data"
+    with up(root, 0, 0) as queue:
+        banner(queue)
+        yield reader_at(root, folder)
+
+
+def test_the_readme(reader: Reader) -> None:
+    blocks = blocks_of(REPOSITORY / "README.md")
+    run_page(reader, [block for block in blocks if block.language != "python"])
+    # The SQL of other pages in the same session: a second one would cost half a minute.
+    statements = [
+        statement
+        for page in PAGES
+        for block in blocks_of(REPOSITORY / page)
+        if block.language == "sql"
+        for statement in block.text.split(";")
+        if statement.strip()
+    ]
+    assert len(statements) == 3
+    also = f"spark.sql('USE queue')\nfor one in {statements!r}:\n    spark.sql(one).collect()"
+    said = run_python(reader, "", [b for b in blocks if b.language == "python"], also)
+    assert "customer-4 {'id': 17, 'total': 99.5}" in said
+    assert re.sub(r"\s*[│|]\s*", "│", said).count(ROW) == 2, said
+
+
+def test_the_tutorial(reader: Reader) -> None:
+    run_page(reader, blocks_of(REPOSITORY / "docs" / "tutorial.md"))
