@@ -286,8 +286,8 @@ METRICS = Table(
 
 GROUP_HISTORY = Table(
     "group_history",
-    "Positions of all groups and transforms, saved once an hour; after two days, one of each day is "
-    "kept. A fork can go back to these times.",
+    "Positions of all groups and transforms, saved once an hour; after two days, one of each day "
+    "is kept. A fork can go back to these times.",
     "the job `metrics`",
     (
         Column("as_of", "timestamp", "time of the save, in whole milliseconds; each file has one"),
