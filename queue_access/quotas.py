@@ -76,13 +76,22 @@ class Meter:
         """Use some. Raises `OverQuota` while an earlier use is not paid off."""
         if rate is None:
             return
-        bucket = self._buckets.get(name)
-        if bucket is None:
-            bucket = self._buckets[name] = _Bucket(rate, now)
+        bucket = self._bucket(name, rate, now)
         wait = bucket.wait_s(rate, now)
         if wait:
             raise over(f"{rate:g} {name} a second are allowed at each node", wait)
         bucket.take(amount)
+
+    def owe(self, name: str, rate: float | None, amount: float, now: float) -> None:
+        """What a use that was let in takes beside: it is paid off before the next one."""
+        if rate is not None:
+            self._bucket(name, rate, now).take(amount)
+
+    def _bucket(self, name: str, rate: float, now: float) -> _Bucket:
+        found = self._buckets.get(name)
+        if found is None:
+            found = self._buckets[name] = _Bucket(rate, now)
+        return found
 
 
 def check_topics(quota: Quota, topics: Mapping[str, int]) -> None:

@@ -80,14 +80,15 @@ class Ways:
             except NotInMemory:
                 pass
             else:
-                self._commit(call, parsed)
+                self._commit(call, len(body), parsed)
                 return
         # Either it takes long, or it has to read from storage, which may hang.
         work = partial(self._producing.parse, name, asked, body, lease)
-        call.in_thread(work, partial(self._commit, call))
+        call.in_thread(work, partial(self._commit, call, len(body)))
 
-    def _commit(self, call: Call, parsed: Parsed) -> None:
-        self._gate.records(call.request.caller, sum(len(part.rows) for part in parsed.parts))
+    def _commit(self, call: Call, received: int, parsed: Parsed) -> None:
+        records = sum(len(part.rows) for part in parsed.parts)
+        self._gate.sends(call.request.caller, records, parsed.size - received)
         if parsed.waits:
             call.takes_from(_ORDERED)
         self._rush.came(call.loop)

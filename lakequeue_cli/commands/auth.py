@@ -5,8 +5,6 @@ Whoever can write to the root can use it. Every node knows of a change within a 
 
 from __future__ import annotations
 
-import getpass
-import socket
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -17,6 +15,7 @@ import typer
 
 from lakequeue.errors import InvalidRequest, MissingDependency, UnknownName
 from lakequeue.settings import Settings
+from lakequeue_cli.audited import operator
 from lakequeue_cli.key_files import handing_over
 from lakequeue_cli.options import AsJson
 from lakequeue_cli.output import note, print_json, print_table
@@ -351,7 +350,7 @@ def _change(
     from queue_tables.audit import Audit
 
     opened = _open(root, create=create)
-    who = f"os:{getpass.getuser()}@{socket.gethostname()}"
+    who = operator()
     table = _table_of(opened)
     before = {(entry.kind, entry.name): entry for entry in table.entries()}
     made = table.change(judge, who)

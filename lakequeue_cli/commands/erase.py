@@ -11,6 +11,7 @@ from lakequeue.arguments import bytes_of
 from lakequeue.clock import wall_micros
 from lakequeue.errors import WrongUsage
 from lakequeue.settings import Settings
+from lakequeue_cli.audited import audited
 from lakequeue_cli.options import AsJson
 from lakequeue_cli.output import harmless, note, print_json
 from lakequeue_cli.progress import waiting
@@ -95,7 +96,12 @@ def erase(
             f" {found['rejects']} rejected copies for good?{_and_files(found, delete_unreadable)}",
             abort=True,
         )
-    report = run(dry=dry_run)
+    if dry_run:
+        report = run(dry=True)
+    else:
+        with audited(queue, "erase", topic) as told:
+            report = run(dry=False)
+            told |= {n: value for n, value in report.items() if isinstance(value, int)}
     if as_json:
         print_json(report | {"where": where, "dry_run": dry_run})
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +16,7 @@ from lakequeue.clock import wall_micros
 from lakequeue.errors import WrongUsage
 from lakequeue.settings import Settings
 from lakequeue.wire import moment_of
+from lakequeue_cli.audited import audited
 from lakequeue_cli.options import AsJson, Url
 from lakequeue_cli.output import harmless, note, print_json, print_table
 from lakequeue_cli.progress import waiting
@@ -146,10 +148,13 @@ def redrive(
     urls = named(ingest_urls(url, _settings(root))) if execute else []
     check_queue(urls, queue)
     run = Redrive(queue, to, urls, wall_micros())
-    with waiting("sending" if execute else "looking through rejects") as show, run:
-        for number, row in enumerate(rejected(queue, wanted), start=1):
-            run.take(row)
-            show(what=f"{number} records looked at")
+    with ExitStack() as stack:
+        told = stack.enter_context(audited(queue, "rejects redrive", to or "")) if execute else {}
+        with waiting("sending" if execute else "looking through rejects") as show, run:
+            for number, row in enumerate(rejected(queue, wanted), start=1):
+                run.take(row)
+                show(what=f"{number} records looked at")
+        told["sent"] = run.sent
     done = {"sent": run.sent, "there": run.there, "refused": len(run.refused)}
     if as_json:
         print_json({"execute": execute, **done, "records": run.refused})

@@ -8,6 +8,7 @@ import typer
 
 from lakequeue.errors import CorruptTable, UnknownTable
 from lakequeue.settings import Settings
+from lakequeue_cli.audited import audited
 from lakequeue_cli.options import AsJson
 from lakequeue_cli.output import harmless, print_json
 from lakequeue_cli.progress import waiting
@@ -60,6 +61,9 @@ def repair(
                 # A shard without its first commit is being removed; no other table ever is.
                 if not paths[path].sharded or queue.is_table(path):
                     found.append(Repair(path, lost=[f"{damage.detail}; {damage.hint}"]))
+    if execute and any(one.done for one in found):
+        with audited(queue, "repair", "") as told:
+            told |= {one.table: one.steps for one in found if one.done}
     _show(found, execute=execute, as_json=as_json)
     raise typer.Exit(1 if any(one.lost for one in found) else 0)
 

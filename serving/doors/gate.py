@@ -137,11 +137,17 @@ class ServiceGate:
             rate = self._doors.registry.quota_of(request.caller.principal).bytes_per_s
             self._take(request.caller, "bytes", rate, len(request.body))
 
-    def records(self, caller: Caller, count: int) -> None:
-        """So many records are sent. Raises `OverQuota`. For the event loop's thread."""
+    def sends(self, caller: Caller, records: int, unpacked: int) -> None:
+        """So many records are sent, and so many bytes more than came: a body may come packed.
+
+        Raises `OverQuota`. For the event loop's thread.
+        """
         if caller is not ANYBODY:
-            rate = self._doors.registry.quota_of(caller.principal).records_per_s
-            self._take(caller, "records", rate, count)
+            quota = self._doors.registry.quota_of(caller.principal)
+            self._take(caller, "records", quota.records_per_s, records)
+            if unpacked > 0:
+                now = self._doors.wall_s()
+                self._meters.of(caller.principal).owe("bytes", quota.bytes_per_s, unpacked, now)
 
     def _take(self, caller: Caller, name: str, rate: float | None, amount: int) -> None:
         if rate is None:

@@ -1,4 +1,4 @@
-"""The audit of a locked ingest node: no change and no refusal without a line that says who."""
+"""What a locked ingest node writes down of its callers: who changed what, and what they used."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 from deltalake import DeltaTable
 
-from tests.support.access.locked import Locks, as_, locks
+from queue_access.quotas import Quota
+from tests.support.access.locked import Locks, as_, locks, wait_status
 from tests.support.services.ingest_service import IngestService
 from tests.support.services.zookeeper import wait_for
 
@@ -68,6 +70,20 @@ def test_no_way_of_sending_a_change_keeps_it_out_of_the_audit(
         [row] = [r for r in audited(locked) if r["name"] == name]
         assert row["status"] == status
         assert row["after"].startswith(('{"partitions":3', '{"value_schema"'))
+
+
+def test_what_a_packed_body_becomes_counts_as_well(service: IngestService, locked: Locks) -> None:
+    key = locked.may("maker", "produce", "topic", "orders")
+    locked.limit("maker", Quota(bytes_per_s=1_000.0))
+    body = gzip.compress(orjson.dumps({"records": [{"value": "x" * 500_000}]}))
+    assert len(body) < 1_000
+    headers = as_(key) | {"Content-Type": "application/json", "Content-Encoding": "gzip"}
+    path = "/v1/topics/orders/records"
+    wait_status(service.http, "/v1/topics/orders", key, 200)
+    assert service.http.post(path, content=body, headers=headers).status_code == 200
+    again = service.http.post(path, content=body, headers=headers)
+    assert again.status_code == 429
+    assert int(again.headers["Retry-After"]) > 60
 
 
 def test_a_fenced_producer_is_in_the_audit_with_how_it_ended(

@@ -13,8 +13,10 @@ from typing import NoReturn
 import duckdb
 import pytest
 from deltalake import DeltaTable
+from typer.testing import CliRunner
 
 from lakequeue.errors import StorageUnavailable
+from lakequeue_cli.app import app
 from queue_access.audit_line import Line
 from queue_access.keys import new_key
 from queue_access.registry import LOCKED, Entry, Registry, entry_of_grant, entry_of_key
@@ -23,6 +25,7 @@ from queue_tables import entries
 from queue_tables.audit import MOST_KINDS, Audit
 from queue_tables.entries import AccessTable, AccessWatch
 from queue_tables.root import QueueRoot
+from queue_tables.topics import TopicStore
 from tests.support.access.locked import secret_of
 
 ON = Entry(LOCKED, LOCKED)
@@ -149,6 +152,19 @@ def test_changes_are_written_at_once_and_refusals_of_a_kind_as_one(root: QueueRo
     assert [r["count"] for r in rows if r["call"] == "GET /metrics"] == [1_000, 1_000]
     assert len(rows) <= 2 * (MOST_KINDS + 2)
     assert sum(r["count"] for r in rows) == 2 * (1 + 1_000 + MOST_KINDS * 2)
+
+
+def test_what_an_operator_erases_is_in_the_audit_but_not_what_it_was(root: QueueRoot) -> None:
+    TopicStore(root).create("orders")
+    words = ["erase", "orders", "--where", "key = 'alice'", "--root", root.uri]
+    for more in (["--dry-run"], ["--yes"]):
+        done = CliRunner().invoke(app, [*words, *more])
+        assert done.exit_code == 0, done.output
+    [row] = DeltaTable(f"{root.uri}/audit").to_pyarrow_table().to_pylist()
+    assert row["principal"].startswith("os:")
+    assert (row["call"], row["name"], row["outcome"]) == ("lakequeue erase", "orders", "done")
+    assert '"records":0' in row["after"]
+    assert "alice" not in str(row)
 
 
 def test_an_audit_that_was_removed_begins_anew(root: QueueRoot) -> None:
