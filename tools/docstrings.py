@@ -142,17 +142,3 @@ def sdk(project: Path) -> dict[str, list[Callable]]:
         )
         for public, declared in SDK.items()
     }
-
-
-def options_of(source: str, name: str) -> list[tuple[str, str, str]]:
-    """(option, type, what it means) of a `TypedDict`."""
-    (node,) = [n for n in ast.parse(source).body if getattr(n, "name", None) == name]
-    assert isinstance(node, ast.ClassDef)
-    found = []
-    for one, after in zip(node.body, [*node.body[1:], None], strict=True):
-        if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name):
-            said = ""
-            if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
-                said = " ".join(str(after.value.value).split())
-            found.append((one.target.id, ast.unparse(one.annotation), said))
-    return found

@@ -19,6 +19,7 @@ from lakequeue.errors import Broken, Fenced, LakequeueError, Rejected, TryAgain,
 from lakequeue.metrics import ROLES
 from lakequeue.metrics.declaring import MOST_VALUES, OTHER, Metric
 from lakequeue.metrics.every import EVERY
+from lakequeue.option_help import options_of
 from lakequeue.settings import Settings
 from lakequeue.wire import JoinRequest
 from lakequeue.wire.calls.topics import TopicSettings
@@ -29,7 +30,7 @@ from queue_access.calls import CALLS
 from queue_tables.delta.columns import Table
 from queue_tables.schema.schemas import FORMAT, TABLES
 from tools.dashboard import dashboard_json
-from tools.docstrings import OPTIONS, options_of, sdk
+from tools.docstrings import OPTIONS, sdk
 from tools.reference import reference_page
 
 DOCS = Path(__file__).parents[1] / "docs"

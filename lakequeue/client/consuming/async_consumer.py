@@ -15,6 +15,7 @@ from lakequeue.client.consuming.transform import AsyncTransform
 from lakequeue.client.message import Message
 from lakequeue.client.messages import Messages
 from lakequeue.client.producing.producer import AsyncProducer
+from lakequeue.option_help import options_in_help
 
 if TYPE_CHECKING:
     from lakequeue.client.consuming.transaction import AsyncTransaction, ResultTable
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+@options_in_help(ConsumerOptions)
 class AsyncConsumer(ConsumerBase):
     """`Consumer` from asyncio, within one event loop: `async for message in consumer`."""
 

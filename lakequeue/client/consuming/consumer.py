@@ -15,6 +15,7 @@ from lakequeue.client.consuming.transform import Transform
 from lakequeue.client.message import Message
 from lakequeue.client.messages import Messages
 from lakequeue.client.producing.producer import Producer
+from lakequeue.option_help import options_in_help
 
 if TYPE_CHECKING:
     from lakequeue.client.consuming.transaction import ResultTable, Transaction
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+@options_in_help(ConsumerOptions)
 class Consumer(ConsumerBase):
     """Receives records of one or more topics as a member of `group`.
 

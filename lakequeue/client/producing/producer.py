@@ -24,6 +24,7 @@ from lakequeue.client.producing.record_accumulator import (
     timing_of,
 )
 from lakequeue.errors import LakequeueError
+from lakequeue.option_help import options_in_help
 from lakequeue.wire import Consumed
 
 T = TypeVar("T")
@@ -49,6 +50,7 @@ class _Handle(Future[RecordMetadata]):
             ) from None
 
 
+@options_in_help(ProducerOptions)
 class Producer(ProducerBase):
     """Sends records to one or more ingest nodes.
 
@@ -262,6 +264,7 @@ class Producer(ProducerBase):
             self.close(timeout_s=1.0)
 
 
+@options_in_help(ProducerOptions)
 class AsyncProducer(ProducerBase):
     """The same from asyncio, within one event loop."""
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import ast
 import builtins
+import pydoc
 from pathlib import Path
 
 import pytest
 
-from lakequeue import errors
+from lakequeue import AsyncConsumer, AsyncProducer, Consumer, Producer, errors
+from lakequeue.option_help import options_of
 from lakequeue.testing import MemoryQueue
 from lakequeue.wire import DEFAULT_CONSUMER_URL, DEFAULT_INGEST_URL
-from tools.docstrings import OPTIONS, Callable, doc_of, options_of, sdk
+from tools.docstrings import OPTIONS, Callable, doc_of, sdk
 
 PROJECT = Path(__file__).parents[3]
 PUBLIC = sdk(PROJECT)
@@ -42,6 +44,16 @@ def test_every_option_says_what_it_means(name: str) -> None:
     rows = options_of((PROJECT / OPTIONS[name]).read_text(), name)
     assert len(rows) > 10
     assert [option for option, _, said in rows if not said] == []
+
+
+@pytest.mark.parametrize("client", [Producer, AsyncProducer, Consumer, AsyncConsumer])
+def test_help_lists_every_option_with_what_it_means(client: type) -> None:
+    text = pydoc.plain(pydoc.render_doc(client))
+    producing = "Producer" in client.__name__
+    name = "ProducerOptions" if producing else "ConsumerOptions"
+    rows = options_of((PROJECT / OPTIONS[name]).read_text(), name)
+    assert [option for option, kind, _ in rows if f"{option} ({kind}):" not in text] == []
+    assert ("How long a batch waits" if producing else "One or several consumer-service") in text
 
 
 @pytest.mark.parametrize("public", PUBLIC)
