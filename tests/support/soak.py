@@ -24,8 +24,11 @@ from history_checker import GroupRequirements, Requirements, Verdict, check
 from history_checker.history import Recorder, load
 from history_checker.load import LoadConsumer, LoadProducer, wait_until
 from history_checker.truth import truth
+from jobs.streaming.backlog_report import backlog_report
 from lakequeue.client.admin import Admin
+from lakequeue.clock import wall_micros
 from lakequeue.errors import LakequeueError
+from queue_tables.root import QueueRoot
 from tests.support.atomic_load import AtomicLoad
 from tests.support.faults.faulty_cluster import FaultyCluster
 from tests.support.faults.nemesis import BLOWS, ILLS, OF_SPARK, Fault, Nemesis, schedule
@@ -38,8 +41,6 @@ MAX_ATTEMPTS = 100
 GRACE_S = 120.0
 CALM_S = 3.0
 DRAIN_S = 240.0
-_STILL = 40
-"""Looks without a change, some 50 ms apart, until a topic counts as ordered to its end."""
 
 
 class Soak:
@@ -141,18 +142,20 @@ class Soak:
         return end
 
     def _drain(self, admin: Admin, group: str) -> None:
-        """Until nothing is left, neither in front of the group nor in front of the order job."""
-        ends: list[int] = []
+        """Until nothing is left, neither in front of the order job nor in front of the group."""
+        root = QueueRoot.existing(self._faulty.cluster.root)
+
+        def ordered() -> bool:
+            return bool(backlog_report(root, "inbox", wall_micros())["records"] == 0)
 
         def drained() -> bool:
             try:
-                partitions = admin.group(group).partitions
+                return all(p.lag == 0 for p in admin.group(group).partitions)
             except LakequeueError:
                 return False
-            ends.append(sum(p.end_offset for p in partitions))
-            still = len(ends) >= _STILL and ends[-1] == ends[-_STILL]
-            return still and all(p.lag == 0 for p in partitions)
 
+        # Producers have ended. A batch that is being ordered is no lag of anybody yet.
+        wait_until("all is ordered", ordered, DRAIN_S)
         wait_until(f"{group} is drained", drained, DRAIN_S)
 
     def _judge(self) -> Verdict:
