@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -60,9 +61,7 @@ def answer(node: str, damage: LakequeueError, path: str) -> tuple[int, str, byte
 
 @contextlib.contextmanager
 def _answering(listener: socket.socket, node: str, damage: LakequeueError) -> Iterator[None]:
-    server = ThreadingHTTPServer(
-        listener.getsockname()[:2], _handler(node, damage), bind_and_activate=False
-    )
+    server = _Server(listener.getsockname()[:2], _handler(node, damage), bind_and_activate=False)
     server.daemon_threads = True
     server.socket.close()
     server.socket = listener
@@ -74,6 +73,12 @@ def _answering(listener: socket.socket, node: str, damage: LakequeueError) -> It
         # Not `server_close`: the listener is the service's, which goes on with it.
         server.shutdown()
         thread.join()
+
+
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """See `socketserver`: a client that has gone."""
+        log.debug("damage.client_failed", address=client_address[0], error=repr(sys.exception()))
 
 
 def _handler(node: str, damage: LakequeueError) -> type[BaseHTTPRequestHandler]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import ssl
+import sys
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -61,11 +62,6 @@ class Monitor:
         except OSError as error:
             log.warning("monitor.failed", host=host, port=port, why=error.strerror)
             return None
-        if self._tls is not None:
-            # Each handshake in the thread of its connection: it may take as long as it likes.
-            server.socket = self._tls.context.wrap_socket(
-                server.socket, server_side=True, do_handshake_on_connect=False
-            )
         self._server = server
         threading.Thread(target=server.serve_forever, name="monitor", daemon=True).start()
         scheme = "http" if self._tls is None else "https"
@@ -122,12 +118,26 @@ class _Server(ThreadingHTTPServer):
         self._tls = tls
         super().__init__(address, handler)
 
+    def get_request(self) -> tuple[Any, Any]:
+        """See `socketserver`."""
+        link, address = super().get_request()
+        if self._tls is not None:
+            # The handshake in the thread of its connection: it may take as long as it likes.
+            link = self._tls.context.wrap_socket(
+                link, server_side=True, do_handshake_on_connect=False
+            )
+        return link, address
+
     def service_actions(self) -> None:
         """See `socketserver`: twice a second at least. A certificate that has expired keeps all
         clients away, so new files must not wait for one.
         """
         if self._tls is not None:
             self._tls.look()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """See `socketserver`: a client that does not speak TLS, or has gone."""
+        log.debug("monitor.client_failed", address=client_address[0], error=repr(sys.exception()))
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """See `socketserver`."""

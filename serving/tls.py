@@ -19,7 +19,7 @@ HANDSHAKE_S = 10.0
 
 
 class Tls:
-    """A context for a server. New connections get the newest certificate."""
+    """A context for a server, made anew when its files change. Connections keep theirs."""
 
     def __init__(self, settings: TlsSettings) -> None:
         """Raises `InvalidSetting` for files that cannot be used."""
@@ -27,24 +27,29 @@ class Tls:
             raise InvalidSetting(
                 "tls.client_ca or tls.key without tls.cert", hint="name the file of the certificate"
             )
-        self._cert, self._key = settings.cert, settings.key
-        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self.context.minimum_version = ssl.TLSVersion.TLSv1_2
+        self._cert, self._key, self._client_ca = settings.cert, settings.key, settings.client_ca
+        self._seen = self._state()
         try:
-            self.context.load_cert_chain(self._cert, self._key)
-            if settings.client_ca is not None:
-                self.context.load_verify_locations(settings.client_ca)
-                # Whoever shows none can still show a key.
-                self.context.verify_mode = ssl.CERT_OPTIONAL
+            self.context = self._made()
         except (OSError, ValueError) as error:
             raise InvalidSetting(
                 f"the files for TLS cannot be used: {error}",
                 hint="see tls.cert, tls.key and tls.client_ca; all in PEM form",
             ) from error
-        self._seen = self._state()
+
+    def _made(self) -> ssl.SSLContext:
+        made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        made.minimum_version = ssl.TLSVersion.TLSv1_2
+        made.load_cert_chain(self._cert, self._key)
+        if self._client_ca is not None:
+            made.load_verify_locations(self._client_ca)
+            # Whoever shows none can still show a key.
+            made.verify_mode = ssl.CERT_OPTIONAL
+        return made
 
     def _state(self) -> tuple[tuple[int, int] | None, ...]:
-        return tuple(map(_state_of, (self._cert, self._key or self._cert)))
+        files = (self._cert, self._key or self._cert, self._client_ca or self._cert)
+        return tuple(map(_state_of, files))
 
     def look(self) -> bool:
         """Take files that have changed, unless they cannot be used; whether it did."""
@@ -53,14 +58,29 @@ class Tls:
             return False
         self._seen = now
         try:
-            # On its own first: half of a pair would spoil the one that serves.
-            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self._cert, self._key)
-            self.context.load_cert_chain(self._cert, self._key)
+            self.context = self._made()
         except (OSError, ValueError) as error:
             log.warning("tls.reload_failed", cert=str(self._cert), why=str(error))
             return False
         log.info("tls.reloaded", cert=str(self._cert))
         return True
+
+
+class Newest(ssl.SSLContext):
+    """What a server is given once, and asks for each connection: the newest context has it."""
+
+    tls: Tls
+
+    @classmethod
+    def of(cls, tls: Tls) -> Newest:
+        """For the event loop, which calls `wrap_bio` and nothing else."""
+        made = cls(ssl.PROTOCOL_TLS_SERVER)
+        made.tls = tls
+        return made
+
+    def wrap_bio(self, *args: Any, **named: Any) -> ssl.SSLObject:
+        """See `ssl`."""
+        return self.tls.context.wrap_bio(*args, **named)
 
 
 def tls_of(settings: TlsSettings) -> Tls | None:

@@ -8,4 +8,4 @@ from pydantic import BaseModel, ConfigDict
 class Slice(BaseModel):
     """The settings of one component."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)

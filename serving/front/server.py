@@ -18,7 +18,7 @@ from serving.front.hub import Gate, Limits
 from serving.front.limits.budget import Budget
 from serving.front.limits.deadlines import SLOT_S
 from serving.front.routes import Way
-from serving.tls import HANDSHAKE_S, Tls
+from serving.tls import HANDSHAKE_S, Newest, Tls
 
 log = structlog.get_logger(__name__)
 
@@ -130,7 +130,7 @@ async def listening(
         front.connection,
         sock=listener,
         backlog=_AT_ONCE,
-        ssl=None if tls is None else tls.context,
+        ssl=None if tls is None else Newest.of(tls),
         ssl_handshake_timeout=None if tls is None else HANDSHAKE_S,
     )
     # The loop takes as many at once as its backlog says; the system may keep more.

@@ -88,6 +88,28 @@ def test_a_node_speaks_tls_takes_new_files_and_knows_clients_by_their_certificat
         assert serial(address, authority.ca) == before
         authority.sign("node")
         wait_for(lambda: serial(address, authority.ca) != before, "the new certificate")
+        authority_of_clients_is_replaced(tmp_path, authority, client, url)
+
+
+def authority_of_clients_is_replaced(
+    tmp_path: Path, authority: Authority, client: Files, url: str
+) -> None:
+    """The old one's clients are nobody from then on; the node is not started again."""
+    server = tmp_path / "server-ca.pem"
+    server.write_bytes(authority.ca.read_bytes())
+    newer = Authority(tmp_path, "newer")
+    newest = newer.sign("till", "newest")
+    authority.ca.write_bytes(newer.ca.read_bytes())
+
+    def status(files: Files) -> int:
+        trust = ssl.create_default_context(cafile=str(server))
+        trust.load_cert_chain(files.cert, files.key)
+        with contextlib.suppress(httpx2.HTTPError), httpx2.Client(verify=trust) as http:
+            return http.get(f"{url}/v1/topics").status_code
+        return 0
+
+    wait_for(lambda: status(newest) == 200, "clients of the new authority are known")
+    assert status(client) == 0
 
 
 def old_ones_and_no_tls_are_refused(url: str) -> None:
@@ -148,6 +170,26 @@ def test_a_driver_takes_a_new_certificate_though_the_old_one_keeps_clients_away(
         wait_for(answers, "the new certificate")
     finally:
         monitor.close()
+
+
+def test_who_speaks_no_tls_leaves_no_page_in_the_log_of_a_driver(
+    authority: Authority, capfd: pytest.CaptureFixture[str]
+) -> None:
+    node = authority.sign("driver")
+    tls = Tls(TlsSettings(cert=node.cert, key=node.key))
+    monitor = Monitor("driver-1", list, lambda: b"", tls=tls)
+    url = monitor.start("127.0.0.1", 0)
+    assert url is not None
+    parts = httpx2.URL(url)
+    try:
+        with socket.create_connection((parts.host, parts.port or 0), timeout=30) as link:
+            link.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+            with contextlib.suppress(ConnectionError):
+                while link.recv(4_096):
+                    pass
+    finally:
+        monitor.close()
+    assert "Traceback" not in capfd.readouterr().err
 
 
 def test_a_driver_knows_clients_by_their_certificates(tmp_path: Path, authority: Authority) -> None:

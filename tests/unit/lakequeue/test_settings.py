@@ -82,6 +82,7 @@ NUMBERS = dict(_numbers(Settings))
 def test_each_number_has_a_lowest_value_and_what_is_below_is_refused_by_name(name: str) -> None:
     assert any(hasattr(one, "ge") or hasattr(one, "gt") for one in NUMBERS[name].metadata)
     section, _, setting = name.partition(".")
-    with pytest.raises(InvalidSetting, match=name.replace(".", r"\.")) as refused:
-        Settings(**{section: {setting: -1}})
-    assert variable(name) in refused.value.hint
+    for wrong in (-1, "nan", "inf"):
+        with pytest.raises(InvalidSetting, match=name.replace(".", r"\.")) as refused:
+            Settings(**{section: {setting: wrong}})
+        assert variable(name) in refused.value.hint
