@@ -6,11 +6,9 @@ from lakequeue.metrics.declaring import FAST_S, counter, gauge, histogram
 from lakequeue.metrics.every import LEADING
 from lakequeue.metrics.front import FRONT
 
-DELIVERED_RECORDS = counter(
-    "consumer_delivered_records_total", "records that left in answers", "group"
-)
+DELIVERED_RECORDS = counter("consumer_delivered_records_total", "records sent in answers", "group")
 DELIVERED_BYTES = counter(
-    "consumer_delivered_bytes_total", "bytes of answers that had records", "group"
+    "consumer_delivered_bytes_total", "bytes of answers with records", "group"
 )
 UNDECODABLE = counter(
     "consumer_undecodable_records_total",

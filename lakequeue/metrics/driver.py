@@ -8,7 +8,7 @@ from lakequeue.metrics.every import LEADING
 JOB_TERMS = counter("terms_total", "terms begun by this process: order or offsets", "election")
 ORDER_RECORDS = counter(
     "order_records_total",
-    "records taken from the inbox by what became of them: ordered, duplicate, refused",
+    "records taken from the inbox, by result: ordered, duplicate, refused",
     "result",
     known=(("ordered",), ("duplicate",), ("refused",)),
 )
@@ -21,7 +21,7 @@ ORDER_PUT_ASIDE = counter(
 )
 ORDER_WAITING = gauge(
     "order_waiting_shards",
-    "inbox shards that wait for a person, since a file of theirs is gone or they cannot be read; "
+    "inbox shards that wait for a person, because a file is gone or cannot be read; "
     "`/readyz` of the driver names them",
 )
 ORDER_BATCH_S = histogram(
@@ -35,7 +35,7 @@ ORDER_BATCH_ROWS = histogram("order_batch_rows", "records in a batch", ROWS)
 ORDER_INDEX = gauge("order_index_ids", "message ids in the index of deduplication")
 ORDER_PENDING = gauge(
     "order_pending_records",
-    "records seen in all inbox shards and not admitted to a batch yet, by the last look",
+    "records in all inbox shards that no batch has taken yet, as of the last scan",
 )
 FOLD_S = histogram("offsets_fold_seconds", "time of a fold into `group_offsets`", FAST_S)
 FOLDED_FACTS = counter("offsets_facts_total", "facts folded")
@@ -47,7 +47,7 @@ FACTS_SET_ASIDE = counter(
 GROUP_LAG = gauge(
     "group_lag_records",
     "backlog: records of the topic that the group has not settled, open ones included; as of the "
-    "last fold, told by the leader of the offsets job, until the group or the topic is deleted",
+    "last fold, known to the leader of the offsets job, until the group or the topic is deleted",
     "group",
     "topic",
 )
@@ -57,14 +57,14 @@ GROUP_OPEN = gauge(
     "group",
     "stage",
 )
-GROUPS = gauge("groups", "groups that have a position; told by the leader of the offsets job")
-TOPICS = gauge("topics", "topics; told by the leader of the order job")
+GROUPS = gauge("groups", "groups that have a position; known to the leader of the offsets job")
+TOPICS = gauge("topics", "topics; known to the leader of the order job")
 PARTITIONS = gauge("topic_partitions", "partitions of all topics; as above")
 NODES = gauge("nodes", "nodes registered in ZooKeeper: ingest, consumer, driver", "kind")
 TABLE_FILES = gauge(
     "table_data_files",
-    "data files of a table (inbox and journal: of all shards) as they lie in storage, those that "
-    "wait for vacuum included; looked at every `metrics.tables_s` by the leader of the order job",
+    "data files of a table (inbox and journal: of all shards) in storage, with those that wait "
+    "for vacuum; counted by the leader of the order job, every `driver.tables_s`",
     "table",
 )
 TABLE_BYTES = gauge("table_data_bytes", "bytes of these files", "table")

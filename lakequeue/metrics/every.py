@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from lakequeue.metrics.declaring import Kind, Metric, counter, gauge
 
-READY = gauge("ready", "1: `/readyz` says 200")
+READY = gauge("ready", "1: `/readyz` answers 200")
 STORAGE_SECONDS = Metric(
     "lakequeue_storage_request_seconds",
     Kind.SUMMARY,
     "requests to the storage of the root, and the time they took, by operation: get, put (a data "
-    "file), create (a commit), head, list, delete, sync; answers such as not found are requests "
-    "like any other",
+    "file), create (a commit), head, list, delete, sync; an answer such as *not found* is a "
+    "request, too",
     ("operation",),
 )
 STORAGE_ERRORS = counter(
@@ -20,14 +20,17 @@ STORAGE_ERRORS = counter(
     "code",
 )
 STORAGE_RETRIES = counter(
-    "storage_retries_total", "commits put again because an attempt failed and had not landed"
+    "storage_retries_total",
+    "commits that were sent to storage again, because the first attempt failed and did not land",
 )
 STORAGE_READ = counter("storage_read_bytes_total", "bytes read from storage")
 STORAGE_WRITTEN = counter("storage_written_bytes_total", "bytes written to storage")
-ZOOKEEPER_CONNECTED = gauge("zookeeper_connected", "1: the connection to the ensemble stands")
-ZOOKEEPER_LOST = counter("zookeeper_sessions_lost_total", "sessions that ended unasked")
+ZOOKEEPER_CONNECTED = gauge("zookeeper_connected", "1: this process is connected to the ensemble")
+ZOOKEEPER_LOST = counter("zookeeper_sessions_lost_total", "sessions that were lost")
 CLOCK_SKEW = gauge(
-    "clock_skew_seconds", "this machine's clock less ZooKeeper's; beyond 5 the node is not ready"
+    "clock_skew_seconds",
+    "this machine's clock minus ZooKeeper's; if they differ by more than 5 s, the node is not "
+    "ready",
 )
 
 BUILD = gauge(

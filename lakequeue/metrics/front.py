@@ -28,7 +28,9 @@ FRONT_REFUSED = counter(
     ),
 )
 ACCESS_REFUSED = counter(
-    "access_refused_total", "requests refused because of who asked, by code of the error", "code"
+    "access_refused_total",
+    "requests refused because of the caller or its rights, by code of the error",
+    "code",
 )
 FRONT_LATE = counter(
     "front_deadlines_total",
@@ -39,10 +41,10 @@ FRONT_LATE = counter(
 )
 FRONT_BYTES = gauge(
     "front_budget_bytes",
-    "bytes taken of a budget: bodies, or the answers of a kind that are built or not read yet",
+    "bytes of a budget that are in use: bodies, or answers that are being built or not read yet",
     "budget",
 )
-FRONT_LIMITS = gauge("front_budget_limit_bytes", "the most of a budget", "budget")
+FRONT_LIMITS = gauge("front_budget_limit_bytes", "size of a budget", "budget")
 FRONT = (
     HTTP_SECONDS,
     FRONT_CONNECTIONS,

@@ -31,7 +31,8 @@ INGEST_GROUP_ROWS = histogram("ingest_group_rows", "records in a group commit", 
 INGEST_PENDING = gauge("ingest_pending_bytes", "bytes being read, parsed or committed")
 INGEST_INCARNATIONS = gauge(
     "ingest_incarnations",
-    "inbox shards opened by this process; above 1: it was taken for dead",
+    "inbox shards that this process opened; above 1: others believed that it was dead, and sealed "
+    "its shard",
 )
 INGEST_PRODUCERS = gauge(
     "ingest_producers", "producers with an id that sent something in the last 5 minutes"

@@ -62,7 +62,7 @@ class Settings(BaseSettings):
         None, description="API key or token that clients and the command line show"
     )
     api_key_file: Path | None = Field(
-        None, description="file that has it, in its place; read again when it has changed"
+        None, description="file with the key or token; read again if it changes"
     )
     ca: Path | None = Field(
         None, description="file of the certificates that clients trust; default: the system's"

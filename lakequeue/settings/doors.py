@@ -32,16 +32,18 @@ class FrontSettings(Slice):
         10.0, gt=0, description="an answer may take this long to be read, and longer by its size …"
     )
     write_bytes_per_s: float = Field(
-        65_536.0, gt=0, description="… at this rate; slower readers are let go"
+        65_536.0,
+        gt=0,
+        description="… at this rate; if a client reads more slowly, its connection is closed",
     )
     max_unread_bytes: int = Field(
-        128 << 20, ge=1, description="bytes of answers that clients have not read; past it 429"
+        128 << 20, ge=1, description="bytes of answers that clients have not read; above it 429"
     )
     max_parked: int = Field(
         12_288, ge=1, description="polls, receives and streams of events that wait, per node"
     )
     max_waits: int = Field(
-        2_048, ge=1, description="sends that wait for their offsets, per ingest node; past it 429"
+        2_048, ge=1, description="sends that wait for their offsets, per ingest node; above it 429"
     )
 
 
@@ -76,6 +78,6 @@ class TlsSettings(Slice):
     key: Path | None = Field(None, description="file of its private key, if it is another one")
     client_ca: Path | None = Field(
         None,
-        description="certificates that sign those of clients; the common name of a client's is its "
-        "principal, `cert/<name>`. Clients without one show a key",
+        description="authorities that sign client certificates; the principal is `cert/<common "
+        "name>`. Clients without a certificate use a key",
     )

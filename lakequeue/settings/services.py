@@ -19,13 +19,15 @@ class IngestSettings(Slice):
     host: str = Field("127.0.0.1", description="address to listen on")
     port: int = Field(8080, ge=0, le=65535, description="port to listen on; 0 takes a free one")
     url: str | None = Field(None, description=_URL)
-    threads: int = Field(32, ge=1, le=4096, description="threads, shared out to the kinds of calls")
+    threads: int = Field(32, ge=1, le=4096, description="threads, divided among the kinds of calls")
     linger_ms: float = Field(
         5.0, ge=0, le=60000, description="how long a group waits for more records"
     )
     max_group_bytes: int = Field(8 << 20, ge=1, description="size at which a group is closed")
     max_pending_bytes: int = Field(
-        64 << 20, ge=1, description="limit of bytes accepted and not yet committed; beyond it 429"
+        64 << 20,
+        ge=1,
+        description="limit of bytes that are accepted and not committed yet; above it 429",
     )
     max_record_bytes: int = Field(
         1 << 20, ge=1, description="limit of key + value + headers of one record"
@@ -37,10 +39,13 @@ class IngestSettings(Slice):
     max_parsed_bytes: int = Field(
         256 << 20,
         ge=1,
-        description="limit of what JSON bodies take in memory while they are parsed; beyond it 429",
+        description="limit of memory for JSON bodies while they are parsed; above it 429",
     )
     max_carried_ahead_s: float = Field(
-        5.0, ge=0, description="a stamp sent by a producer may be this far ahead; beyond it 503"
+        5.0,
+        ge=0,
+        description="a producer's stamp may be this far ahead of the clock; if it is further "
+        "ahead, 503",
     )
 
 
@@ -54,7 +59,7 @@ class ConsumerSettings(Slice):
         64,
         ge=1,
         le=4096,
-        description="threads, shared out to the kinds of calls; a call that waits needs none",
+        description="threads, divided among the kinds of calls; a call that waits needs none",
     )
     linger_ms: float = Field(
         2.0, ge=0, le=60000, description="how long a group of facts waits for more facts"

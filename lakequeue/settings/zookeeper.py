@@ -14,22 +14,24 @@ class CoordinationSettings(Slice):
 
     session_timeout_s: float = Field(10.0, gt=0, description="session timeout of a node")
     lease_margin_s: float = Field(
-        1.0, ge=0, description="how long before its end a lease is no longer trusted"
+        1.0, ge=0, description="a lease is no longer trusted this long before its end"
     )
     ring_interval_ms: float = Field(
         20.0, ge=0, description="shortest time from one notification of a table to the next"
     )
     user: str = Field(
-        "lakequeue", pattern=r"^[^:\s]{1,100}$", description="user that is shown with the password"
+        "lakequeue",
+        pattern=r"^[^:\s]{1,100}$",
+        description="user name for ZooKeeper, with the password",
     )
     password: SecretStr | None = Field(
         None,
-        description="password that is shown to ZooKeeper. With it, the queue's nodes are closed to "
-        "whoever does not show the same one. `lakequeue up` makes one for a server of its own",
+        description="password for ZooKeeper. Without it, nobody can read or change the queue's "
+        "nodes there. `lakequeue up` makes one for a server of its own",
     )
-    password_file: Path | None = Field(None, description="file that has it, in its place")
+    password_file: Path | None = Field(None, description="file with the password")
     tls: bool = Field(
-        False, description="whether ZooKeeper is spoken to in TLS; its certificate is checked"
+        False, description="whether to use TLS to ZooKeeper; its certificate is checked"
     )
     ca: Path | None = Field(
         None, description="certificates that may sign ZooKeeper's, beside those of the system"
@@ -56,10 +58,10 @@ class ServerSettings(Slice):
     cert: Path | None = Field(
         None,
         description="file of its certificate and private key (PKCS #8), in PEM form: with it the "
-        "port speaks TLS alone, and so do an ensemble's servers with each other",
+        "port accepts only TLS, and the servers of an ensemble use TLS among themselves",
     )
     client_ca: Path | None = Field(
         None,
-        description="certificates that sign those of clients and other servers; with it clients "
-        "have to show one",
+        description="authorities that sign the certificates of clients and other servers; with it "
+        "clients need a certificate",
     )
