@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -10,7 +13,7 @@ import pytest
 from tests.e2e.test_up import banner, up
 from tests.support.documents.blocks import REPOSITORY, blocks_of
 from tests.support.documents.pages import PAGES
-from tests.support.documents.running import Reader, reader_at, run_page, run_python
+from tests.support.documents.running import Reader, reader_at, run_page
 
 pytestmark = [
     pytest.mark.spark,
@@ -31,9 +34,38 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
         yield reader_at(root, folder)
 
 
+def run(reader: Reader, program: str, until: str) -> str:
+    """Run it until it prints `until`; one that goes on for ever is interrupted then. What it
+    has printed."""
+    with (reader.folder / "program.err").open("w+") as err:
+        process = subprocess.Popen(
+            [sys.executable, "-u", "-c", program],
+            cwd=reader.folder,
+            env=reader.environment,
+            stdout=subprocess.PIPE,
+            stderr=err,
+            text=True,
+        )
+        assert process.stdout is not None
+        said = []
+        try:
+            for line in process.stdout:
+                said.append(re.sub(r"\s*[│|]\s*", "│", line))
+                if until in said[-1]:
+                    return "".join(said)
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=60)
+        err.seek(0)
+        raise AssertionError("".join(said) + err.read()[-4_000:])
+
+
 def test_the_readme(reader: Reader) -> None:
     blocks = blocks_of(REPOSITORY / "README.md")
     run_page(reader, [block for block in blocks if block.language != "python"])
+    consume, spark, duck = (block.text for block in blocks if block.language == "python")
+    run(reader, consume, "customer-4 {'id': 17, 'total': 99.5}")
+    run(reader, duck, ROW)
     # The SQL of other pages in the same session: a second one would cost half a minute.
     statements = [
         statement
@@ -45,9 +77,7 @@ def test_the_readme(reader: Reader) -> None:
     ]
     assert len(statements) == 3
     also = f"spark.sql('USE queue')\nfor one in {statements!r}:\n    spark.sql(one).collect()"
-    said = run_python(reader, "", [b for b in blocks if b.language == "python"], also)
-    assert "customer-4 {'id': 17, 'total': 99.5}" in said
-    assert re.sub(r"\s*[│|]\s*", "│", said).count(ROW) == 2, said
+    assert ROW in run(reader, f"{spark}\n{also}\nprint('every SQL is run')", "every SQL is run")
 
 
 def test_the_tutorial(reader: Reader) -> None:

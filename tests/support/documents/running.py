@@ -115,12 +115,11 @@ def shell(reader: Reader, command: str, where: Block) -> str:
     return done.stdout
 
 
-def run_python(reader: Reader, prelude: str, blocks: list[Block], also: str = "") -> str:
-    """Run Python blocks in one program, `also` at their end; what it prints."""
+def run_python(reader: Reader, prelude: str, blocks: list[Block]) -> None:
+    """Run Python blocks in one program."""
     given = {
         "prelude": reader.exchanged(prelude),
-        "blocks": [[str(block), reader.exchanged(block.text)] for block in blocks]
-        + [["the end", also]],
+        "blocks": [[str(block), reader.exchanged(block.text)] for block in blocks],
     }
     done = subprocess.run(
         [sys.executable, "-u", "-m", "tests.support.documents.python_blocks"],
@@ -133,7 +132,6 @@ def run_python(reader: Reader, prelude: str, blocks: list[Block], also: str = ""
         timeout=_LONGEST_S,
     )
     assert done.returncode == 0, done.stdout[-2_000:] + done.stderr[-4_000:]
-    return done.stdout
 
 
 def reader_at(root: Path, folder: Path) -> Reader:
