@@ -21,7 +21,7 @@ from consumer_service.calls.redrives import Redrives
 from consumer_service.calls.seek import Seeks
 from consumer_service.calls.status import Statuses
 from consumer_service.http import openapi
-from consumer_service.http.doors import may_begin, may_send
+from consumer_service.http.doors import may_begin, may_send, tell_what_was
 from consumer_service.http.paths import GroupPath, MemberPath, RecordPath, StatusPath, TopicPath
 from consumer_service.http.sse import event_stream
 from consumer_service.members import Member
@@ -55,6 +55,7 @@ def create_app(node: Node, metrics: Metrics, audit: Sink | None = None) -> OpenA
     app.url_map.strict_slashes = False
     answer_errors(app)
     audit_changes(app, audit or Nowhere())
+    tell_what_was(app, node)
     groups = Groups(node)
     seeks, anonymous = Seeks(node), AnonymousMembers(node, groups)
     _members(app, node, groups)

@@ -78,6 +78,19 @@ def test_refusals_by_what_stands_in_a_body_are_in_the_audit(
     assert "hooks.example.org" in row["after"]
 
 
+def test_the_audit_has_what_a_change_of_a_group_found(
+    http: httpx2.Client, locks: Locks, own_queue: Queue
+) -> None:
+    eve = as_(locks.keys["eve"])
+    for method, body in (("PUT", {"max_attempts": 7}), ("DELETE", None)):
+        answer = http.request(method, "/v1/groups/eve", json=body, headers=eve)
+        assert answer.status_code in {200, 204}, answer.text
+    rows = {r["call"].split()[0]: r for r in audit(own_queue.root) if r["name"] == "eve"}
+    assert rows["PUT"]["before"] is None
+    assert rows["PUT"]["after"] == '{"max_attempts":7}'
+    assert '"max_attempts":7' in rows["DELETE"]["before"]
+
+
 def test_what_a_group_may_tell_of_topics_is_for_who_may_know_them(
     http: httpx2.Client, locks: Locks, own_queue: Queue
 ) -> None:
