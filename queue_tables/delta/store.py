@@ -319,7 +319,7 @@ class LocalStore:
                 self._sync(directory.parent)
         else:
             self._ensure(directory.parent)
-            _make_dir(directory, mode=0o700 if self._private(directory) else 0o777)
+            _make_dir(directory, mode=0o700 if self._private(directory) else 0o775)
             self._sync(directory.parent)
         self._durable.add(directory)
 

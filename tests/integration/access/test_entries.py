@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import stat
 import threading
@@ -135,6 +136,19 @@ def test_what_is_secret_is_its_owners_alone(root: QueueRoot) -> None:
     for name in ("access", "audit"):
         for path in [Path(root.uri) / name, *(Path(root.uri) / name).rglob("*")]:
             assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0, path
+
+
+def test_nobody_else_can_write_into_an_opened_root_whatever_the_umask(tmp_path: Path) -> None:
+    opened = tmp_path / "opened"
+    opened.mkdir(mode=0o755)
+    before = os.umask(0)
+    try:
+        root = QueueRoot.open(str(opened))
+        TopicStore(root).create("orders")
+    finally:
+        os.umask(before)
+    for path in opened.rglob("*"):
+        assert path.stat().st_mode & stat.S_IWOTH == 0, path
 
 
 def test_changes_are_written_at_once_and_refusals_of_a_kind_as_one(root: QueueRoot) -> None:
