@@ -232,6 +232,10 @@ class Call:
                     return result
                 # A call that waits has no use for what it was asked with.
                 self.request.body = b""
+                if isinstance(result, wsgi.Streamed) and self.request.method == "HEAD":
+                    # Pieces behind it would be taken for the answer to what is asked next.
+                    result.pieces.close()
+                    return result.answer
                 if isinstance(result, wsgi.Streamed):
                     self._steps, self._head = result.pieces, result.answer
                 else:

@@ -79,6 +79,13 @@ def test_a_stream_that_never_waits_ends_with_the_key_that_began_it(
     wait_for(lambda: app.ended == ["streamed"], "it has given back what it held")
 
 
+def test_head_of_a_stream_has_no_pieces(front: Running) -> None:
+    raw = front.connect()
+    raw.send(b"HEAD /endless HTTP/1.1\r\nHost: a\r\n\r\n")
+    assert raw.read(head=True).status == 200
+    assert raw.get("/healthz").json() == {"status": "alive"}
+
+
 def test_an_answer_in_pieces_waits_in_between(app: App, front: Running) -> None:
     raw = front.connect()
     raw.send(b"GET /pieces HTTP/1.1\r\nHost: a\r\n\r\n")
