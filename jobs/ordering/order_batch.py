@@ -80,6 +80,7 @@ class OrderTerm:
         self._plan: dict[ShardName, Stamp] | None = None
         self._unpassed = Unpassed(self._rejects)
         self._blocked: dict[ShardName, BlockedShard] = {}
+        self._suspects: set[str] = set()
         self._pool = ThreadPoolExecutor(files, thread_name_prefix="log-writer")
 
     def begin(self) -> dict[ShardName, Stamp] | None:
@@ -251,6 +252,7 @@ class OrderTerm:
             lambda: try_control(self._wall(), self._state.root.store),
             read_here,
             cuts,
+            self._suspects,
             elsewhere=elsewhere is not None,
         )
 

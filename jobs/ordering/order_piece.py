@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 import structlog
 
 from jobs.ordering.dividing import Divisible
@@ -73,6 +74,7 @@ def prepared(
     control: Callable[[], None],
     sources: SourceFiles,
     cuts: Cuts | None = None,
+    suspects: set[str] | None = None,
     *,
     elsewhere: bool = False,
 ) -> Piece:
@@ -80,26 +82,45 @@ def prepared(
 
     `sources` keeps the files that are read on the way. `cuts`: where the rows can be divided into
     several batches. Raises `Divisible` if the search for those that fail takes long, and there is
-    such a place. `elsewhere`: other processes write.
+    such a place. `suspects`: topics of which rows were found last time, kept by the caller; they
+    are tried alone, first, so that rows of other topics are not tried. `elsewhere`: other processes
+    write.
     """
+    suspects = set() if suspects is None else suspects
+    search = Search(rows, control, sources, cuts)
+    if suspects and not elsewhere:
+        search.begin_with(suspects, trials[0])
+    piece = _found(search, attempt, trials, sources, elsewhere=elsewhere)
+    suspects -= _topics_in(rows)
+    suspects |= search.topics
+    return piece
+
+
+def _found(
+    search: Search, attempt: Attempt, trials: Trials, sources: SourceFiles, *, elsewhere: bool
+) -> Piece:
     try:
-        return attempt(rows, False)
+        piece = attempt(search.rows, False)
     except Exception as error:
         unreadable = isinstance(error, CorruptTable | FileNotFoundError)
         if not (unreadable or is_of_the_rows(error)):
             raise
-        log.warning("batch.failed", rows=rows.num_rows, error=said_of(error))
+        log.warning("batch.failed", rows=search.rows.num_rows, error=said_of(error))
         failed = error
+    else:
+        if search.found:
+            search.log_found()
+        return piece
     if unreadable or elsewhere:
         # Once more, by this process alone: executors fail for reasons of their own.
-        rows = without_torn(rows, sources)
+        search.rows = without_torn(search.rows, sources)
         try:
-            return attempt(rows, True)
+            return attempt(search.rows, True)
         except Exception as error:
             if not is_of_the_rows(error):
                 raise
             failed = error
-    return _searched(Search(rows, control, sources, cuts), attempt, trials, failed)
+    return _searched(search, attempt, trials, failed)
 
 
 def _searched(search: Search, attempt: Attempt, trials: Trials, failed: Exception) -> Piece:
@@ -121,7 +142,7 @@ def _searched(search: Search, attempt: Attempt, trials: Trials, failed: Exceptio
                 raise
             failed = error
             continue
-        log.error("rows.set_aside", rows=search.found, error=said_of(failed), at=place_of(failed))
+        search.log_found(at=place_of(failed))
         return piece
     raise failed
 
@@ -174,7 +195,11 @@ class Search:
         """Those that were found have their fault."""
         self.found = 0
         """How many those are."""
+        self.topics: set[str] = set()
+        """Of those."""
         self.control = control
+        self._why = ""
+        self._only: frozenset[str] | None = None
         self._passed = False
         self._sources = sources
         self._cuts = cuts
@@ -185,6 +210,19 @@ class Search:
         """Whether it is broken off after a time, if the rows can be divided."""
         return self._end is not None
 
+    def begin_with(self, topics: set[str], begin: Callable[[pa.Table], Trial | None]) -> None:
+        """Try the rows of these topics, and no others."""
+        there = topics & _topics_in(self.rows)
+        trial = begin(self.rows) if there else None
+        if trial is not None:
+            self._only = frozenset(there)
+            self.run(trial, once=True)
+            self._only = None
+
+    def log_found(self, **more: str) -> None:
+        """Say how many were put aside."""
+        log.error("rows.set_aside", rows=self.found, error=self._why, **more)
+
     def run(self, trial: Trial, *, once: bool = False) -> None:
         """Go on until all rows that have no fault pass `trial`; `once`: the caller tries them.
 
@@ -192,7 +230,9 @@ class Search:
         `SEARCH_S`, and the rows can be divided.
         """
         faults = self.rows["fault"].to_pylist()
-        units = _units(self.rows)
+        units, topic_of = _units(self.rows)
+        if self._only is not None:
+            units = [unit for unit in units if topic_of(unit) in self._only]
         self._passed = False
 
         def fails(chosen: Units) -> Exception | None:
@@ -200,7 +240,9 @@ class Search:
                 self._set(faults)
                 self._divide()
             try:
-                trial(np.sort(np.concatenate([units[unit] for unit in chosen])))
+                # Most trials are of one unit, and its rows are in order.
+                rows = [units[unit] for unit in chosen.tolist()]
+                trial(rows[0] if len(rows) == 1 else np.sort(np.concatenate(rows)))
             except Exception as error:
                 if not is_of_the_rows(error):
                     raise
@@ -209,10 +251,11 @@ class Search:
             return None
 
         for guilty in guilty_among(len(units), fails, once=once):
-            why = said_of(guilty.error)
+            self._why = why = said_of(guilty.error)
             if len(guilty.units) > 1:
                 why += f" (one of {len(guilty.units)} that were not looked at singly)"
             for unit in guilty.units:
+                self.topics.add(topic_of(units[unit]))
                 for row in units[unit].tolist():
                     self.found += faults[row] is None
                     faults[row] = faults[row] or RowFault(Reason.UNORDERABLE, why).text()
@@ -251,9 +294,11 @@ def writing_trial(
         return None
 
     def write(at: npt.NDArray[np.int64]) -> None:
-        chosen = np.sort(places[at])
-        chosen = chosen[chosen >= 0]
-        if not len(chosen):
+        chosen = places[at]
+        if len(chosen) > 1:
+            chosen = np.sort(chosen)
+            chosen = chosen[chosen >= 0]
+        if not len(chosen) or chosen[0] < 0:
             return
         first, count = int(chosen[0]), len(chosen)
         together = int(chosen[-1]) - first == count - 1
@@ -263,10 +308,17 @@ def writing_trial(
     return write
 
 
-def _units(rows: pa.Table) -> list[npt.NDArray[np.int64]]:
+def _topics_in(rows: pa.Table) -> set[str]:
+    return set(pc.unique(rows["topic_id"].combine_chunks()).to_pylist())
+
+
+def _units(
+    rows: pa.Table,
+) -> tuple[list[npt.NDArray[np.int64]], Callable[[npt.NDArray[np.int64]], str]]:
     """Rows that are judged together: those of an atomic or judged request; else each alone.
 
     By topic: rows that fail for one reason are often of one topic, and few halves hold them then.
+    And what tells the topic of a unit.
     """
     owner = np.arange(rows.num_rows)
     judged = rows["judged"].combine_chunks()
@@ -282,7 +334,9 @@ def _units(rows: pa.Table) -> list[npt.NDArray[np.int64]]:
     topic = np.asarray(topics.indices)
     order_ = np.lexsort((owner, topic[owner]))
     borders = np.flatnonzero(np.diff(owner[order_])) + 1
-    return list(np.split(order_, borders)) if len(order_) else []
+    names = topics.dictionary.to_pylist()
+    units = list(np.split(order_, borders)) if len(order_) else []
+    return units, lambda unit: str(names[topic[unit[0]]])
 
 
 def _rows_of(judged: str) -> int:

@@ -7,6 +7,7 @@ bounded: where it is used up, a part is taken as guilty that could not be halved
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -20,6 +21,10 @@ MOST_TRIALS = 10_000
 """Each unit costs two at most: up to 5,000 units the search is never broken off."""
 _SINGLY = 4
 """So few that fail are tried one by one: halves cost as much, and more if all are guilty."""
+_DENSE = 64
+"""So few are, if half of those that were tried so last were guilty: each then takes one trial, not
+two. In more of them there may be few."""
+_REMEMBERED = 16
 
 
 class Guilty(NamedTuple):
@@ -57,20 +62,29 @@ class _Search:
     def __init__(self, fails: Fails, left: int) -> None:
         self._fails = fails
         self._left = left
+        self._last: deque[bool] = deque(maxlen=_REMEMBERED)
+        """Of the units that were tried alone last: whether they failed."""
 
     def fails(self, units: Units) -> Exception | None:
         self._left -= 1
         return self._fails(units)
+
+    @property
+    def _is_dense(self) -> bool:
+        return len(self._last) == _REMEMBERED and 2 * sum(self._last) >= _REMEMBERED
 
     def within(self, units: Units, error: Exception) -> Iterator[Guilty]:
         """The guilty among `units`, which fail together; at least one."""
         if len(units) == 1 or self._left <= 0:
             yield Guilty(units, error)
             return
-        parts = np.array_split(units, len(units) if len(units) <= _SINGLY else 2)
+        singly = len(units) <= (_DENSE if self._is_dense else _SINGLY)
+        parts = np.array_split(units, len(units) if singly else 2)
         all_pass = True
         for part in parts:
             failed = self.fails(part)
+            if singly:
+                self._last.append(failed is not None)
             if failed is not None:
                 all_pass = False
                 yield from self.within(part, failed)

@@ -8,7 +8,7 @@ that cannot be read is one row that says so (`jobs.rows.row_faults`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +17,7 @@ import structlog
 
 from jobs.rows.batch_file import BatchFile
 from jobs.rows.blame import is_of_the_rows, said_of
-from jobs.rows.halving import Units, find_guilty
+from jobs.rows.halving import Fails, Units, find_guilty
 from jobs.rows.id_hash import hash_ids
 from jobs.rows.projected_rows import SENT
 from jobs.rows.projection_faults import Files, Sound, request_spans, sound_rows
@@ -30,7 +30,7 @@ from queue_tables.log.writer import SourceFiles
 from queue_tables.schema.marks import NO_TOPIC
 from queue_tables.schema.reasons import Reason
 from queue_tables.schema.record_rules import Faults
-from queue_tables.schema.schemas import JOURNAL
+from queue_tables.schema.schemas import INBOX, JOURNAL
 
 _INBOX_COLUMNS = (
     "topic_id", "partition", "message_id", "stamp", "row", "request", "atomic", "bytes",
@@ -53,29 +53,31 @@ FACT_ROWS = pa.schema(
 
 
 def project_rows(
-    source: Store | SourceFiles, files: Sequence[BatchFile]
+    source: Store | SourceFiles, files: Sequence[BatchFile], suspects: set[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Rows of `SENT` for each file, in that order.
 
     From a store only the projected columns are read; `SourceFiles` keep the whole for the writer.
-    Raises storage errors.
+    `suspects`: the shards of which the newest file had rows that failed, kept by the caller from
+    call to call. Their files are not read together with others. Raises storage errors.
     """
+    suspects = set() if suspects is None else suspects
     held: list[tuple[BatchFile, pa.Table]] = []
     rows = 0
     for file in files:
         try:
             table = _read(source, file)
         except (FileNotFoundError, CorruptTable) as error:
-            yield from _projected(held)
+            yield from _projected(held, suspects)
             yield from _instead_of(file, error)
             held, rows = [], 0
             continue
         held.append((file, table))
         rows += table.num_rows
         if rows >= _ROWS_AT_ONCE:
-            yield from _projected(held)
+            yield from _projected(held, suspects)
             held, rows = [], 0
-    yield from _projected(held)
+    yield from _projected(held, suspects)
 
 
 def _read(source: Store | SourceFiles, file: BatchFile) -> pa.Table:
@@ -99,60 +101,147 @@ def _instead_of(file: BatchFile, error: Exception) -> Iterator[pa.RecordBatch]:
     yield from pa.Table.from_pylist([said], schema=SENT).to_batches()
 
 
-def _projected(held: Sequence[tuple[BatchFile, pa.Table]]) -> list[pa.RecordBatch]:
+def _projected(
+    held: Sequence[tuple[BatchFile, pa.Table]], suspects: set[str]
+) -> Iterator[pa.RecordBatch]:
     """The rows of files that were read, whatever is in them."""
-    held = [(file, table) for file, table in held if table.num_rows]
-    if not held:
-        return []
+    run: list[tuple[BatchFile, pa.Table]] = []
+    for file, table in held:
+        if not table.num_rows:
+            continue
+        if file.shard in suspects:
+            yield from _of_run(run, suspects)
+            run = []
+            yield from _of_run([(file, table)], suspects)
+        else:
+            run.append((file, table))
+    yield from _of_run(run, suspects)
+
+
+def _of_run(
+    run: Sequence[tuple[BatchFile, pa.Table]], suspects: set[str]
+) -> Iterator[pa.RecordBatch]:
+    """The rows of files that are tried together first."""
+    if not run:
+        return
     try:
-        return _project(held, {})
+        batches = _project(run, {})
     except Exception as error:
         if not is_of_the_rows(error):
             raise
-        if len(held) > 1:
-            return [batch for one in held for batch in _projected([one])]
-    return _without_guilty(*held[0])
+        if len(run) > 1:
+            for one in run:
+                yield from _of_run([one], suspects)
+            return
+        suspects.add(run[0][0].shard)
+        batches = _without_guilty(*run[0])
+    else:
+        suspects.difference_update({file.shard for file, _ in run})
+    yield from batches
 
 
 def _without_guilty(file: BatchFile, table: pa.Table) -> list[pa.RecordBatch]:
-    """Rows of a file, less those that make this fail: they are null but for their fault."""
+    """Rows of a file, less those that make this fail: they are null but for their fault.
 
-    at = table.schema.get_field_index("row")
-
-    def fails(units: Units) -> Exception | None:
-        some = table.take(pa.array(units))
-        # By their place among these: else each row has a fault, and that is judged slowly.
-        places = pa.array(np.arange(len(units), dtype=np.int32))
+    Raises if a sound row fails as well: then no row is to blame.
+    """
+    quick = _trial_of_sending(file, table)
+    if quick is not None and (texts := _guilty_texts(table, quick)):
         try:
-            _project([(file, some.set_column(at, "row", places))], {})
+            return _project([(file, _blanked(table, texts))], texts)
         except Exception as error:
             if not is_of_the_rows(error):
                 raise
-            return error
-        return None
+    texts = _guilty_texts(table, _trial_of_all(file, table))
+    if len(texts) == table.num_rows:
+        _project([(file, _control(file))], {})
+    return _project([(file, _blanked(table, texts))], texts)
 
+
+def _guilty_texts(table: pa.Table, fails: Fails) -> dict[int, str]:
     guilty = find_guilty(table.num_rows, fails)
-    texts = {int(row): said_of(g.error) for g in guilty for row in g.units}
+    return {int(row): said_of(g.error) for g in guilty for row in g.units}
+
+
+def _blanked(table: pa.Table, texts: Mapping[int, str]) -> pa.Table:
+    """The rows, null where there is a text."""
     blank = np.zeros(table.num_rows, bool)
     blank[list(texts)] = True
     columns = [
         pc.if_else(pa.array(blank), pa.scalar(None, column.type), column)
         for column in table.columns
     ]
-    return _project([(file, pa.table(columns, names=table.schema.names))], texts)
+    return pa.table(columns, names=table.schema.names)
+
+
+def _trial_of_all(file: BatchFile, table: pa.Table) -> Fails:
+    """Tries to judge some of the rows, and to send them."""
+    at = table.schema.get_field_index("row")
+
+    def fails(units: Units) -> Exception | None:
+        some = table.take(pa.array(units))
+        # By their place among these: else each row has a fault, and that is judged slowly.
+        places = pa.array(np.arange(len(units), dtype=np.int32))
+        return _error_of(lambda: _project([(file, some.set_column(at, "row", places))], {}))
+
+    return fails
+
+
+def _trial_of_sending(file: BatchFile, table: pa.Table) -> Fails | None:
+    """Tries the second half alone: the rows are judged once. None: that fails already."""
+    judged: list[Sound] = []
+    if _error_of(lambda: judged.append(sound_rows(table, _files_of([(file, table)])))) is not None:
+        return None
+    sound = judged[0]
+
+    def fails(units: Units) -> Exception | None:
+        some = Sound(
+            sound.rows.take(pa.array(units)),
+            sound.stamps[units],
+            np.arange(len(units), dtype=np.int32),
+            {at: sound.faults[row] for at, row in enumerate(units.tolist()) if row in sound.faults},
+        )
+        return _error_of(lambda: _sent(some, _files_of([(file, some.rows)]), [""], {}))
+
+    return fails
+
+
+def _error_of(act: Callable[[], object]) -> Exception | None:
+    """What it fails with, if rows may be to blame for it."""
+    try:
+        act()
+    except Exception as error:
+        if not is_of_the_rows(error):
+            raise
+        return error
+    return None
+
+
+def _control(file: BatchFile) -> pa.Table:
+    """A sound row of our own, as it would stand in the file."""
+    said = {
+        "topic_id": "control", "partition": 0, "message_id": "m", "stamp": file.stamp, "row": 0,
+        "request": "0", "atomic": False, "bytes": 2, "key_format": 1, "value_format": 1,
+        "timestamp": file.stamp, "headers": [],
+    }  # fmt: skip
+    return pa.Table.from_pylist([said], schema=INBOX.file_arrow).select(_INBOX_COLUMNS)
+
+
+def _files_of(held: Sequence[tuple[BatchFile, pa.Table]]) -> Files:
+    counts = np.array([table.num_rows for _, table in held], np.int64)
+    return Files(
+        np.cumsum(counts) - counts,
+        counts,
+        np.array([file.after for file, _ in held], np.int64),
+        np.array([file.stamp for file, _ in held], np.int64),
+    )
 
 
 def _project(
     held: Sequence[tuple[BatchFile, pa.Table]], unorderable: Mapping[int, str]
 ) -> list[pa.RecordBatch]:
     """The rows of files that have any. `unorderable`: rows, and what they make fail with."""
-    counts = np.array([table.num_rows for _, table in held], np.int64)
-    files = Files(
-        np.cumsum(counts) - counts,
-        counts,
-        np.array([file.after for file, _ in held], np.int64),
-        np.array([file.stamp for file, _ in held], np.int64),
-    )
+    files = _files_of(held)
     sound = sound_rows(pa.concat_tables([table for _, table in held]), files)
     names = [f"inbox/{file.shard}/{file.path}" for file, _ in held]
     faults = {row: RowFault(Reason.MALFORMED, str(f)) for row, f in sound.faults.items()}

@@ -54,6 +54,7 @@ class ShardQuery:
         self._available_now = False
         self._present: Callable[[], LeaderState] | None = None
         self._batch = threading.Lock()
+        self._suspects: set[str] = set()
         self.error: BaseException | None = None
         """What `process` raised, if it did: the query has ended by it."""
         self.ended = threading.Event()
@@ -175,9 +176,13 @@ class ShardQuery:
             facts = fact_rows(self._store, noted.files, noted.fences)
             return pa.Table.from_batches(facts, FACT_ROWS), sources
         if not whole:
-            return pa.Table.from_batches(project_rows(self._store, noted.files), SENT), sources
+            return pa.Table.from_batches(
+                project_rows(self._store, noted.files, self._suspects), SENT
+            ), sources
         sources.load([f"inbox/{file.shard}/{file.path}" for file in noted.files])
-        return pa.Table.from_batches(project_rows(sources, noted.files), SENT), sources
+        return pa.Table.from_batches(
+            project_rows(sources, noted.files, self._suspects), SENT
+        ), sources
 
     def _on_batch(self, frame: DataFrame, number: int) -> None:
         parts = self._parts(frame, number)

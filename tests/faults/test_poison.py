@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -18,7 +19,11 @@ import pytest
 
 import jobs.rows.id_hash
 import queue_tables.log.writer
+from coordination.embedded import EmbeddedZooKeeper
+from coordination.zookeeper.registry import register
+from coordination.zookeeper.session import Session
 from lakequeue.records import ShardName, Stamp
+from lakequeue.settings import Settings
 from queue_tables.log.marks import LogMarks
 from queue_tables.root import QueueRoot
 from queue_tables.schema.marks import WATERMARKS
@@ -26,7 +31,9 @@ from queue_tables.shards.shards import ShardWriter
 from queue_tables.topics import TopicStore
 from tests.support.data.order_truth import log_rows, reject_rows
 from tests.support.data.rows import inbox_rows, raw_texts
+from tests.support.faults.patching import environ
 from tests.support.runs.order_process import Orderer
+from tests.support.services.order_driver import Driver
 
 pytestmark = [pytest.mark.slow, pytest.mark.matrix, pytest.mark.timeout(300)]
 
@@ -111,15 +118,26 @@ class Run:
             pause.wait(0.005)
 
     def measured(self) -> tuple[float, float]:
-        """p50 and p99, in seconds."""
+        """p50 and p99, in seconds; ordered in this process."""
         orderer = Orderer(self._root, 1, whole=True)
-        threads = [threading.Thread(target=t, daemon=True) for t in (self._send, self._look)]
-        for thread in threads:
-            thread.start()
+        threads = self._threads()
         pause = threading.Event()
         while not self._done.is_set() or orderer.step() is not None or self._sent:
             orderer.drain()
             pause.wait(0.05)  # as Spark's trigger
+        return self._ended(threads)
+
+    def watched(self) -> tuple[float, float]:
+        """The same; a driver that runs already orders."""
+        return self._ended(self._threads())
+
+    def _threads(self) -> list[threading.Thread]:
+        threads = [threading.Thread(target=t, daemon=True) for t in (self._send, self._look)]
+        for thread in threads:
+            thread.start()
+        return threads
+
+    def _ended(self, threads: list[threading.Thread]) -> tuple[float, float]:
         for thread in threads:
             thread.join()
         found = sorted(self.waited)
@@ -159,3 +177,29 @@ def test_what_other_topics_wait_for(
         ordered = [row for row in log_rows(root) if row["topic"] == "good"]
         assert [row["offset"] for row in ordered] == list(range(len(ordered)))
         assert (aside > 0) == (kind is not sound)
+
+
+@pytest.mark.spark
+@pytest.mark.zookeeper
+def test_what_other_topics_wait_for_of_a_driver(
+    tmp_path: Path, zookeeper: EmbeddedZooKeeper
+) -> None:
+    """Through Spark: sound rows before and after each kind, in one run of one driver."""
+    root = QueueRoot.open(str(tmp_path / "queue"))
+    driver = Driver(root, zookeeper.hosts, "one", tmp_path / "work", "jobs.driver")
+    session = Session(zookeeper.hosts, root.queue_id, "senders", Settings().coordination)
+    try:
+        session.start(30)
+        for node in ("one", "two"):  # else their shards are sealed
+            register(session, "ingest", node, {})
+        driver.start(patches=environ("unorderable")).wait_state("order", "leading")
+        Run(root, sound).watched()  # what starts late has started
+        for kind in (sound, unreadable, sound, unorderable, sound, flood, sound):
+            half, most = Run(root, kind).watched()
+            sys.stderr.write(f"driver, {kind.__name__}: p50 {half:.3f} s, p99 {most:.3f} s\n")
+    finally:
+        driver.close()
+        session.stop()
+    ordered = [row for row in log_rows(root) if row["topic"] == "good"]
+    assert [row["offset"] for row in ordered] == list(range(len(ordered)))
+    assert {row["reason"] for row in reject_rows(root)} == {"unorderable"}

@@ -1,7 +1,8 @@
-"""Records that a node cannot read, for a reason that nobody thought of: any that hold the marker.
+"""Records that a node cannot read, and that the order job cannot read or write, for a reason that
+nobody thought of: any that hold the marker.
 
-Whatever bytes a record has, nodes read it. So a test that is about records that cannot be read
-needs a node that fails at some.
+Whatever bytes a record has, the queue goes on with it. So a test that is about records that fail
+needs a process that fails at some.
 """
 
 from __future__ import annotations
@@ -9,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from tests.support.faults.patching import Patch
 
@@ -26,6 +30,35 @@ def _fails_at_marker(encode: ModuleType) -> None:
     encode.put_key_value = put_key_value  # type: ignore[attr-defined]
 
 
+POISON = "poison"
+
+
+def _fails_to_write(writer: ModuleType) -> None:
+    right = writer._rendered
+
+    def rendered(rows: pa.Table, compression: str) -> pa.Buffer:
+        if pc.any(pc.match_substring(rows["value"], POISON)).as_py():
+            raise ZeroDivisionError("no page")
+        return right(rows, compression)
+
+    writer._rendered = rendered  # type: ignore[attr-defined]
+
+
+def _fails_to_hash(id_hash: ModuleType) -> None:
+    right = id_hash.hash_ids
+
+    def hash_ids(ids: pa.Array) -> Any:
+        if pc.any(pc.match_substring(ids, POISON)).as_py():
+            raise ZeroDivisionError("no hash")
+        return right(ids)
+
+    id_hash.hash_ids = hash_ids  # type: ignore[attr-defined]
+
+
 PATCHES: dict[str, Sequence[tuple[str, Patch]]] = {
     "unreadable": [("consumer_service.reading.encode", _fails_at_marker)],
+    "unorderable": [
+        ("queue_tables.log.writer", _fails_to_write),
+        ("jobs.rows.id_hash", _fails_to_hash),
+    ],
 }

@@ -57,6 +57,7 @@ class Orderer:
         self.scanner = ShardScanner(root, "inbox", max_bytes)
         self._max_bytes = max_bytes
         self._whole = whole
+        self._suspects: set[str] = set()
         self.scanner.begin(LeaderState(Epoch(epoch), self.state.watermarks(), plan))
         self.state.warm()
 
@@ -78,8 +79,12 @@ class Orderer:
         if self._whole:
             sources = SourceFiles(self.root.store)
             sources.load([f"inbox/{file.shard}/{file.path}" for file in piece.files])
-            return pa.Table.from_batches(project_rows(sources, piece.files), schema=SENT), sources
-        return pa.Table.from_batches(project_rows(self.root.store, piece.files), schema=SENT), None
+            return pa.Table.from_batches(
+                project_rows(sources, piece.files, self._suspects), schema=SENT
+            ), sources
+        return pa.Table.from_batches(
+            project_rows(self.root.store, piece.files, self._suspects), schema=SENT
+        ), None
 
     def tell(self) -> None:
         """Let the source know which shards wait."""

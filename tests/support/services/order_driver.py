@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,14 +30,15 @@ class Driver:
         self._module = module
         self._process: subprocess.Popen[bytes] | None = None
 
-    def start(self, *args: str) -> Driver:
-        """Start it; `args` are added to its command line."""
+    def start(self, *args: str, patches: Mapping[str, str] | None = None) -> Driver:
+        """Start it; `args` are added to its command line, `patches` to its environment."""
         command = [sys.executable, "-m", self._module, "--root", self._root.uri]
         command += ["--zookeeper", self._hosts, "--node", self.node]
         command += ["--work-dir", str(self._work), "--log-level", "debug", *args]
         env = os.environ | {
             "PYTHONPATH": str(PROJECT),
             "LAKEQUEUE_COORDINATION__SESSION_TIMEOUT_S": "4",
+            **(patches or {}),
         }
         with (self._work / f"{self.node}.log").open("ab") as log:
             self._process = subprocess.Popen(

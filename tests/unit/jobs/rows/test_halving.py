@@ -84,3 +84,25 @@ def test_all_guilty_are_all_found() -> None:
     trials = Trials(*({g} for g in range(64)))
     assert found_in(64, trials) == set(range(64))
     assert np.isfinite(trials.count)
+
+
+def test_units_that_are_nearly_all_guilty_take_little_more_than_a_trial_each() -> None:
+    trials = Trials(*({n} for n in range(1_000)))
+    assert found_in(1_000, trials) == set(range(1_000))
+    assert trials.count < 1_150
+
+
+def test_after_a_dense_part_a_sound_one_takes_few_trials() -> None:
+    trials = Trials(*({n} for n in range(200)), {90_000})
+    assert found_in(100_000, trials) == {*range(200), 90_000}
+    assert trials.count < 400
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_whatever_part_is_guilty_each_is_found(seed: int) -> None:
+    rng = random.Random(seed)
+    share = rng.choice([0.05, 0.4, 0.6, 0.95])
+    guilty = {n for n in range(500) if rng.random() < share}
+    trials = Trials(*({n} for n in guilty))
+    assert found_in(500, trials) == guilty
+    assert trials.count <= 2 * 500
