@@ -37,6 +37,14 @@ def test_answers_are_no_faults_and_may_be_tried_again(found: dict[str, Any]) -> 
     assert found["health"] == 200
 
 
+def test_acks_may_be_tried_again_as_well_and_count_once(found: dict[str, Any]) -> None:
+    refused = [(status, retryable) for status, retryable in found["acks"] if status != 200]
+    assert refused
+    assert {status for status, _ in refused} <= {503, 507}
+    assert all(retryable for _, retryable in refused)
+    assert found["acked_came_again"] == []
+
+
 def test_who_died_of_it_says_so_waits_and_comes_back(found: dict[str, Any]) -> None:
     for name in ("zookeeper", "driver-1"):
         said = [what for who, what in found["reports"] if who == name]

@@ -20,12 +20,17 @@ from lakequeue import Producer
 from lakequeue.client.admin import Admin
 from lakequeue_cli.supervisor.cluster import Cluster, ClusterOptions
 from queue_tables.root import QueueRoot
+from queue_tables.topics import TopicStore
 from tests.support.data.order_truth import log_rows
 from tests.support.faults.faulty_cluster import LightLayout
+from tests.support.services.consumer_node import HttpMember, Records
 from tests.support.services.zookeeper import wait_for
 
 SIZE = "160m"
 WAIT_S = 120.0
+TAKEN = 20
+QUEUE = {"mode": "queue", "from": "earliest", "visibility_timeout_ms": 30_000}
+"""Long enough for an ack, short enough to wait for what was not acked to come again."""
 
 
 class Disk:
@@ -64,7 +69,13 @@ def main(folder: Path) -> dict[str, Any]:
         url = cluster.ingest_urls[0]
         with Admin(cluster.ingest_urls) as admin:
             admin.create_topic("orders", partitions=2)
-        sent += _ordered(cluster, range(20))
+        sent += _ordered(cluster, range(TAKEN))
+        topic = TopicStore(QueueRoot.open(str(folder / "root"))).get("orders")
+        member = HttpMember(cluster.url("consumer-1"), topic, "acking", dict(QUEUE))
+        member.join()
+        taken = member.poll_until(TAKEN)
+        acks: list[tuple[int, Any]] = []
+        acked: set[int] = set()
         with httpx2.Client(base_url=url, timeout=30) as http:
 
             def send(number: int) -> int:
@@ -82,6 +93,12 @@ def main(folder: Path) -> dict[str, Any]:
                 return send(next(numbers)) != 200
 
             wait_for(refused, "a send is refused")
+            for record in taken[: TAKEN // 2]:
+                disk.fill()
+                answer = member.ack([record])
+                acks.append((answer.status_code, answer.json().get("retryable")))
+                if answer.status_code == 200:
+                    acked.add(record["value"])
             for name in ("zookeeper", "driver-1"):
                 cluster.kill(name, hold=False) if _alive(cluster, name) else None
             wait_for(
@@ -100,12 +117,16 @@ def main(folder: Path) -> dict[str, Any]:
             cluster.wait_ready(WAIT_S)
             wait_for(lambda: send(next(numbers)) == 200, "sends are taken again", timeout_s=WAIT_S)
         sent += _ordered(cluster, range(100, 110))
+        member.client.close()
+        again = _delivered(cluster, member, set(sent) - acked)
         stored = {int(r["value"]) for r in log_rows(QueueRoot.open(str(folder / "root")))}
         logs = {p.name: p.stat().st_size for p in cluster.log_dir.iterdir()}
     return {
         "answers": answers,
         "reports": reports,
         "lost": sorted(set(sent) - stored),
+        "acks": acks,
+        "acked_came_again": sorted(acked & again),
         "health": health,
         "starts": starts,
         "logs": logs,
@@ -114,6 +135,20 @@ def main(folder: Path) -> dict[str, Any]:
 
 def _alive(cluster: Cluster, name: str) -> bool:
     return cluster.child(name).alive
+
+
+def _delivered(cluster: Cluster, member: HttpMember, expected: set[int]) -> set[int]:
+    """Values that the group gets from now on, until all these have come; fails if they do not."""
+    found: set[int] = set()
+    with HttpMember(cluster.url("consumer-1"), member.topic, member.group, dict(QUEUE)) as heir:
+
+        def all_came() -> bool:
+            records: Records = heir.poll(wait_ms=1_000)
+            found.update(int(record["value"]) for record in records)
+            return found >= expected
+
+        wait_for(all_came, "what was not acked comes again", timeout_s=WAIT_S)
+    return found
 
 
 def _ordered(cluster: Cluster, numbers: range) -> list[int]:
