@@ -19,8 +19,9 @@ from serving.front.routes import Routes
 from serving.front.writing import Writing
 from serving.tls import certificate_of
 
-MAX_AHEAD_BYTES = 64 << 10
-"""What a client may send before it has the answer to what it sent before."""
+MAX_AHEAD_BYTES = 8 << 10
+"""What a client may send before it has the answer to what it sent before; the system keeps the rest
+until then. A node has thousands of clients that wait: no budget counts this."""
 _LINGER_S = 2.0
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
@@ -48,7 +49,7 @@ class Connection(asyncio.BufferedProtocol):
         self._call: Call | None = None
         """Who answers the request that was read last but is not answered yet."""
         self._answering: Answer | None = None
-        self._ahead: list[bytes] = []
+        self._ahead: bytearray | None = None
         self._closing = False
         """Nothing more is served here after the answer that is under way."""
         self._refused = False
@@ -106,7 +107,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Where bytes may be put: one place for all connections, as it is read at once."""
-        return self._hub.incoming
+        if self._call is None or self._reading.in_body:
+            return self._hub.incoming
+        return self._hub.incoming[:MAX_AHEAD_BYTES]
 
     def buffer_updated(self, nbytes: int) -> None:
         """So many bytes have come."""
@@ -117,8 +120,10 @@ class Connection(asyncio.BufferedProtocol):
         if self._refused:
             return
         if self._call is not None and not self._reading.in_body:
-            self._ahead.append(data)
-            if sum(map(len, self._ahead)) > MAX_AHEAD_BYTES:
+            if self._ahead is None:
+                self._ahead = bytearray()
+            self._ahead += data
+            if len(self._ahead) >= MAX_AHEAD_BYTES:
                 self._pause_reading()
             return
         self._feed(data)
@@ -173,9 +178,9 @@ class Connection(asyncio.BufferedProtocol):
         reading = self._reading
         while self._call is None and self._answering is None and not self._left:
             if not reading.asked:
-                if not self._ahead or self._refused:
+                if self._ahead is None or self._refused:
                     break
-                data, self._ahead = b"".join(self._ahead), []
+                data, self._ahead = bytes(self._ahead), None
                 self._resume_reading()
                 self._feed(data)
                 continue
@@ -304,6 +309,11 @@ class Connection(asyncio.BufferedProtocol):
     def idle(self) -> bool:
         """Nothing is under way here: it can make room."""
         return self._call is None and self._answering is None and not self._reading.takes_body
+
+    @property
+    def ahead(self) -> int:
+        """Bytes that are kept until the answer under way is written."""
+        return 0 if self._ahead is None else len(self._ahead)
 
     def drop(self) -> None:
         """End it now."""

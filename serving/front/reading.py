@@ -24,6 +24,8 @@ MAX_AHEAD_REQUESTS = 16
 MAX_DISCARDED = 64 << 20
 """A refused body is read to its end and thrown away, up to this: a client that is still sending
 would else find the connection closed in place of the answer."""
+_SMALL_BYTES, _LARGE_BYTES = 4 << 10, 64 << 10
+"""Pieces of a body that are put together, and until when: what has become large is not copied."""
 _UPGRADES = frozenset({b"upgrade", b"connection", b"http2-settings"})
 
 
@@ -101,7 +103,7 @@ class Reading:
         self._headers: list[Header] = []
         self.head_bytes = 0
         """Bytes of a head that is not complete yet."""
-        self._body: list[bytes] | None = None
+        self._body: list[bytes | bytearray] | None = None
         """Pieces of the body, while one is read; None between requests and in heads."""
         self._received = 0
         self._discarded: int | None = None
@@ -301,7 +303,7 @@ class Reading:
         except LakequeueError as error:
             self._refuse_body(problem_of(error))
             return
-        self._body.append(piece)
+        _keep(self._body, piece)
 
     def on_message_complete(self) -> None:
         """The request is whole."""
@@ -309,7 +311,7 @@ class Reading:
         if request is None:
             return
         if self._discarded is None and body is not None:
-            request.body = body[0] if len(body) == 1 else b"".join(body)
+            request.body = bytes(body[0]) if len(body) == 1 else b"".join(body)
             if self._begins and request.body:
                 self._hub.heads.learn(self._begins, request)
             lease, self._lease = self._lease, None
@@ -336,6 +338,19 @@ class Reading:
         if self._lease is not None:
             self._lease.shrink_to(0)
             self._lease = None
+
+
+def _keep(body: list[bytes | bytearray], piece: bytes) -> None:
+    """Put a piece to the others: small ones into one, as each would take fifty bytes of its own.
+
+    A body of two bytes a chunk took thirty times what was counted.
+    """
+    if body and len(piece) < _SMALL_BYTES and len(last := body[-1]) < _LARGE_BYTES:
+        if not isinstance(last, bytearray):
+            body[-1] = last = bytearray(last)
+        last += piece
+        return
+    body.append(piece)
 
 
 class _Refuse(Exception):

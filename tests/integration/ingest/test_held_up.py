@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +18,7 @@ import zstandard
 from tests.support.http.openapi_check import faults
 from tests.support.services.fronts import Raw, posted
 from tests.support.services.ingest_service import IngestService
+from tests.support.services.zookeeper import wait_for
 from tests.unit.queue_tables.schema.test_schema_cost import doubled
 
 JSON = "Content-Type: application/json"
@@ -76,6 +78,35 @@ def test_a_body_without_length_has_the_same_limit(service: IngestService) -> Non
     raw.send(b"0\r\n\r\n")
     assert raw.read().status == 413
     assert sent > 1 << 20
+
+
+def test_a_body_in_tiny_chunks_takes_no_more_memory_than_it_has_bytes(
+    service: IngestService,
+) -> None:
+    """Two bytes a chunk took thirty times as much, and were counted as two."""
+    process = psutil.Process(service.worker)
+    before = process.memory_info().rss
+    raw = Raw(address(service))
+    raw.send(
+        b"POST /v1/topics/orders/records HTTP/1.1\r\nHost: localhost\r\n"
+        b"Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+    )
+    size = 2 << 20
+    piece = b"2\r\n  \r\n" * 0x4000
+    for _ in range(size // (2 * 0x4000)):
+        raw.send(piece)
+
+    counted = re.compile(r'lakequeue_front_budget_bytes\{budget="bodies"\} (\S+)')
+
+    def arrived() -> bool:
+        found = counted.search(service.http.get("/metrics").text)
+        return found is not None and float(found[1]) == size
+
+    wait_for(arrived, "all of it is there, and counted")
+    assert process.memory_info().rss - before < 24 << 20
+    goes_on(service)
+    raw.send(b"0\r\n\r\n")
+    assert raw.read().status == 400, "spaces are no JSON"
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "zstd"])

@@ -7,9 +7,10 @@ import threading
 import pytest
 
 from lakequeue.errors import LakequeueError, Unauthenticated
+from serving.front.connection import MAX_AHEAD_BYTES, Connection
 from serving.front.hub import Everybody
 from serving.front.messages import Request
-from tests.support.services.fronts import Running, alive
+from tests.support.services.fronts import Running, alive, posted
 from tests.support.services.small_app import App
 from tests.support.services.zookeeper import wait_for
 
@@ -25,6 +26,25 @@ def test_waiting_takes_no_thread(app: App, front: Running) -> None:
     assert [raw.read().status for raw in waits] == [200] * 40
     assert share.parked == share.busy == 0
     assert front.front.calls == 0
+
+
+def test_what_comes_ahead_of_an_answer_is_left_to_the_system_and_not_lost(
+    app: App, front: Running
+) -> None:
+    raw, body = front.connect(), bytes(range(256)) * 240
+    raw.send(b"GET /wait HTTP/1.1\r\nHost: a\r\n\r\n")
+    share = front.front.shares["wait"]
+    wait_for(lambda: share.parked == 1, "it waits")
+    raw.send(posted("/echo", body) + posted("/echo", b"last"))
+    (connection,) = front.front.connections
+    assert isinstance(connection, Connection)
+    wait_for(lambda: connection.ahead > 0, "some of it is there")
+    assert alive(front)
+    assert connection.ahead < 2 * MAX_AHEAD_BYTES
+    app.wake.set()
+    assert raw.read().status == 200
+    assert raw.read().body == body
+    assert raw.read().body == b"last"
 
 
 def test_more_than_may_wait_are_told_so(app: App, front: Running) -> None:
