@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from shlex import quote
 
 from lakequeue.errors import Forbidden, LakequeueError, Unauthenticated
 from queue_access.calls import CallRight, Calls
@@ -52,12 +53,12 @@ ANYBODY = Caller(EVERYBODY, ALL)
 
 
 def forbidden(principal: str, right: Right | str, kind: Kind, name: str) -> Forbidden:
-    """The refusal, with the remedy."""
+    """The refusal, with the remedy: a command that does nothing else, whatever the names are."""
     over = f" over the {kind} {name!r}" if name else f" over the {kind}"
-    option = f"--{kind} {name}" if name else f"--{kind}"
+    option = f"--{kind} {quote(name)}" if name else f"--{kind}"
     return Forbidden(
         f"{principal} has not the right {right!s}{over}",
-        hint=f"lakequeue auth grant {principal} {right!s} {option}",
+        hint=f"lakequeue auth grant {quote(principal)} {right!s} {option}",
         stored="no",
     )
 

@@ -10,7 +10,7 @@ from joserfc.jwk import RSAKey
 
 from lakequeue.errors import Forbidden, IssuerUnavailable, LakequeueError, Unauthenticated
 from queue_access.calls import CALLS, CallRight, Calls, Service
-from queue_access.doors import ANYBODY, Certificate, Doors, owns_producer
+from queue_access.doors import ANYBODY, Certificate, Doors, forbidden, owns_producer
 from queue_access.issuer_keys import IssuerKeys
 from queue_access.keys import new_key
 from queue_access.registry import (
@@ -169,6 +169,13 @@ def test_a_client_certificate_expires_though_its_connection_stays() -> None:
     with pytest.raises(Unauthenticated, match="expired"):
         here.admit("GET", "/metrics", "", shown)
     assert isinstance(here.still(caller, call, name), Unauthenticated)
+
+
+def test_the_command_that_a_refusal_advises_runs_nothing_else() -> None:
+    refused = forbidden("corp/a; reboot", Right.READ, Kind.TOPIC, "$(reboot)")
+    assert refused.hint == "lakequeue auth grant 'corp/a; reboot' read --topic '$(reboot)'"
+    plain = forbidden("ada", Right.READ, Kind.TOPIC, "orders-eu")
+    assert plain.hint == "lakequeue auth grant ada read --topic orders-eu"
 
 
 def test_a_refusal_repeats_nothing_of_what_was_shown() -> None:
