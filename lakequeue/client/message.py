@@ -54,6 +54,13 @@ class Message(Record):
                 field="value",
             ) from e
 
+    def fields(self) -> Any:
+        """The value for a table: of a model or dataclass its fields, as JSON has them."""
+        value = self.value
+        if self._value_type is None or value is None:
+            return value
+        return self._value_type.dump_python(value, mode="json")
+
     def typed(self, value_type: TypeAdapter[Any]) -> Message:
         """The same message, with values of that type."""
         self._value_type = value_type

@@ -26,7 +26,8 @@ class Messages(list[Message]):
 
         Columns: `topic`, `partition`, `offset`, `key`, `value`, `headers` (a list of name and
         bytes), `timestamp` (microseconds, UTC), `message_id`, `attempt`. The types of `key` and
-        `value` follow from the records: text, bytes, a struct, …
+        `value` follow from the records: text, bytes, a struct, … A value of a `value_type` is a
+        struct of its fields, as JSON has them.
 
         Args:
             as_json: `key` and `value` are JSON text, whatever they hold; bytes are base64 text in
@@ -87,7 +88,7 @@ class Messages(list[Message]):
     def _column(self, arrow: Any, name: str, as_json: bool) -> Any:
         if as_json:
             return arrow.array([_json(m.document(), name) for m in self], arrow.string())
-        values = [getattr(message, name) for message in self]
+        values = [message.fields() if name == "value" else message.key for message in self]
         try:
             return arrow.array(values)
         except (arrow.ArrowInvalid, arrow.ArrowTypeError, OverflowError) as e:

@@ -127,6 +127,18 @@ def test_a_poll_is_an_arrow_table(queue: MemoryQueue) -> None:
     assert table.schema.field("timestamp").type == pa.timestamp("us", tz="UTC")
 
 
+def test_models_are_structs_of_an_arrow_table(queue: MemoryQueue) -> None:
+    table = polled(queue, Order, ORDER, ORDER).to_arrow()
+    fields = table.column("value").to_pylist()
+    assert fields == [ORDER.model_dump(mode="json")] * 2
+
+
+def test_dataclasses_are_structs_of_an_arrow_table(queue: MemoryQueue) -> None:
+    reading = Reading("temp_1", 21.5)
+    table = polled(queue, Reading, reading).to_arrow()
+    assert [Reading(**fields) for fields in table.column("value").to_pylist()] == [reading]
+
+
 def test_values_of_several_types_need_json(queue: MemoryQueue) -> None:
     found = polled(queue, None, "text", 5, {"a": 2**70}, b"\x00\xff", None)
     with pytest.raises(InvalidRequest, match="different types"):
