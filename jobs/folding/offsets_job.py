@@ -18,7 +18,7 @@ from jobs.rows.key_projection import FENCE
 from jobs.rows.projected_rows import above
 from jobs.streaming.checkpoints import Checkpoints
 from jobs.streaming.leader import StreamingJob
-from jobs.streaming.leader_state_file import LeaderState
+from jobs.streaming.leader_state import LeaderState
 from jobs.streaming.query import Part
 from jobs.streaming.sealing import Sealer
 from lakequeue import metrics

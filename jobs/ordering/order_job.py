@@ -22,7 +22,7 @@ from jobs.ordering.order_state import OrderState
 from jobs.ordering.rejects import RejectsTable
 from jobs.streaming.checkpoints import Checkpoints
 from jobs.streaming.leader import StreamingJob
-from jobs.streaming.leader_state_file import LeaderState
+from jobs.streaming.leader_state import LeaderState
 from jobs.streaming.query import Part
 from jobs.streaming.sealing import Sealer
 from jobs.streaming.table_sizes import TableSizes

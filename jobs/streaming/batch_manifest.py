@@ -1,10 +1,10 @@
 """What a batch reads, and how a source tells its driver beside Spark.
 
 A Spark job that collects a few hundred projected rows takes about 200 ms on a busy machine, of
-which reading takes ten. So the source, which knows the files of the batch when it cuts it, leaves
-their names in a small local file, and the driver reads the batch by itself unless it is too large.
-The batch is Spark's all the same: its number must be the one that Spark runs, else the rows are
-taken from Spark's frame.
+which reading takes ten. So the source, which knows the files of the batch when it cuts it, tells
+their names over its channel, and the driver reads the batch by itself unless it is too large. The
+batch is Spark's all the same: its number must be the one that Spark runs, else the rows are taken
+from Spark's frame.
 
 A bulk write is one commit of any size, and so one batch. It is noted in *pieces*, which the driver
 takes one after the other, so that it holds the rows of one at a time.
@@ -12,10 +12,9 @@ takes one after the other, so that it holds the rows of one at a time.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from jobs.rows.batch_file import BatchFile
 from jobs.streaming.consistent_cut import VisibleCommit
@@ -39,6 +38,12 @@ class BatchManifest:
             [BatchFile(s.shard, path, s.after, s.stamp) for s in seen for path in s.paths],
             [(s.shard, *fence) for s in seen for fence in s.fences],
         )
+
+    @staticmethod
+    def of_json(told: Mapping[str, Any]) -> BatchManifest:
+        """As a source has told it."""
+        files = [BatchFile(*file) for file in told["files"]]
+        return BatchManifest(files, [tuple(fence) for fence in told["fences"]])
 
 
 def pieces_of(seen: Sequence[VisibleCommit], most_bytes: int) -> list[BatchManifest]:
@@ -64,41 +69,13 @@ def pieces_of(seen: Sequence[VisibleCommit], most_bytes: int) -> list[BatchManif
     ]
 
 
-class BatchManifestFile:
-    """The file in which the source notes the newest batch of a query.
+def manifest_of(
+    seen: Sequence[VisibleCommit], driver_bytes: int, piece_bytes: int
+) -> list[BatchManifest] | None:
+    """What the driver reads by itself: in pieces, if it is a write larger than `piece_bytes`.
 
-    One for each start of the query: a source that Spark has given up may still write its own.
+    None for others with more than `driver_bytes` of records: Spark's tasks read them.
     """
-
-    def __init__(self, folder: Path, query: str, attempt: int) -> None:
-        self._path = folder / f"{query}-{attempt}-batch.json"
-
-    def write(
-        self, number: int, seen: Sequence[VisibleCommit], driver_bytes: int, piece_bytes: int
-    ) -> None:
-        """Note batch `number`, in pieces if it is a write larger than `piece_bytes`.
-
-        Of others with more than `driver_bytes` of records only the number is noted.
-        """
-        pieces = pieces_of(seen, piece_bytes)
-        small = sum(s.bytes for s in seen) <= driver_bytes and len(seen) <= _MOST_FILES
-        noted = [asdict(piece) for piece in pieces] if small or len(pieces) > 1 else None
-        body = {"number": number, "pieces": noted}
-        temp = self._path.with_suffix(".tmp")
-        temp.write_text(json.dumps(body))
-        temp.rename(self._path)
-
-    def read(self, number: int) -> list[BatchManifest] | None:
-        """The pieces of batch `number`; None if Spark is to read it, or another one is noted."""
-        try:
-            body = json.loads(self._path.read_text())
-        except FileNotFoundError:
-            return None
-        if body["number"] != number or body["pieces"] is None:
-            return None
-        return [
-            BatchManifest(
-                [BatchFile(*f) for f in noted["files"]], [tuple(f) for f in noted["fences"]]
-            )
-            for noted in body["pieces"]
-        ]
+    pieces = pieces_of(seen, piece_bytes)
+    small = sum(s.bytes for s in seen) <= driver_bytes and len(seen) <= _MOST_FILES
+    return pieces if small or len(pieces) > 1 else None

@@ -21,10 +21,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from jobs.rows.key_projection import FACT_ROWS, fact_rows, project_rows
 from jobs.rows.projected_rows import SENT
-from jobs.streaming.batch_manifest import BatchManifest, BatchManifestFile
-from jobs.streaming.leader_state_file import LeaderState, LeaderStateFile
+from jobs.streaming.batch_manifest import BatchManifest
+from jobs.streaming.leader_state import LeaderState
 from jobs.streaming.source import SOURCES, SourceOptions
-from jobs.streaming.source_note import SourceNotes, SourceStatus
+from jobs.streaming.source_channel import DriverEnd, SourceStatus
 from queue_tables.delta.store import open_store
 from queue_tables.log.writer import SourceFiles
 
@@ -39,16 +39,14 @@ new (of shards that wait), which the source has to know before it cuts the next 
 
 
 class ShardQuery:
-    """One query, and the file by which its source knows that it may work."""
+    """One query, and the channel to its source."""
 
     def __init__(self, spark: SparkSession, options: SourceOptions, process: ProcessBatch) -> None:
         self._spark = spark
         self._options = options
         self._process = process
         self._store = open_store(options.root)
-        self._file = LeaderStateFile(options.folder, options.kind)
-        self._note = BatchManifestFile(options.folder, options.kind, 0)
-        self._source_notes = SourceNotes(options.folder, options.kind)
+        self._source = DriverEnd(options.folder, options.kind)
         self._query: StreamingQuery | None = None
         self._checkpoint = options.folder
         self._available_now = False
@@ -63,7 +61,7 @@ class ShardQuery:
 
     def start(self, checkpoint: Path, *, available_now: bool = False) -> None:
         """Start the query; it idles until `lead`. With `available_now` it starts at `lead`."""
-        self._file.create()
+        self._source.open()
         self._checkpoint, self._available_now = checkpoint, available_now
         if available_now:
             self.rehearsed.set()  # there is none
@@ -73,25 +71,24 @@ class ShardQuery:
     def lead(self, present: Callable[[], LeaderState]) -> None:
         """Let the source work for the term that `present` tells, as it is then and later."""
         self._present = present
-        self._file.write(present())
-        self._file.wake()
+        self._source.tell(present())
         if self._available_now:
             self._run()
 
     def tell(self) -> None:
         """Let the source know what the term says now."""
         if self._present is not None:
-            self._file.write(self._present())
-            self._file.wake()
+            self._source.tell(self._present())
 
     def wake(self) -> None:
         """There may be something new."""
-        self._file.wake()
+        self._source.wake()
 
     def hold(self) -> None:
         """Wait for the batch that runs, and let none begin: the process is about to end."""
-        self._file.write(None)
+        self._source.tell(None)
         self._batch.acquire()
+        self._source.close()
 
     def _run(self) -> None:
         name = f"await-{self._options.kind}"
@@ -111,7 +108,7 @@ class ShardQuery:
                         raise
                     if self._present is not None:
                         # The new source goes on from the watermarks of now.
-                        self._file.write(self._present())
+                        self._source.tell(self._present())
                     first_line = str(error).partition("\n")[0][:300]
                     log.warning(
                         "query.restarted",
@@ -134,12 +131,11 @@ class ShardQuery:
 
     def told(self) -> SourceStatus:
         """What the source told last; its requests to storage are those of all starts."""
-        return self._source_notes.read()
+        return self._source.status()
 
     def _start_query(self, attempt: int) -> StreamingQuery:
         source = SOURCES[self._options.kind]
-        self._note = BatchManifestFile(self._options.folder, self._options.kind, attempt)
-        self._source_notes.begin(attempt)
+        self._source.begin(attempt)
         self._spark.dataSource.register(source)  # with an environment of its own, see ShardSource
         frame = (
             self._spark.readStream.format(source.name())
@@ -158,7 +154,7 @@ class ShardQuery:
     def _parts(self, frame: DataFrame, number: int) -> list[Part]:
         """The parts of a batch: of a small one, and of a write in pieces, each is read here, when
         it is called for; any other is read by Spark's tasks, now."""
-        noted = self._note.read(number)
+        noted = self._source.batch(number)
         if noted is None:
             rows = frame.toArrow()
             return [lambda: (rows, SourceFiles(self._store))] if rows.num_rows else []

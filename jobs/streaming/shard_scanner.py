@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from jobs.streaming.consistent_cut import ScanResult, VisibleCommit, consistent_cut, ends
-from jobs.streaming.leader_state_file import LeaderState
+from jobs.streaming.leader_state import LeaderState
 from lakequeue.errors import CorruptTable, TailLost
 from lakequeue.records import ShardName, Stamp
 from queue_tables.delta.actions import Commit

@@ -22,11 +22,10 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from jobs.streaming.batch_manifest import BatchManifest, BatchManifestFile
+from jobs.streaming.batch_manifest import BatchManifest, manifest_of
 from jobs.streaming.consistent_cut import VisibleCommit
-from jobs.streaming.leader_state_file import LeaderStateFile
 from jobs.streaming.shard_scanner import Offset, ShardScanner
-from jobs.streaming.source_note import SourceNote
+from jobs.streaming.source_channel import SourceEnd
 from lakequeue.clock import boot_seconds
 from queue_tables.delta.store import open_store
 from queue_tables.root import QueueRoot, ShardKind
@@ -53,7 +52,7 @@ class SourceOptions:
 
     root: str
     folder: Path
-    """Where the driver's term file and pipe are."""
+    """Where the driver listens, see `source_channel`."""
     kind: ShardKind
     max_batch_bytes: int
     driver_batch_bytes: int
@@ -142,8 +141,7 @@ class ShardReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         self._scanner: ShardScanner | None = None
-        self._file: LeaderStateFile | None = None
-        self._note: SourceNote | None = None
+        self._driver: SourceEnd | None = None
         self._targets: Offset | None = None
         self._batches = 0
         self._last_batch_s = 0.0
@@ -153,13 +151,13 @@ class ShardReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # -- in the planning process ------------------------------------------------------------------
 
-    def _parts(self) -> tuple[ShardScanner, LeaderStateFile]:
-        if self._scanner is None or self._file is None:
+    def _parts(self) -> tuple[ShardScanner, SourceEnd]:
+        if self._scanner is None or self._driver is None:
             options = self._options
             root = QueueRoot(open_store(options.root), "")
             self._scanner = ShardScanner(root, options.kind, options.max_batch_bytes)
-            self._file = LeaderStateFile(options.folder, options.kind)
-        return self._scanner, self._file
+            self._driver = SourceEnd(options.folder, options.kind, options.attempt)
+        return self._scanner, self._driver
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 -- Spark's name
         """Nothing: each term brings its own watermarks."""
@@ -167,31 +165,32 @@ class ShardReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 -- Spark's name
         """End at what is visible now. The driver leads before it starts such a query."""
-        scanner, file = self._parts()
-        term = file.read()
+        scanner, driver = self._parts()
+        term = driver.state()
         if term is not None:
             scanner.begin(term)
         self._targets = scanner.targets()
 
     def latestOffset(self, start: dict[str, int], limit: Any = None) -> dict[str, int]:  # noqa: N802 -- Spark's name
         """The end of the next batch, or `start` unchanged."""
+        scanner, driver = self._parts()
         if self._batches == 0:
             # One batch without rows: what starts late in Spark (workers, compiled code) has
             # started when this process comes to lead. A take-over is then as quick as a batch.
             self._batches = 1
+            driver.tell_batch(0, None)
             return {**start, REHEARSAL: 1}
-        scanner, file = self._parts()
         options = self._options
         deadline = boot_seconds() + (0.0 if self._targets is not None else options.poll_s)
         while True:
-            term = file.read()
+            term = driver.state()
             if term is not None and self._due():
                 scanner.begin(term)
                 end = scanner.next_end(self._targets)
-                self._tell(scanner)
+                driver.tell_status(scanner.pending_rows(), scanner.stuck())
                 if end is not None:
                     self._last_batch_s = boot_seconds()
-                    self._note_batch(scanner.between(_offset(start), end))
+                    self._tell_batch(scanner.between(_offset(start), end))
                     return cast(dict[str, int], end)
             left = deadline - boot_seconds()
             if left <= 0:
@@ -200,22 +199,17 @@ class ShardReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 # Too early for the next batch: notifications do not matter until then.
                 left = min(left, self._last_batch_s + options.min_interval_s - boot_seconds())
                 time.sleep(max(left, 0.0))
-            elif not file.wait(left):
+            elif not driver.wait(left):
                 # Spark asks again at once, which is a look: another one now would be a second.
                 return start
 
-    def _note_batch(self, seen: Sequence[VisibleCommit]) -> None:
+    def _tell_batch(self, seen: Sequence[VisibleCommit]) -> None:
         # Spark numbers the batches of a fresh checkpoint from 0, one for each new offset.
+        _, driver = self._parts()
         options = self._options
-        note = BatchManifestFile(options.folder, options.kind, options.attempt)
-        note.write(self._batches, seen, options.driver_batch_bytes, options.max_batch_bytes)
+        pieces = manifest_of(seen, options.driver_batch_bytes, options.max_batch_bytes)
+        driver.tell_batch(self._batches, pieces)
         self._batches += 1
-
-    def _tell(self, scanner: ShardScanner) -> None:
-        options = self._options
-        if self._note is None:
-            self._note = SourceNote(options.folder, options.kind, options.attempt)
-        self._note.write(scanner.pending_rows(), scanner.stuck())
 
     def _due(self) -> bool:
         return boot_seconds() >= self._last_batch_s + self._options.min_interval_s
@@ -234,8 +228,8 @@ class ShardReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def stop(self) -> None:
         """The query ends."""
-        if self._file is not None:
-            self._file.close()
+        if self._driver is not None:
+            self._driver.close()
 
     # -- in a worker ------------------------------------------------------------------------------
 

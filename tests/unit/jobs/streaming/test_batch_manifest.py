@@ -1,11 +1,9 @@
-"""What a source notes of a batch, and when the driver may go by it."""
+"""What a source tells of a batch, and which batches the driver reads by itself."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from jobs.rows.batch_file import BatchFile
-from jobs.streaming.batch_manifest import BatchManifest, BatchManifestFile, pieces_of
+from jobs.streaming.batch_manifest import BatchManifest, manifest_of, pieces_of
 from jobs.streaming.consistent_cut import VisibleCommit
 from lakequeue.records import ShardName, Stamp, Version
 
@@ -28,32 +26,17 @@ def commits(count: int, size: int = 10) -> list[VisibleCommit]:
     ]
 
 
-def test_a_small_batch_comes_back_as_it_was_noted(tmp_path: Path) -> None:
-    BatchManifestFile(tmp_path, "inbox", 0).write(3, commits(2), 20, 20)
+def test_a_small_batch_is_read_by_the_driver() -> None:
     files = [
         BatchFile("a", f"hour=x/{n}.parquet", stamp=Stamp(n), after=Stamp(max(0, n - 1)))
         for n in range(2)
     ]
-    noted = BatchManifestFile(tmp_path, "inbox", 0).read(3)
-    assert noted == [BatchManifest(files, [("a", "g", "t", 0, 3)] * 2)]
+    assert manifest_of(commits(2), 20, 20) == [BatchManifest(files, [("a", "g", "t", 0, 3)] * 2)]
 
 
-def test_only_the_batch_that_spark_runs_is_read(tmp_path: Path) -> None:
-    note = BatchManifestFile(tmp_path, "inbox", 0)
-    assert note.read(0) is None
-    note.write(1, commits(2), 20, 20)
-    assert note.read(0) is None
-    assert note.read(2) is None
-    assert BatchManifestFile(tmp_path, "journal", 0).read(1) is None
-    assert BatchManifestFile(tmp_path, "inbox", 1).read(1) is None
-
-
-def test_large_batches_are_left_to_the_tasks(tmp_path: Path) -> None:
-    note = BatchManifestFile(tmp_path, "inbox", 0)
-    note.write(1, commits(2, size=11), 20, 20)
-    assert note.read(1) is None
-    note.write(2, commits(1_001, size=0), 20, 20)
-    assert note.read(2) is None
+def test_large_batches_are_left_to_the_tasks() -> None:
+    assert manifest_of(commits(2, size=11), 20, 20) is None
+    assert manifest_of(commits(1_001, size=0), 20, 20) is None
 
 
 def write_of(sizes: tuple[int, ...], size: int) -> VisibleCommit:
@@ -67,12 +50,11 @@ def paths_of(pieces: list[BatchManifest]) -> list[list[int]]:
     return [[int(file.path[7:-8]) for file in piece.files] for piece in pieces]
 
 
-def test_a_large_write_is_noted_in_pieces_whatever_the_driver_reads_at_once(tmp_path: Path) -> None:
-    note = BatchManifestFile(tmp_path, "inbox", 0)
+def test_a_large_write_is_read_in_pieces_whatever_the_driver_reads_at_once() -> None:
     for driver_bytes in (0, 1_000):
         # Files of half the bytes of their records.
-        note.write(1, [write_of((5, 5, 5, 30, 5), 100)], driver_bytes, 20)
-        assert paths_of(note.read(1) or []) == [[0, 1], [2], [3], [4]]
+        pieces = manifest_of([write_of((5, 5, 5, 30, 5), 100)], driver_bytes, 20)
+        assert paths_of(pieces or []) == [[0, 1], [2], [3], [4]]
 
 
 def test_only_a_write_that_stands_alone_and_is_large_is_cut() -> None:

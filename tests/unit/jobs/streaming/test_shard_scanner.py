@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jobs.streaming.leader_state_file import LeaderState
+from jobs.streaming.leader_state import LeaderState
 from jobs.streaming.shard_scanner import ShardScanner
 from lakequeue.records import Epoch, ShardName, Stamp
 from queue_tables.delta.store import ObjectStore

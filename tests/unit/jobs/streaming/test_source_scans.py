@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from jobs.streaming.leader_state_file import LeaderState, LeaderStateFile
+from jobs.streaming.leader_state import LeaderState
 from jobs.streaming.source import ShardReader, SourceOptions
-from jobs.streaming.source_note import SourceNote
+from jobs.streaming.source_channel import DriverEnd
 from lakequeue.records import Epoch
 from queue_tables.delta.storage_meter import METER
 from queue_tables.root import QueueRoot
 from queue_tables.shards.shards import ShardWriter
+from tests.support.services.zookeeper import wait_for
 
 
 @pytest.fixture
-def reader(tmp_path: Path) -> ShardReader:
-    """Of a queue with one inbox shard, for a driver that leads."""
+def driver(tmp_path: Path) -> Iterator[DriverEnd]:
+    """It leads."""
+    end = DriverEnd(tmp_path, "inbox")
+    end.open()
+    end.tell(LeaderState(Epoch(1)))
+    yield end
+    end.close()
+
+
+@pytest.fixture
+def reader(tmp_path: Path, driver: DriverEnd) -> Iterator[ShardReader]:
+    """Of a queue with one inbox shard."""
     root = QueueRoot.open(str(tmp_path / "queue"))
     ShardWriter.create(root, "inbox", "node")
-    file = LeaderStateFile(tmp_path, "inbox")
-    file.create()
-    file.write(LeaderState(Epoch(1), {}, None))
     options = SourceOptions(
         root=root.uri,
         folder=tmp_path,
@@ -33,11 +42,13 @@ def reader(tmp_path: Path) -> ShardReader:
         min_interval_s=0.0,
         tasks=1,
     )
-    return ShardReader(options)
+    made = ShardReader(options)
+    yield made
+    made.stop()
 
 
 def test_an_idle_source_looks_once_each_time_it_is_asked(
-    reader: ShardReader, tmp_path: Path
+    reader: ShardReader, driver: DriverEnd
 ) -> None:
     start: dict[str, int] = {}
     reader.latestOffset(start)  # the rehearsal
@@ -49,4 +60,4 @@ def test_an_idle_source_looks_once_each_time_it_is_asked(
     after = METER.snapshot().requests
     assert after["list"] - before["list"] == asked
     assert after["get"] - before["get"] == asked, "one empty poll of the shard"
-    assert SourceNote(tmp_path, "inbox", 0).read().usage.requests["list"] > 0
+    wait_for(lambda: driver.status().usage.requests.get("list"), "what the source has asked for")

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from jobs.streaming.source_note import SourceNote, SourceNotes
 from jobs.streaming.table_sizes import TableSizes, counted
 from lakequeue import metrics
 from lakequeue.metrics.declaring import Sample
-from queue_tables.delta.storage_meter import METER
 from queue_tables.delta.store import LocalStore
 
 
@@ -49,35 +47,3 @@ def test_an_interval_of_zero_never_looks(tmp_path: Path) -> None:
     sizes = TableSizes(LocalStore(tmp_path), 0.0)
     sizes.measure_if_due()
     assert sizes._looking is None
-
-
-def test_a_source_tells_its_driver_now_and_then(tmp_path: Path) -> None:
-    now = [100.0]
-    note = SourceNote(tmp_path, "inbox", 0, clock=lambda: now[0])
-    assert note.read().pending == 0
-    note.write(5)
-    note.write(6)
-    assert note.read().pending == 5
-    now[0] += 1.0
-    note.write(7)
-    assert note.read().pending == 7
-
-
-def test_what_a_source_has_asked_for_goes_on_when_the_query_is_started_again(
-    tmp_path: Path,
-) -> None:
-    notes = SourceNotes(tmp_path, "inbox")
-    notes.begin(0)
-    store = LocalStore(tmp_path)
-    store.put("x", b"1")
-    SourceNote(tmp_path, "inbox", 0).write(5)
-    before = notes.read()
-    assert before.pending == 5
-    assert before.usage.requests["put"] >= 1
-    notes.begin(1)
-    assert notes.read().usage == before.usage, "its process has not told anything yet"
-    store.put("y", b"1")
-    SourceNote(tmp_path, "inbox", 1).write(2)
-    after = notes.read()
-    assert after.pending == 2
-    assert after.usage == before.usage.plus(METER.snapshot()), "a counter never falls"
