@@ -39,6 +39,7 @@ from coordination.zookeeper.discovery import Discovery
 from coordination.zookeeper.notifications import Notifier
 from coordination.zookeeper.registry import Registration, register
 from coordination.zookeeper.session import Session
+from lakequeue.clock import MAX_SKEW_S
 from lakequeue.errors import LakequeueError
 from lakequeue.records import TopicId, TopicPartition
 from lakequeue.settings import Settings
@@ -54,7 +55,6 @@ from queue_tables.upkeep.health import TablesWatch
 log = structlog.get_logger()
 
 ROLE = "consumer"
-MAX_SKEW_S = 5.0
 
 
 class Node:

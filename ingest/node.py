@@ -17,7 +17,7 @@ from ingest.fresh_topics import FreshTopics
 from ingest.presence import Presence
 from ingest.request_ids import RequestIds
 from lakequeue import wire
-from lakequeue.clock import HybridClock, Micros, WallClock, wall_micros
+from lakequeue.clock import MAX_SKEW_S, HybridClock, Micros, WallClock, wall_micros
 from lakequeue.errors import NotReady, OrderTimeout
 from lakequeue.partitioner import StickyRoundRobin
 from lakequeue.records import Stamp, Version, checked_name
@@ -39,7 +39,6 @@ from queue_tables.upkeep.health import TablesWatch
 from serving.front.limits.budget import Budget
 from serving.front.parking import FOREVER, Done, Steps, Until, finish
 
-_MAX_SKEW_S = 5.0
 _MOST_LIMITS = 4_096
 _ASSUMED_ROOM = 64 << 20
 """Free bytes below which a local disk counts as full: the groups under way must still fit."""
@@ -269,17 +268,17 @@ class IngestNode:
     def _clock_is_right(self, now: Micros) -> bool:
         skew_s = self.presence.skew_s
         ahead_s = (self.appender.newest_stamp - now) / 1e6
-        return ahead_s <= _MAX_SKEW_S and (skew_s is None or -_MAX_SKEW_S <= skew_s <= _MAX_SKEW_S)
+        return ahead_s <= MAX_SKEW_S and (skew_s is None or -MAX_SKEW_S <= skew_s <= MAX_SKEW_S)
 
     def _clock_troubles(self) -> list[Trouble]:
         found: list[Trouble] = []
         ahead_s = (self.appender.newest_stamp - self._wall()) / 1e6
-        if ahead_s > _MAX_SKEW_S:
+        if ahead_s > MAX_SKEW_S:
             found.append(
                 Trouble("clock_skew", f"the clock is {ahead_s:.1f} s behind this node's own stamps")
             )
         skew_s = self.presence.skew_s
-        if skew_s is not None and abs(skew_s) > _MAX_SKEW_S:
+        if skew_s is not None and abs(skew_s) > MAX_SKEW_S:
             found.append(Trouble("clock_skew", f"the clock is {skew_s:+.1f} s off ZooKeeper's"))
         return found
 

@@ -12,6 +12,9 @@ Micros = int
 """Microseconds since 1970 UTC."""
 WallClock = Callable[[], Micros]
 
+MAX_SKEW_S = 5.0
+"""A node whose clock is further off than this is not ready."""
+
 
 def wall_micros() -> Micros:
     """The wall clock. It may step back; nothing but a stamp's lower bound comes from it."""

@@ -52,16 +52,6 @@ class Grant:
     kind: Kind
     pattern: str
 
-    def covers(self, right: Right, kind: Kind, name: str) -> bool:
-        """Whether it allows that."""
-        if self.right is Right.ADMIN:
-            return True
-        if self.right is not right or self.kind is not kind:
-            return False
-        if self.pattern.endswith(EVERY):
-            return name.startswith(self.pattern[:-1])
-        return self.pattern == name
-
 
 def checked_grant(right: str, kind: str, pattern: str) -> Grant:
     """A grant as somebody has written it. Raises `InvalidRequest`, `InvalidName`."""
@@ -156,4 +146,3 @@ class Rights:
 
 ALL = Rights([Grant(Right.ADMIN, Kind.QUEUE, EVERY)])
 """What everybody has while authentication is off."""
-NONE = Rights([])

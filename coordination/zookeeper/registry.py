@@ -58,10 +58,6 @@ class Registration:
                 hint="give each process a different name with --node",
             )
 
-    def withdraw(self) -> None:
-        """Remove the entry. Raises `CoordinationUnavailable`; the session's end removes it too."""
-        self._session.drop(self._path)
-
 
 def register(session: Session, role: str, node: str, info: dict[str, Any]) -> Registration:
     """Register this process as `node` in `role` ("ingest", "consumer", "driver").

@@ -39,7 +39,6 @@ from coordination.zookeeper.ephemeral_nodes import EphemeralNodes
 from coordination.zookeeper.session_reaper import CLIENT_LOG, close_dead_session, forget, remember
 from lakequeue.clock import boot_seconds, wall_micros
 from lakequeue.errors import (
-    ClockSkew,
     CoordinationUnavailable,
     InvalidRequest,
     LakequeueError,
@@ -50,8 +49,6 @@ from lakequeue.settings import CoordinationSettings
 log = structlog.get_logger(__name__)
 
 SKEW_EVERY_S = 10.0
-MAX_SKEW_S = 5.0
-"""A node whose clock is further off is not ready."""
 BEATS = 8
 """Round trips in one session timeout."""
 _SLOW_S = 2.0
@@ -195,15 +192,6 @@ class Session(EphemeralNodes):
         if self._zookeeper_clock_s is None:
             return 0.0
         return wall_micros() / 1e6 - boot_seconds() - self._zookeeper_clock_s
-
-    def check_clock(self) -> None:
-        """Raise `ClockSkew` when this machine's clock is too far off; see `skew_s`."""
-        if abs(self.skew_s) > MAX_SKEW_S:
-            raise ClockSkew(
-                f"the clock of node {self.node} is {self.skew_s:+.1f} s off ZooKeeper's, "
-                f"{MAX_SKEW_S:g} s are allowed",
-                hint="fix the time synchronisation (NTP) of that machine",
-            )
 
     def waker(self) -> threading.Event:
         """An event that is set whenever the connection's state changes.

@@ -34,9 +34,8 @@ def summed(records: Iterable[Record]) -> list[DeadLetters]:
         headers = {} if record.undecodable is not None else dict(record.headers)
         if ERASED_HEADER in headers:
             continue
-        names = (DeadLetterHeader.TOPIC, DeadLetterHeader.GROUP, DeadLetterHeader.REASON)
         origin, group, reason = (
-            (headers.get(name) or b"?").decode(errors="replace") for name in names
+            (headers.get(name) or b"?").decode(errors="replace") for name in _SAID
         )
         line = found.get((origin, group, reason))
         if line is None:

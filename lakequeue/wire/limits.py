@@ -12,7 +12,6 @@ ARROW_STREAM: Final = "application/vnd.apache.arrow.stream"
 deliver_at, delay_ms, ttl_ms."""
 SSE: Final = "text/event-stream"
 PROBLEM: Final = "application/problem+json"
-ENCODINGS: Final = ("gzip", "zstd")
 
 DEFAULT_INGEST_URL: Final = "http://127.0.0.1:8080"
 DEFAULT_CONSUMER_URL: Final = "http://127.0.0.1:8081"

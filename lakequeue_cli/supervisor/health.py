@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from lakequeue.clock import MAX_SKEW_S
 from lakequeue.errors import LakequeueError, RootUnusable
 from lakequeue.processes.java import cache_dir, find_java
 from lakequeue.settings import Settings
@@ -210,7 +211,7 @@ def _nearest(folder: Path) -> Path:
 
 
 def _zookeeper(settings: Settings) -> Iterator[Finding]:
-    from coordination.zookeeper.session import MAX_SKEW_S, Session
+    from coordination.zookeeper.session import Session
 
     if settings.zookeeper is None:
         yield Finding("zookeeper", Level.OK, "embedded: `lakequeue up` starts its own server")

@@ -45,14 +45,6 @@ def assign(
     return share.result()
 
 
-def differences(
-    owned: Iterable[Target], target: Iterable[Target]
-) -> tuple[list[Target], list[Target]]:
-    """What a holder has to give up and what it may take, each sorted."""
-    before, after = set(owned), set(target)
-    return sorted(before - after), sorted(after - before)
-
-
 class _Share:
     """One computation: who owns what so far, and the loads."""
 

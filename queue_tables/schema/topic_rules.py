@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from lakequeue.clock import Micros
+from lakequeue.clock import MAX_SKEW_S, Micros
 from lakequeue.errors import InvalidRequest, LakequeueError, TopicExists, UnknownTopic
 from lakequeue.records import Partition, TopicPartition, checked_name
 from lakequeue.wire import TopicChanges, TopicConfig, TopicDescription, default_dead_letters
@@ -17,8 +17,7 @@ from lakequeue.wire.calls.topics import TopicIdentity, TopicSettings
 from queue_tables.schema.schema_cost import check_cost
 from queue_tables.schema.value_schema import value_schema_of
 
-MAX_SKEW_US = 5_000_000
-"""A node whose clock is further off is not ready."""
+MAX_SKEW_US = int(MAX_SKEW_S * 1e6)
 
 
 class Topic(TopicSettings, TopicIdentity):

@@ -30,7 +30,6 @@ class Deadlines(Generic[D]):
 
     def __init__(self) -> None:
         self._slots: dict[int, set[D]] = {}
-        self._looked = 0
 
     def put(self, one: D, due: float) -> None:
         """`one` is due then; `NEVER` for not at all."""

@@ -13,7 +13,7 @@ from coordination.zookeeper.registry import nodes, register
 from coordination.zookeeper.session import Session
 from coordination.zookeeper.session_reaper import close_dead_session
 from lakequeue.clock import boot_seconds, wall_micros
-from lakequeue.errors import ClockSkew, CoordinationUnavailable
+from lakequeue.errors import CoordinationUnavailable
 from lakequeue.settings import CoordinationSettings
 from tests.support.services.zookeeper import FAST, MakeSession, erase, expire, wait_for
 
@@ -150,7 +150,7 @@ def test_what_was_kept_while_away_is_made_on_return_and_what_was_dropped_is_dele
     assert session.incarnation == 0
 
 
-def test_a_clock_that_is_off_is_measured_and_named(
+def test_a_clock_that_is_off_is_measured(
     sessions: MakeSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert abs(sessions("good").skew_s) < 1
@@ -160,9 +160,6 @@ def test_a_clock_that_is_off_is_measured_and_named(
         patch.setattr(patched, lambda: wall_micros() + 7_000_000)
         off = sessions("off")
         wait_for(lambda: abs(off.skew_s - 7.0) < 0.5, "a measured skew")
-        with pytest.raises(ClockSkew, match=r"node off is \+7\.. s off"):
-            off.check_clock()
-    real.check_clock()
     with monkeypatch.context() as patch:
         patch.setattr(patched, lambda: wall_micros() - 60_000_000)
         assert real.skew_s == pytest.approx(-60.0, abs=0.5), "a jump is seen without asking"

@@ -7,7 +7,7 @@ from itertools import combinations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from queue_rules.groups.assignor import Assignment, Target, assign, differences
+from queue_rules.groups.assignor import Assignment, Target, assign
 
 FLIGHTS = ("flights",)
 TOPICS = ("flights", "orders", "taxis")
@@ -136,8 +136,3 @@ def test_topics_spread_over_members_that_take_both() -> None:
 def test_a_topic_created_again_is_another_partition() -> None:
     old = {"a": [Target("flights", "old-id", 0)]}
     assert assign(parts("flights", 1), {"a": FLIGHTS}, old) == {"a": parts("flights", 1)}
-
-
-def test_differences_name_what_to_give_up_and_what_to_take() -> None:
-    one, two, three = parts("flights", 3)
-    assert differences([one, two], [three, two]) == ([one], [three])
