@@ -34,6 +34,7 @@ INHERITED = {
 """Public name → the classes that it inherits public methods from."""
 OPTIONS = {
     "ProducerOptions": "lakequeue/client/producing/producer_base.py",
+    "RecordOptions": "lakequeue/client/producing/record_options.py",
     "ConsumerOptions": "lakequeue/client/consuming/consumer_base.py",
 }
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -11,6 +10,7 @@ import httpx2
 
 from lakequeue.calling.blocking_runner import client_args, reply_of, request_args, unanswered
 from lakequeue.calling.credentials import Credentials
+from lakequeue.calling.driving import drive
 from lakequeue.calling.effects import Effect, Http, Script, Together, Unanswered
 
 T = TypeVar("T")
@@ -56,21 +56,7 @@ def open_http(
 
 async def run(script: Script[T], http: httpx2.AsyncClient, signal: AsyncSignal) -> T:
     """Run `script` to its end in this task."""
-    answer: Any = None
-    failure: Unanswered | None = None
-    # Closed at once when this is interrupted: what a script has to undo is not left to the garbage.
-    with contextlib.closing(script):
-        while True:
-            try:
-                effect = script.throw(failure) if failure else script.send(answer)
-            except StopIteration as stop:
-                result: T = stop.value
-                return result
-            answer, failure = None, None
-            try:
-                answer = await _perform(effect, http, signal)
-            except Unanswered as e:
-                failure = e
+    return await drive(script, lambda effect: _perform(effect, http, signal), Unanswered)
 
 
 async def _perform(effect: Effect, http: httpx2.AsyncClient, signal: AsyncSignal) -> Any:

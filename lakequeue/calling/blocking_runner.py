@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import ssl
 import threading
 from collections.abc import Callable, Sequence
@@ -13,6 +12,7 @@ from typing import Any, TypeVar
 import httpx2
 
 from lakequeue.calling.credentials import Bearer, Credentials, credentials_of
+from lakequeue.calling.driving import drive, finish
 from lakequeue.calling.effects import Effect, Http, Reply, Request, Script, Together, Unanswered
 
 T = TypeVar("T")
@@ -124,21 +124,11 @@ def request_args(request: Request) -> dict[str, Any]:
 
 def run(script: Script[T], http: httpx2.Client, signal: Signal) -> T:
     """Run `script` to its end in this thread."""
-    answer: Any = None
-    failure: Unanswered | None = None
-    # Closed at once when this is interrupted: what a script has to undo is not left to the garbage.
-    with contextlib.closing(script):
-        while True:
-            try:
-                effect = script.throw(failure) if failure else script.send(answer)
-            except StopIteration as stop:
-                result: T = stop.value
-                return result
-            answer, failure = None, None
-            try:
-                answer = _perform(effect, http, signal)
-            except Unanswered as e:
-                failure = e
+
+    async def perform(effect: Effect) -> Any:
+        return _perform(effect, http, signal)
+
+    return finish(drive(script, perform, Unanswered))
 
 
 def _perform(effect: Effect, http: httpx2.Client, signal: Signal) -> Any:

@@ -22,7 +22,7 @@ from lakequeue.calling.nodes import Nodes
 from lakequeue.client.admin import Admin
 from lakequeue.client.message import Message, milliseconds_of
 from lakequeue.client.producing.producer import Producer
-from lakequeue.client.producing.record_accumulator import HeadersIn
+from lakequeue.client.producing.record_options import HeadersIn
 from lakequeue.errors import AttemptSuperseded, GroupActive, UnknownGroup, UnknownTopic
 from lakequeue.records import checked_name
 from lakequeue.wire import DEFAULT_PARTITIONS

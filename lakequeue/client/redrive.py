@@ -11,14 +11,17 @@ there for the next redrive. What stands behind the last wanted one stays where i
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import math
+import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 from lakequeue.calling.addresses import Urls
 from lakequeue.client.admin import Admin
-from lakequeue.client.consuming.async_consumer import AsyncConsumer
 from lakequeue.client.consuming.consumer import Consumer
 from lakequeue.client.consuming.transform import TransformRound
 from lakequeue.client.dead_records import (
@@ -34,9 +37,9 @@ from lakequeue.client.dead_records import (
     positions_of,
 )
 from lakequeue.client.message import Message
-from lakequeue.client.producing.producer import AsyncProducer, Producer
+from lakequeue.client.producing.producer import Producer
 from lakequeue.client.redriven import Redriven, Wanted
-from lakequeue.errors import InvalidRequest, TooLarge
+from lakequeue.errors import InvalidRequest, LakequeueError, TooLarge
 from lakequeue.records import checked_name
 from lakequeue.times import check_time, moment_of
 from lakequeue.wire import redrive_id
@@ -76,28 +79,29 @@ def redrive(
     `UnknownTopic`; `InvalidRequest` if the topic is no dead-letter topic; and what consuming and
     producing raise.
     """
+    stopping = threading.Event()
+    return _redrive(
+        topic, urls, consumer_urls, wanted, to, rate, on_progress, session_timeout_ms, stopping
+    )
+
+
+def _redrive(
+    topic: str,
+    urls: Urls | None,
+    consumer_urls: Urls | None,
+    wanted: Wanted | None,
+    to: str | None,
+    rate: float | None,
+    on_progress: Callable[[Redriven], None] | None,
+    session_timeout_ms: int,
+    stopping: threading.Event,
+) -> Redriven:
     with Admin(urls, consumer_urls) as admin:
         run = _Run(admin, topic, wanted or Wanted(), to, rate, on_progress)
-        if run.reached():
-            return run.done
-        with (
-            Consumer(
-                topic, group_of(topic), urls=consumer_urls, session_timeout_ms=session_timeout_ms
-            ) as consumer,
-            Producer(urls) as producer,
-        ):
-            while True:
-                run.begin()
-                try:
-                    with consumer.transform(producer, timeout_s=0.5, max_records=run.most) as tx:
-                        run.send(tx)
-                except TooLarge:
-                    if not run.fewer(tx):
-                        raise
-                    continue
-                time.sleep(run.end(tx))
-                if not tx.messages and run.reached():
-                    return run.done
+        run.go(
+            urls, consumer_urls, session_timeout_ms, stopping=stopping.is_set, rest=stopping.wait
+        )
+        return run.done
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,24 +142,7 @@ def redrive_some(
             admin, topic, wanted, to, None, None, ends, look_until_s=deadline, may_send=may_send
         )
         run.done = Redriven()
-        if run.reached():
-            return Part(run.done, run.ends, False)
-        with (
-            Consumer(topic, group_of(topic), urls=consumer_urls) as consumer,
-            Producer(urls) as back,
-        ):
-            while (left := most - run.done.looked_at) > 0 and not stopping():
-                most_now = min(run.most, left)
-                try:
-                    with consumer.transform(back, timeout_s=0.5, max_records=most_now) as tx:
-                        run.send(tx)
-                except TooLarge:
-                    if not run.fewer(tx):
-                        raise
-                    continue
-                run.end(tx)
-                if (not tx.messages and run.reached()) or time.monotonic() >= deadline:
-                    break
+        run.go(urls, consumer_urls, most=most, until_s=deadline, stopping=stopping)
         # Only once the consumer is closed is all acknowledged.
         return Part(run.done, run.ends, not run.reached())
 
@@ -171,30 +158,25 @@ async def redrive_async(
     on_progress: Callable[[Redriven], None] | None = None,
     session_timeout_ms: int = 10_000,
 ) -> Redriven:
-    """As `redrive`, from asyncio. Cancelled, it stops where it is, as after a crash."""
-    with Admin(urls, consumer_urls) as admin:
-        run = await asyncio.to_thread(_Run, admin, topic, wanted or Wanted(), to, rate, on_progress)
-        if run.reached():
-            return run.done
-        async with (
-            AsyncConsumer(
-                topic, group_of(topic), urls=consumer_urls, session_timeout_ms=session_timeout_ms
-            ) as consumer,
-            AsyncProducer(urls) as producer,
-        ):
-            while True:
-                run.begin()
-                taking = consumer.transform(producer, timeout_s=0.5, max_records=run.most)
-                try:
-                    async with taking as tx:
-                        run.send(tx)
-                except TooLarge:
-                    if not run.fewer(taking):
-                        raise
-                    continue
-                await asyncio.sleep(run.end(tx))
-                if not tx.messages and await asyncio.to_thread(run.reached):
-                    return run.done
+    """As `redrive`, from asyncio: in a thread. Cancelled, it ends its round, and stops there."""
+    loop = asyncio.get_running_loop()
+    stopping = threading.Event()
+
+    def say(done: Redriven) -> None:
+        if on_progress is not None:
+            loop.call_soon_threadsafe(on_progress, done)
+
+    work = partial(
+        _redrive, topic, urls, consumer_urls, wanted, to, rate, say, session_timeout_ms, stopping
+    )
+    running = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        stopping.set()
+        with contextlib.suppress(LakequeueError):
+            await running
+        raise
 
 
 class _Run:
@@ -241,16 +223,48 @@ class _Run:
         self.most = _BATCH if rate is None else max(1, min(_BATCH, int(rate)))
         """Records that one round takes at most."""
 
-    def begin(self) -> None:
-        """A round begins."""
-        self._began = time.monotonic()
+    def go(
+        self,
+        urls: Urls | None,
+        consumer_urls: Urls | None,
+        session_timeout_ms: int = 10_000,
+        *,
+        most: float = math.inf,
+        until_s: float = math.inf,
+        stopping: Callable[[], bool] = lambda: False,
+        rest: Callable[[float], object] = time.sleep,
+    ) -> None:
+        """Round after round: until all is reached, or `most` records are looked at, or it is
+        `until_s` (monotonic), or `stopping()`."""
+        if self.reached():
+            return
+        group = group_of(self._topic)
+        with (
+            Consumer(
+                self._topic, group, urls=consumer_urls, session_timeout_ms=session_timeout_ms
+            ) as consumer,
+            Producer(urls) as producer,
+        ):
+            while (left := most - self.done.looked_at) > 0 and not stopping():
+                self._began = time.monotonic()
+                now = int(min(self.most, left))
+                try:
+                    with consumer.transform(producer, timeout_s=0.5, max_records=now) as tx:
+                        self._send(tx)
+                except TooLarge:
+                    if not self._fewer(tx):
+                        raise
+                    continue
+                rest(self._end(tx))
+                if (not tx.messages and self.reached()) or time.monotonic() >= until_s:
+                    return
 
-    def send(self, tx: TransformRound) -> None:
+    def _send(self, tx: TransformRound) -> None:
         """What becomes of each dead record of the round."""
         if tx.messages:
             # What is behind was put there by us, or has died since.
             tx.end_at(self.ends.get(tx.messages[0].partition, 0))
-        self._seen = seen = Redriven()
+        seen = Redriven()
         for message in tx.messages:
             fate = fate_of(message, self._wanted, self._homes)
             seen += fate
@@ -265,12 +279,12 @@ class _Run:
             _copy(tx, message, message.topic, message.partition, headers)
         self._seen = seen
 
-    def fewer(self, tx: TransformRound) -> bool:
+    def _fewer(self, tx: TransformRound) -> bool:
         """So many do not go into one request: the same come again, fewer at once, if they can."""
         self.most = max(1, len(tx.messages) // 2)
         return len(tx.messages) > 1
 
-    def end(self, tx: TransformRound) -> float:
+    def _end(self, tx: TransformRound) -> float:
         """The round has ended: seconds to rest before the next."""
         seen = self._seen
         if tx.counted:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
+from lakequeue.calling.driving import drive, finish
 from lakequeue.client.consuming.fetch_buffer import OffsetRange
 from lakequeue.results.restores import Restores
 
@@ -29,36 +30,20 @@ Round = Generator[Call | Blocking, Any, T]
 
 def run_round(steps: Round[T]) -> T:
     """Run a round of a blocking consumer to its end."""
-    answer: Any = None
-    failure: BaseException | None = None
-    while True:
-        try:
-            asked = steps.send(answer) if failure is None else steps.throw(failure)
-        except StopIteration as stop:
-            result: T = stop.value
-            return result
-        answer, failure = None, None
-        try:
-            answer = asked.work() if isinstance(asked, Blocking) else asked()
-        except BaseException as error:  # noqa: BLE001 - the round decides
-            failure = error
+    return finish(drive(steps, _ask, BaseException))
 
 
 async def run_round_async(steps: Round[T]) -> T:
     """The same of a consumer for asyncio."""
-    answer: Any = None
-    failure: BaseException | None = None
-    while True:
-        try:
-            asked = steps.send(answer) if failure is None else steps.throw(failure)
-        except StopIteration as stop:
-            result: T = stop.value
-            return result
-        answer, failure = None, None
-        try:
-            answer = await (_in_thread(asked.work) if isinstance(asked, Blocking) else asked())
-        except BaseException as error:  # noqa: BLE001 - the round decides
-            failure = error
+    return await drive(steps, _ask_async, BaseException)
+
+
+async def _ask(asked: Call | Blocking) -> Any:
+    return asked.work() if isinstance(asked, Blocking) else asked()
+
+
+async def _ask_async(asked: Call | Blocking) -> Any:
+    return await (_in_thread(asked.work) if isinstance(asked, Blocking) else asked())
 
 
 async def _in_thread(work: Callable[[], T]) -> T:

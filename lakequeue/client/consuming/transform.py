@@ -8,10 +8,9 @@ leaves a copy or a gap, without any window.
 from __future__ import annotations
 
 import logging
-from datetime import datetime
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from lakequeue.client.consuming.fetch_buffer import OffsetRange
 from lakequeue.client.consuming.rounds import (
@@ -23,7 +22,8 @@ from lakequeue.client.consuming.rounds import (
 )
 from lakequeue.client.message import Message
 from lakequeue.client.producing.atomic import Collected
-from lakequeue.client.producing.record_accumulator import HeadersIn, RecordMetadata
+from lakequeue.client.producing.record_accumulator import RecordMetadata
+from lakequeue.client.producing.record_options import RecordOptions
 from lakequeue.errors import ConsumedElsewhere, InvalidRequest
 from lakequeue.steps import Step, reach
 
@@ -72,13 +72,7 @@ class TransformRound:
         key: Any = None,
         *,
         topic: str | None = None,
-        message_id: str | None = None,
-        headers: HeadersIn = None,
-        partition: int | None = None,
-        timestamp: datetime | int | None = None,
-        delay_s: float | None = None,
-        deliver_at: datetime | int | None = None,
-        ttl_s: float | None = None,
+        **options: Unpack[RecordOptions],
     ) -> None:
         """Add a record to the output, as `Producer.send` does; it leaves when the block ends.
 
@@ -89,18 +83,7 @@ class TransformRound:
             raise InvalidRequest(
                 "no topic is named", hint="transform(producer, to=…), or send(…, topic=…)"
             )
-        self._output.send(
-            to,
-            value,
-            key,
-            headers=headers,
-            partition=partition,
-            timestamp=timestamp,
-            message_id=message_id,
-            delay_s=delay_s,
-            deliver_at=deliver_at,
-            ttl_s=ttl_s,
-        )
+        self._output.send(to, value, key, **options)
 
     def _taken(self) -> None:
         if self._span is not None:

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
-from datetime import datetime
+from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, Unpack
 
-from lakequeue.client.producing.record_accumulator import (
-    HeadersIn,
-    Outgoing,
-    RecordMetadata,
-    timing_of,
-)
+from lakequeue.client.producing.record_accumulator import Outgoing, RecordMetadata
+from lakequeue.client.producing.record_options import RecordOptions
 
 
 class Prepares(Protocol):
@@ -23,12 +18,8 @@ class Prepares(Protocol):
         self,
         topic: str,
         value: Any,
-        key: Any,
-        headers: HeadersIn,
-        partition: int | None,
-        timestamp: datetime | int | None,
-        message_id: str,
-        timing: Mapping[str, int] | None,
+        key: Any = None,
+        **options: Unpack[RecordOptions],
     ) -> Outgoing:
         """A record: checked, encoded, and not sent."""
 
@@ -63,21 +54,11 @@ class Collected:
         topic: str,
         value: Any,
         key: Any = None,
-        *,
-        headers: HeadersIn = None,
-        partition: int | None = None,
-        timestamp: datetime | int | None = None,
-        message_id: str | None = None,
-        delay_s: float | None = None,
-        deliver_at: datetime | int | None = None,
-        ttl_s: float | None = None,
+        **options: Unpack[RecordOptions],
     ) -> None:
         """Add a record, as `Producer.send` takes it."""
-        timing = timing_of(delay_s, deliver_at, ttl_s)
-        message_id = message_id or f"{self._name}:{len(self.records)}"
-        self.records.append(
-            self._prepare(topic, value, key, headers, partition, timestamp, message_id, timing)
-        )
+        options["message_id"] = options.get("message_id") or f"{self._name}:{len(self.records)}"
+        self.records.append(self._prepare(topic, value, key, **options))
 
 
 class Atomic(Collected):

@@ -7,7 +7,6 @@ import contextlib
 import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
-from datetime import datetime
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
@@ -17,12 +16,8 @@ from lakequeue.calling.effects import Script
 from lakequeue.client.producing import unclosed
 from lakequeue.client.producing.atomic import AsyncAtomic, Atomic
 from lakequeue.client.producing.producer_base import ProducerBase, ProducerOptions
-from lakequeue.client.producing.record_accumulator import (
-    HeadersIn,
-    Outgoing,
-    RecordMetadata,
-    timing_of,
-)
+from lakequeue.client.producing.record_accumulator import Outgoing, RecordMetadata
+from lakequeue.client.producing.record_options import RecordOptions
 from lakequeue.errors import LakequeueError
 from lakequeue.option_help import options_in_help
 from lakequeue.wire import Consumed
@@ -113,14 +108,7 @@ class Producer(ProducerBase):
         topic: str,
         value: Any,
         key: Any = None,
-        *,
-        headers: HeadersIn = None,
-        partition: int | None = None,
-        timestamp: datetime | int | None = None,
-        message_id: str | None = None,
-        delay_s: float | None = None,
-        deliver_at: datetime | int | None = None,
-        ttl_s: float | None = None,
+        **options: Unpack[RecordOptions],
     ) -> Future[RecordMetadata]:
         """Queue one record. It is sent in the background.
 
@@ -130,13 +118,8 @@ class Producer(ProducerBase):
             topic: Name of a topic that exists.
             value: Text, bytes, or anything that JSON can hold. Consumers get it back alike.
             key: The same as `value`. Records of one key go to one partition, in order.
-            headers: Pairs of name and value (text or bytes), or a mapping.
-            partition: The partition, if it must be a certain one.
-            timestamp: The record's own time: a datetime with a zone, or microseconds since 1970.
-            message_id: An id of your own. A record with an id that the topic had before is dropped.
-            delay_s: Queue groups get the record after this time, not earlier.
-            deliver_at: Queue groups get the record at this time, not earlier.
-            ttl_s: The record is not delivered when this time is over.
+            **options: `headers`, `partition`, `timestamp`, `message_id`, `delay_s`, `deliver_at`,
+                `ttl_s`: see `RecordOptions`.
 
         Returns:
             A future. Its result is the `RecordMetadata` of the acknowledged record.
@@ -146,10 +129,7 @@ class Producer(ProducerBase):
             TooLarge: The record is larger than a request may be.
             Overloaded: The buffer stayed full for `max_block_s`.
         """
-        timing = timing_of(delay_s, deliver_at, ttl_s)
-        record = self._core.prepare(
-            topic, value, key, headers, partition, timestamp, message_id, timing
-        )
+        record = self._core.prepare(topic, value, key, **options)
         if self._core.fence and self._core.epoch is None:
             self.init()
         handle = _Handle(topic)
@@ -294,21 +274,11 @@ class AsyncProducer(ProducerBase):
         topic: str,
         value: Any,
         key: Any = None,
-        *,
-        headers: HeadersIn = None,
-        partition: int | None = None,
-        timestamp: datetime | int | None = None,
-        message_id: str | None = None,
-        delay_s: float | None = None,
-        deliver_at: datetime | int | None = None,
-        ttl_s: float | None = None,
+        **options: Unpack[RecordOptions],
     ) -> asyncio.Future[RecordMetadata]:
         """Queue one record, waiting only while the buffer is full; await what is returned for its
         `RecordMetadata`: `await (await p.send(…))`, or later."""
-        timing = timing_of(delay_s, deliver_at, ttl_s)
-        record = self._core.prepare(
-            topic, value, key, headers, partition, timestamp, message_id, timing
-        )
+        record = self._core.prepare(topic, value, key, **options)
         if self._core.fence and self._core.epoch is None:
             await self.init()
         handle: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()

@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from datetime import datetime
-from typing import Any, TypedDict
+from collections.abc import Sequence
+from typing import Any, TypedDict, Unpack
 
 from lakequeue.calling.credentials import Credentials
 from lakequeue.calling.effects import Script, Wait
 from lakequeue.calling.nodes import Nodes
-from lakequeue.client.producing.record_accumulator import HeadersIn, Limits, Outgoing
+from lakequeue.client.producing.record_accumulator import Limits, Outgoing
+from lakequeue.client.producing.record_options import RecordOptions
 from lakequeue.client.producing.sender import Acks, OnAck, OnError, Sender
 from lakequeue.errors import InvalidRequest, OrderTimeout
 
@@ -116,17 +116,11 @@ class ProducerBase(ABC):
         self,
         topic: str,
         value: Any,
-        key: Any,
-        headers: HeadersIn,
-        partition: int | None,
-        timestamp: datetime | int | None,
-        message_id: str,
-        timing: Mapping[str, int] | None,
+        key: Any = None,
+        **options: Unpack[RecordOptions],
     ) -> Outgoing:
-        """A record for `produce_whole`: checked, encoded, and not sent."""
-        record = self._core.prepare(
-            topic, value, key, headers, partition, timestamp, message_id, timing
-        )
+        """A record for `produce_whole`, with a `message_id`: checked, encoded, and not sent."""
+        record = self._core.prepare(topic, value, key, **options)
         record.encoded = record.encode(own_message_id=True, own_topic=True)
         return record
 

@@ -7,7 +7,6 @@ a batch that is being retried.
 
 from __future__ import annotations
 
-import math
 import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -17,19 +16,17 @@ from typing import Any, Protocol
 
 import orjson
 
+from lakequeue.client.producing.record_options import HeadersIn
 from lakequeue.errors import InvalidRequest, LakequeueError, Overloaded, TooLarge
 from lakequeue.wire import (
     MAX_REQUEST_BYTES,
     MAX_REQUEST_RECORDS,
-    MAX_SPAN_MS,
     derived_message_id,
     headers_to_json,
     key_value_to_json,
     to_bytes,
-    to_micros,
 )
 
-HeadersIn = Mapping[str, str | bytes] | Sequence[tuple[str, str | bytes | None]] | None
 _ENVELOPE_BYTES = 4096
 
 
@@ -137,44 +134,6 @@ def header_pairs(given: HeadersIn) -> list[tuple[str, bytes | None]]:
             )
         out.append((key, value.encode() if isinstance(value, str) else value))
     return out
-
-
-def timing_of(
-    delay_s: float | None, deliver_at: datetime | int | None, ttl_s: float | None
-) -> dict[str, int] | None:
-    """The wire's fields of a delay and a time to live; raises `InvalidRequest` naming the field.
-
-    `deliver_at`: a datetime with a zone, or microseconds since 1970 UTC.
-    """
-    out: dict[str, int] = {}
-    if deliver_at is not None:
-        if delay_s is not None:
-            raise InvalidRequest(
-                "deliver_at and delay_s are both given", hint="give one of them", field="delay_s"
-            )
-        if isinstance(deliver_at, datetime):
-            if deliver_at.tzinfo is None:
-                raise InvalidRequest(
-                    f"deliver_at {deliver_at} has no zone",
-                    hint="datetime.now(UTC) + …",
-                    field="deliver_at",
-                )
-            deliver_at = to_micros(deliver_at)
-        out["deliver_at"] = deliver_at
-    for name, field, seconds, least in (
-        ("delay_s", "delay_ms", delay_s, 0),
-        ("ttl_s", "ttl_ms", ttl_s, 1),
-    ):
-        if seconds is None:
-            continue
-        if not least <= seconds * 1_000 <= MAX_SPAN_MS:
-            raise InvalidRequest(
-                f"{name}={seconds} is not valid",
-                hint=f"seconds, {least / 1_000:g} to {MAX_SPAN_MS // 1_000}",
-                field=name,
-            )
-        out[field] = math.ceil(seconds * 1_000)
-    return out or None
 
 
 def body_of(head: dict[str, Any], encoded: Sequence[bytes]) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, Literal
 
@@ -20,7 +20,6 @@ from lakequeue.client.producing.produce_responses import (
     read_produced,
 )
 from lakequeue.client.producing.record_accumulator import (
-    HeadersIn,
     Ledger,
     Limits,
     Outgoing,
@@ -29,6 +28,7 @@ from lakequeue.client.producing.record_accumulator import (
     RecordMetadata,
     body_of,
 )
+from lakequeue.client.producing.record_options import HeadersIn, timing_of
 from lakequeue.client.producing.routing import Routing
 from lakequeue.errors import (
     InvalidRequest,
@@ -108,13 +108,17 @@ class Sender:
         topic: str,
         value: Any,
         key: Any,
-        headers: HeadersIn,
-        partition: int | None,
-        timestamp: datetime | int | None,
-        message_id: str | None,
-        timing: Mapping[str, int] | None = None,
+        *,
+        headers: HeadersIn = None,
+        partition: int | None = None,
+        timestamp: datetime | int | None = None,
+        message_id: str | None = None,
+        delay_s: float | None = None,
+        deliver_at: datetime | int | None = None,
+        ttl_s: float | None = None,
     ) -> Outgoing:
-        """The record, checked and encoded, not queued yet."""
+        """The record, checked and encoded, not queued yet. It takes the `RecordOptions`."""
+        timing = timing_of(delay_s, deliver_at, ttl_s)
         self._refuse_when_closed()
         if message_id is not None and not 1 <= len(message_id) <= MAX_MESSAGE_ID_CHARS:
             raise InvalidRequest(

@@ -130,7 +130,7 @@ def test_a_new_member_starts_at_what_was_transformed_and_not_committed(cluster: 
         while span is None:
             span = consumer.take(1.0, 10)
         assert span.consumed.from_offset == 0
-        record = producer.prepare("out", 1, None, None, None, None, "x", None)
+        record = producer.prepare("out", 1, message_id="x")
         producer.produce_whole([record], span.consumed)
         done, place = span.next_offset, (span.topic, span.partition)
         # Nothing was acknowledged.

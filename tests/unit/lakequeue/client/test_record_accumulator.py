@@ -10,8 +10,8 @@ from lakequeue.client.producing.record_accumulator import (
     Limits,
     Outgoing,
     RecordAccumulator,
-    timing_of,
 )
+from lakequeue.client.producing.record_options import timing_of
 from lakequeue.errors import InvalidRequest, Overloaded, TooLarge
 
 

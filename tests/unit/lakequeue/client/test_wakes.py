@@ -23,9 +23,9 @@ def test_a_record_sent_after_a_pause_goes_when_its_linger_is_over() -> None:
     )  # fmt: skip
 
     def send() -> None:
-        core.queue(core.prepare("t", "v", None, None, None, None, None))
+        core.queue(core.prepare("t", "v", None))
 
-    accumulator = core.queue(core.prepare("t", "v", None, None, None, None, None))
+    accumulator = core.queue(core.prepare("t", "v", None))
     assert accumulator is not None
     script = core.deliver(accumulator)
     assert isinstance(next(script), Wait)
