@@ -142,7 +142,7 @@ class Node:
             self._start_of,
             self.modes,
         )
-        self.directory = Discovery(session)
+        self.discovery = Discovery(session)
         self.controller = Controller(session, self._partitions_of)
         self.webhooks = Webhooks(
             session,
@@ -249,7 +249,7 @@ class Node:
         return [str(info["url"]) for info in registry.nodes(self.session, "ingest").values()]
 
     def _other_urls(self) -> list[str]:
-        return [info.url for info in self.directory.nodes().consumer if info.node != self.name]
+        return [info.url for info in self.discovery.nodes().consumer if info.node != self.name]
 
     def url_of_owner(self, key: Key) -> str | None:
         """Base URL of the other node that has the partition; None while none is known."""

@@ -45,7 +45,7 @@ class Presence:
         self._stopping = threading.Event()
         self._session: Session | None = None
         self._notifiers: dict[str, Notifier] = {}
-        self._directory: Discovery | None = None
+        self._discovery: Discovery | None = None
         self._thread: threading.Thread | None = None
         if hosts is not None:
             self._thread = threading.Thread(target=self._run, name="presence", daemon=True)
@@ -76,8 +76,8 @@ class Presence:
 
     def nodes(self) -> NodeList:
         """The nodes of both services; this one alone where no ensemble has told yet."""
-        directory = self._directory
-        known = NodeList(ingest=[], consumer=[]) if directory is None else directory.nodes()
+        discovery = self._discovery
+        known = NodeList(ingest=[], consumer=[]) if discovery is None else discovery.nodes()
         if known.ingest:
             return known
         alone = [NodeInfo(node=self._node, url=str(self._info["url"]))]
@@ -119,5 +119,5 @@ class Presence:
         self._notifiers = {
             name: Notifier(session, name, interval_ms).start() for name in ("inbox", "topics")
         }
-        self._directory = Discovery(session)
+        self._discovery = Discovery(session)
         return session

@@ -256,7 +256,7 @@ def _browse(app: OpenAPI, browse: Browse) -> None:
 def _state(app: OpenAPI, node: Node, metrics: Metrics) -> None:
     @app.get("/v1/nodes", summary="The nodes of both services", responses={200: wire.NodeList})
     def list_nodes() -> Response:
-        return _answer(node.directory.nodes())
+        return _answer(node.discovery.nodes())
 
     @app.get("/healthz", summary="The process answers")
     def healthz() -> Response:

@@ -113,7 +113,7 @@ class Controller:
         self._session = session
         self._partitions_of = partitions_of
         self._changed = session.waker()
-        self._topics_bell: NotificationListener | None = None
+        self._topics_listener: NotificationListener | None = None
         self._stopping = threading.Event()
         self.written = 0
         """Assignments that this process has written."""
@@ -122,7 +122,7 @@ class Controller:
 
     def start(self) -> Controller:
         """Become a candidate."""
-        self._topics_bell = NotificationListener(self._session, "topics", self._changed).start()
+        self._topics_listener = NotificationListener(self._session, "topics", self._changed).start()
         self.election.start()
         self._thread.start()
         return self
@@ -135,8 +135,8 @@ class Controller:
         if self._thread.is_alive():
             self._thread.join()
         self.election.stop()  # one that began meanwhile
-        if self._topics_bell is not None:
-            self._topics_bell.close()
+        if self._topics_listener is not None:
+            self._topics_listener.close()
 
     def look(self) -> None:
         """Look at everything now (topics have changed, say)."""
