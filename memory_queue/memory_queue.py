@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import uuid
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack
+from typing import Any, TypeVar, Unpack
 from weakref import WeakSet
 
 import orjson
 
 from lakequeue.calling import blocking_runner
+from lakequeue.calling.closing import Closes
 from lakequeue.client.admin import Admin
 from lakequeue.client.consuming.async_consumer import AsyncConsumer
 from lakequeue.client.consuming.consumer import Consumer
@@ -30,7 +30,7 @@ from memory_queue.transport import MemoryTransport
 Client = TypeVar("Client", Producer, Consumer, Admin, Queue)
 
 
-class MemoryQueue:
+class MemoryQueue(Closes):
     """Topics, records and groups in this process; a context manager.
 
     The clients are the real ones. Make them here, or anywhere with `url` for both addresses. With
@@ -122,14 +122,3 @@ class MemoryQueue:
     def _keep(self, client: Client) -> Client:
         self._made.add(client)
         return client
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
-        self.close()

@@ -8,14 +8,14 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterable
-from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import orjson
 
 from lakequeue.calling import addresses, blocking_runner
 from lakequeue.calling.addresses import Urls
 from lakequeue.calling.calls import CallPolicy, call
+from lakequeue.calling.closing import Closes
 from lakequeue.calling.credentials import Credentials
 from lakequeue.calling.effects import Request
 from lakequeue.calling.nodes import Nodes
@@ -30,7 +30,7 @@ from lakequeue.wire import DEFAULT_PARTITIONS
 _AGAIN_S = 0.5
 
 
-class Queue:
+class Queue(Closes):
     """Sends, receives and deletes messages of one queue.
 
     A queue is a topic and a queue group of the same name. Every call is repeated for `timeout_s`
@@ -329,17 +329,6 @@ class Queue:
         self._producer.close()
         self._admin.close()
         self._http.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def _receipt(one: Any) -> str:

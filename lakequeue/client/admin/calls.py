@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 import orjson
 from pydantic import BaseModel, ValidationError
@@ -12,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 from lakequeue.calling import addresses, blocking_runner
 from lakequeue.calling.addresses import Urls
 from lakequeue.calling.calls import CallPolicy, call
+from lakequeue.calling.closing import Closes
 from lakequeue.calling.credentials import Credentials
 from lakequeue.calling.effects import Reply, Request
 from lakequeue.calling.nodes import Nodes
@@ -22,7 +22,7 @@ from lakequeue.wire import loads_exactly
 M = TypeVar("M", bound=BaseModel)
 
 
-class ServiceCalls:
+class ServiceCalls(Closes):
     """The nodes of both services, and one way to call them."""
 
     def __init__(
@@ -57,17 +57,6 @@ class ServiceCalls:
         self._closing = True
         self._signal.notify()
         self._http.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def path_of_topic(name: str) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar, Unpack
 
 from lakequeue.calling import asyncio_runner
+from lakequeue.calling.closing import AsyncCloses
 from lakequeue.calling.effects import Script
 from lakequeue.client.consuming.consumer_base import ConsumerBase, ConsumerOptions, delta_module
 from lakequeue.client.consuming.fetch_buffer import OffsetRange
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 @options_in_help(ConsumerOptions)
-class AsyncConsumer(ConsumerBase):
+class AsyncConsumer(ConsumerBase, AsyncCloses):
     """`Consumer` from asyncio, within one event loop: `async for message in consumer`."""
 
     def __init__(
@@ -134,14 +134,3 @@ class AsyncConsumer(ConsumerBase):
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
             await self._http.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
-        await self.close()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self, TypeVar, Unpack
 
 from lakequeue.calling import blocking_runner
+from lakequeue.calling.closing import Closes
 from lakequeue.calling.effects import Script
 from lakequeue.client.consuming.consumer_base import ConsumerBase, ConsumerOptions, delta_module
 from lakequeue.client.consuming.fetch_buffer import OffsetRange
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 @options_in_help(ConsumerOptions)
-class Consumer(ConsumerBase):
+class Consumer(ConsumerBase, Closes):
     """Receives records of one or more topics as a member of `group`.
 
     A consumer joins its group when it is first used. Iterating it waits for ever; `poll` waits
@@ -237,14 +237,3 @@ class Consumer(ConsumerBase):
                 if thread is not None and thread is not threading.current_thread():
                     thread.join(timeout=0.5)
             self._http.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
-        self.close()

@@ -7,11 +7,11 @@ import contextlib
 import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
-from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack
+from typing import Any, TypeVar, Unpack
 
 from lakequeue.calling import asyncio_runner, blocking_runner
 from lakequeue.calling.addresses import Urls, ingest_urls
+from lakequeue.calling.closing import AsyncCloses, Closes
 from lakequeue.calling.effects import Script
 from lakequeue.client.producing import unclosed
 from lakequeue.client.producing.atomic import AsyncAtomic, Atomic
@@ -46,7 +46,7 @@ class _Handle(Future[RecordMetadata]):
 
 
 @options_in_help(ProducerOptions)
-class Producer(ProducerBase):
+class Producer(ProducerBase, Closes):
     """Sends records to one or more ingest nodes.
 
     Calls block. A producer is thread-safe, and a context manager: the end of `with` flushes and
@@ -227,15 +227,7 @@ class Producer(ProducerBase):
                     thread.join(timeout=1.0)
             self._http.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
+    def _left(self, error: BaseException | None) -> None:
         if error is None:
             self.close()
             return
@@ -245,7 +237,7 @@ class Producer(ProducerBase):
 
 
 @options_in_help(ProducerOptions)
-class AsyncProducer(ProducerBase):
+class AsyncProducer(ProducerBase, AsyncCloses):
     """The same from asyncio, within one event loop."""
 
     def __init__(self, urls: Urls | None = None, **options: Unpack[ProducerOptions]) -> None:
@@ -338,15 +330,7 @@ class AsyncProducer(ProducerBase):
                 task.cancel()
             await self._http.aclose()
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
+    async def _left(self, error: BaseException | None) -> None:
         if error is None:
             await self.close()
             return
