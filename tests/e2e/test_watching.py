@@ -20,7 +20,7 @@ from lakequeue_cli.supervisor.cluster import Cluster
 from tests.support.services.prometheus import DEPLOY, SCRAPE_S, Prometheus, prometheus
 from tests.support.services.zookeeper import wait_for
 from tools.dashboard import queries
-from tools.prometheus import NotAvailable, programs
+from tools.prometheus import programs
 
 pytestmark = [
     pytest.mark.spark,
@@ -45,10 +45,7 @@ _MAY_BE_EMPTY = (
 
 @pytest.fixture(scope="module")
 def folder() -> Path:
-    try:
-        return programs()
-    except NotAvailable as why:
-        pytest.skip(f"no Prometheus: {why}")
+    return programs()
 
 
 @pytest.fixture(scope="module")

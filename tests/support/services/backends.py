@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import threading
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,11 +16,12 @@ from coordination.zookeeper.notifications import Notifier
 from lakequeue import Admin, AsyncConsumer, AsyncProducer, Consumer, Message, Producer, Queue
 from lakequeue.client.consuming.consumer_base import ConsumerOptions
 from lakequeue.client.producing.producer_base import ProducerOptions
+from lakequeue.clock import boot_seconds
 from lakequeue.testing import MemoryQueue
 from tests.support.services.consumer_node import NodeProcess, open_queue
 from tests.support.services.ingest_service import IngestService
 from tests.support.services.order_thread import ordering
-from tests.support.services.zookeeper import wait_for
+from tests.support.services.zookeeper import DEADLINE_S, wait_for
 
 _NUMBERS = itertools.count()
 
@@ -108,8 +108,9 @@ class Real(Backend):
     quiet_s = 0.5
 
     def pass_time(self, seconds: float) -> None:
-        # Time itself is what the test is about: there is nothing to wait on.
-        time.sleep(seconds)
+        # The services go by the clock of this machine, which nobody else may set.
+        until = boot_seconds() + seconds
+        wait_for(lambda: boot_seconds() >= until, f"{seconds} s to pass", seconds + DEADLINE_S)
 
 
 @contextmanager
