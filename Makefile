@@ -3,9 +3,13 @@
 SHELL := /bin/bash
 VENV := .venv/bin
 ROOT ?= lakequeue-data
-PYTEST ?= $(VENV)/python -m pytest
+UNIT_ARGUMENTS := -m pytest -m "not zookeeper" -q -n logical --dist worksteal
+UNIT := $(VENV)/python $(UNIT_ARGUMENTS)
+# Those that drive the pure rules, and all others.
+DRIVE_RULES := tests/behaviour $(addprefix tests/unit/,queue_rules queue_access memory_queue ingest consumer_service jobs)
+OTHER_UNITS := tests/unit $(addprefix --ignore=,$(filter tests/unit/%,$(DRIVE_RULES)))
 
-.PHONY: help setup up demo failover test check fast lint types contracts sizes docs docs-check unit coverage services faults soak bench bench-spark bench-front flat notebooks audit lock clean jars wheel demo-s3
+.PHONY: help setup up demo failover test check fast lint types contracts sizes docs docs-check unit unit-rest coverage services faults soak bench bench-spark bench-front flat notebooks audit lock clean jars wheel release demo-s3
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,7 +35,7 @@ demo-s3: setup ## the same on an S3 server of this machine (RECORDS=20000 for fe
 
 test: check services ## the whole test suite, from nothing, including the services
 
-check: setup lint types contracts sizes docs-check unit ## lint, types, import contracts, sizes, documents, unit tests
+check: setup lint types contracts sizes docs-check coverage unit-rest ## lint, types, import contracts, sizes, documents, unit tests with coverage
 
 lint: setup ## ruff: rules and format
 	@$(VENV)/ruff check .
@@ -56,19 +60,27 @@ docs: setup ## write the generated pages anew
 docs-check: setup ## fail when a generated page is stale
 	@$(VENV)/python -m tools.generate_docs --check
 
-unit: setup ## unit tests: no Spark, no ZooKeeper, no network
-	@$(PYTEST) tests/unit tests/behaviour -m "not zookeeper" -q
+unit: setup ## unit tests, on all cores: no Spark, no ZooKeeper, no network
+	@$(UNIT) tests/unit tests/behaviour
 
-coverage: setup ## the unit tests again, counting which lines and branches of the pure rules they run
-	@$(VENV)/python -m coverage run -m pytest tests/unit tests/behaviour -m "not zookeeper" -q
+coverage: setup ## the unit tests that drive the pure rules, counting which lines and branches they run
+	@$(VENV)/python -m coverage erase
+	@$(VENV)/python -m coverage run $(UNIT_ARGUMENTS) $(DRIVE_RULES)
+	@$(VENV)/python -m coverage combine --quiet
 	@$(VENV)/python -m coverage report --include="queue_rules/*" --fail-under=95
 	@$(VENV)/python -m coverage report --include="queue_access/*" --fail-under=93
+
+unit-rest: setup # those that `coverage` does not run
+	@$(UNIT) $(OTHER_UNITS)
 
 services: setup jars ## the tests with real services: integration, faults, end to end
 	@$(VENV)/python -m tools.run_services
 
 faults: setup jars ## the tests that kill and spoil, and the whole matrix of foreign statements (an hour and more)
 	@$(VENV)/python -m tools.run_services --whole tests/faults
+
+release: setup ## check that a release is whole: its part of the CHANGELOG, its tag, its wheel
+	@$(VENV)/python -m tools.check_release
 
 wheel: setup ## build the wheel and the source archive into dist/
 	@$(VENV)/python -m hatchling build -d dist
@@ -104,5 +116,5 @@ lock: setup ## compile the lock files anew from pyproject.toml and requirements-
 	  --no-header --all-extras -c requirements-build.txt pyproject.toml -o requirements.txt
 
 clean: ## remove what was built here; the data of the queue stays
-	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .import_linter_cache spark-warehouse
+	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage* .import_linter_cache spark-warehouse
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
