@@ -30,13 +30,13 @@ def options_of(source: str, name: str) -> list[tuple[str, str, str]]:
     return found
 
 
-def options_in_help(options: type) -> Callable[[type[C]], type[C]]:
-    """Have `help()` of a class list the options that it takes."""
+def options_in_help(options: type) -> Callable[[C], C]:
+    """Have `help()` of a class or a function list the options that it takes."""
 
-    def decorate(client: type[C]) -> type[C]:
-        text = inspect.cleandoc(client.__doc__ or "")
-        client.__doc__ = f"{text}\n\nOptions:\n{_lines(options)}".lstrip()
-        return client
+    def decorate(taker: C) -> C:
+        text = inspect.cleandoc(taker.__doc__ or "")
+        taker.__doc__ = f"{text}\n\nOptions:\n{_lines(options)}".lstrip()
+        return taker
 
     return decorate
 

@@ -103,6 +103,7 @@ class Producer(ProducerBase, Closes):
                 self._run(self._core.begin())
         return self._core.epoch or 0
 
+    @options_in_help(RecordOptions)
     def send(
         self,
         topic: str,
@@ -261,6 +262,7 @@ class AsyncProducer(ProducerBase, AsyncCloses):
                 await self._run(self._core.begin())
         return self._core.epoch or 0
 
+    @options_in_help(RecordOptions)
     async def send(
         self,
         topic: str,
