@@ -203,12 +203,9 @@ class Search:
         self._passed = False
         self._sources = sources
         self._cuts = cuts
-        self._end = None if cuts is None else boot_seconds() + SEARCH_S
-
-    @property
-    def divides(self) -> bool:
+        self.divides = cuts is not None
         """Whether it is broken off after a time, if the rows can be divided."""
-        return self._end is not None
+        self._end: float | None = None
 
     def begin_with(self, topics: set[str], begin: Callable[[pa.Table], Trial | None]) -> None:
         """Try the rows of these topics, and no others."""
@@ -229,6 +226,7 @@ class Search:
         Raises what `control` raises if no row passed, and `Divisible` if all searching has taken
         `SEARCH_S`, and the rows can be divided.
         """
+        self._end = self._end or boot_seconds() + SEARCH_S
         faults = self.rows["fault"].to_pylist()
         units, topic_of = _units(self.rows)
         if self._only is not None:
@@ -236,7 +234,7 @@ class Search:
         self._passed = False
 
         def fails(chosen: Units) -> Exception | None:
-            if self._end is not None and boot_seconds() >= self._end:
+            if self.divides and boot_seconds() >= (self._end or 0):
                 self._set(faults)
                 self._divide()
             try:
@@ -275,7 +273,7 @@ class Search:
         if known:
             self._judge()
             raise Divisible(self.rows, known, self._sources)
-        self._end = None
+        self.divides = False
 
 
 def writing_trial(
