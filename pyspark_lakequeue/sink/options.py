@@ -24,6 +24,12 @@ _WRITE = (
     "path",
     "includeHeaders",
 )
+_AS_BYTES = "is not supported: {} are stored as bytes; cast the column to STRING or BINARY"
+_REFUSED = {
+    "kafka.key.serializer": _AS_BYTES.format("keys"),
+    "kafka.value.serializer": _AS_BYTES.format("values"),
+}
+"""Options that the Kafka sink refuses."""
 _TIMEOUT_MS = "30000"
 _KNOWN = {name.lower(): name for name in _WRITE}
 _COLUMNS = {
@@ -58,8 +64,8 @@ class SinkOptions:
 def sink_options(given: Mapping[str, str]) -> SinkOptions:
     """Check the options of a writer. Raises `InvalidRequest` naming the option."""
     options = Options(given, _KNOWN)
-    options.refuse_unknown()
-    topic = options.get("topic")
+    options.refuse_unknown(_REFUSED)
+    topic = _topic(options, "topic")
     app, version = options.get("txnAppId"), options.get("txnVersion")
     if (app is None) != (version is None):
         raise wrong("txnAppId", "and txnVersion go together", "give both, or none")
@@ -68,14 +74,12 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
         if not version.isdigit():
             raise wrong("txnVersion", f"{version!r}", "a whole number that rises, 0 at least")
         txn = (app, int(version))
-    bad = options.get("badTopic")
-    return SinkOptions(
-        root_of(options),
-        checked_name(topic, "topic") if topic is not None else None,
-        txn,
-        checked_name(bad, "topic") if bad is not None else None,
-        _wait_s(options),
-    )
+    return SinkOptions(root_of(options), topic, txn, _topic(options, "badTopic"), _wait_s(options))
+
+
+def _topic(options: Options, name: str) -> str | None:
+    given = options.get(name)
+    return None if given is None else checked_name(given.strip(), "topic")
 
 
 def _wait_s(options: Options) -> float:

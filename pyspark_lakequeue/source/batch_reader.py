@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING, cast
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from pyspark_lakequeue.source.losses import report_loss
 from pyspark_lakequeue.source.options import ReadOptions
 from pyspark_lakequeue.source.planning import Piece, plan_tasks
-from pyspark_lakequeue.source.queue_view import QueueView, report_loss
+from pyspark_lakequeue.source.positions import ending_option
 from pyspark_lakequeue.source.vectors import Offsets, Place
-from queue_tables.schema.topic_rules import Topic
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from pyspark_lakequeue.source.queue_view import QueueView
+    from queue_tables.schema.topic_rules import Topic
 
 
 class BatchReader(DataSourceReader):
@@ -65,9 +68,11 @@ class BatchPlan:
 
 def plan_batch(options: ReadOptions) -> BatchPlan:
     """Resolve what is read to offsets. Raises `InvalidRequest`, `OffsetOutOfRange`, …"""
+    from pyspark_lakequeue.source.queue_view import QueueView
+
     queue = QueueView(options.root)
     topics, starts = queue.starts(options)
-    ends = queue.resolve(options.ending, topics, starts, name="endingOffsets")
+    ends = queue.resolve(options.ending, topics, starts, name=ending_option(options.ending))
     wanted = wanted_ranges(queue, topics, starts, ends, options.fail_on_data_loss)
     return BatchPlan(queue, topics, ends, wanted)
 

@@ -24,6 +24,8 @@ from pyspark_lakequeue.source.positions import (
     AtTime,
     AtTimes,
     Position,
+    crossed,
+    ending_option,
     parse_assignment,
     parse_offsets,
     parse_times,
@@ -31,6 +33,8 @@ from pyspark_lakequeue.source.positions import (
 )
 
 ROOT_OPTIONS = ("root", "lakequeue.root")
+ANEW = "lakequeue.anew"
+"""Set where a session is registered, by ourselves: each action on the frame is planned anew."""
 _STRATEGIES = ("assign", "subscribe", "subscribePattern")
 _READ = (
     *ROOT_OPTIONS,
@@ -57,7 +61,17 @@ _READ = (
     "groupIdPrefix",
     "fetchOffset.numRetries",
     "fetchOffset.retryIntervalMs",
+    "kafkaConsumer.pollTimeoutMs",
 )
+_AS_BYTES = "is not supported: {} are bytes; cast them in the query, as in CAST(value AS STRING)"
+_REFUSED = {
+    "kafka.auto.offset.reset": "is not supported: set startingOffsets to earliest or latest",
+    "kafka.key.deserializer": _AS_BYTES.format("keys"),
+    "kafka.value.deserializer": _AS_BYTES.format("values"),
+    "kafka.enable.auto.commit": "is not supported: a stream keeps its position in its checkpoint",
+    "kafka.interceptor.classes": "is not supported: an interceptor could change records",
+}
+"""Options that the Kafka source refuses, since whoever gives them expects something to follow."""
 _OURS = {name.lower(): name for name in _READ}
 COLUMNS = tuple(name for name in SCHEMA if name != "headers")
 """What is read unless `columns` says otherwise; `includeHeaders` adds `headers`."""
@@ -126,7 +140,7 @@ def wanted_columns(given: Mapping[str, str]) -> tuple[str, ...]:
 def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
     """Check the options of a reader. Raises `InvalidRequest` naming the option."""
     options = Options(given, _OURS)
-    options.refuse_unknown()
+    options.refuse_unknown(_REFUSED)
     for name in _BATCH_ONLY if streaming else _STREAM_ONLY:
         if options.get(name) is None:
             continue
@@ -143,6 +157,8 @@ def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         )
     starting = _starting(options, streaming)
     ending = LATEST if streaming else _ending(options)
+    if (said := crossed(starting, ending)) is not None:
+        raise wrong(ending_option(ending), said, "a batch ends where it starts, or later")
     return ReadOptions(
         root=root_of(options),
         subscription=_subscription(options),
@@ -270,11 +286,17 @@ class Options:
         self._given = {name.lower(): (name, value) for name, value in given.items()}
         self._known = known
 
-    def refuse_unknown(self) -> None:
-        """Warn of `kafka.…`, raise `InvalidRequest` for what nobody knows."""
+    def refuse_unknown(self, refused: Mapping[str, str]) -> None:
+        """Warn of `kafka.…`; raise `InvalidRequest` for those in `refused`, and for unknown ones.
+
+        `refused`: name in lower case → why.
+        """
         for low, (name, _) in self._given.items():
-            if low in self._known:
+            if low in self._known or low == ANEW:
                 continue
+            if low in refused:
+                why, _, remedy = refused[low].partition(": ")
+                raise wrong(name, why, remedy)
             if low.startswith("kafka."):
                 warnings.warn(
                     f"option {name} is ignored: there is no Kafka broker here", stacklevel=4

@@ -63,6 +63,43 @@ EARLIEST: Final = Earliest()
 LATEST: Final = Latest()
 
 
+def starting_option(position: Position) -> str:
+    """The option that said so, for messages."""
+    return _option("starting", position)
+
+
+def ending_option(position: Position) -> str:
+    """The option that said so, for messages."""
+    return "asOfTimestamp" if isinstance(position, AsOf) else _option("ending", position)
+
+
+def _option(side: str, position: Position) -> str:
+    match position:
+        case AtTime():
+            return f"{side}Timestamp"
+        case AtTimes():
+            return f"{side}OffsetsByTimestamp"
+        case _:
+            return f"{side}Offsets"
+
+
+def crossed(starting: Position, ending: Position) -> str | None:
+    """What to say if the options by themselves let a partition end before it starts; else None.
+
+    An offset and a time cannot be compared here, nor what is in the log.
+    """
+    match starting, ending:
+        case (AtTime(start), AtTime(end)) if end < start:
+            return f"{end} is before startingTimestamp {start}"
+        case (AtOffsets(starts), AtOffsets(ends)) | (AtTimes(starts), AtTimes(ends)):
+            for topic, partitions in starts.items():
+                for partition, start in partitions.items():
+                    end = ends.get(topic, {}).get(partition, start)
+                    if 0 <= end < start:
+                        return f"{topic}/{partition} starts at {start} and ends at {end}"
+    return None
+
+
 def parse_assignment(text: str) -> Assignment:
     """`{"orders": [0, 1]}`. Raises `InvalidRequest`."""
     example = 'JSON such as {"orders": [0, 1]}'

@@ -6,14 +6,14 @@ Reads `topics` and `log` of the root, and nothing else: no service, no ZooKeeper
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Iterable, Mapping
 
 import orjson
 
 from lakequeue.clock import Micros
-from lakequeue.errors import InvalidRequest, OffsetOutOfRange
+from lakequeue.errors import InvalidRequest
 from lakequeue.records import Offset, Partition
+from pyspark_lakequeue.source.losses import report_loss
 from pyspark_lakequeue.source.options import ReadOptions, Subscription
 from pyspark_lakequeue.source.planning import Piece, RowSpan
 from pyspark_lakequeue.source.positions import (
@@ -26,6 +26,7 @@ from pyspark_lakequeue.source.positions import (
     Earliest,
     PerPartition,
     Position,
+    starting_option,
 )
 from pyspark_lakequeue.source.vectors import Offsets, Place, names
 from queue_tables.log.gaps import gaps
@@ -68,6 +69,19 @@ class QueueView:
         named = subscription.topics or tuple(subscription.assign or {})
         return {topic.topic: topic for topic in self._topics.list() if topic.topic in named}
 
+    def places(self, subscription: Subscription, topics: Mapping[str, Topic]) -> list[Place]:
+        """Every partition that is read. Raises `InvalidRequest` for one that does not exist."""
+        if subscription.assign is None:
+            return [Place(t.topic, p) for t in topics.values() for p in range(t.partitions)]
+        out = []
+        for name, partitions in subscription.assign.items():
+            topic = topics.get(name)
+            for partition in partitions if topic is not None else ():
+                if topic is not None:
+                    topic.place(partition, field="assign")
+                out.append(Place(name, partition))
+        return out
+
     # -- offsets ----------------------------------------------------------------------------------
 
     def first(self, topic: Topic, partition: int) -> int:
@@ -91,8 +105,8 @@ class QueueView:
         return topics, self.resolve(
             options.starting,
             topics,
-            places_of(options.subscription, topics),
-            name="startingOffsets",
+            self.places(options.subscription, topics),
+            name=starting_option(options.starting),
             unmatched=options.latest_if_unmatched,
         )
 
@@ -209,20 +223,6 @@ class QueueView:
         return Piece(ordered_at, path, row_group, size, cuts, mixed_up, file.deletion_vector)
 
 
-def places_of(subscription: Subscription, topics: Mapping[str, Topic]) -> list[Place]:
-    """Every partition that is read (pure). Raises `InvalidRequest` for one that does not exist."""
-    if subscription.assign is None:
-        return [Place(t.topic, p) for t in topics.values() for p in range(t.partitions)]
-    out = []
-    for name, partitions in subscription.assign.items():
-        topic = topics.get(name)
-        for partition in partitions if topic is not None else ():
-            if topic is not None:
-                topic.place(partition, field="assign")
-            out.append(Place(name, partition))
-    return out
-
-
 def _check_covers(given: PerPartition, wanted: Iterable[Place], name: str) -> None:
     have = {Place(topic, partition) for topic, some in given.items() for partition in some}
     need = set(wanted)
@@ -236,21 +236,6 @@ def _check_covers(given: PerPartition, wanted: Iterable[Place], name: str) -> No
             hint="-1 is latest, -2 is earliest",
             field=name,
         )
-
-
-def out_of_range(what: str, hint: str = "") -> OffsetOutOfRange:
-    """The error of lost data, as `failOnDataLoss` raises it."""
-    return OffsetOutOfRange(
-        f"some records may have been missed: {what}",
-        hint=hint or 'set failOnDataLoss to "false" to go on from what is there',
-    )
-
-
-def report_loss(what: str, fail_on_data_loss: bool) -> None:
-    """Raise `OffsetOutOfRange`, or warn."""
-    if fail_on_data_loss:
-        raise out_of_range(what)
-    warnings.warn(f"some records may have been missed: {what}", stacklevel=3)
 
 
 def _holes(place: Place, holes: list[tuple[int, int]]) -> str:

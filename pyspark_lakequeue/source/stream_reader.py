@@ -1,7 +1,8 @@
 """`spark.readStream.format("lakequeue")`.
 
 `initialOffset`, `latestOffset` and `partitions` run in one Python process that lives as
-long as the query; `read` runs in the tasks.
+long as the query; `read` runs in the tasks. Other processes only pickle a reader: what reads the
+tables is loaded when it is used, which keeps a start short.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from pyspark.sql.types import StructType
 
 from lakequeue.clock import boot_seconds
 from pyspark_lakequeue.source.batch_reader import wanted_ranges
+from pyspark_lakequeue.source.losses import report_loss
 from pyspark_lakequeue.source.options import ReadOptions
 from pyspark_lakequeue.source.planning import plan_tasks
 from pyspark_lakequeue.source.positions import EARLIEST
-from pyspark_lakequeue.source.queue_view import QueueView, places_of, report_loss
 from pyspark_lakequeue.source.vectors import (
     Json,
     Offsets,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from pyspark_lakequeue.source.group_mirror import GroupMirror
+    from pyspark_lakequeue.source.queue_view import QueueView
     from queue_tables.schema.topic_rules import Topic
 
 
@@ -52,7 +54,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._schema = schema
         self._queue: QueueView | None = None
         self._targets: Offsets | None = None
-        self._waiting_since: float | None = None
+        self._last_batch: float | None = None
+        self._turn = 0
         self._mirror: GroupMirror | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -60,7 +63,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             **self.__dict__,
             "_queue": None,
             "_targets": None,
-            "_waiting_since": None,
+            "_last_batch": None,
             "_mirror": None,
         }
 
@@ -84,7 +87,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """End at what is there now."""
         queue = self._view()
         topics = queue.existing(self._options.subscription)
-        self._targets = queue.ends(topics, places_of(self._options.subscription, topics))
+        self._targets = queue.ends(topics, queue.places(self._options.subscription, topics))
 
     def latestOffset(self, start: Json, limit: ReadLimit | None = None) -> Json:  # noqa: N802 -- Spark's name
         """The end of the next batch; `start` itself if there is nothing to read.
@@ -118,7 +121,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if limited and self._too_few(count(begins, ends)):
             ends = begins
         elif limited and self._options.max_offsets is not None:
-            ends = admit(begins, ends, self._options.max_offsets)
+            ends = admit(begins, ends, self._options.max_offsets, self._turn)
+            self._turn += ends != begins
         ids = _ids(topics)
         if start.initial:
             # Spark keeps the end of a batch, not the start of the first one. So there is a first
@@ -134,7 +138,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Where to begin, and what is there: partitions that are gone or new are settled here."""
         options, queue = self._options, self._view()
         topics = queue.existing(options.subscription)
-        places = places_of(options.subscription, topics)
+        places = queue.places(options.subscription, topics)
         gone = start.offsets.keys() - set(places)
         if gone:
             report_loss(f"{names(gone)} are gone", options.fail_on_data_loss)
@@ -163,25 +167,24 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return begins, ends, topics
 
     def _too_few(self, available: int) -> bool:
-        """Less than `minOffsetsPerTrigger`, and not for too long yet."""
-        least = self._options.min_offsets
-        if least is None or self._targets is not None or available >= least:
-            self._waiting_since = None
+        """Less than `minOffsetsPerTrigger`, and the last batch was not too long ago.
+
+        The first batch comes at once, also after a restart, as in the Kafka source.
+        """
+        least, now = self._options.min_offsets, boot_seconds()
+        if not available or least is None or self._targets is not None:
             return False
-        now = boot_seconds()
-        if available and self._waiting_since is None:
-            self._waiting_since = now
-        waited = self._waiting_since
-        if waited is not None and now - waited >= self._options.max_delay_ms / 1_000:
-            self._waiting_since = None
-            return False
-        return True
+        since = None if self._last_batch is None else now - self._last_batch
+        if available < least and since is not None and since < self._options.max_delay_ms / 1_000:
+            return True
+        self._last_batch = now
+        return False
 
     def reportLatestOffset(self) -> Json:  # noqa: N802 -- Spark's name
         """What there is now, for the progress report."""
         queue = self._view()
         topics = queue.existing(self._options.subscription)
-        ends = queue.ends(topics, places_of(self._options.subscription, topics))
+        ends = queue.ends(topics, queue.places(self._options.subscription, topics))
         return Vector(ends, _ids(topics)).to_json()
 
     def partitions(self, start: Json, end: Json) -> Sequence[InputPartition]:
@@ -228,6 +231,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _view(self) -> QueueView:
         if self._queue is None:
+            from pyspark_lakequeue.source.queue_view import QueueView
+
             self._queue = QueueView(self._options.root)
         return self._queue
 

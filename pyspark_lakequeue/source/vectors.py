@@ -1,12 +1,13 @@
 """Positions in all partitions at once: what Spark keeps as the offset of a stream. Pure.
 
-As JSON a vector looks like the Kafka source's, `{"orders": {"0": 23, "1": 7}}`, so that progress
-reads the same. Two entries more, under names that no topic can have:
+As JSON a vector is the Kafka source's, `{"orders": {"0": 23, "1": 7}}`, so that progress reads the
+same. Entries more are topics without partitions, whose names no topic can have: whoever goes
+through topics and partitions, as tools do with Kafka's, meets no other shape.
 
 | entry | what for |
 |---|---|
-| `@ids` | topic → id of its incarnation: old positions do not fit one created again |
-| `@from` | in the end of the first batch: where that batch begins |
+| `@id:orders:3f…` | the topic's id: positions do not fit a topic that was created again |
+| `@from`, `@from:orders:0=4,1=7` | in the end of the first batch: where that batch begins |
 | `@initial` | in the start of the first batch: nothing is kept of it yet |
 
 Spark asks a source anew for its initial offset when it re-runs a first batch that was planned and
@@ -21,7 +22,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-_IDS, _FROM, _INITIAL = "@ids", "@from", "@initial"
+_ID, _FROM, _INITIAL = "@id", "@from", "@initial"
+_OLD_IDS = "@ids"
+"""Checkpoints of releases up to 0.1.0 have one entry with the ids, and one with all beginnings."""
 
 
 class Place(NamedTuple):
@@ -47,19 +50,31 @@ class Vector:
     def to_json(self) -> Json:
         """What Spark keeps. Equal vectors have equal text."""
         out: Json = _nested(self.offsets)
-        out[_IDS] = dict(sorted(self.ids.items()))
+        more = [f"{_ID}:{topic}:{topic_id}" for topic, topic_id in sorted(self.ids.items())]
         if self.begins is not None:
-            out[_FROM] = _nested(self.begins)
+            more.append(_FROM)
+            for topic, begins in _nested(self.begins).items():
+                said = ",".join(f"{partition}={offset}" for partition, offset in begins.items())
+                more.append(f"{_FROM}:{topic}:{said}")
         if self.initial:
-            out[_INITIAL] = True
-        return out
+            more.append(_INITIAL)
+        return out | {name: {} for name in more}
 
     @staticmethod
     def of(read: Json) -> Vector:
         """Read it back."""
         offsets = _flat({k: v for k, v in read.items() if not k.startswith("@")})
+        ids: dict[str, str] = dict(read.get(_OLD_IDS, {}))
         begins = _flat(read[_FROM]) if _FROM in read else None
-        return Vector(offsets, dict(read.get(_IDS, {})), begins, bool(read.get(_INITIAL)))
+        for name in read:
+            kind, _, rest = name.partition(":")
+            topic, _, said = rest.partition(":")
+            if kind == _ID:
+                ids[topic] = said
+            elif kind == _FROM and topic and begins is not None:
+                pairs = (pair.split("=") for pair in said.split(","))
+                begins |= {Place(topic, int(partition)): int(at) for partition, at in pairs}
+        return Vector(offsets, ids, begins, _INITIAL in read)
 
 
 def _nested(offsets: Offsets) -> Json:
@@ -89,21 +104,40 @@ def ranges(start: Vector, end: Vector, first: Mapping[Place, int]) -> dict[Place
     return {place: (low, high) for place, (low, high) in found.items() if low < high}
 
 
-def admit(start: Offsets, end: Offsets, most: int) -> Offsets:
+def admit(start: Offsets, end: Offsets, most: int, turn: int = 0) -> Offsets:
     """At most `most` records beyond `start`, spread over the partitions by what each has.
 
-    Shares are rounded so that they add up to exactly `most`, or to all there is.
+    No partition is starved: each that has records gives one at least, as in the Kafka source. If
+    there are more partitions than `most`, they take turns; `turn` counts the batches. Shares add up
+    to exactly `most`, or to all there is.
     """
-    sizes = {place: max(0, to - start.get(place, 0)) for place, to in end.items()}
-    total = sum(sizes.values())
-    if total <= most:
+    sizes = {place: to - start.get(place, 0) for place, to in end.items()}
+    sizes = {place: size for place, size in sorted(sizes.items()) if size > 0}
+    if sum(sizes.values()) <= most:
         return dict(end)
-    exact = {place: most * size / total for place, size in sizes.items()}
-    shares = {place: math.floor(share) for place, share in exact.items()}
-    by_rest = sorted(exact, key=lambda place: (shares[place] - exact[place], place))
-    for place in by_rest[: most - sum(shares.values())]:
-        shares[place] += 1
-    return {place: start.get(place, 0) + shares[place] for place in end}
+    if len(sizes) > most:
+        places, first = list(sizes), turn * most
+        shares = {places[(first + n) % len(places)]: 1 for n in range(most)}
+    else:
+        shares = _shares(sizes, most)
+    return {place: start.get(place, 0) + shares.get(place, 0) for place in end}
+
+
+def _shares(sizes: Offsets, most: int) -> Offsets:
+    """Of partitions that are no more than `most`: one for the small ones, the rest by size."""
+    out: Offsets = {}
+    rest = dict(sizes)
+    while small := [p for p, n in rest.items() if (most - len(out)) * n < sum(rest.values())]:
+        out |= dict.fromkeys(small, 1)
+        for place in small:
+            del rest[place]
+    left, total = most - len(out), sum(rest.values())
+    exact = {place: left * size / total for place, size in rest.items()}
+    out |= {place: math.floor(share) for place, share in exact.items()}
+    by_rest = sorted(exact, key=lambda place: (out[place] - exact[place], place))
+    for place in by_rest[: most - sum(out.values())]:
+        out[place] += 1
+    return out
 
 
 def count(start: Offsets, end: Offsets) -> int:

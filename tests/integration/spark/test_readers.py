@@ -247,19 +247,44 @@ def test_a_limit_admits_so_many_spread_over_the_partitions(
     assert offsets(everything) == {"orders": {"0": 30, "1": 10}}, "Spark's word goes before ours"
 
 
-def test_too_few_records_wait_until_the_delay_is_over(root: QueueRoot, log: LogBuilder) -> None:
+def test_the_first_batch_comes_at_once_and_then_too_few_records_wait(
+    root: QueueRoot, log: LogBuilder
+) -> None:
     topic = log.topic("orders")
     log.append(topic, ["v"] * 2)
     given = {"subscribe": "orders", "startingOffsets": "earliest", "minOffsetsPerTrigger": "3"}
     patient = stream(root, **given)
-    start = patient.initialOffset()
-    assert patient.latestOffset(start, patient.getDefaultReadLimit()) is start
+    limit = patient.getDefaultReadLimit()
+    first = patient.latestOffset(patient.initialOffset(), limit)
+    assert offsets(first) == {"orders": {"0": 2}}, "also if it is small"
     log.append(topic, ["v"])
-    end = patient.latestOffset(start, patient.getDefaultReadLimit())
-    assert offsets(end) == {"orders": {"0": 3}}
+    assert patient.latestOffset(first, limit) is first
+    log.append(topic, ["v"] * 2)
+    end = patient.latestOffset(first, limit)
+    assert offsets(end) == {"orders": {"0": 5}}
     log.append(topic, ["v"])
+    assert patient.latestOffset(end, limit) is end
+    restarted = stream(root, **given)
+    assert offsets(restarted.latestOffset(end, limit)) == {"orders": {"0": 6}}
     hasty = stream(root, **given, maxTriggerDelay="0ms")
-    assert offsets(hasty.latestOffset(end, hasty.getDefaultReadLimit())) == {"orders": {"0": 4}}
+    more = hasty.latestOffset(end, limit)
+    log.append(topic, ["v"])
+    assert offsets(hasty.latestOffset(more, limit)) == {"orders": {"0": 7}}
+
+
+def test_the_option_that_was_given_is_the_one_that_is_named(
+    root: QueueRoot, log: LogBuilder
+) -> None:
+    log.append(log.topic("orders"), ["v"])
+    late = "4000000000000"
+    for given in (
+        {"startingTimestamp": late},
+        {"startingOffsetsByTimestamp": f'{{"orders":{{"0":{late}}}}}'},
+    ):
+        (name,) = given
+        with pytest.raises(InvalidRequest, match=f"option {name}: no record") as refused:
+            batch(root, subscribe="orders", **given).partitions()
+        assert refused.value.extra["field"] == name
 
 
 def test_available_now_ends_at_what_was_there_whatever_the_limits(

@@ -22,6 +22,8 @@ TO = SinkOptions("/q", "orders", None)
         ({"root": "/q", "wait": "false"}, "wait"),
         ({"root": "/q", "timeoutMs": "0"}, "timeoutMs"),
         ({"root": "/q", "timeoutMs": "30s"}, "timeoutMs"),
+        ({"root": "/q", "kafka.value.serializer": "x"}, "kafka.value.serializer"),
+        ({"root": "/q", "kafka.key.serializer": "x"}, "kafka.key.serializer"),
     ],
 )
 def test_a_wrong_option_is_named(given: dict[str, str], field: str) -> None:
@@ -35,7 +37,8 @@ def test_spark_s_own_options_and_those_of_brokers_pass() -> None:
     assert sink_options(given) == SinkOptions("/q", "t", None, None, 30.0)
     assert sink_options(given | {"timeoutMs": "500"}).wait_s == 0.5
     assert sink_options(given | {"wait": "committed"}).wait_s == 0.0
-    assert sink_options(given | {"badTopic": "bad"}).bad_topic == "bad"
+    assert sink_options(given | {"badTopic": " bad"}).bad_topic == "bad"
+    assert sink_options(given | {"topic": " t "}).topic == "t", "as the Kafka sink takes it"
     with pytest.warns(UserWarning, match="is ignored"):
         sink_options(given | {"kafka.bootstrap.servers": "b"})
     assert sink_options(given | {"txnAppId": "a", "txnVersion": "7"}).txn == ("a", 7)

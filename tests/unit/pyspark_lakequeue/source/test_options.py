@@ -191,3 +191,60 @@ def test_options_for_brokers_and_of_the_other_kind_are_ignored_with_a_warning() 
 def test_a_group_must_have_a_valid_name() -> None:
     with pytest.raises(LakequeueError, match="group name"):
         read_options(BASE | {"group.id": "a b"}, streaming=True)
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("kafka.auto.offset.reset", "startingOffsets"),
+        ("kafka.key.deserializer", "cast"),
+        ("Kafka.Value.Deserializer", "cast"),
+        ("kafka.enable.auto.commit", "checkpoint"),
+        ("kafka.interceptor.classes", "interceptor"),
+    ],
+)
+def test_an_option_that_the_kafka_source_refuses_is_refused(
+    name: str, remedy: str, streaming: bool
+) -> None:
+    with pytest.raises(InvalidRequest, match="is not supported") as refused:
+        read_options(BASE | {name: "x"}, streaming=streaming)
+    assert remedy in refused.value.hint
+
+
+def test_what_the_kafka_source_is_told_of_its_consumers_is_passed_over() -> None:
+    named = {"kafkaConsumer.pollTimeoutMs": "512", "fetchOffset.numRetries": "3"}
+    assert read_options(BASE | named, streaming=True).poll_ms == 100
+
+
+@pytest.mark.parametrize(
+    ("more", "field"),
+    [
+        (
+            {
+                "startingOffsets": '{"orders":{"0":5,"1":-2}}',
+                "endingOffsets": '{"orders":{"0":2,"1":-1}}',
+            },
+            "endingOffsets",
+        ),
+        ({"startingTimestamp": str(MS + 1), "endingTimestamp": str(MS)}, "endingTimestamp"),
+        (
+            {
+                "startingOffsetsByTimestamp": f'{{"orders":{{"0":{MS + 1}}}}}',
+                "endingOffsetsByTimestamp": f'{{"orders":{{"0":{MS}}}}}',
+            },
+            "endingOffsetsByTimestamp",
+        ),
+    ],
+)
+def test_a_batch_that_ends_before_it_starts_is_refused_whatever_may_be_lost(
+    more: dict[str, str], field: str
+) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        read_options(BASE | more | {"failOnDataLoss": "false"}, streaming=False)
+    assert refused.value.extra["field"] == field
+
+
+def test_a_batch_may_end_where_it_starts() -> None:
+    same = {"startingOffsets": '{"orders":{"0":5}}', "endingOffsets": '{"orders":{"0":5}}'}
+    read_options(BASE | same, streaming=False)

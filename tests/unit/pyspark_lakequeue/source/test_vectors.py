@@ -18,6 +18,25 @@ def test_a_vector_reads_like_the_kafka_source_s_offset() -> None:
     assert {k: v for k, v in said.items() if not k.startswith("@")} == {"a": {"0": 23, "1": 7}}
 
 
+@given(st.dictionaries(PLACES, st.integers(0, 1 << 60)), st.booleans())
+def test_whoever_reads_kafka_s_offsets_meets_no_other_shape(
+    offsets: dict[Place, int], initial: bool
+) -> None:
+    said = Vector(offsets, {"a": "3f-id", "b": "4e-id"}, offsets, initial).to_json()
+    found = {
+        Place(topic, int(partition)): int(offset)
+        for topic, partitions in said.items()
+        for partition, offset in partitions.items()
+    }
+    assert found == offsets
+
+
+def test_a_checkpoint_of_an_earlier_release_is_read() -> None:
+    old = {"a": {"0": 5}, "@ids": {"a": "3f-id"}, "@from": {"a": {"0": 4}}, "@initial": True}
+    assert Vector.of(old) == Vector({A0: 5}, {"a": "3f-id"}, {A0: 4}, initial=True)
+    assert Vector.of({"a": {"0": 5}, "@ids": {"a": "x"}}) == Vector({A0: 5}, {"a": "x"})
+
+
 @given(st.dictionaries(PLACES, st.integers(0, 1 << 60)), st.booleans(), st.booleans())
 def test_a_vector_comes_back_out_of_its_text(
     offsets: dict[Place, int], initial: bool, begins: bool
@@ -47,15 +66,31 @@ def test_what_is_admitted_is_spread_by_what_there_is() -> None:
     assert admit(start, end, 100) == {A0: 60, A1: 130, B0: 10}
 
 
+def test_small_partitions_are_not_starved() -> None:
+    assert admit({}, {A0: 101, A1: 11, B0: 1}, 10) == {A0: 8, A1: 1, B0: 1}
+
+
+def test_partitions_take_turns_if_there_are_more_than_the_limit() -> None:
+    backlog = {Place("a", n): 100 for n in range(5)}
+    at: dict[Place, int] = {}
+    for turn in range(5):
+        at = admit(at, backlog, 2, turn)
+    assert at == dict.fromkeys(backlog, 2)
+
+
 @given(
     st.dictionaries(PLACES, st.tuples(st.integers(0, 1000), st.integers(0, 1000)), min_size=1),
     st.integers(1, 3000),
+    st.integers(0, 1000),
 )
 def test_admission_takes_exactly_the_limit_or_all_there_is(
-    sizes: dict[Place, tuple[int, int]], most: int
+    sizes: dict[Place, tuple[int, int]], most: int, turn: int
 ) -> None:
     start = {place: low for place, (low, _) in sizes.items()}
     end = {place: low + more for place, (low, more) in sizes.items()}
-    taken = admit(start, end, most)
+    taken = admit(start, end, most, turn)
     assert count(start, taken) == min(most, count(start, end))
     assert all(start[place] <= taken[place] <= end[place] for place in end)
+    some = [place for place in end if end[place] > start[place]]
+    if len(some) <= most:
+        assert all(taken[place] > start[place] for place in some)
