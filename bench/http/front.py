@@ -108,7 +108,7 @@ def cpu(process: psutil.Process, seconds: float) -> Callable[[], float]:
     def used() -> float:
         now = process.cpu_times()
         spent = now.user + now.system - before.user - before.system
-        return float(round(spent / seconds, 3))
+        return max(0.0, round(spent / seconds, 3))
 
     return used
 

@@ -29,7 +29,7 @@ from tests.support.services.zookeeper import wait_for
 SIZE = "160m"
 WAIT_S = 120.0
 TAKEN = 20
-QUEUE = {"mode": "queue", "from": "earliest", "visibility_timeout_ms": 30_000}
+QUEUE = {"mode": "queue", "from": "earliest", "visibility_timeout_ms": 60_000}
 """Long enough for an ack, short enough to wait for what was not acked to come again."""
 
 
