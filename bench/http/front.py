@@ -108,7 +108,7 @@ def cpu(process: psutil.Process, seconds: float) -> Callable[[], float]:
     def used() -> float:
         now = process.cpu_times()
         spent = now.user + now.system - before.user - before.system
-        return max(0.0, round(spent / seconds, 3))
+        return max(0.0, round(float(spent) / seconds, 3))
 
     return used
 
@@ -187,16 +187,17 @@ def held_up(folder: Path, zookeeper: str, only: str, share: float) -> Iterator[d
                     calls["acks"] = acks(url, f"probe-{kind}", ledger)
                 some = max(1, int(count * share))
                 row = {"node": module} | measured(kind, some, url, pid, calls)
-            yield row | {"kept": ledger.judged()}
+            yield row | {"kept": ledger.judged(), "measured_at": describe()["measured_at"]}
 
 
 def written(file: Path, found: dict[str, Any]) -> None:
     """Write it down; rows of that file that were not measured now stay."""
     old = json.loads(file.read_text()) if file.exists() else {}
-    rows = {(row["node"], row["kind"]): row for row in old.get("held_up", [])}
-    rows |= {(row["node"], row["kind"]): row for row in found["held_up"]}
-    all_ = old | found | {"held_up": list(rows.values())}
-    file.write_text(json.dumps(all_, indent=2) + "\n")
+    rows = {(row["node"], row["kind"]): row for row in [*old.get("held_up", ()), *found["held_up"]]}
+    found = found | {"held_up": list(rows.values())}
+    if "sends_64_connections" in old:
+        found.setdefault("sends_64_connections", old["sends_64_connections"])
+    file.write_text(json.dumps(found, indent=2) + "\n")
 
 
 def main() -> None:
