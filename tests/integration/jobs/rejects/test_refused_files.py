@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import cast
 
 import pytest
+from pyspark.sql import SparkSession
 
+from jobs.ordering.order_job import OrderJob
 from jobs.ordering.rejects import StorageWait
+from jobs.streaming.query import Part
 from lakequeue.clock import hour_of, wall_micros
-from lakequeue.errors import StorageFull, StorageUnavailable
+from lakequeue.errors import RootUnusable, StorageFull, StorageUnavailable
+from lakequeue.records import Epoch
+from lakequeue.settings import OrderSettings
 from lakequeue_cli.supervisor.order_health import look_at_order
 from queue_tables.root import QueueRoot
 from tests.support.data.foreign_shard import ForeignShard, records
@@ -110,6 +117,34 @@ def test_a_leader_that_is_stopped_waits_no_longer(root: QueueRoot) -> None:
     thread.join(20)
     assert not thread.is_alive()
     assert "rejects/hour=" in str(ended[0])
+
+
+@pytest.mark.usefixtures("in_the_way")
+def test_the_job_tells_whoever_watches_it_and_ends_when_it_is_asked_to(root: QueueRoot) -> None:
+    commit_all(root)
+    scanner = Orderer(root, 1)
+    parts = [partial(scanner.read, piece) for piece in scanner.cut()]
+    job = OrderJob(root, OrderSettings(), None)
+    job.warm()
+    job.begin(Epoch(2))
+    assert job.troubles() == []
+    ended: list[BaseException] = []
+
+    def process() -> None:
+        try:
+            job.process(cast(SparkSession, None), cast(list[Part], parts))
+        except BaseException as error:  # noqa: BLE001 -- looked at below
+            ended.append(error)
+
+    thread = threading.Thread(target=process)
+    thread.start()
+    wait_for(lambda: job.troubles() != [], "it says that it waits")
+    assert "storage refuses rejects/hour=" in job.troubles()[0]
+    assert job.warnings() == job.troubles()
+    job.stop()
+    thread.join(20)
+    assert not thread.is_alive()
+    assert isinstance(ended[0], RootUnusable)
 
 
 def test_the_next_leader_orders_what_the_one_before_has_given_up(
