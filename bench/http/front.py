@@ -37,9 +37,9 @@ from queue_tables.topics import TopicStore
 from tests.support.data.log_builder import LogBuilder
 
 HERE = Path(__file__).parents[2]
-WATCH_S, WITH_S = 6.0, 12.0
+WATCH_S, WITH_S = 5.0, 12.0
 """With the clients it is longer than any deadline: all of them are let go once meanwhile."""
-SETTLE_S = 4.0
+SETTLE_S = 3.0
 AFTER_S = 10.0
 RECORDS, PARTITIONS = 20_000, 8
 INGEST = {"slow_heads": 2_000, "slow_bodies": 2_000, "silent": 5_000, "waits": 200}
