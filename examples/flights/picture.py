@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from html import escape
 
 WIDTH, LEFT, RIGHT = 960, 90, 150
-TOP, HEIGHT, GAP, BELOW = 60, 260, 70, 150
+TOP, HEIGHT, GAP, BELOW = 80, 260, 70, 150
 _COLOURS = ("#4c78a8", "#f58518", "#54a24b", "#b279a2", "#e45756", "#72b7b2")
 
 
@@ -51,9 +51,10 @@ def draw(story: Story, records: int, verdict: str) -> str:
         *_axes(below, BELOW, most, "got by each"),
         _text(LEFT, height - 14, verdict),
     ]
-    for at_s, what in story.events:
+    for number, (at_s, what) in enumerate(story.events):
         parts.append(_line(x(at_s), TOP - 8, x(at_s), below + BELOW, "#999", dashed=True))
-        parts.append(_text(x(at_s) + 4, TOP - 12, what, size=12))
+        # One above the other: a short run has them close together.
+        parts.append(_text(x(at_s) + 4, TOP - 12 - 14 * (number % 2), what, size=12))
     y = _Scale(records, TOP + HEIGHT, -HEIGHT)
     for number, name in enumerate(("produced", "ordered", "delivered")):
         points = [(x(s.at_s), y(getattr(s, name))) for s in story.samples]

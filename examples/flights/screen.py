@@ -61,7 +61,7 @@ class Screen:
 
     def say(self, text: str) -> None:
         """Print a line that stays."""
-        self._console.print(text, highlight=False)
+        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
         sys.stdout.flush()
 
     def show(self, counts: Counts, group: GroupDescription | None) -> None:
