@@ -166,7 +166,7 @@ def _handler(answer: Callable[[Request], Answer]) -> type[BaseHTTPRequestHandler
                 if self.raw_requestline and self.parse_request():
                     self._send(answer(self._asked()))
             except TimeoutError:
-                log.debug("monitor.timed_out", address=self.client_address[0])
+                log.debug("monitor.client_dropped", address=self.client_address[0])
             # What else the client has sent is not read.
             self.close_connection = True
 

@@ -85,7 +85,7 @@ class StorageWait:
                 pause = min(2 * pause, _LONGEST_PAUSE_S)
                 continue
             if self.refused is not None:
-                log.info("rejects.taken", path=path)
+                log.info("rejects.accepted", path=path)
             self.refused = None
             return
 
