@@ -18,7 +18,6 @@ from lakequeue.calling import addresses
 from lakequeue.calling.credentials import Bearer, credentials_of
 from lakequeue.client.admin import Admin
 from lakequeue.settings import Settings
-from lakequeue_cli.supervisor.preflight import local_root
 
 PATIENCE_S = 5.0
 """For each answer of a node: one that hangs must not hold up the dump."""
@@ -132,7 +131,8 @@ def _tables(root: str) -> Iterator[Part]:
 
 
 def _logs(settings: Settings) -> Iterator[Part]:
-    root = local_root(settings.root)
+    local = addresses.is_local(settings.root)
+    root = Path(settings.root.removeprefix("file://")) if local else None
     work = settings.work_dir or (None if root is None else root / "_work")
     folder = None if work is None else work / "logs"
     for file in sorted(folder.glob("*")) if folder is not None and folder.is_dir() else []:

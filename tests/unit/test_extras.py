@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -86,3 +87,15 @@ def test_what_a_role_imports_is_declared(role: str) -> None:
         }
     )
     assert missing == []
+
+
+@pytest.mark.parametrize("words", [["--help"], ["topic", "--help"], ["config", "show"]])
+def test_the_command_line_needs_no_package_of_the_services(words: list[str]) -> None:
+    """Also not through what it imports of ours, which the other tests do not follow."""
+    absent = declared("server,spark") - declared("cli")
+    names = [name for name, given in _BY_MODULE.items() if _normal(given[0]) in absent]
+    assert {"kazoo", "pyarrow", "flask", "pyspark"} <= set(names)
+    hide = f"import sys; sys.modules.update(dict.fromkeys({names!r}))"
+    run = f"{hide}; sys.argv[1:] = {words!r}; from lakequeue_cli.app import main; main()"
+    done = subprocess.run([sys.executable, "-c", run], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

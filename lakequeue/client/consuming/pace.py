@@ -1,7 +1,7 @@
-"""How far a worker fetches ahead: what it works through in a moment, and one record at least. Pure.
+"""How far a worker fetches ahead: what it works through in a moment. Pure.
 
-What one worker has fetched ahead, others wait for. So it starts with one record, and fetches more
-only when the application turns out to be quick.
+What one worker has fetched ahead, others wait for. So it starts with one record, fetches more only
+when the application turns out to be quick, and nothing behind a record whose work takes longer.
 """
 
 from __future__ import annotations
@@ -35,11 +35,13 @@ class Pace:
         self._handed_at = now
 
     def most_ahead(self, limit: int, now: float) -> int:
-        """Records to have ready, at most."""
+        """Records to have ready, at most. 0: another worker may have what comes next."""
+        # Whoever asks for a record has no work: that one is not ahead.
+        least = 1 if self._handed_at is None else 0
         if self._mean_s is None:
-            return 1
+            return least
         mean_s = self._mean_s
         if self._handed_at is not None:
             # It is still at work: so it takes as long, at least.
             mean_s = max(mean_s, _WEIGHT * (now - self._handed_at))
-        return max(1, min(limit, int(AHEAD_S / mean_s) if mean_s > 0 else limit))
+        return max(least, min(limit, int(AHEAD_S / mean_s) if mean_s > 0 else limit))

@@ -20,10 +20,14 @@ def test_it_starts_with_one_and_grows_when_the_work_is_quick() -> None:
     assert pace.most_ahead(10, now) == 10
 
 
-def test_slow_work_has_one_record_ahead() -> None:
+def test_nothing_waits_behind_slow_work() -> None:
     pace = Pace()
-    now = worked(pace, 0, 3.0)
-    assert pace.most_ahead(10, now) == 1
+    pace.handed(0)
+    assert pace.most_ahead(10, 0) == 0, "how long the first takes, nobody knows"
+    pace.asked(3.0)
+    assert pace.most_ahead(10, 3.0) == 1, "the application waits for it"
+    pace.handed(3.1)
+    assert pace.most_ahead(10, 3.1) == 0
 
 
 def test_work_that_becomes_slow_is_noticed_while_it_lasts() -> None:
@@ -31,7 +35,7 @@ def test_work_that_becomes_slow_is_noticed_while_it_lasts() -> None:
     now = worked(pace, 0, 0.001, 20)
     pace.handed(now)
     assert pace.most_ahead(10, now) == 10
-    assert pace.most_ahead(10, now + 3) == 1
+    assert pace.most_ahead(10, now + 3) == 0
 
 
 def test_work_that_takes_no_time_that_a_clock_sees_is_quick() -> None:
