@@ -66,7 +66,8 @@ def test_maintenance_copies_and_erasing_of_the_bundle_run_from_the_wheel(
     runs = [
         (task, {})
         for task in jobs["maintenance"]["tasks"]
-        if task["task_key"] != "views"  # needs Spark: `tests/integration/spark/test_connect.py`
+        # Needs Spark: `tests/integration/spark/clusters/test_connect.py`.
+        if task["task_key"] != "views"
     ]
     # What is no variable of the bundle that it knows is called as the variable is.
     (mirror,), (fork,) = (jobs[name]["tasks"] for name in ("mirror", "fork"))

@@ -45,7 +45,7 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(540),
 ]
-PROJECT = Path(__file__).resolve().parents[3]
+PROJECT = Path(__file__).resolve().parents[4]
 BASE = 1_700_000_000_000_000
 JOB_S = 240.0
 """Of a job on a busy machine."""

@@ -13,7 +13,7 @@ import pytest
 from queue_tables.root import QueueRoot
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
-PROJECT = Path(__file__).resolve().parents[3]
+PROJECT = Path(__file__).resolve().parents[4]
 
 
 @pytest.mark.parametrize("job", ["retention", "compaction", "metrics", "mirror"])
