@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+import zlib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lakequeue.processes.java import find_java
-from lakequeue.processes.spark_sessions import delta_settings, has_host
+from lakequeue.processes.java import cache_dir, find_java
+from lakequeue.processes.spark_sessions import delta_settings, has_host, worker_python
 from pyspark_lakequeue.session.registration import register
 
 if TYPE_CHECKING:
@@ -57,10 +59,19 @@ def session(app: str = "lakequeue", conf: Mapping[str, str] | None = None) -> Sp
     if SparkSession.getActiveSession() is None and not has_host():
         # Spark's launcher takes `JAVA_HOME`, and its workers `PYSPARK_PYTHON`.
         os.environ["JAVA_HOME"] = str(find_java().home)
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault("PYSPARK_PYTHON", str(_python()))
         given = _LOCAL | delta_settings() | given
     for name, value in given.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     register(spark)
     return spark
+
+
+def _python() -> Path:
+    """Of workers: this Python, as quick to start as it can be."""
+    name = f"python-{zlib.crc32(sys.executable.encode()):08x}"
+    try:
+        return worker_python(cache_dir(os.environ) / name)
+    except OSError:  # no folder of one's own
+        return Path(sys.executable)

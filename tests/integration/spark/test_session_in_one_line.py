@@ -15,6 +15,7 @@ from tests.support.data.log_builder import LogBuilder
 PROGRAM = """
 import sys
 import lakequeue.spark
+import pyspark
 
 spark = lakequeue.spark.session("report", {"spark.sql.session.timeZone": "Asia/Tokyo"})
 orders = (
@@ -24,7 +25,8 @@ print("records", sorted(bytes(row.value) for row in orders.select("value").colle
 print("table", spark.sql(f"SELECT count(*) FROM delta.`{sys.argv[1]}/log`").first()[0])
 print("same", lakequeue.spark.session() is spark, spark.sparkContext.appName)
 print("zone", spark.conf.get("spark.sql.session.timeZone"))
-print("worker", spark.sparkContext.pythonExec == sys.executable)
+worker = spark.sparkContext.parallelize([0], 1).map(lambda _: (sys.executable, pyspark.__file__))
+print("worker", worker.first() == (sys.executable, pyspark.__file__))
 """
 
 
