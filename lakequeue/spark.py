@@ -7,8 +7,16 @@ from __future__ import annotations
 
 from pyspark_lakequeue.session.delta_sink import DeltaSink
 from pyspark_lakequeue.session.local_session import session
+from pyspark_lakequeue.session.progress import offsets_behind_latest
 from pyspark_lakequeue.session.records import records
 from pyspark_lakequeue.session.registration import register
 from pyspark_lakequeue.session.views import create_views
 
-__all__ = ["DeltaSink", "create_views", "records", "register", "session"]
+__all__ = [
+    "DeltaSink",
+    "create_views",
+    "offsets_behind_latest",
+    "records",
+    "register",
+    "session",
+]

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
 
-from pyspark_lakequeue.columns import SCHEMA
-
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql.types import StructType
 
     from pyspark_lakequeue.sink.writer import BatchWriter, StreamWriter
     from pyspark_lakequeue.source.batch_reader import BatchReader
+    from pyspark_lakequeue.source.declared import RefusedStream
     from pyspark_lakequeue.source.stream_reader import StreamReader
 
 __all__ = ["DefaultSource"]
@@ -33,34 +34,54 @@ class DefaultSource(DataSource):
 
     def schema(self) -> str:
         """The columns, as the Kafka source has them. Raises `InvalidRequest` for wrong options."""
-        from pyspark_lakequeue.source.options import wanted_columns
+        from pyspark_lakequeue.source.declared import declared
 
-        return ", ".join(f"`{name}` {SCHEMA[name]}" for name in wanted_columns(self.options))
+        return declared(self._given())
 
     def reader(self, schema: StructType) -> BatchReader:
         """For `spark.read`."""
         from pyspark_lakequeue.source.batch_reader import BatchReader
+        from pyspark_lakequeue.source.declared import check_schema, warn_if_kept
         from pyspark_lakequeue.source.options import read_options
 
-        return BatchReader(read_options(self.options, streaming=False), schema)
+        given = self._given()
+        options = read_options(given, streaming=False)
+        check_schema(schema, given)
+        warn_if_kept(given, options)
+        return BatchReader(options, schema)
 
-    def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 -- Spark's name
-        """For `spark.readStream`."""
+    def streamReader(self, schema: StructType) -> StreamReader | RefusedStream:  # noqa: N802 -- Spark's name
+        """For `spark.readStream`. It raises nothing: see `RefusedStream`."""
+        from lakequeue.errors import LakequeueError
+        from pyspark_lakequeue.source.declared import RefusedStream, check_schema
         from pyspark_lakequeue.source.options import read_options
         from pyspark_lakequeue.source.stream_reader import StreamReader
 
-        return StreamReader(read_options(self.options, streaming=True), schema)
+        try:
+            given = self._given()
+            options = read_options(given, streaming=True)
+            check_schema(schema, given)
+        except LakequeueError as error:
+            return RefusedStream(error)
+        return StreamReader(options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         """For `df.write`."""
         from pyspark_lakequeue.sink.options import sink_options
         from pyspark_lakequeue.sink.writer import BatchWriter
 
-        return BatchWriter(sink_options(self.options), schema, overwrite)
+        return BatchWriter(sink_options(self._given()), schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802 -- Spark's name
         """For `df.writeStream`."""
         from pyspark_lakequeue.sink.options import sink_options
         from pyspark_lakequeue.sink.writer import StreamWriter
 
-        return StreamWriter(sink_options(self.options), schema, overwrite)
+        # Output mode complete overwrites. As in the Kafka sink, every batch adds all of its rows.
+        return StreamWriter(sink_options(self._given()), schema, overwrite=False)
+
+    def _given(self) -> Mapping[str, str]:
+        """The options; without a root, that of the queue which the environment or a file names."""
+        from pyspark_lakequeue.source.root_option import with_root
+
+        return with_root(self.options)

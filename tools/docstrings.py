@@ -19,6 +19,10 @@ SDK = {
     "lakequeue.Admin": ("lakequeue/client/admin/__init__.py", "Admin"),
     "lakequeue.spark.register": ("pyspark_lakequeue/session/registration.py", "register"),
     "lakequeue.spark.create_views": ("pyspark_lakequeue/session/views.py", "create_views"),
+    "lakequeue.spark.offsets_behind_latest": (
+        "pyspark_lakequeue/session/progress.py",
+        "offsets_behind_latest",
+    ),
     "lakequeue.spark.records": ("pyspark_lakequeue/session/records.py", "records"),
     "lakequeue.spark.DeltaSink": ("pyspark_lakequeue/session/delta_sink.py", "DeltaSink"),
 }

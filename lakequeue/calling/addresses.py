@@ -35,6 +35,22 @@ def consumer_urls(given: Urls | None = None, settings: Settings | None = None) -
     return given or _found("consumer", settings or Settings())
 
 
+def queue_root() -> str | None:
+    """The queue itself, for what reads tables: the root that is set, else the default folder.
+
+    An absolute path or a URI. None: nothing is set, and the default folder has no queue. Raises
+    `InvalidSetting`.
+    """
+    settings = Settings()
+    root = settings.root
+    if not is_local(root):
+        return root
+    path = Path(root.removeprefix("file://"))
+    if "root" not in settings.model_fields_set and not (path / _PATH).parent.is_dir():
+        return None
+    return str(path.absolute())
+
+
 def write_addresses(root: str, ingest: Sequence[str], consumer: Sequence[str]) -> None:
     """Leave the addresses under the root, so that clients on this machine find them."""
     path = _path(root)

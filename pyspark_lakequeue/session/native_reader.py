@@ -3,29 +3,31 @@
 Spark gives a source written in Python neither the columns nor most filters of a query, and every
 row goes through a socket. So where a query wants most of the log, and the session has Delta Lake,
 `load` returns a frame over the table `log`, with the same rows and columns. Everything else, also
-every refusal, is the source's.
+every refusal, is the source's; of its frames, too, every action looks into the queue anew.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql.readwriter import DataFrameReader
 from pyspark.sql.session import SparkSession as ClassicSession
 from pyspark.sql.utils import to_str
 
 from lakequeue.errors import LakequeueError
+from pyspark_lakequeue.session.anew import NEVER, filtered, offer_filters, offers_filters
 from pyspark_lakequeue.session.log_scan import Bounds, scan_condition
 from pyspark_lakequeue.session.records import scan
 from pyspark_lakequeue.source.batch_reader import BatchPlan, plan_batch
-from pyspark_lakequeue.source.options import ReadOptions, read_options
+from pyspark_lakequeue.source.declared import check_schema
+from pyspark_lakequeue.source.options import ANEW, ReadOptions, read_options
 from pyspark_lakequeue.source.planning import TASK_BYTES
 from pyspark_lakequeue.source.positions import LATEST
+from pyspark_lakequeue.source.root_option import with_root
 from pyspark_lakequeue.source.vectors import Place
 
 if TYPE_CHECKING:
@@ -38,8 +40,8 @@ _LEAST_SHARE = 0.5
 _LEAST_BYTES = TASK_BYTES
 """What one task of the source reads: it is as quick, and has all records in order."""
 
-_names: WeakKeyDictionary[SparkSession, set[str]] = WeakKeyDictionary()
-"""Session → the formats that are read so."""
+_NAMES = "lakequeue.formats"
+"""Setting of a session: the formats that are read so, separated by commas."""
 _CHECKSUMS = "parquet.page.verify-checksum.enabled"
 
 
@@ -52,19 +54,25 @@ def read_natively(spark: ClassicSession, name: str) -> None:
     # The source looks at the checksums of pages, so Spark must: damage is never delivered.
     if spark.conf.get(_CHECKSUMS, None) is None:
         spark.conf.set(_CHECKSUMS, "true")
-    _names.setdefault(spark, set()).add(name.lower())
+    offer_filters(spark)
+    spark.conf.set(_NAMES, ",".join(sorted(_formats(spark) | {name.lower()})))
     before = ClassicSession.__dict__["read"]
     if isinstance(before, _Read):
         return
 
     def read(session: ClassicSession) -> DataFrameReader:
-        names = _names.get(session)
+        names = _formats(session)
         if names:
             return _QueueReader(session, names)
         found: DataFrameReader = before.__get__(session, type(session))
         return found
 
     setattr(ClassicSession, "read", _Read(read, doc=before.__doc__))  # noqa: B010 -- no setter
+
+
+def _formats(spark: ClassicSession) -> set[str]:
+    """In a setting, for another object of the same session has it too, and one of a stream."""
+    return set(filter(None, str(spark.conf.get(_NAMES, "")).split(",")))
 
 
 class _QueueReader(DataFrameReader):
@@ -74,7 +82,7 @@ class _QueueReader(DataFrameReader):
         super().__init__(spark)
         self._names = names
         self._source = ""
-        self._declared = False
+        self._declared: Any = None
         self._given: dict[str, str | None] = {}
 
     def format(self, source: str) -> DataFrameReader:
@@ -84,7 +92,7 @@ class _QueueReader(DataFrameReader):
 
     def schema(self, schema: Any) -> DataFrameReader:
         """See `DataFrameReader.schema`."""
-        self._declared = True
+        self._declared = schema
         return super().schema(schema)
 
     def option(self, key: str, value: Any) -> DataFrameReader:
@@ -110,23 +118,48 @@ class _QueueReader(DataFrameReader):
         if schema is not None:
             self.schema(schema)
         self.options(**options)
-        if self._source in self._names and path is None and not self._declared:
-            given = {key: text for key, text in self._given.items() if text is not None}
-            # An option that is null is refused by Spark, before it asks the source.
-            if len(given) == len(self._given):
-                frame = native_frame(self._spark, given)
-                if frame is not None:
-                    return frame
-        return super().load(path)
+        given = {key: text for key, text in self._given.items() if text is not None}
+        # An option that is null is refused by Spark, before it asks the source.
+        if self._source not in self._names or path is not None or len(given) < len(self._given):
+            return super().load(path)
+        try:
+            given = dict(with_root(given))
+            wanted = read_options(given, streaming=False)
+        except LakequeueError as error:
+            super().load()  # the source says it in its own words, unless it is of batches alone
+            raise AnalysisException(str(error)) from error
+        except Warning:
+            return super().load()
+        if self._declared is None:
+            frame = native_frame(self._spark, wanted)
+            if frame is not None:
+                return frame
+        return self._from_source(given, wanted.columns)
+
+    def _from_source(self, given: Mapping[str, str], columns: Sequence[str]) -> DataFrame:
+        """The source's frame; each action on it looks into the queue anew."""
+        # This reader may be used again: it keeps nothing of what is added here.
+        reader = DataFrameReader(self._spark).format(self._source).options(**given)
+        if self._declared is not None:
+            declared = DataFrameReader(self._spark).format(self._source).schema(self._declared)
+            try:
+                check_schema(declared.options(**given).load().schema, given)
+            except LakequeueError as error:
+                raise AnalysisException(str(error)) from error
+        if not offers_filters(self._spark):
+            return reader.load()
+        if not NEVER.keys() & set(columns):
+            reader = reader.option("columns", ",".join(["offset", *columns]))
+        frame = filtered(reader.option(ANEW, "true").load())
+        return frame if len(frame.columns) == len(columns) else frame.select(*columns)
 
     def _keep(self, options: Mapping[str, Any]) -> None:
         self._given |= {key.lower(): to_str(value) for key, value in options.items()}
 
 
-def native_frame(spark: SparkSession, given: Mapping[str, str]) -> DataFrame | None:
+def native_frame(spark: SparkSession, options: ReadOptions) -> DataFrame | None:
     """A frame over `log` with what these options ask for; `None` where the source is to read."""
     try:
-        options = read_options(given, streaming=False)
         if options.min_partitions or options.max_records is not None:
             return None  # Spark's own sources have no such option
         plan = plan_batch(options)

@@ -1,4 +1,4 @@
-"""Makes `format("lakequeue")` known to a session, and its large scans quick."""
+"""Makes `format("lakequeue")` known to a session, its frames new and its large scans quick."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ def register(spark: SparkSession, name: str = "lakequeue", *, native: bool = Tru
     Args:
         spark: The session.
         name: The name for `format`. Each call with another name registers another class.
-        native: If a batch read wants most of the log, let Spark read the files itself. It needs
-            Delta Lake in the session.
+        native: Let each action on a frame of `spark.read` show what has come since, and let Spark
+            read the files itself if a batch wants most of the log (that needs Delta Lake in the
+            session). If not, `spark.read` is left alone.
 
     Returns:
         The name.

@@ -77,7 +77,7 @@ class _Writer:
         if overwrite:
             raise InvalidRequest(
                 "mode overwrite is not allowed: a queue only grows",
-                hint='.mode("append"); for a stream output mode append or update',
+                hint='.mode("append")',
                 field="mode",
             )
         check_columns({f.name: f.dataType.simpleString() for f in schema.fields}, options)

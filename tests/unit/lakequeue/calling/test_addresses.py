@@ -12,6 +12,7 @@ from lakequeue import Admin, Consumer, Producer, Queue
 from lakequeue.calling.addresses import (
     consumer_urls,
     ingest_urls,
+    queue_root,
     remove_addresses,
     write_addresses,
 )
@@ -97,3 +98,18 @@ def test_a_wrong_setting_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LAKEQUEUE_INGEST__PORT", "many")
     with pytest.raises(InvalidSetting, match="port"):
         Producer()
+
+
+def test_the_queue_itself_is_found_by_what_reads_tables(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert queue_root() == str(folder / "lakequeue-data"), "an absolute path, for executors"
+    (folder / "lakequeue.toml").write_text('root = "s3://bucket/queue"\n')
+    assert queue_root() == "s3://bucket/queue"
+    monkeypatch.setenv("LAKEQUEUE_ROOT", "elsewhere")
+    assert queue_root() == str(folder / "elsewhere")
+
+
+def test_a_folder_without_a_queue_is_none(folder: Path) -> None:
+    (folder / "lakequeue-data" / "_lakequeue").rmdir()
+    assert queue_root() is None
