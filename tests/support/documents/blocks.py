@@ -22,7 +22,7 @@ REASONS: Final = {
     "databricks": "needs a workspace",
     "cluster": "needs several machines",
     "old queue": "needs a queue that has been there for hours",
-    "spark": "needs Spark: the blocks of docs/spark.md are run in one",
+    "spark": "needs Spark, which the queue of the test has not",
 }
 """Why a block is not run. A new reason is a decision: there are six."""
 SHELLS: Final = ("bash", "sh", "console")
