@@ -31,11 +31,11 @@ class HostSamples:
         work = settings.work_dir or Path(tempfile.gettempdir())
         self._places = {"work": work} | ({} if root is None else {"root": root})
         self._certificate = settings.tls.cert
+        self._release = (version("lakequeue"), platform.python_version())
 
     def samples(self) -> Iterator[Sample]:
         """All of it, as it is now."""
-        of_release = (version("lakequeue"), platform.python_version())
-        yield Sample(metrics.every.BUILD, 1.0, of_release)
+        yield Sample(metrics.every.BUILD, 1.0, self._release)
         for name, place in self._places.items():
             disk = shutil.disk_usage(_nearest(place))
             yield Sample(metrics.every.DISK_FREE, disk.free, (name,))

@@ -131,11 +131,14 @@ def _tables(root: str) -> Iterator[Part]:
 
 
 def _logs(settings: Settings) -> Iterator[Part]:
-    local = addresses.is_local(settings.root)
-    root = Path(settings.root.removeprefix("file://")) if local else None
-    work = settings.work_dir or (None if root is None else root / "_work")
-    folder = None if work is None else work / "logs"
-    for file in sorted(folder.glob("*")) if folder is not None and folder.is_dir() else []:
+    try:
+        from lakequeue_cli.supervisor.preflight import default_work_dir
+    except ImportError as error:
+        # Without the packages of the services no process of a queue has written a log here.
+        yield "logs/unknown.txt", f"{error}\n"
+        return
+    folder = (settings.work_dir or default_work_dir(settings.root)) / "logs"
+    for file in sorted(folder.glob("*")):
         if file.is_file():
             yield from _one(f"logs/{file.name}", partial(_end_of, file))
 
