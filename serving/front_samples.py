@@ -8,7 +8,7 @@ from lakequeue import metrics
 from lakequeue.metrics.declaring import Sample
 from serving.front.hub import Hub
 
-_BODIES = "bodies"
+_BODIES, _HEADS = "bodies", "heads"
 
 
 class FrontSamples:
@@ -27,7 +27,10 @@ class FrontSamples:
         if front is None:
             return
         yield Sample(metrics.front.FRONT_CONNECTIONS, len(front.connections))
-        refused = dict(front.refused) | {_BODIES: front.bodies.refused}
+        refused = dict(front.refused) | {
+            _BODIES: front.bodies.refused,
+            _HEADS: front.heads_held.refused,
+        }
         for kind, share in list(front.shares.items()):
             yield Sample(metrics.front.FRONT_CALLS, share.busy, (kind,))
             yield Sample(metrics.front.FRONT_WAITING, share.parked, (kind,))
@@ -36,8 +39,9 @@ class FrontSamples:
             for limit, count in share.refused.items():
                 refused[limit] = refused.get(limit, 0) + count
             refused["answers"] += share.answers.refused
-        yield Sample(metrics.front.FRONT_BYTES, front.bodies.used, (_BODIES,))
-        yield Sample(metrics.front.FRONT_LIMITS, front.bodies.limit, (_BODIES,))
+        for name, budget in ((_BODIES, front.bodies), (_HEADS, front.heads_held)):
+            yield Sample(metrics.front.FRONT_BYTES, budget.used, (name,))
+            yield Sample(metrics.front.FRONT_LIMITS, budget.limit, (name,))
         for limit, count in refused.items():
             yield Sample(metrics.front.FRONT_REFUSED, count, (limit,))
         for code, count in front.gate.refusals.items():

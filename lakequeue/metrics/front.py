@@ -21,7 +21,8 @@ HTTP_SECONDS = Metric(
 FRONT_REFUSED = counter(
     "front_refused_total",
     "connections and requests that were refused because a limit was reached: connections, "
-    "address (connections of one), bodies (their budget), calls, waits or answers (of a kind)",
+    "address (connections of one), bodies or large heads (their budgets), calls, waits or answers "
+    "(of a kind)",
     "limit",
     known=tuple(
         (limit,) for limit in ("connections", "address", "bodies", "calls", "waits", "answers")
@@ -41,7 +42,8 @@ FRONT_LATE = counter(
 )
 FRONT_BYTES = gauge(
     "front_budget_bytes",
-    "bytes of a budget that are in use: bodies, or answers that are being built or not read yet",
+    "bytes of a budget that are in use: bodies, large heads, or answers that are being built "
+    "or not read yet",
     "budget",
 )
 FRONT_LIMITS = gauge("front_budget_limit_bytes", "size of a budget", "budget")

@@ -354,6 +354,7 @@ class Call:
             self._due.cancel()
         if self.lease is not None:
             self.lease.shrink_to(0)
+        self.request.forget_head()
         connection, self._connection = self._connection, None
         return connection
 

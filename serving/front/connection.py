@@ -12,9 +12,10 @@ from lakequeue.errors import TooSlow
 from serving.front.call import Call
 from serving.front.hub import Hub
 from serving.front.limits.deadlines import NEVER
+from serving.front.limits.refusals import head_too_large
 from serving.front.limits.shares import Share
 from serving.front.messages import LAST_CHUNK, Answer, Request, chunk_of, problem_of
-from serving.front.reading import NoRequest, Reading, head_too_large
+from serving.front.reading import NoRequest, Reading
 from serving.front.routes import Routes
 from serving.front.writing import Writing
 from serving.tls import certificate_of

@@ -27,6 +27,8 @@ from serving.front.messages import Answer, Request, Seat, date_of, problem_of
 log = structlog.get_logger(__name__)
 
 _INCOMING_BYTES = 64 << 10
+_HEADS_BYTES = 32 << 20
+"""A budget of their own: whoever sends large heads must not stop those who send records."""
 _SCAN = 256
 """So many connections are looked at for one that can make room."""
 _AT_ONCE, _PAUSE_S = 4, 0.005
@@ -152,6 +154,8 @@ class Hub:
         self.gate: Gate = gate or Everybody()
         self.limits = limits
         self.bodies = bodies
+        self.heads_held = Budget(_HEADS_BYTES)
+        """What large heads take, from their first bytes until their requests are answered."""
         self.server = server
         self.loop = loop
         self.mailbox = Mailbox(loop)

@@ -16,6 +16,7 @@ from lakequeue.errors import LakequeueError, SentOn, TryAgain, Unauthenticated
 from queue_access.calls import CallRight
 from queue_access.doors import ANYBODY, Caller, Certificate
 from queue_access.rights import Kind, Right
+from serving.front.limits.budget import Lease
 
 Header = tuple[bytes, bytes]
 _DEFAULT_RETRY_S = 1.0
@@ -53,6 +54,20 @@ class Request:
     """The topic, group or producer in the path, as far as rights are over it."""
     also: list[tuple[Right, Kind, str]] = field(default_factory=list)
     """What was asked of the caller beside that, for names that stand elsewhere."""
+
+    held: Lease | None = None
+    """What its head takes of the budget of heads, if that is much."""
+
+    def head_bytes(self) -> int:
+        """Bytes of the target and the headers."""
+        return len(self.target) + sum(len(name) + len(value) for name, value in self.headers)
+
+    def forget_head(self) -> None:
+        """The request is answered, or refused: give back what its head took."""
+        if self.held is not None:
+            self.held.shrink_to(0)
+            self.held = None
+            self.headers = []
 
     def header(self, name: bytes) -> str:
         """The value of the first header of this name (small letters); "" if there is none."""

@@ -7,20 +7,25 @@ from typing import Any, NamedTuple
 
 import httptools
 
-from lakequeue.errors import LakequeueError, MalformedBody, TooLarge
+from lakequeue.errors import LakequeueError, MalformedBody
 from queue_access.doors import Certificate
 from serving.front.call import Route
 from serving.front.heads import Head
 from serving.front.hub import Hub
 from serving.front.limits.budget import Lease
 from serving.front.limits.deadlines import body_due
+from serving.front.limits.refusals import (
+    MAX_AHEAD_REQUESTS,
+    MAX_HEAD_BYTES,
+    MAX_HEADERS,
+    body_too_large,
+    head_too_large,
+)
 from serving.front.messages import Answer, Header, Request, Seat, decoded, problem_of
 from serving.front.routes import Routes
 
-MAX_HEAD_BYTES = 64 << 10
-MAX_HEADERS = 100
-MAX_AHEAD_REQUESTS = 16
-"""What a client may ask before it has the answer to what it asked before."""
+FREE_HEAD_BYTES = 4 << 10
+"""Of a head that no budget counts: that is what usual clients send, and the node has thousands."""
 MAX_DISCARDED = 64 << 20
 """A refused body is read to its end and thrown away, up to this: a client that is still sending
 would else find the connection closed in place of the answer."""
@@ -55,6 +60,7 @@ class Reading:
         "_begins",
         "_body",
         "_discarded",
+        "_head_lease",
         "_headers",
         "_hub",
         "_kept_open",
@@ -103,6 +109,8 @@ class Reading:
         self._headers: list[Header] = []
         self.head_bytes = 0
         """Bytes of a head that is not complete yet."""
+        self._head_lease: Lease | None = None
+        """What it takes, if it is large."""
         self._body: list[bytes | bytearray] | None = None
         """Pieces of the body, while one is read; None between requests and in heads."""
         self._received = 0
@@ -168,9 +176,19 @@ class Reading:
             raise NoRequest(self._refusal(error)) from error
         finally:
             self._begins = b""
-        if self.between and self.head_bytes > MAX_HEAD_BYTES and not self.asked:
+        if self.between and self.head_bytes > FREE_HEAD_BYTES:
+            self._hold_more_of_head()
+
+    def _hold_more_of_head(self) -> None:
+        """A head has become large, and is not complete. Raises `NoRequest`."""
+        if self.head_bytes > MAX_HEAD_BYTES and not self.asked:
             self.forget()
             raise NoRequest(head_too_large())
+        try:
+            self._head_lease = self._hub.heads_held.holding(self._head_lease, self.head_bytes)
+        except LakequeueError as error:
+            self.forget()
+            raise NoRequest(problem_of(error)) from None
 
     def _take(self, head: Head, data: bytes) -> None:
         """A request that is whole, and whose head is known."""
@@ -188,7 +206,7 @@ class Reading:
         try:
             route = self._routes.find(request)
             if len(data) - head.size > route.max_body:
-                raise _too_large(route.max_body)
+                raise body_too_large(route.max_body)
             lease.grow(len(data) - head.size)
         except LakequeueError as error:
             one = Asked(request, None, problem_of(error), None)
@@ -204,6 +222,11 @@ class Reading:
     def forget(self) -> None:
         """Nothing more is read: give the memory back."""
         self._drop_body()
+        if self._head_lease is not None:
+            self._head_lease.shrink_to(0)
+            self._head_lease = None
+        if self._request is not None:
+            self._request.forget_head()
         self._parser = None
 
     def close(self) -> None:
@@ -211,6 +234,7 @@ class Reading:
         self.forget()
         self._hub.gate.left(self._seat)
         for one in self.asked:
+            one.request.forget_head()
             if one.lease is not None:
                 one.lease.shrink_to(0)
         self.asked.clear()
@@ -274,11 +298,15 @@ class Reading:
         self.began = self._hub.now()
         self.head_bytes = 0
         self._received = 0
+        request.held, self._head_lease = self._head_lease, None
         try:
+            size = request.head_bytes()
+            if size > FREE_HEAD_BYTES or self.asked:
+                request.held = self._hub.heads_held.holding(request.held, size)
             self._route = self._routes.find(request)
             length = request.header(b"content-length")
             if length and int(length) > self._route.max_body:
-                raise _too_large(self._route.max_body)
+                raise body_too_large(self._route.max_body)
         except LakequeueError as error:
             self._refuse_body(problem_of(error))
             return
@@ -296,7 +324,7 @@ class Reading:
         self._received += len(piece)
         try:
             if self._received > self._route.max_body:
-                raise _too_large(self._route.max_body)
+                raise body_too_large(self._route.max_body)
             if self._lease is None:
                 self._lease = self._hub.bodies.lease()
             self._lease.grow(len(piece))
@@ -331,6 +359,7 @@ class Reading:
         self.is_last |= bool(request.header(b"expect"))
         self._drop_body()
         self._discarded = self._received
+        request.forget_head()
         self._put(Asked(request, None, answer, None))
 
     def _drop_body(self) -> None:
@@ -368,26 +397,3 @@ def _parts_of(target: bytes) -> tuple[bytes, bytes, bytes]:
         raise _Refuse from None
     path, query = url.path or b"/", url.query or b""
     return path + (b"?" + query if query else b""), path, query
-
-
-def head_too_large() -> Answer:
-    """431, for heads and for requests that come too far ahead."""
-    answer = problem_of(
-        TooLarge(
-            f"the head of a request has more than {MAX_HEAD_BYTES} bytes or {MAX_HEADERS} headers, "
-            f"or more than {MAX_AHEAD_REQUESTS} requests came ahead of their answers",
-            hint="send fewer and shorter headers",
-            stored="no",
-        )
-    )
-    answer.status = 431
-    return answer
-
-
-def _too_large(most: int) -> TooLarge:
-    """413 for a whole body."""
-    return TooLarge(
-        f"the body is larger than {most} bytes",
-        hint="send fewer records, or acks, in one request",
-        stored="no",
-    )

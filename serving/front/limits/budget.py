@@ -26,6 +26,14 @@ class Budget:
         """A share that grows by need and is given back at the end of the `with`."""
         return Lease(self)
 
+    def holding(self, lease: Lease | None, size: int) -> Lease:
+        """`lease`, or a new one, that holds `size` bytes. Raises `Overloaded`."""
+        lease = self.lease() if lease is None else lease
+        if size > lease.held:
+            lease.grow(size - lease.held)
+        lease.shrink_to(size)
+        return lease
+
     def take(self, size: int) -> None:
         """Reserve `size` bytes. Raises `Overloaded` when they are not there."""
         with self._lock:
