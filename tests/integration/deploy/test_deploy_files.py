@@ -14,29 +14,12 @@ import pytest
 import yaml
 
 from lakequeue.settings import Settings, meanings, variable
+from tests.support.deployed.images import DOCKERFILE, REPOSITORY, ROLES, instruction, stage
 
-REPOSITORY = Path(__file__).parents[3]
 DEPLOY = REPOSITORY / "deploy"
 TOOLS = Path(sys.executable).parent
 COMPOSE: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yml").read_text())
 WORKFLOW = REPOSITORY / ".github" / "workflows" / "ci.yml"
-DOCKERFILE = (DEPLOY / "Dockerfile").read_text()
-ROLES = {"ingest": 8080, "consumer": 8081, "driver": 8082}
-
-
-def stage(name: str) -> str:
-    """The instructions of one stage of the Dockerfile."""
-    found = re.search(rf"^FROM \S+ AS {name}$(.*?)(?=^FROM |\Z)", DOCKERFILE, re.M | re.S)
-    assert found is not None, f"no stage {name}"
-    return found[1]
-
-
-def instruction(name: str, of: str) -> list[str]:
-    """The exec form of ENTRYPOINT or CMD."""
-    found = re.search(rf"^{name} (\[.*\])$", of, re.M)
-    assert found is not None
-    words: list[str] = yaml.safe_load(found[1])
-    return words
 
 
 def built() -> dict[str, Any]:

@@ -15,6 +15,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+import yaml
+
 import lakequeue.duck
 from lakequeue.calling.addresses import consumer_urls, ingest_urls, named
 from lakequeue.settings import Settings
@@ -85,6 +87,8 @@ def run_one(reader: Reader, block: Block) -> None:
             shell(reader, block.text, block)
         case "json":
             json.loads(block.text)
+        case "yaml":
+            assert yaml.safe_load(block.text)
         case "toml":
             (reader.folder / "lakequeue.toml").write_text(reader.exchanged(block.text))
             shell(reader, "lakequeue config show", block)
