@@ -105,7 +105,7 @@ def render(results: dict[str, Any]) -> str:
             "≥ 3,000 records/s",
         ),
         (
-            f"nacked for {queue_groups.DELAY_MS} ms: later than that, under load",
+            f"nacked for {queue_groups.DELAY_MS} ms: delay beyond that, under load",
             f"p50 {queued['late_p50_ms']:.0f} ms, p99 {queued['late_p99_ms']:.0f} ms",
             "p99 ≤ 250 ms",
         ),

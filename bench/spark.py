@@ -149,7 +149,7 @@ def render(results: dict[str, Any]) -> str:
         for way, name, target in (
             ("lakequeue", f'`format("lakequeue")` reads {what}', "≥ 80 %"),
             ("source", "the same in a session that is not registered", "–"),
-            ("source_value_only", 'there, with `columns="value"`', "–"),
+            ("source_value_only", 'in such a session, with `columns="value"`', "–"),
             ("records", "the same by `lakequeue.spark.records`", "–"),
         ):
             speed = f'{ratio[way]:.0%} of the speed of `format("delta")`'
