@@ -1,8 +1,8 @@
 # Databricks notebook source
 # MAGIC %md
-# MAGIC # Dead letters: find out why, mend, send back
-# MAGIC Workers of a queue group give up on a record after `max_attempts`; it goes to `<topic>.dlq`. Here
-# MAGIC some payments fail, are looked at in SQL, and are sent back, each exactly once.
+# MAGIC # Dead letters: find out why, fix it, send them back
+# MAGIC After `max_attempts`, the workers of a queue group give up on a record, and it goes to
+# MAGIC `<topic>.dlq`. Here some payments fail. We look at them in SQL, and send each back exactly once.
 
 # COMMAND ----------
 
@@ -46,7 +46,7 @@ def work(known, until):
 
 
 def dead():
-    """How many records of the dead-letter topic are ordered."""
+    """How many records the dead-letter topic has (ordered ones)."""
     topics = {topic.topic for topic in admin.topics()}
     if "payments.dlq" not in topics:
         return 0
@@ -80,8 +80,8 @@ display(
 
 # MAGIC %md
 # MAGIC ## Send them back
-# MAGIC All of them, or those that a predicate wants; exactly once each, however often this is run or
-# MAGIC stopped on the way.
+# MAGIC Redrive sends back all of them, or those that match a predicate. Each goes back exactly once, even
+# MAGIC if you run this several times or stop it in between.
 
 # COMMAND ----------
 

@@ -1,8 +1,8 @@
 # Databricks notebook source
 # MAGIC %md
 # MAGIC # Exactly once into a Delta table
-# MAGIC A stream counts clicks into a table. Its checkpoint is then lost; nothing is counted twice, since
-# MAGIC the table itself says how far it goes.
+# MAGIC A stream counts clicks into a table. Then its checkpoint is lost. Still nothing is counted twice,
+# MAGIC because the table itself says which records it has counted.
 
 # COMMAND ----------
 
@@ -36,13 +36,13 @@ from lakequeue.spark import DeltaSink
 
 
 def per_page(records):
-    """Rows to append, of one micro-batch."""
+    """The rows to append for one micro-batch."""
     page = "get_json_object(cast(value AS string), '$.page') AS page"
     return records.selectExpr(page).groupBy("page").count()
 
 
 def run(checkpoint):
-    """Take in what there is."""
+    """Count all records that are there now, then stop."""
     stream = (
         spark.readStream.format("lakequeue")
         .option("root", ROOT)
@@ -67,7 +67,7 @@ run("checkpoint")
 
 # MAGIC %md
 # MAGIC ## The checkpoint is lost
-# MAGIC A new one begins at the earliest record.
+# MAGIC A new checkpoint starts at the earliest record.
 
 # COMMAND ----------
 

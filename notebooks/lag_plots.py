@@ -1,8 +1,9 @@
 # Databricks notebook source
 # MAGIC %md
 # MAGIC # Lag and backlog, with plots
-# MAGIC When each record was ordered stands in `log`, and when it was acknowledged in the journals. So the
-# MAGIC backlog of a group at any moment of the past is a query: nothing had to be measured at the time.
+# MAGIC The table `log` says when each record was ordered. The journals say when it was acknowledged. So a
+# MAGIC query can show the backlog of a group at any moment of the past, and nobody has to measure it at
+# MAGIC the time.
 
 # COMMAND ----------
 
@@ -20,8 +21,8 @@ admin.create_topic("tickets", partitions=3)
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## Something to look at
-# MAGIC Six waves of tickets. The desk falls behind in the first three, and catches up.
+# MAGIC ## Make a backlog
+# MAGIC We send six waves of tickets. The desk falls behind in the first three, and then catches up.
 
 # COMMAND ----------
 
@@ -84,7 +85,7 @@ display(figure)
 
 # MAGIC %md
 # MAGIC ## How long records wait
-# MAGIC From the order to the acknowledgement, by record: joined by offsets.
+# MAGIC For each record: the time from being ordered to being acknowledged. The two are joined by offsets.
 
 # COMMAND ----------
 
@@ -109,7 +110,7 @@ assert len(waits) == 220
 
 # MAGIC %md
 # MAGIC ## The lag now, by partition
-# MAGIC As the consumer service knows it, without a look at the tables.
+# MAGIC The consumer service knows the lag without reading the tables.
 
 # COMMAND ----------
 

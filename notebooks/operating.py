@@ -1,9 +1,9 @@
 # Databricks notebook source
 # MAGIC %md
 # MAGIC # Operating the jobs: retention, compaction, erasing
-# MAGIC Jobs run once and end, beside a running queue; killed, they are started again. Each says first what it
-# MAGIC would do (`--dry-run`), and reports what it did. `lakequeue up` runs retention and compaction by
-# MAGIC itself; here they are run by hand.
+# MAGIC A job runs once and ends, beside a running queue. If it is killed, start it again. With
+# MAGIC `--dry-run` it only says what it would do. After a run it reports what it did. `lakequeue up` runs
+# MAGIC retention and compaction by itself; here we run them by hand.
 
 # COMMAND ----------
 
@@ -21,7 +21,7 @@ from lakequeue import Admin, Producer
 
 
 def run(*command):
-    """The report of a command; what it complains of, if it fails."""
+    """The report of a command. If the command fails, its error."""
     done = subprocess.run([sys.executable, "-P", "-m", *command, "--root", ROOT, "--json"], capture_output=True)
     if done.returncode:
         raise RuntimeError(f"exit code {done.returncode}: {done.stderr.decode()}")
@@ -39,8 +39,8 @@ with Producer(INGEST, acks="ordered") as producer:
 
 # MAGIC %md
 # MAGIC ## Retention
-# MAGIC Whole closed hours go, and nothing that a live group has not consumed. These records came just now, so
-# MAGIC nothing of theirs goes.
+# MAGIC Retention removes whole hours that are over, but no record that a live group has not consumed.
+# MAGIC These records came just now, so none is removed.
 
 # COMMAND ----------
 
@@ -52,8 +52,8 @@ assert report["dry_run"]
 
 # MAGIC %md
 # MAGIC ## Compaction
-# MAGIC Merges the small files of closed hours, deletes what no version needs, checkpoints every table and
-# MAGIC removes commits behind the checkpoints. No reader is told of it.
+# MAGIC Compaction merges the small files of hours that are over, and deletes files that no version needs.
+# MAGIC It writes a checkpoint of every table, and removes the commits before it. Readers notice nothing.
 
 # COMMAND ----------
 
@@ -67,8 +67,9 @@ assert table.count() == before == 60
 
 # MAGIC %md
 # MAGIC ## Erasing
-# MAGIC Alice asks to be forgotten. The dry run counts; the run erases her records everywhere: in `log`, among
-# MAGIC dead letters and refused copies, and in the inbox. `left` is the proof: all was read once more.
+# MAGIC Alice asks to be forgotten. The dry run counts her records. The real run erases them everywhere:
+# MAGIC in `log`, among dead letters and refused copies, and in the inbox. Then everything is read once
+# MAGIC more: `left` says how many of her records were found.
 
 # COMMAND ----------
 
@@ -82,7 +83,7 @@ assert (found["records"], report["records"], report["left"]["records"]) == (3, 3
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC A tombstone stays at each offset, so readers and positions go on as if nothing had happened.
+# MAGIC A tombstone stays at each offset, so for readers and positions nothing changes.
 
 # COMMAND ----------
 

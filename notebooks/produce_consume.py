@@ -1,8 +1,9 @@
 # Databricks notebook source
 # MAGIC %md
 # MAGIC # Produce and consume
-# MAGIC Keys and headers, what an acknowledgement says, records that are refused, several records or none;
-# MAGIC then groups: members that share partitions, and workers that share records.
+# MAGIC The first half sends: keys and headers, what an acknowledgement says, records that are refused,
+# MAGIC and several records of which all are stored or none. The second half consumes: members that share
+# MAGIC partitions, and workers that share records.
 
 # COMMAND ----------
 
@@ -22,8 +23,8 @@ admin.create_topic("invoices", partitions=1)
 
 # MAGIC %md
 # MAGIC ## Send
-# MAGIC Records of one key go to one partition, in the order of sending. `acks="ordered"` answers with the
-# MAGIC offset; the default answers as soon as the record is durable, which is sooner.
+# MAGIC Records of one key go to one partition, in the order of sending. With `acks="ordered"` the answer
+# MAGIC has the offset. The default answers sooner: as soon as the record is durable.
 
 # COMMAND ----------
 
@@ -41,9 +42,9 @@ display(spark.createDataFrame(rows, "id int, key string, partition int, offset l
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## What is refused, and what is sent twice
-# MAGIC A record that is too large is given up alone. A `message_id` that was there already is not a second
-# MAGIC record: the answer names the first.
+# MAGIC ## Records that are refused, and records that are sent twice
+# MAGIC If a record is too large, only that record is refused. If a `message_id` was sent before, no
+# MAGIC second record is stored: the answer has the place of the first.
 
 # COMMAND ----------
 
@@ -66,7 +67,8 @@ assert again.duplicate
 
 # MAGIC %md
 # MAGIC ## Together, or not at all
-# MAGIC Over topics and partitions: one version of the log shows all of them.
+# MAGIC These records are in several topics and partitions. One version of the log makes all of them
+# MAGIC visible.
 
 # COMMAND ----------
 
@@ -86,7 +88,8 @@ assert versions.select("file").distinct().count() == 1
 
 # MAGIC %md
 # MAGIC ## A group whose members share the partitions
-# MAGIC Two members; each partition has one owner at a time, and comes in the order of its offsets.
+# MAGIC The group has two members. Each partition has one owner at a time, and its records come in the
+# MAGIC order of their offsets.
 
 # COMMAND ----------
 
@@ -109,8 +112,8 @@ display(spark.createDataFrame(offsets, "partition int, offset long, id long"))
 
 # MAGIC %md
 # MAGIC ## Workers that share the records
-# MAGIC In a queue group each record is settled by itself: here the first attempt at one of them fails, and it
-# MAGIC comes again.
+# MAGIC In a queue group each record is acknowledged by itself. Here the first attempt at one record
+# MAGIC fails, and the record is delivered again.
 
 # COMMAND ----------
 

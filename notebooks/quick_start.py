@@ -38,7 +38,7 @@ display(spark.createDataFrame(rows, "partition int, offset long"))
 
 # MAGIC %md
 # MAGIC ## Consume
-# MAGIC A group reads each partition in order; `ack` commits its position.
+# MAGIC A group reads each partition in order. `ack` commits its position.
 
 # COMMAND ----------
 
@@ -55,7 +55,7 @@ display(spark.createDataFrame(sorted(totals.items()), "customer string, total in
 
 # MAGIC %md
 # MAGIC ## Query
-# MAGIC The queue is Delta tables. `create_views` gives them names and types.
+# MAGIC The queue is a set of Delta tables. `create_views` makes views of them, with names and types.
 
 # COMMAND ----------
 
@@ -75,7 +75,7 @@ display(
 
 # MAGIC %md
 # MAGIC ## Read with Spark
-# MAGIC The same options and columns as `format("kafka")`.
+# MAGIC `format("lakequeue")` has the same options and columns as `format("kafka")`.
 
 # COMMAND ----------
 

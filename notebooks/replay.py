@@ -1,8 +1,8 @@
 # Databricks notebook source
 # MAGIC %md
-# MAGIC # Replay, and a group that sees a part
-# MAGIC Records stay. A group can be put back, and another one can have a backlog that is a SQL predicate
-# MAGIC over history: nothing is copied.
+# MAGIC # Replay, and a group that gets only some of the records
+# MAGIC Records stay in the queue after they are consumed. So a group can go back and read them again.
+# MAGIC Another group can read only the records that match an SQL predicate. Nothing is copied for that.
 
 # COMMAND ----------
 
@@ -38,7 +38,7 @@ assert consume("audit", 24) == list(range(24))
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## Once more, from the start
+# MAGIC ## Read everything once more
 # MAGIC The group must have no members. `dry_run=True` only shows what would move.
 
 # COMMAND ----------

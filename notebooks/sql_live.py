@@ -1,9 +1,9 @@
 # Databricks notebook source
 # MAGIC %md
 # MAGIC # SQL over a live queue
-# MAGIC The queue's tables are what it runs on, so a query sees what the services see. Here records come in
-# MAGIC while they are queried: the records themselves, who is behind, what workers hold, what became of one
-# MAGIC record.
+# MAGIC The queue runs on its tables, so a query sees what the services see. Here we query while new
+# MAGIC records come in. We look at the records, at groups that are behind, at the records that workers
+# MAGIC hold, and at what became of one record.
 
 # COMMAND ----------
 
@@ -68,14 +68,14 @@ while len(held) < 3:
 
 
 def until(sql, holds):
-    """Ask until it holds of the rows, for a minute at most."""
+    """Ask until `holds` is true of the rows, for a minute at most."""
     end = time.monotonic() + 60
     while not holds(rows := spark.sql(sql).collect()):
         assert time.monotonic() < end, rows
 
 
 def count():
-    """Sales that are ordered now."""
+    """How many sales are ordered by now."""
     return spark.sql("SELECT count(*) FROM live.records WHERE topic = 'sales'").head()[0]
 
 
@@ -94,10 +94,10 @@ display(
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## Who is behind, and with what
-# MAGIC Positions are in the tables some seconds after they were acknowledged (the offsets job folds them).
-# MAGIC The stream group has done twenty records. `backlog(group)` is what it has not, as rows, so the backlog
-# MAGIC can be summed, joined and searched before anybody works on it.
+# MAGIC ## Which group is behind, and with which records
+# MAGIC A position is in the tables some seconds after the acknowledgement (the offsets job folds it). The
+# MAGIC stream group has acknowledged twenty records. `backlog(group)` has the remaining records as rows.
+# MAGIC So you can sum, join and search the backlog before anybody works on it.
 
 # COMMAND ----------
 
@@ -118,7 +118,8 @@ display(
 
 # MAGIC %md
 # MAGIC ## What workers hold
-# MAGIC A worker of the queue group `returns` has taken three records and not said a word about them yet.
+# MAGIC A worker of the queue group `returns` has taken three records, and has acknowledged none of them
+# MAGIC yet.
 
 # COMMAND ----------
 
@@ -134,7 +135,8 @@ worker.commit(30)
 
 # MAGIC %md
 # MAGIC ## What became of one record
-# MAGIC By its place: once per group. By its message id: whether it was ordered, or why not.
+# MAGIC If you know the place of a record, there is one row for each group. If you know its message id,
+# MAGIC you see whether it was ordered, or why not.
 
 # COMMAND ----------
 
