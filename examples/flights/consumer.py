@@ -32,8 +32,8 @@ def main() -> None:
     ) as consumer:
         while not stop.is_set():
             batch = consumer.poll(timeout_s=0.5, max_records=ACK_EVERY)
-            # Recorded first, acknowledged after: a kill in between shows as a redelivery, never
-            # as a loss.
+            # First recorded, then acknowledged: a kill in between shows as a redelivery, never as
+            # a loss.
             rows = []
             for message in batch:
                 rows.append(

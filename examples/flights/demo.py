@@ -66,10 +66,10 @@ class Demo:
             self._consumers["2"].kill()
             self._note("consumer 2 killed")
             self._screen.say(
-                "consumer 2 is killed with SIGKILL, in the middle of its work. That is safe: what "
-                "it got and had not acked\n  is delivered again, to the consumers that take over "
-                f"its partitions when its session ends ({SESSION_TIMEOUT_MS / 1_000:g} s);\n"
-                "  what it had acked is not. Its acks are rows of a table, and not in its memory"
+                "consumer 2 is killed with SIGKILL, in the middle of its work. That is safe: when "
+                f"its session ends ({SESSION_TIMEOUT_MS / 1_000:g} s),\n  other consumers take "
+                "over its partitions. They get every record that it had not acked, and none\n"
+                "  that it had acked: its acks are rows of a table, and not only in its memory"
             )
             self._wait(lambda c: c.delivered > self._records * 0.5, producers)
             self._start_consumer("4")
@@ -109,7 +109,7 @@ class Demo:
 
     def _caught_up(self, counts: Counts) -> bool:
         return (
-            # Each producer has also written down that the last of its sends was acknowledged.
+            # Each producer has also written down that its last send was acknowledged.
             self._sent == self._records == counts.delivered
             and self._group is not None
             and all(p.lag == 0 for p in self._group.partitions)
@@ -201,7 +201,7 @@ def places(given: str) -> tuple[str, Path]:
     folder = local_root(given)
     if folder is not None:
         return str(folder / "queue"), folder / "recordings"
-    # A bucket is nobody's to empty: each run has a queue of its own there.
+    # A run must not empty a bucket, so each run has a queue of its own there.
     root = f"{given.rstrip('/')}/{uuid.uuid4().hex[:8]}"
     return root, default_work_dir(root) / "recordings"
 

@@ -37,15 +37,16 @@ _LOST = """
 SELECT (SELECT count(*) FROM (SELECT DISTINCT n FROM acknowledged) a ANTI JOIN ordered USING (n))
      + (SELECT count(*) FROM ordered ANTI JOIN received USING (partition, "offset", n))
 """
-# One departure at two offsets; or offsets of a partition that are not 0, 1, 2, …
+# One departure has two offsets; or the offsets of a partition are not 0, 1, 2, …
 _DUPLICATED = """
 SELECT (SELECT count(*) - count(DISTINCT n) FROM ordered)
      + (SELECT coalesce(sum(abs(top + 1 - rows)), 0) FROM (
             SELECT max("offset") AS top, count(DISTINCT "offset") AS rows
             FROM ordered GROUP BY partition))
 """
-# A plane's departures out of the file's order; a producer's records of one partition out of the
-# order sent; or a consumer that, under one lease, did not get offset after offset.
+# One of these: departures of a plane are not in the order of the file; records of a producer in a
+# partition are not in the order of sending; a consumer, under one lease, skipped an offset or went
+# back.
 _OUT_OF_ORDER = """
 SELECT (SELECT count(*) FROM (
             SELECT n < lag(n) OVER (PARTITION BY key ORDER BY partition, "offset") AS bad

@@ -1,7 +1,7 @@
 """A controller: `python examples/iot/controller.py temp_1` acts on the readings of that sensor.
 
-Start several for one sensor: one works, the others stand by and take over when it ends. Ctrl-C
-ends one cleanly; readings are acknowledged when they have been acted on.
+Start several for one sensor. One works; the others stand by, and take over when it ends. Ctrl-C
+ends one cleanly. A reading is acknowledged after the controller has acted on it.
 """
 
 from __future__ import annotations

@@ -14,12 +14,12 @@ CONSUMER_URLS = os.environ.get("IOT_CONSUMER_URLS", "http://127.0.0.1:8081").spl
 
 
 def topic_of(sensor: str) -> str:
-    """The topic of sensor `temp_1`: one each, so that a controller reads nothing else."""
+    """The topic of a sensor such as `temp_1`. Each has its own: a controller reads nothing else."""
     return f"iot.{sensor}"
 
 
 def stop_on_signals() -> threading.Event:
-    """Set by Ctrl-C and SIGTERM: whoever waits for it closes cleanly."""
+    """An event that Ctrl-C and SIGTERM set. The program waits for it, and then closes cleanly."""
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
@@ -32,8 +32,8 @@ def ensure_topic(sensor: str, stop: threading.Event) -> bool:
     with Admin(INGEST_URLS, CONSUMER_URLS, timeout_s=1.0) as admin:
         while not stop.is_set():
             try:
-                # One partition: the readings of a sensor are in order, and of several controllers
-                # of it one works while the others stand by.
+                # One partition, so that the readings of a sensor are in order. If it has several
+                # controllers, one works and the others stand by.
                 admin.create_topic(topic_of(sensor), partitions=1, if_not_exists=True)
                 return True
             except TryAgain as error:

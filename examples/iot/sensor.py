@@ -1,7 +1,7 @@
 """A sensor: `python examples/iot/sensor.py temp 1 5` sends a reading of temp_1 every 5 s.
 
-Start as many as you like; Ctrl-C ends one cleanly. While the queue is away, readings are kept and
-sent later, in order, each once.
+Start as many as you like. Ctrl-C ends one cleanly. While the queue is away, the sensor keeps its
+readings. It sends them later, in order, each once.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Sensor:
             try:
                 producer.close(timeout_s=5.0)
             except LakequeueError:
-                # What was on its way may have arrived in the meantime.
+                # Readings that were under way may have arrived in the meantime.
                 if left := len(producer.unacked()):
                     print(f"{self._name}: {left} readings not sent", flush=True)
         print(f"{self._name}: stopped after {number} readings", flush=True)
