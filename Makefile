@@ -9,7 +9,7 @@ UNIT := $(VENV)/python $(UNIT_ARGUMENTS)
 DRIVE_RULES := tests/behaviour $(addprefix tests/unit/,queue_rules queue_access memory_queue ingest consumer_service jobs)
 OTHER_UNITS := tests/unit $(addprefix --ignore=,$(filter tests/unit/%,$(DRIVE_RULES)))
 
-.PHONY: help setup up demo failover test check fast lint types contracts sizes docs docs-check unit unit-rest coverage services faults soak bench bench-spark bench-front flat notebooks audit lock clean jars wheel release demo-s3
+.PHONY: help browser setup up demo failover test check fast lint types contracts sizes docs docs-check unit unit-rest coverage services faults soak bench bench-spark bench-front flat notebooks audit lock clean jars wheel release demo-s3
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -73,7 +73,10 @@ coverage: setup ## the unit tests that drive the pure rules, counting which line
 unit-rest: setup # those that `coverage` does not run
 	@$(UNIT) $(OTHER_UNITS)
 
-services: setup jars ## the tests with real services: integration, faults, end to end
+browser: ## install Chromium for the tests of the console, if there is none
+	@tools/browser
+
+services: setup jars browser ## the tests with real services: integration, faults, end to end
 	@$(VENV)/python -m tools.run_services
 
 faults: setup jars ## the tests that kill and spoil, and the whole matrix of foreign statements (an hour and more)

@@ -49,6 +49,9 @@ app = typer.Typer(
 )
 app.command()(up.up)
 app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(run.run)
+app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(
+    run.console
+)
 app.add_typer(topic.app, name="topic")
 app.command()(produce.produce)
 app.command()(consume.consume)

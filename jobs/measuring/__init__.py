@@ -1,1 +1,1 @@
-"""What is measured of past hours, and how far back a queue can be taken. No Spark."""
+"""What is measured of past hours, how far back a queue can go, what order waits for. No Spark."""

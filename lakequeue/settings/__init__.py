@@ -25,6 +25,7 @@ from lakequeue.errors import InvalidSetting
 from lakequeue.settings.doors import AccessSettings as AccessSettings
 from lakequeue.settings.doors import FrontSettings as FrontSettings
 from lakequeue.settings.doors import TlsSettings as TlsSettings
+from lakequeue.settings.services import ConsoleSettings as ConsoleSettings
 from lakequeue.settings.services import ConsumerSettings as ConsumerSettings
 from lakequeue.settings.services import DriverSettings as DriverSettings
 from lakequeue.settings.services import IngestSettings as IngestSettings
@@ -83,6 +84,7 @@ class Settings(BaseSettings):
     access: AccessSettings = AccessSettings()
     tls: TlsSettings = TlsSettings()
     consumer: ConsumerSettings = ConsumerSettings()
+    console: ConsoleSettings = ConsoleSettings()
     coordination: CoordinationSettings = CoordinationSettings()
     server: ServerSettings = ServerSettings()
 

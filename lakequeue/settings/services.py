@@ -156,3 +156,29 @@ class DriverSettings(Slice):
         description="how often the files and log objects of the tables are counted, by a listing "
         "of the whole root; 0: never",
     )
+
+
+class ConsoleSettings(Slice):
+    """The console."""
+
+    host: str = Field("127.0.0.1", description="address to listen on")
+    port: int = Field(
+        8083,
+        ge=0,
+        le=65535,
+        description="port to listen on; 0 takes a free one. `lakequeue up` takes a free one, too, "
+        "if this one is in use",
+    )
+    url: str | None = Field(
+        None, description="base URL by which browsers reach it, if not by host and port"
+    )
+    drivers: tuple[str, ...] = Field(
+        (), description="base URLs of the drivers' endpoints, which it shows. A JSON list"
+    )
+    read_only: bool = Field(False, description="whether it only shows, and changes nothing")
+    mask: tuple[str, ...] = Field(
+        (),
+        description="what of records is hidden: `TOPIC:PATH`, as in `orders:card.number`, "
+        "`*:headers.authorization`, `people*:key`, `raw:value`; `*` in a path is any field. "
+        "A JSON list",
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -23,6 +24,7 @@ class Role(StrEnum):
     ORDER = "order"
     OFFSETS = "offsets"
     ZOOKEEPER = "zookeeper"
+    CONSOLE = "console"
 
 
 MODULES = {
@@ -32,6 +34,7 @@ MODULES = {
     Role.ORDER: "jobs.order",
     Role.OFFSETS: "jobs.offsets",
     Role.ZOOKEEPER: "coordination.embedded",
+    Role.CONSOLE: "console",
 }
 """What each role runs, as `python -m`: the same as in `lakequeue up`."""
 _NEEDS = {
@@ -42,6 +45,7 @@ _NEEDS = {
     Role.OFFSETS: SERVER,
     # The jars of ZooKeeper come with Spark.
     Role.ZOOKEEPER: ("kazoo", "pyspark"),
+    Role.CONSOLE: NODE,
 }
 
 
@@ -59,8 +63,26 @@ def run(
     `lakequeue run ingest -- --help` lists them. What differs between machines (`LAKEQUEUE_NODE`,
     `LAKEQUEUE_SERVER__NUMBER`) can stand in the environment.
     """
+    _become(role, config, context.args)
+
+
+def console(
+    context: typer.Context,
+    config: Annotated[
+        Path | None, typer.Option("--config", help="Settings file; default lakequeue.toml.")
+    ] = None,
+) -> None:
+    """Serve the console: a page that shows what moves and what is stuck.
+
+    It finds the services as every client does. Further options go to it, as in `lakequeue console
+    --port 0 --read-only`; `lakequeue console -- --help` lists them. `lakequeue up` starts one.
+    """
+    _become(Role.CONSOLE, config, context.args)
+
+
+def _become(role: Role, config: Path | None, arguments: Sequence[str]) -> None:
     need(_NEEDS[role])
     if config is not None:
         os.environ[CONFIG_VARIABLE] = str(config.absolute())
         settings_file()
-    become(MODULES[role], *context.args)
+    become(MODULES[role], *arguments)

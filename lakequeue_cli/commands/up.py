@@ -49,6 +49,12 @@ def up(
     consumer_port: Annotated[
         int | None, typer.Option(min=0, max=65535, help="Port of the consumer service; 0: any.")
     ] = None,
+    console_port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="Port of the console; 0: any.")
+    ] = None,
+    console: Annotated[
+        bool, typer.Option("--console/--no-console", help="Run the console, a page to look at.")
+    ] = True,
     standby: Annotated[
         bool, typer.Option("--standby", help="Run a second order driver, ready to take over.")
     ] = False,
@@ -103,6 +109,8 @@ def up(
                 host=settings.ingest.host,
                 ingest_port=settings.ingest.port if ingest_port is None else ingest_port,
                 consumer_port=settings.consumer.port if consumer_port is None else consumer_port,
+                console=_console(settings, console_port) if console else None,
+                console_port_may_change=console_port is None,
                 ingest_nodes=nodes,
                 consumer_nodes=nodes,
                 drivers=2 if standby or nodes > 1 else 1,
@@ -138,6 +146,7 @@ def banner(cluster: Cluster, took_s: float) -> str:
     lines += [f"  ingest      {url}" for url in cluster.ingest_urls]
     lines += [f"  consumers   {url}" for url in cluster.consumer_urls]
     lines += [f"  driver      {url}/metrics" for url in cluster.driver_urls]
+    lines += [f"  console     {cluster.console_url}"] if cluster.console_url else []
     lines += [
         f"  ZooKeeper   {cluster.zookeeper}{_password(cluster)}",
         f"  root        {cluster.root}",
@@ -151,6 +160,10 @@ def banner(cluster: Cluster, took_s: float) -> str:
     ]
     lines += [f"  {word:<12}{line}" for word, line in zip_longest(["try"], tries, fillvalue="")]
     return "\n".join([*lines, "  stop        Ctrl-C"])
+
+
+def _console(settings: Settings, port: int | None) -> tuple[str, int]:
+    return settings.console.host, settings.console.port if port is None else port
 
 
 def exports(root: str, ingest: Sequence[str], consumer: Sequence[str]) -> list[str]:

@@ -32,8 +32,10 @@ from lakequeue_cli.supervisor.preflight import (
     RootLock,
     await_free_port,
     check_answers,
+    console_place,
     default_work_dir,
     free_port,
+    free_ports,
     local_root,
     make_work_dir,
     take_over_coordination,
@@ -69,6 +71,10 @@ class ClusterOptions:
     close_dead_sessions: bool = True
     """End the session of a child that died at once; False: as if it ran on another machine, where
     the others learn of its death by the session timeout."""
+    console: tuple[str, int] | None = None
+    """(host, port) of the console; None: there is none."""
+    console_port_may_change: bool = False
+    """If the port is in use, a free one is taken."""
     work_dir: Path | None = None
     log_level: str = "info"
     tls: bool = False
@@ -119,6 +125,11 @@ class Cluster:
     def driver_urls(self) -> list[str]:
         """Base URLs of the drivers' health checks and metrics."""
         return self.layout.driver_urls
+
+    @property
+    def console_url(self) -> str | None:
+        """Where browsers find the console; None: there is none."""
+        return self.layout.console_url
 
     @property
     def zookeeper(self) -> str:
@@ -287,7 +298,7 @@ class Cluster:
         taken: set[int] = {options.ingest_port, options.consumer_port}
 
         def ports(first: int, count: int) -> tuple[int, ...]:
-            return _ports(options.host, taken, first, count)
+            return free_ports(options.host, taken, first, count)
 
         return Layout(
             root=self.root,
@@ -301,7 +312,14 @@ class Cluster:
             log_level=options.log_level,
             extra=options.extra,
             scheme="https" if options.tls else "http",
+            console=self._console(taken),
         )
+
+    def _console(self, taken: set[int]) -> tuple[str, int] | None:
+        if self.options.console is None:
+            return None
+        moves = self.options.console_port_may_change
+        return console_place(*self.options.console, taken, may_change=moves)
 
     def _zookeeper_ports(
         self, ports: Callable[[int, int], tuple[int, ...]]
@@ -315,6 +333,8 @@ class Cluster:
             await_free_port(self.options.host, port, "--ingest-port")
         for port in self.layout.consumer_ports:
             await_free_port(self.options.host, port, "--consumer-port")
+        if self.layout.console is not None:
+            await_free_port(*self.layout.console, "--console-port")
         find_java()
         if self.options.zookeeper is not None:
             # A server of ours is started with the others; one of somebody else's must be there.
@@ -360,17 +380,6 @@ class Cluster:
             "PYSPARK_DRIVER_PYTHON": sys.executable,
             **self.options.environ,
         }
-
-
-def _ports(host: str, taken: set[int], first: int, count: int) -> tuple[int, ...]:
-    """`count` ports, none of which is in `taken`, where they are noted; `first`, unless it is 0."""
-    found = [first] if first else []
-    while len(found) < count:
-        port = free_port(host)
-        if port not in taken:
-            taken.add(port)
-            found.append(port)
-    return tuple(found[:count])
 
 
 def _leave(_name: str) -> None:

@@ -177,7 +177,7 @@ def _remote_storage(root: str) -> Iterator[Finding]:
 
 
 def _order(root: str) -> Iterator[Finding]:
-    from lakequeue_cli.supervisor.order_health import look_at_order
+    from jobs.measuring.order_health import look_at_order
 
     folder = local_root(root)
     if folder is not None and not (folder / "_lakequeue").is_dir():

@@ -7,6 +7,7 @@
 | ingest-N | `python -m ingest` | `/readyz` says 200 |
 | consumer-N | `python -m consumer_service` | `/readyz` says 200 |
 | driver-N | `python -m jobs.driver` | its state file says standby or leading |
+| console | `python -m console` | `/healthz` says 200; nothing waits for it |
 """
 
 from __future__ import annotations
@@ -70,6 +71,8 @@ class ChildSpec:
     """How long it may take to end before it is killed."""
     writes_to: tuple[Path, ...] = ()
     """Local folders without which it cannot live."""
+    beside: bool = False
+    """The queue is ready without it."""
 
 
 class ZooKeeperPorts(NamedTuple):
@@ -107,6 +110,8 @@ class Layout:
     python: str = sys.executable
     scheme: str = "http"
     """`https`: the children speak TLS."""
+    console: tuple[str, int] | None = None
+    """Where the console listens; None: there is none."""
 
     @property
     def zookeeper_hosts(self) -> str:
@@ -157,7 +162,16 @@ class Layout:
             *(self._driver(number, port) for number, port in enumerate(self.driver_ports, 1)),
             *(self.service("ingest", n, port) for n, port in enumerate(self.ingest_ports, 1)),
             *(self.service("consumer", n, port) for n, port in enumerate(self.consumer_ports, 1)),
+            *([] if self.console is None else [self._console(*self.console)]),
         ]
+
+    @property
+    def console_url(self) -> str | None:
+        """Where browsers find the console."""
+        if self.console is None:
+            return None
+        host, port = self.console
+        return f"{self.scheme}://{host}:{port}"
 
     @property
     def zookeeper_names(self) -> list[str]:
@@ -193,6 +207,22 @@ class Layout:
         started = self._command("jobs.driver", name, "--host", self.host, "--port", str(port))
         probe = DriverReady(self.work_dir / f"driver-{name}.json")
         return ChildSpec(name, started, probe, Drain.DRIVER, 30.0, self._places)
+
+    def _console(self, host: str, port: int) -> ChildSpec:
+        of = {
+            role: ",".join(url for name, url in self.urls.items() if name.startswith(f"{role}-"))
+            for role in _SERVICES
+        }
+        started = (
+            *command("console", self.python),
+            *("--root", self.root, "--host", host, "--port", str(port)),
+            *("--ingest-url", of["ingest"], "--consumer-url", of["consumer"]),
+            *("--driver-url", ",".join(self.driver_urls), "--log-level", self.log_level),
+            "--die-with-parent",
+            *self.extra.get("console", ()),
+        )
+        probe = HttpReady(f"{self.console_url}/healthz")
+        return ChildSpec("console", started, probe, Drain.INGEST, 5.0, beside=True)
 
     def service(self, role: Role, number: int, port: int) -> ChildSpec:
         """A node of one of the two services."""

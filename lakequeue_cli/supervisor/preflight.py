@@ -197,3 +197,21 @@ def await_free_port(host: str, port: int, option: str, wait_s: float = _HANDOVER
                 hint=f"stop it (ss -ltnp 'sport = :{port}' names it), or choose another {option}",
             )
         pause.wait(0.05)
+
+
+def free_ports(host: str, taken: set[int], first: int, count: int) -> tuple[int, ...]:
+    """`count` ports, none of which is in `taken`, where they are noted; `first`, unless it is 0."""
+    found = [first] if first else []
+    while len(found) < count:
+        port = free_port(host)
+        if port not in taken:
+            taken.add(port)
+            found.append(port)
+    return tuple(found[:count])
+
+
+def console_place(host: str, port: int, taken: set[int], *, may_change: bool) -> tuple[str, int]:
+    """(host, port) of the console; if it `may_change`, a port in use is replaced by a free one."""
+    if may_change and port and (port in taken or not port_is_free(host, port)):
+        port = 0
+    return host, free_ports(host, taken, port, 1)[0]

@@ -271,7 +271,8 @@ class Watch:
             self._to_revive.add(child.name)
 
     def _all_serve(self) -> bool:
-        if any(child.state is not State.READY for child in self.children.values()):
+        awaited = [child for child in self.children.values() if not child.spec.beside]
+        if any(child.state is not State.READY for child in awaited):
             return False
         drivers = [c for c in self.children.values() if isinstance(c.spec.probe, DriverReady)]
         return not drivers or self.leader() is not None
@@ -280,7 +281,7 @@ class Watch:
         """Take note of an end, and decide what follows."""
         ran_s = child.reap()
         self._on_end(child.name)
-        self._serving = False
+        self._serving &= child.spec.beside
         if child.state is State.DRAINING:
             child.take(Cause.ENDED)
             return
@@ -301,7 +302,8 @@ class Watch:
             self._report(child.name, f"{how} after {ran_s:.1f} s; {full}: waiting for room")
             return
         self._report(child.name, f"{how} after {ran_s:.1f} s; starting again in {delay_s:g} s")
-        if not self._ever_served and child.backoff.failures >= _HOPELESS_STARTS:
+        hopeless = not child.spec.beside and child.backoff.failures >= _HOPELESS_STARTS
+        if not self._ever_served and hopeless:
             self._failure = StartFailed(
                 f"{child.name} ended {child.backoff.failures} times before it was ready, the last "
                 f"time it {how}; the end of {child.log_path}:\n{child.log_tail()}",
@@ -330,7 +332,11 @@ class Watch:
             child.due_at = math.inf
 
     def _not_ready(self, timeout_s: float) -> StartFailed:
-        late = [c for c in self.children.values() if c.state is not State.READY]
+        late = [
+            child
+            for child in self.children.values()
+            if child.state is not State.READY and not child.spec.beside
+        ]
         if not late:
             return StartFailed(f"no driver leads after {timeout_s:g} s", hint="see its log")
         named = ", ".join(f"{c.name} ({c.state})" for c in late)

@@ -74,6 +74,9 @@ SEEDS = [
     Seed("spark-rooms", "pyspark_lakequeue.source.seed_session", "pyspark_lakequeue.session.views"),
     Seed("memory-rooms", "memory_queue.log", "memory_queue.service"),
     Seed("command-rooms", "lakequeue_cli.supervisor.seed_command", "lakequeue_cli.commands.up"),
+    Seed("layers", "consumer_service.seed_console", "console"),
+    Seed("layers", "console.seed_sibling", "lakequeue_cli"),
+    Seed("console-rooms", "console.rules.seed_io", "console.asking.services"),
     Seed("sdk-rooms", "lakequeue.wire.seed_client", "lakequeue.calling.nodes"),
     Seed("sdk-rooms", "lakequeue.calling.seed_client", "lakequeue.client.message"),
     Seed(

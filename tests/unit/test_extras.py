@@ -34,6 +34,7 @@ ROLES = {
     "driver": (("jobs", "serving", "coordination", "queue_rules", "queue_tables"), "server,spark"),
     "Spark source": (("pyspark_lakequeue", "queue_tables"), "spark"),
     "command line": (("lakequeue_cli",), "cli"),
+    "console": (("console",), "server"),
     "memory queue": (("memory_queue",), "testing"),
     "client": (("lakequeue/client", "lakequeue/wire"), ""),
 }
@@ -67,7 +68,12 @@ def _normal(name: str) -> str:
 
 
 _BY_MODULE = packages_distributions()
-_BROUGHT = {"werkzeug": "flask", "py4j": "pyspark", "pydantic_core": "pydantic"}
+_BROUGHT = {
+    "werkzeug": "flask",
+    "markupsafe": "flask",
+    "py4j": "pyspark",
+    "pydantic_core": "pydantic",
+}
 """Modules of what a declared distribution cannot be installed without."""
 
 

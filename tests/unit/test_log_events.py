@@ -11,7 +11,7 @@ import pytest
 
 PROJECT = Path(__file__).parents[2]
 PACKAGES = (
-    "consumer_service", "coordination", "ingest", "jobs", "lakequeue", "lakequeue_cli",
+    "console", "consumer_service", "coordination", "ingest", "jobs", "lakequeue", "lakequeue_cli",
     "memory_queue", "pyspark_lakequeue", "queue_access", "queue_rules", "queue_tables", "serving",
 )  # fmt: skip
 LEVELS = {"debug", "info", "warning", "error", "exception", "critical"}

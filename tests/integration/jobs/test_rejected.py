@@ -12,9 +12,9 @@ from deltalake import DeltaTable
 from typer.testing import CliRunner
 
 from ingest.http.bodies import request_of
+from jobs.measuring.order_health import look_at_order, put_aside
 from jobs.measuring.stuck_shards import stuck_shards
 from lakequeue_cli.app import app
-from lakequeue_cli.supervisor.order_health import look_at_order, put_aside
 from queue_rules.produce.validation import Limits
 from queue_tables.root import QueueRoot
 from queue_tables.schema.schemas import INBOX

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -61,10 +62,17 @@ class Family:
         self.children: list[Child] = []
         self.watch: Watch | None = None
 
-    def add(self, name: str, drain: Drain = Drain.DRIVER, *how: str, drain_s: float = 10) -> Child:
+    def add(
+        self,
+        name: str,
+        drain: Drain = Drain.DRIVER,
+        *how: str,
+        drain_s: float = 10,
+        beside: bool = False,
+    ) -> Child:
         state = self.folder / f"{name}.json"
         command = (sys.executable, "-c", SERVICE, str(state), str(self.trace), *how)
-        spec = ChildSpec(name, command, DriverReady(state), drain, drain_s)
+        spec = ChildSpec(name, command, DriverReady(state), drain, drain_s, beside=beside)
         child = Child(spec, self.folder, os.environ)
         child.backoff = Backoff(first_s=0.05, longest_s=0.2)
         self.children.append(child)
@@ -104,12 +112,27 @@ def gone(pid: int, within_s: float = WAIT_S) -> bool:
         os.close(descriptor)
 
 
+def started_again(child: Child, starts: int) -> bool:
+    return child.starts > starts
+
+
 def test_children_are_ready_when_they_say_so(family: Family) -> None:
     family.add("a")
     family.add("b")
     watch = family.start()
     watch.wait_ready(WAIT_S)
     assert {child.state for child in family.children} == {State.READY}
+    assert watch.leader() == "a"
+
+
+def test_a_child_that_stands_beside_holds_nobody_up(family: Family) -> None:
+    """The console: the queue is ready without it, also while it cannot start at all."""
+    family.add("a")
+    beside = family.add("console", Drain.INGEST, "crash", beside=True)
+    watch = family.start()
+    for _ in range(5):
+        watch.wait_ready(WAIT_S)
+        wait_for(partial(started_again, beside, beside.starts), "it is started again")
     assert watch.leader() == "a"
 
 

@@ -11,6 +11,7 @@ from typing import cast
 import pytest
 from pyspark.sql import SparkSession
 
+from jobs.measuring.order_health import look_at_order
 from jobs.ordering.order_job import OrderJob
 from jobs.ordering.rejects import StorageWait
 from jobs.streaming.query import Part
@@ -18,7 +19,6 @@ from lakequeue.clock import hour_of, wall_micros
 from lakequeue.errors import RootUnusable, StorageFull, StorageUnavailable
 from lakequeue.records import Epoch
 from lakequeue.settings import OrderSettings
-from lakequeue_cli.supervisor.order_health import look_at_order
 from queue_tables.root import QueueRoot
 from tests.support.data.foreign_shard import ForeignShard, records
 from tests.support.data.order_truth import judge, log_rows, reject_rows

@@ -1,0 +1,1 @@
+"""Asks services and tables, within a time limit each. Knows no page."""

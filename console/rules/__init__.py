@@ -1,0 +1,1 @@
+"""What is shown and how, pure: verdicts, rates, charts, masks, readable values, SQL."""

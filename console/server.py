@@ -1,0 +1,104 @@
+"""The console as a process."""
+
+from __future__ import annotations
+
+import threading
+from functools import partial
+
+from console.app import create_app
+from console.asking.desk import LOOK_S, Desk
+from console.asking.patience import Patience
+from console.asking.services import Addresses
+from console.asking.tables import Tables
+from console.context import Context
+from console.gate import ConsoleGate
+from console.rules.masks import Masks
+from console.sessions import Sessions
+from lakequeue.calling.addresses import consumer_urls, ingest_urls, named
+from lakequeue.settings import Settings
+from queue_access.pages import is_loopback
+from queue_tables.entries import must_be_locked
+from serving.doors.gate import names_of
+from serving.front.call import Call
+from serving.front.limits.shares import Kind
+from serving.front.messages import json_of
+from serving.front.routes import Way
+from serving.process import Listening, Served, serve
+from serving.tls import tls_of
+
+_NO_BODY = 64 << 10
+_MAX_BODY = 2 << 20
+
+
+def run(settings: Settings, parent: int | None) -> None:
+    """Serve until SIGTERM or SIGINT. `parent`: end when this process (or 0: the parent) does."""
+    console = settings.console
+    at = Listening(console.host, console.port, settings.front, tls_of(settings.tls), console.url)
+    serve("console", at, lambda url: _start(settings, url), parent)
+
+
+def _start(settings: Settings, url: str) -> Served:
+    if not is_loopback(settings.console.host):
+        # Of one that only this machine reaches nothing is read before it listens.
+        must_be_locked(settings.root, settings.console.host, settings.access)
+    context = make_context(settings)
+    scheme = url.partition(":")[0]
+    gate = ConsoleGate(
+        [*names_of(url, settings.console.host), *settings.access.hosts],
+        scheme,
+        lambda: context.locked,
+        open_to_all=settings.access.let_anybody_read_write_and_delete,
+    )
+    stopping = threading.Event()
+    ticking = threading.Thread(target=_tick, args=(context, stopping), name="rates", daemon=True)
+    ticking.start()
+    return Served(
+        create_app(context, secure=scheme == "https"),
+        {},
+        on_term=stopping.set,
+        close=context.close,
+        ways=_ways(),
+        gate=gate,
+    )
+
+
+def make_context(settings: Settings) -> Context:
+    """What all pages share."""
+    patience = Patience()
+    at = Addresses(
+        tuple(named(ingest_urls(None, settings))),
+        tuple(named(consumer_urls(None, settings))),
+        tuple(settings.console.drivers) or (_driver(settings),),
+    )
+    ca = None if settings.ca is None else str(settings.ca)
+    desk = partial(Desk, at, ca=ca, patience=patience)
+    return Context(
+        sessions=Sessions(desk(key=None), lambda key: desk(key=key)),
+        tables=Tables(settings.root, patience),
+        masks=Masks(settings.console.mask),
+        read_only=settings.console.read_only,
+        patience=patience,
+    )
+
+
+def _driver(settings: Settings) -> str:
+    scheme = "http" if settings.tls.cert is None else "https"
+    return f"{scheme}://{settings.driver.host}:{settings.driver.port}"
+
+
+def _tick(context: Context, stopping: threading.Event) -> None:
+    """Look regularly, also while nobody does: for the rates of the last hour."""
+    while not stopping.wait(LOOK_S):
+        context.look_around()
+
+
+def _ways() -> list[Way]:
+    def healthz(call: Call) -> None:
+        call.done(json_of({"status": "alive", "node": "console"}))
+
+    state, page = Kind("state", 2, 64), Kind("page", 16, 256, answer_bytes=64 << 20)
+    return [
+        Way("GET", "/healthz/?", state, _NO_BODY, healthz),
+        Way("GET", "/readyz/?", state, _NO_BODY, healthz),
+        Way("", ".*", page, _MAX_BODY),
+    ]

@@ -1,0 +1,1 @@
+"""A running queue with a console, and a real browser that looks at it."""
