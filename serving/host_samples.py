@@ -14,6 +14,7 @@ from cryptography import x509
 
 from lakequeue import metrics
 from lakequeue.metrics.declaring import Sample
+from lakequeue.processes.folders import nearest_existing
 from lakequeue.settings import Settings
 
 _CGROUP_LIMITS = (
@@ -37,7 +38,7 @@ class HostSamples:
         """All of it, as it is now."""
         yield Sample(metrics.every.BUILD, 1.0, self._release)
         for name, place in self._places.items():
-            disk = shutil.disk_usage(_nearest(place))
+            disk = shutil.disk_usage(nearest_existing(place))
             yield Sample(metrics.every.DISK_FREE, disk.free, (name,))
             yield Sample(metrics.every.DISK_SIZE, disk.total, (name,))
         yield Sample(metrics.every.MEMORY_LIMIT, memory_limit(_CGROUP_LIMITS))
@@ -62,8 +63,3 @@ def _limit_of(file: Path) -> int | None:
         return int(file.read_text())
     except (OSError, ValueError):
         return None
-
-
-def _nearest(folder: Path) -> Path:
-    """The folder, or the one above it that is there."""
-    return next(place for place in (folder, *folder.absolute().parents) if place.exists())

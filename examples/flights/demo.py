@@ -25,9 +25,10 @@ from examples.flights.recording import Acknowledged, Received
 from examples.flights.screen import Counts, Screen
 from lakequeue.client.admin import Admin
 from lakequeue.errors import LakequeueError, UnknownGroup
+from lakequeue.processes.folders import local_root
 from lakequeue.wire import GroupDescription
 from lakequeue_cli.supervisor.cluster import Cluster, ClusterOptions
-from lakequeue_cli.supervisor.preflight import default_work_dir, local_root
+from lakequeue_cli.supervisor.preflight import default_work_dir
 
 PRODUCERS = 3
 SESSION_TIMEOUT_MS = 6_000

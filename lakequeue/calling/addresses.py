@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
+from lakequeue.processes.folders import local_root
 from lakequeue.settings import Settings
 from lakequeue.wire import DEFAULT_CONSUMER_URL, DEFAULT_INGEST_URL
 
@@ -42,13 +43,12 @@ def queue_root() -> str | None:
     `InvalidSetting`.
     """
     settings = Settings()
-    root = settings.root
-    if not is_local(root):
-        return root
-    path = Path(root.removeprefix("file://"))
-    if "root" not in settings.model_fields_set and not (path / _PATH).parent.is_dir():
+    folder = local_root(settings.root)
+    if folder is None:
+        return settings.root
+    if "root" not in settings.model_fields_set and not (folder / _PATH).parent.is_dir():
         return None
-    return str(path.absolute())
+    return str(folder)
 
 
 def write_addresses(root: str, ingest: Sequence[str], consumer: Sequence[str]) -> None:
@@ -73,11 +73,6 @@ def remove_addresses(root: str) -> None:
 def named(urls: Urls) -> list[str]:
     """Each URL by itself. Pure."""
     return urls.split(",") if isinstance(urls, str) else list(urls)
-
-
-def is_local(root: str) -> bool:
-    """Whether the root is a folder of this machine. Pure."""
-    return "://" not in root or root.startswith("file://")
 
 
 def _found(service: Service, settings: Settings) -> Urls:
@@ -110,9 +105,8 @@ def _runs(pid: object) -> bool:
 
 def _path(root: str) -> Path | None:
     """None: the root is in an object store, which is no place for addresses of one machine."""
-    if not is_local(root):
-        return None
-    return Path(root.removeprefix("file://")) / _PATH
+    folder = local_root(root)
+    return None if folder is None else folder / _PATH
 
 
 def _read(path: Path) -> dict[str, object]:

@@ -1,12 +1,27 @@
-"""Folders that nobody else may change: work files, also in a temporary folder that all share."""
+"""Folders of this machine: a local root, what exists above a place, and private work folders."""
 
 from __future__ import annotations
 
 import os
 import stat
+import urllib.parse
 from pathlib import Path
 
 from lakequeue.errors import RootUnusable
+
+
+def local_root(root: str) -> Path | None:
+    """The folder that a root names; None if it is on an object store."""
+    parts = urllib.parse.urlsplit(root)
+    if parts.scheme == "file":
+        return Path(urllib.parse.unquote(parts.path)).resolve()
+    # One letter before a colon is a drive, not a scheme.
+    return None if len(parts.scheme) > 1 and "://" in root else Path(root).expanduser().resolve()
+
+
+def nearest_existing(place: Path) -> Path:
+    """The place itself, or the first one above it that exists."""
+    return next(one for one in (place, *place.absolute().parents) if one.exists())
 
 
 def private_folder(path: Path) -> Path:

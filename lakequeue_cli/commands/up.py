@@ -22,13 +22,13 @@ import typer
 from lakequeue.calling.addresses import (
     consumer_urls,
     ingest_urls,
-    is_local,
     named,
     remove_addresses,
     write_addresses,
 )
 from lakequeue.clock import boot_seconds
 from lakequeue.errors import LakequeueError, StartFailed
+from lakequeue.processes.folders import local_root
 from lakequeue.settings import Settings
 from lakequeue_cli.packages import need_server
 from lakequeue_cli.progress import Show, waiting
@@ -171,7 +171,7 @@ def exports(root: str, ingest: Sequence[str], consumer: Sequence[str]) -> list[s
     found = {*named(ingest_urls()), *named(consumer_urls())}
     if found <= {*ingest, *consumer}:
         return []
-    if is_local(root):
+    if local_root(root) is not None:
         return [f"export LAKEQUEUE_ROOT={shlex.quote(root)}"]
     return [
         f"export LAKEQUEUE_INGEST__URL={','.join(ingest)}",

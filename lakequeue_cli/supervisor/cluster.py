@@ -23,6 +23,7 @@ from types import TracebackType
 from coordination.zookeeper.session_reaper import close_dead_session
 from lakequeue.errors import InvalidRequest, LakequeueError, PortInUse
 from lakequeue.processes import programs
+from lakequeue.processes.folders import local_root
 from lakequeue.processes.jars import cached_jars, jar_paths
 from lakequeue.processes.java import find_java
 from lakequeue.settings import CoordinationSettings
@@ -36,7 +37,6 @@ from lakequeue_cli.supervisor.preflight import (
     default_work_dir,
     free_port,
     free_ports,
-    local_root,
     make_work_dir,
     take_over_coordination,
     zookeeper_password,

@@ -18,10 +18,11 @@ from pathlib import Path
 
 from lakequeue.clock import MAX_SKEW_S
 from lakequeue.errors import LakequeueError, RootUnusable
+from lakequeue.processes.folders import local_root, nearest_existing
 from lakequeue.processes.java import cache_dir, find_java
 from lakequeue.settings import Settings
 from lakequeue_cli.packages import SERVER
-from lakequeue_cli.supervisor.preflight import local_root, port_is_free
+from lakequeue_cli.supervisor.preflight import port_is_free
 from lakequeue_cli.supervisor.probes import http_status
 
 _MIN_FREE_BYTES = 1 << 30
@@ -125,7 +126,7 @@ def _storage(root: str) -> Iterator[Finding]:
     if folder is None:
         yield from _remote_storage(root)
         return
-    parent = _nearest(folder)
+    parent = nearest_existing(folder)
     if not parent.is_dir():
         fix = "choose another --root, or move that file away"
         yield Finding("storage", Level.FAIL, f"{parent} is a file, and no folder", fix)
@@ -203,11 +204,6 @@ def _tables(root: str) -> Iterator[Finding]:
         count = len(table_paths(queue))
         detail = f"{count} tables are guarded, and as the queue left them"
         yield Finding("tables", Level.OK, detail)
-
-
-def _nearest(folder: Path) -> Path:
-    """The folder itself, or the first one above it that exists."""
-    return next(place for place in (folder, *folder.parents) if place.exists())
 
 
 def _zookeeper(settings: Settings) -> Iterator[Finding]:

@@ -11,7 +11,6 @@ import shutil
 import socket
 import tempfile
 import threading
-import urllib.parse
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -26,7 +25,7 @@ from lakequeue.errors import (
     RootUnusable,
     StartFailed,
 )
-from lakequeue.processes.folders import private_folder
+from lakequeue.processes.folders import local_root, private_folder
 from lakequeue.settings import CoordinationSettings
 
 _HANDOVER_S = 5.0
@@ -34,15 +33,6 @@ _HANDOVER_S = 5.0
 
 _ANSWER_S = 5.0
 """How long an ensemble may take to answer: one that has lost a server elects within 2 s."""
-
-
-def local_root(root: str) -> Path | None:
-    """The folder that a root names; None if it is on an object store."""
-    parts = urllib.parse.urlsplit(root)
-    if parts.scheme == "file":
-        return Path(urllib.parse.unquote(parts.path)).resolve()
-    # One letter before a colon is a drive, not a scheme.
-    return None if len(parts.scheme) > 1 and "://" in root else Path(root).expanduser().resolve()
 
 
 def default_work_dir(root: str) -> Path:

@@ -47,6 +47,17 @@ def test_a_queue_on_this_machine_is_found_by_its_root(
     assert ingest_urls() == ["http://127.0.0.1:7003"]
 
 
+def test_a_root_with_an_escaped_name_is_found(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "a b" / "_lakequeue").mkdir(parents=True)
+    root = f"file://{folder}/a%20b"
+    write_addresses(root, [INGEST], [CONSUMER])
+    monkeypatch.setenv("LAKEQUEUE_ROOT", root)
+    assert ingest_urls() == [INGEST]
+    assert queue_root() == str(folder / "a b")
+
+
 def test_the_order_is_argument_environment_file_root(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

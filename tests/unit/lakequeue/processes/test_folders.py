@@ -1,4 +1,4 @@
-"""Folders that nobody else may change."""
+"""Folders of this machine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,23 @@ from pathlib import Path
 import pytest
 
 from lakequeue.errors import RootUnusable
-from lakequeue.processes.folders import private_folder
+from lakequeue.processes.folders import local_root, nearest_existing, private_folder
+
+
+def test_a_folder_and_a_file_uri_are_local_and_a_bucket_is_not(tmp_path: Path) -> None:
+    assert local_root(str(tmp_path)) == tmp_path
+    assert local_root(f"file://{tmp_path}/a%20b") == tmp_path / "a b"
+    assert local_root("s3://bucket/queue") is None
+    assert local_root("abfss://c@account/queue") is None
+
+
+def test_a_place_that_is_not_made_yet_is_measured_above_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert nearest_existing(tmp_path) == tmp_path
+    assert nearest_existing(tmp_path / "not" / "made") == tmp_path
+    assert nearest_existing(Path("not") / "made") == tmp_path
 
 
 def test_a_folder_is_made_for_its_owner_alone_and_taken_again(tmp_path: Path) -> None:

@@ -15,18 +15,10 @@ from lakequeue_cli.supervisor.preflight import (
     await_free_port,
     default_work_dir,
     free_port,
-    local_root,
     make_work_dir,
     take_over_coordination,
     zookeeper_password,
 )
-
-
-def test_a_folder_and_a_file_uri_are_local_and_a_bucket_is_not(tmp_path: Path) -> None:
-    assert local_root(str(tmp_path)) == tmp_path
-    assert local_root(f"file://{tmp_path}/a%20b") == tmp_path / "a b"
-    assert local_root("s3://bucket/queue") is None
-    assert local_root("abfss://c@account/queue") is None
 
 
 def test_work_is_kept_inside_a_local_root_and_apart_for_each_bucket(tmp_path: Path) -> None:
