@@ -9,7 +9,7 @@ UNIT := $(VENV)/python $(UNIT_ARGUMENTS)
 DRIVE_RULES := tests/behaviour $(addprefix tests/unit/,queue_rules queue_access memory_queue ingest consumer_service jobs)
 OTHER_UNITS := tests/unit $(addprefix --ignore=,$(filter tests/unit/%,$(DRIVE_RULES)))
 
-.PHONY: help browser setup up demo failover test check fast lint types contracts sizes docs docs-check unit unit-rest coverage services faults soak bench bench-spark bench-front flat notebooks audit lock clean jars wheel release demo-s3
+.PHONY: help browser setup up demo failover test check fast lint types contracts sizes docs docs-check unit unit-rest coverage services faults soak rolling-upgrade bench bench-spark bench-front flat notebooks audit lock clean jars wheel release demo-s3
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -91,6 +91,9 @@ wheel: setup ## build the wheel and the source archive into dist/
 soak: setup jars ## load and random faults for MINUTES=30 (SEED=…, RATE=500); the verdict of the checker
 	@$(VENV)/python -m tests.support.soak --minutes $(or $(MINUTES),30) --rate $(or $(RATE),500) \
 	  $(if $(SEED),--seed $(SEED))
+
+rolling-upgrade: setup ## the release before and this one share a root under load for MINUTES=10; the verdict of the checker
+	@$(VENV)/python -m tests.support.upgrading.rolling --minutes $(or $(MINUTES),10)
 
 bench: setup ## measure; writes bench/results.md and bench/results.json
 	@$(VENV)/python -m bench

@@ -49,6 +49,7 @@ from queue_rules.queues.retry_policy import RetryPolicy, policy_of
 from queue_tables.groups.facts import Key
 from queue_tables.groups.state import read_group_state
 from queue_tables.root import QueueRoot
+from queue_tables.schema.formats import NUMBER
 from queue_tables.topics import TopicStore
 from queue_tables.upkeep.health import TablesWatch
 
@@ -168,7 +169,9 @@ class Node:
         self.timer.start()
         self.dead_letters.start()
         self.controller.start()
-        self._registration = register(self.session, ROLE, self.name, {"url": url})
+        self._registration = register(
+            self.session, ROLE, self.name, {"url": url, registry.FORMAT: NUMBER}
+        )
         self.webhooks.start(url)
 
     def drain(self) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
+from coordination.zookeeper.registry import FORMAT
 from ingest.commit.appender import Appender, Committed, Submission
 from ingest.commit.draining import refuse_if_closed, settle
 from ingest.commit.order_tail import OrderTail
@@ -30,6 +31,7 @@ from queue_rules.produce.rows import NO_PARTITION, Request
 from queue_rules.produce.validation import Limits
 from queue_tables.log.marks import LogMarks
 from queue_tables.root import QueueRoot
+from queue_tables.schema.formats import NUMBER
 from queue_tables.schema.schemas import TOPICS
 from queue_tables.schema.topic_rules import Topic
 from queue_tables.shards.group_commit import GroupCommitter
@@ -83,7 +85,7 @@ class IngestNode:
             settings.zookeeper,
             self.root.queue_id,
             node,
-            {"url": url, "shard": self.appender.shard},
+            {"url": url, "shard": self.appender.shard, FORMAT: NUMBER},
             settings.coordination,
         )
         self.committer: GroupCommitter[Submission] = GroupCommitter(

@@ -19,7 +19,7 @@ if __package__ in {None, ""}:  # run as a file by spark-submit: find the package
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from coordination.zookeeper.notifications import Notifier
-from coordination.zookeeper.registry import register
+from coordination.zookeeper.registry import FORMAT, register
 from coordination.zookeeper.session import Session
 from jobs.command_line.maintenance import say_report
 from jobs.command_line.options import Exit, JobOptions, StateFile, parse
@@ -36,6 +36,7 @@ from lakequeue.clock import wall_micros
 from lakequeue.errors import Broken, CoordinationUnavailable, Fenced, LakequeueError
 from lakequeue.settings import Settings
 from queue_tables.root import QueueRoot, ShardKind
+from queue_tables.schema.formats import NUMBER
 
 log = structlog.get_logger("driver")
 
@@ -150,7 +151,8 @@ class _Process:
         if not self._options.available_now:
             # A run that ends has nobody who watches it.
             self._state.say(url=self._watching.start())
-        register(self._session, "driver", self._options.node, {"pid": os.getpid()})
+        info = {"pid": os.getpid(), FORMAT: NUMBER}
+        register(self._session, "driver", self._options.node, info)
         spark = start_session("lakequeue", self._folder, self._options.settings.order.driver_memory)
         for make in self._jobs:
             self._start_job(spark, make)

@@ -159,6 +159,13 @@ class Step(StrEnum):
     MIRROR_PROMOTED = "mirror.promoted"
     """The replica is a queue of its own."""
 
+    UPGRADE_GUARDED = "upgrade.guarded"
+    """One more table has the guard."""
+    UPGRADE_RAISED = "upgrade.raised"
+    """The root is of the newer format: an older release does not start on it any more."""
+    UPGRADE_WIDENED = "upgrade.widened"
+    """One more table has its later columns."""
+
 
 @dataclass(slots=True)
 class _Armed:

@@ -9,28 +9,39 @@ from datetime import UTC, datetime
 from typing import Literal
 
 import orjson
+import structlog
 
-from lakequeue.errors import CorruptTable, NewerFormat, RootUnusable, SchemaDrift
+from lakequeue.errors import CorruptTable, RootUnusable, SchemaDrift
 from lakequeue.records import ShardName
 from queue_tables.delta.actions import has_table
 from queue_tables.delta.declared import verify_schema
 from queue_tables.delta.store import Store, open_store
 from queue_tables.delta.table import TableLog, create_table
-from queue_tables.schema.schemas import FORMAT, TABLES
+from queue_tables.identity import FORMAT_PATH, PROMOTED_PATH, Identity, identity_of, make_identity
+from queue_tables.schema.formats import NEWEST, RootFormat, advice_of
+from queue_tables.schema.schemas import TABLES
+
+log = structlog.get_logger(__name__)
 
 ShardKind = Literal["inbox", "journal"]
-_FORMAT_PATH = "_lakequeue/format.json"
-_PROMOTED_PATH = "_lakequeue/promoted.json"
 
 
 class QueueRoot:
     """An opened root, whose tables exist and are as declared. Thread-safe."""
 
-    def __init__(self, store: Store, queue_id: str, replica_of: str | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        queue_id: str,
+        replica_of: str | None = None,
+        format: RootFormat = NEWEST,  # noqa: A002 -- what it is called
+    ) -> None:
         self.store = store
         self.queue_id = queue_id
         self.replica_of = replica_of
         """Id of the queue whose replica this is; None for a queue of its own, as a promoted one."""
+        self.format = format
+        """As it was when the root was opened: an upgrade may raise it meanwhile."""
         self.damaged: dict[str, SchemaDrift | CorruptTable] = {}
         """Tables that were not well when the root was opened, and why: others can do without."""
         self._known: dict[str, frozenset[str]] = {"inbox": frozenset(), "journal": frozenset()}
@@ -46,7 +57,7 @@ class QueueRoot:
 
         `needs`: the tables without which the caller can do nothing; None: all of them. Others may
         be damaged, and stand in `damaged` then. Raises `RootUnusable`, `NewerFormat`,
-        `SchemaDrift`, `CorruptTable`.
+        `OlderFormat`, `SchemaDrift`, `CorruptTable`.
         """
         return cls.over(open_store(uri), create=create, needs=needs)
 
@@ -55,12 +66,14 @@ class QueueRoot:
         cls, store: Store, create: bool = True, needs: Collection[str] | None = None
     ) -> QueueRoot:
         """The same, over a store that is open already."""
-        if not create and not store.exists(_FORMAT_PATH):
+        if not create and not store.exists(FORMAT_PATH):
             raise _no_queue(store)
         root = cls._create(store, None)
         root.require(*(root.damaged if needs is None else needs))
         if root.replica_of is not None:
             raise _not_promoted(root)
+        if (advice := advice_of(root.uri, root.format)) is not None:
+            log.warning("root.upgrade_advised", advice=advice)
         return root
 
     @classmethod
@@ -96,20 +109,24 @@ class QueueRoot:
     @classmethod
     def _create(cls, store: Store, replica_of: str | None) -> QueueRoot:
         probe_storage(store)
-        root = cls(store, *_read_format(store, replica_of))
+        root = cls._as(store, make_identity(store, replica_of))
         for table in TABLES.values():
             if table.sharded or (table.when_needed and not root.is_table(table.name)):
                 continue
             try:
                 # An empty table would hide the files, and offsets would begin at 0 again.
                 create_table(store, table.name, table, dict(table.properties), over_files=False)
-                log = TableLog(store, table.name).open()
+                opened = TableLog(store, table.name).open()
                 # Before anything else: tables of an earlier release have none.
-                log.put_guard()
-                verify_schema(log, table)
+                opened.put_guard()
+                verify_schema(opened, table)
             except (SchemaDrift, CorruptTable) as damage:
                 root.damaged[table.name] = damage
         return root
+
+    @classmethod
+    def _as(cls, store: Store, found: Identity) -> QueueRoot:
+        return cls(store, found.queue_id, found.replica_of, found.format)
 
     @classmethod
     def existing(cls, uri: str, *, replica_too: bool = False) -> QueueRoot:
@@ -119,9 +136,9 @@ class QueueRoot:
         replica), `NewerFormat`.
         """
         store = open_store(uri)
-        if not store.exists(_FORMAT_PATH):
+        if not store.exists(FORMAT_PATH):
             raise _no_queue(store)
-        root = cls(store, *_read_format(store, None))
+        root = cls._as(store, identity_of(store))
         if root.replica_of is not None and not replica_too:
             raise _not_promoted(root)
         return root
@@ -139,7 +156,7 @@ class QueueRoot:
     @property
     def was_promoted(self) -> bool:
         """Whether it is a queue that was a replica."""
-        return self.store.exists(_PROMOTED_PATH)
+        return self.store.exists(PROMOTED_PATH)
 
     def promote(self) -> None:
         """Let the replica be a queue of its own, for good. Durable; idempotent.
@@ -151,7 +168,7 @@ class QueueRoot:
             "at": datetime.now(UTC).isoformat(timespec="seconds"),
         }
         with contextlib.suppress(FileExistsError):
-            self.store.put_new(_PROMOTED_PATH, orjson.dumps(said))
+            self.store.put_new(PROMOTED_PATH, orjson.dumps(said))
         self.replica_of = None
 
     def shards(self, kind: ShardKind) -> list[ShardName]:
@@ -209,34 +226,3 @@ def probe_storage(store: Store) -> None:
         f"{store.uri} does not refuse to create a file that exists",
         hint="use a local file system with hard links, or an object store with conditional puts",
     )
-
-
-def _read_format(store: Store, replica_of: str | None) -> tuple[str, str | None]:
-    """(queue id, whose replica it is); `replica_of` is put down if there is nothing yet."""
-    new = {
-        "format": FORMAT,
-        "queue_id": uuid.uuid4().hex,
-        "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
-    } | ({} if replica_of is None else {"replica_of": replica_of})
-    try:
-        data = store.get(_FORMAT_PATH)
-    except FileNotFoundError:
-        with contextlib.suppress(FileExistsError):  # another process creates the same root
-            store.put_new(_FORMAT_PATH, orjson.dumps(new))
-        data = store.get(_FORMAT_PATH)
-    try:
-        found = orjson.loads(data)
-        version, queue_id = int(found["format"]), str(found["queue_id"])
-    except (orjson.JSONDecodeError, KeyError, TypeError, ValueError) as e:
-        raise CorruptTable(
-            f"{store.uri}/{_FORMAT_PATH} cannot be read: {e}", hint="restore it from a backup"
-        ) from e
-    if version > FORMAT:
-        raise NewerFormat(
-            f"{store.uri} is of format {version}, this release knows up to {FORMAT}",
-            hint="upgrade lakequeue",
-        )
-    source = found.get("replica_of")
-    if source is None or store.exists(_PROMOTED_PATH):
-        return queue_id, None
-    return queue_id, str(source)

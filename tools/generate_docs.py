@@ -28,7 +28,8 @@ from lakequeue_cli.declared_options import option_of
 from queue_access import rights as access_rights
 from queue_access.calls import CALLS
 from queue_tables.delta.columns import Table
-from queue_tables.schema.schemas import FORMAT, TABLES
+from queue_tables.schema.formats import NUMBER
+from queue_tables.schema.schemas import TABLES
 from tools.dashboard import dashboard_json
 from tools.docstrings import OPTIONS, sdk
 from tools.reference import reference_page
@@ -44,7 +45,7 @@ def tables_page(tables: Mapping[str, Table]) -> str:
         "",
         "Generated from `queue_tables/schema/schemas.py` by `make docs`; do not edit.",
         "",
-        f"Format {FORMAT}. All are Delta tables below the queue's root. Times are UTC, to the "
+        f"Format {NUMBER}. All are Delta tables below the queue's root. Times are UTC, to the "
         "microsecond.",
         "",
         "| table | path | partitioned by | committed by |",

@@ -17,6 +17,8 @@ from coordination.zookeeper.session import Session
 from lakequeue.clock import boot_seconds
 from lakequeue.errors import NotReady
 
+FORMAT = "format"
+"""In an entry's info: the newest format of roots that the process reads. 0.1.0 says nothing."""
 _SEPARATOR = "~"
 """Not allowed in a node's name."""
 

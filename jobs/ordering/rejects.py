@@ -32,7 +32,6 @@ from lakequeue.errors import (
 )
 from lakequeue.records import Epoch, ShardName, Stamp, Version
 from queue_tables.delta.actions import Action, Add, Commit, Txn
-from queue_tables.delta.declared import with_later_columns
 from queue_tables.delta.maintenance import vacuumed
 from queue_tables.delta.snapshot import load_snapshot
 from queue_tables.delta.storage_meter import METER
@@ -170,9 +169,7 @@ class RejectsTable:
     def begin(self, epoch: Epoch) -> None:
         """Shut out older leaders. The plan of an unfinished batch stays: it is in the txns."""
         info = {"epoch": epoch, "counter": 0, "rows": 0}
-        actions: list[Action] = [Txn(ORDER_TXN, order_number(epoch, 0))]
-        wider = with_later_columns(self._table.metadata, REJECTS)
-        fenced_commit(self._table, actions if wider is None else [*actions, wider], info, epoch)
+        fenced_commit(self._table, [Txn(ORDER_TXN, order_number(epoch, 0))], info, epoch)
 
     def unfinished(self, watermarks: Mapping[ShardName, Stamp]) -> dict[ShardName, Stamp] | None:
         """The cut of a batch that has its rejects here and is not passed in `log`."""

@@ -26,6 +26,13 @@ class NewerFormat(Broken):
     exit_code = 4
 
 
+class OlderFormat(Broken):
+    """The root is older than this lakequeue reads: the hint names the release that raises it."""
+
+    code = "older_format"
+    exit_code = 4
+
+
 class RootUnusable(Broken):
     """The root cannot be written, or cannot create a file atomically: choose another root."""
 

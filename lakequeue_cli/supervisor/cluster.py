@@ -43,6 +43,7 @@ from lakequeue_cli.supervisor.preflight import (
 )
 from lakequeue_cli.supervisor.watch import Watch
 from queue_tables.root import QueueRoot
+from queue_tables.schema.formats import advice_of
 
 READY_S = 300.0
 _BURIAL_TRIES = 5
@@ -343,7 +344,9 @@ class Cluster:
             self._report("jars", "fetching the Delta jars; this is done once")
             jar_paths()
         # Last: whoever is refused for another reason leaves no queue behind.
-        QueueRoot.open(self.root, create=True, needs=())
+        root = QueueRoot.open(self.root, create=True, needs=())
+        if (advice := advice_of(root.uri, root.format)) is not None:
+            self._report("root", advice)
         if self.options.zookeeper is None:
             take_over_coordination(self.work_dir, self.layout.zookeeper_names)
 

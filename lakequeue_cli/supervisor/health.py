@@ -189,12 +189,15 @@ def _order(root: str) -> Iterator[Finding]:
 
 def _tables(root: str) -> Iterator[Finding]:
     from queue_tables.root import QueueRoot
+    from queue_tables.schema.formats import advice_of
     from queue_tables.upkeep.health import look, table_paths
 
     try:
         queue = QueueRoot.existing(root, replica_too=True)
     except RootUnusable:
         return  # there is no queue yet, which the look at the storage has said
+    if (advice := advice_of(queue.uri, queue.format)) is not None:
+        yield Finding("tables", Level.WARN, advice, f"lakequeue upgrade --check --root {root}")
     found = look(queue)
     for trouble in found:
         level = Level.FAIL if trouble.stops else Level.WARN

@@ -14,9 +14,11 @@ from pyspark.errors import PySparkException
 
 from lakequeue.errors import LakequeueError
 from lakequeue.records import checked_name
+from queue_tables.delta.declared import lacking_columns
+from queue_tables.delta.table import TableLog
 from queue_tables.querying.views import FUNCTIONS, SPARK, VIEWS, render
 from queue_tables.root import QueueRoot
-from queue_tables.schema.schemas import JOURNAL
+from queue_tables.schema.schemas import JOURNAL, TABLES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,7 +55,7 @@ def create_views(spark: SparkSession, root: str, schema: str) -> list[str]:
         sql = render(
             template,
             SPARK,
-            lambda table: _all_of(journals) if table == "journal" else f"delta.`{base}/{table}`",
+            lambda table: _all_of(journals) if table == "journal" else _table(queue, base, table),
             lambda view: f"{target}.`{view}`",
         )
         spark.sql(f"CREATE OR REPLACE VIEW {target}.`{name}` AS {sql}")
@@ -63,6 +65,17 @@ def create_views(spark: SparkSession, root: str, schema: str) -> list[str]:
             f"RETURN SELECT * FROM {target}.`{view}` WHERE `group` = group_name"
         )
     return [*VIEWS, *FUNCTIONS]
+
+
+def _table(queue: QueueRoot, base: str, name: str) -> str:
+    """A table as a relation, with the columns that it lacks in a root of an earlier format."""
+    relation = f"delta.`{base}/{name}`"
+    if queue.format.has_later_columns:
+        return relation
+    log = TableLog(queue.store, name, keep_files=False).open()
+    lacking = lacking_columns(log.metadata, TABLES[name])
+    added = "".join(f", CAST(NULL AS {c.spark_type}) AS `{c.name}`" for c in lacking)
+    return f"(SELECT *{added} FROM {relation})" if added else relation
 
 
 def _all_of(journals: Sequence[str]) -> str:

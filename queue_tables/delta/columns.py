@@ -123,7 +123,7 @@ class Table:
     stats: tuple[str, ...] = ()
     """Columns whose minimum and maximum stand in each file's statistics."""
     later: frozenset[str] = frozenset()
-    """Columns that a root made by an earlier release lacks, until whoever commits adds them."""
+    """Columns that roots of an earlier format lack. Files have them all the same."""
     properties: tuple[tuple[str, str], ...] = ()
     """Delta table properties at creation."""
     when_needed: bool = False

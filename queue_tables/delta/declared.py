@@ -10,7 +10,7 @@ import orjson
 import pyarrow as pa
 
 from lakequeue.errors import SchemaDrift
-from queue_tables.delta.columns import Table
+from queue_tables.delta.columns import Column, Table
 from queue_tables.delta.guard import stored_name
 
 if TYPE_CHECKING:
@@ -93,12 +93,18 @@ def verify_schema(log: Opened, table: Table) -> None:
         )
 
 
+def lacking_columns(found: Metadata, table: Table) -> tuple[Column, ...]:
+    """The columns that a table of a root of an earlier format does not have yet. Pure."""
+    there = _columns(found.schema_string)
+    return tuple(c for c in table.columns if c.name in table.later and c.name not in there)
+
+
 def with_later_columns(found: Metadata, table: Table) -> Metadata | None:
     """The metadata of a table that an earlier release made, with the columns it lacks; or None.
 
-    Pure. To be committed by whoever commits rows there: readers of any release pass over columns.
+    Pure. Only `lakequeue upgrade` commits it: 0.1.0 refuses a table with a column more.
     """
-    lacking = table.later - _columns(found.schema_string).keys()
+    lacking = {column.name for column in lacking_columns(found, table)}
     if not lacking:
         return None
     schema = orjson.loads(found.schema_string)

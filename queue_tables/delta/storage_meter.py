@@ -20,6 +20,7 @@ OPERATIONS = {
     "reading": "get",
     "opening": "get",
     "writing": "put",
+    "replacing": "put",
     "creating": "create",
     "looking for": "head",
     "listing": "list",

@@ -58,6 +58,9 @@ class Store(Protocol):
     def put(self, path: str, data: bytes | pa.Buffer) -> None:
         """Write a file nobody reads yet (a data file), durable, with its directories."""
 
+    def replace(self, path: str, data: bytes) -> None:
+        """Put a small file in the place of another one, atomically: durable before visible."""
+
     def exists(self, path: str) -> bool:
         """Whether the file is there."""
 
@@ -181,16 +184,31 @@ class LocalStore:
         """Create atomically: durable before visible. Raises `FileExistsError`."""
         target = self._dir / path
         with _translated("creating", path):
-            # The dot keeps what a crash leaves behind out of sight of every Delta reader.
-            temp = target.with_name(f".{target.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
-            try:
-                self._write(temp, data)
+            with self._hidden(target, data) as temp:
                 os.link(temp, target)
-            finally:
-                with contextlib.suppress(OSError):
-                    temp.unlink(missing_ok=True)
             self._sync(target.parent)
         METER.wrote(len(data))
+
+    def replace(self, path: str, data: bytes) -> None:
+        """Put a small file in the place of another one, atomically: durable before visible."""
+        target = self._dir / path
+        with _translated("replacing", path):
+            with self._hidden(target, data) as temp:
+                temp.replace(target)
+            self._sync(target.parent)
+        METER.wrote(len(data))
+
+    @contextlib.contextmanager
+    def _hidden(self, target: Path, data: bytes) -> Iterator[Path]:
+        """A durable file beside `target`, gone at the end under this name."""
+        # The dot keeps what a crash leaves behind out of sight of every Delta reader.
+        temp = target.with_name(f".{target.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+        try:
+            self._write(temp, data)
+            yield temp
+        finally:
+            with contextlib.suppress(OSError):
+                temp.unlink(missing_ok=True)
 
     def put(self, path: str, data: bytes | pa.Buffer) -> None:
         """Write a file nobody reads yet (a data file), durable, with its directories."""

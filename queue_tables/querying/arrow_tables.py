@@ -17,6 +17,7 @@ import pyarrow.dataset as ds
 from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
 from queue_tables.delta.actions import Add
+from queue_tables.delta.declared import lacking_columns
 from queue_tables.delta.table import TableLog
 from queue_tables.querying.arrow_files import files_of
 from queue_tables.root import QueueRoot, ShardKind
@@ -33,8 +34,13 @@ def dataset(uri: str, table: str) -> ds.Dataset:
     Raises `RootUnusable` if there is no queue.
     """
     root = QueueRoot.existing(uri, replica_too=True)
-    files = TableLog(root.store, table).open().files
+    log = TableLog(root.store, table).open()
+    files = log.files
     read = opened(root, table).to_pyarrow_dataset()
+    schema = read.schema
+    declared = TABLES[table.partition("/")[0]]
+    for column in lacking_columns(log.metadata, declared):
+        schema = schema.append(declared.arrow.field(column.name))
     here = root.store.local_path
     files_in = (
         files_of(f"{root.uri}/{table}", {path: add.size for path, add in files.items()})
@@ -45,7 +51,7 @@ def dataset(uri: str, table: str) -> ds.Dataset:
         read.format.make_fragment(path, files_in, partition_expression=_promised(add))
         for path, add in files.items()
     ]
-    return ds.FileSystemDataset(fragments, read.schema, read.format, files_in)
+    return ds.FileSystemDataset(fragments, schema, read.format, files_in)
 
 
 def shards_dataset(uri: str, kind: ShardKind) -> ds.Dataset:

@@ -370,5 +370,3 @@ TABLES: dict[str, Table] = {
         AUDIT,
     )
 }
-FORMAT = 1
-"""Version of this whole declaration, written into the root; a newer root is refused."""

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
+from typing import Protocol
 
 from history_checker import GroupRequirements, Requirements, Verdict, check
 from history_checker.history import Recorder, load
@@ -43,43 +44,52 @@ CALM_S = 3.0
 DRAIN_S = 240.0
 
 
-class Soak:
-    """A load on a cluster that runs already; `name` makes its topics and groups its own."""
+class Loaded(Protocol):
+    """A queue that runs already."""
 
-    def __init__(self, faulty: FaultyCluster, folder: Path, name: str, rate: int) -> None:
-        self._faulty = faulty
+    @property
+    def ingest_urls(self) -> Sequence[str]:
+        """Where to send to."""
+
+    @property
+    def consumer_urls(self) -> Sequence[str]:
+        """Where to read from."""
+
+    @property
+    def root(self) -> str:
+        """Its tables."""
+
+
+class SoakLoad:
+    """A load on a queue, and its verdict; `name` makes its topics and groups its own."""
+
+    def __init__(self, queue: Loaded, folder: Path, name: str, rate: int) -> None:
+        self._queue = queue
         self._folder = folder
         self._rate = rate
         self.stream = self.stream_group = f"{name}-stream"
         self.jobs = self.queue_group = f"{name}-jobs"
 
-    def run(self, faults: Iterable[Sequence[Fault]], seed: int) -> Verdict:
-        """Load on, all `faults` one after the other, calm, drained, judged."""
-        faulty, folder = self._faulty, self._folder
+    def under(self, disturb: Callable[[], None]) -> Verdict:
+        """Load on, what is done to the queue meanwhile, calm, drained, judged."""
+        queue, folder = self._queue, self._folder
         with ExitStack() as stack:
-            admin = stack.enter_context(
-                Admin(faulty.ingest_urls, faulty.consumer_urls, timeout_s=60)
-            )
+            admin = stack.enter_context(Admin(queue.ingest_urls, queue.consumer_urls, timeout_s=60))
             admin.create_topic(self.stream, partitions=PARTITIONS)
             admin.create_topic(self.jobs, partitions=2)
             consumers = [self._consumer(n, stack) for n in range(3)]
             stop_workers = self._work(stack)
             producers = [
                 LoadProducer(
-                    faulty.ingest_urls, topic, folder, f"p{n}-{topic}", rate, lenient=True
+                    queue.ingest_urls, topic, folder, f"p{n}-{topic}", rate, lenient=True
                 ).start()
                 for n, (topic, rate) in enumerate(
                     [(self.stream, self._rate // 2)] * 2 + [(self.jobs, JOBS_RATE)]
                 )
             ]
-            atomic = AtomicLoad(faulty.ingest_urls, faulty.cluster.root, self.stream, folder)
+            atomic = AtomicLoad(queue.ingest_urls, queue.root, self.stream, folder)
             wait_until("records come", lambda: any(c.received() for c in consumers), 120)
-            nemesis = Nemesis(self._faulty, folder, seed)
-            try:
-                for together in faults:
-                    nemesis.strike(together)
-            finally:
-                nemesis.close()
+            disturb()
             threading.Event().wait(CALM_S)  # what comes after the last fault is judged by its lag
             for producer in producers:
                 producer.stop()
@@ -96,7 +106,7 @@ class Soak:
         return self._judge()
 
     def _consumer(self, number: int, stack: ExitStack) -> LoadConsumer:
-        urls, name = self._faulty.consumer_urls, f"c{number}"
+        urls, name = self._queue.consumer_urls, f"c{number}"
         consumer = LoadConsumer(urls, self.stream, self.stream_group, self._folder, name)
         stack.callback(consumer.stop)
         return consumer
@@ -123,7 +133,7 @@ class Soak:
 
         for n in range(WORKERS):
             recorder = Recorder(self._folder / f"worker-{n}.jsonl", f"w{n}")
-            worker = Worker(asked, self._faulty.consumer_urls, recorder, n)
+            worker = Worker(asked, [*self._queue.consumer_urls], recorder, n)
             thread = threading.Thread(target=work, args=(worker,), name=f"worker-{n}")
             thread.start()
             threads.append(thread)
@@ -143,7 +153,7 @@ class Soak:
 
     def _drain(self, admin: Admin, group: str) -> None:
         """Until nothing is left, neither in front of the order job nor in front of the group."""
-        root = QueueRoot.existing(self._faulty.cluster.root)
+        root = QueueRoot.existing(self._queue.root)
 
         def ordered() -> bool:
             return bool(backlog_report(root, "inbox", wall_micros())["records"] == 0)
@@ -162,7 +172,7 @@ class Soak:
         topics, groups = (self.stream, self.jobs), (self.stream_group, self.queue_group)
         events = [
             *load(self._folder.glob("*.jsonl")),
-            *truth(self._faulty.cluster.root, topics, groups),
+            *truth(self._queue.root, topics, groups),
         ]
         stream = GroupRequirements(topics=(self.stream,), drained=True)
         queue = GroupRequirements(
@@ -170,6 +180,27 @@ class Soak:
         )
         requirements = {self.stream_group: stream, self.queue_group: queue}
         return check(events, Requirements(requirements, grace_s=GRACE_S))
+
+
+class Soak(SoakLoad):
+    """The load on a cluster that can be spoiled."""
+
+    def __init__(self, faulty: FaultyCluster, folder: Path, name: str, rate: int) -> None:
+        super().__init__(faulty, folder, name, rate)
+        self._faulty = faulty
+
+    def run(self, faults: Iterable[Sequence[Fault]], seed: int) -> Verdict:
+        """Load on, all `faults` one after the other, calm, drained, judged."""
+
+        def strike() -> None:
+            nemesis = Nemesis(self._faulty, self._folder, seed)
+            try:
+                for together in faults:
+                    nemesis.strike(together)
+            finally:
+                nemesis.close()
+
+        return self.under(strike)
 
 
 def timed(faults: Iterable[Sequence[Fault]], minutes: float) -> Iterable[Sequence[Fault]]:

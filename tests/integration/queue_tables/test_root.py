@@ -20,6 +20,7 @@ from queue_tables.delta.store import LocalStore, Store
 from queue_tables.delta.table import TableLog
 from queue_tables.querying.arrow_tables import dataset
 from queue_tables.root import QueueRoot, probe_storage
+from queue_tables.schema.formats import NEWEST
 from queue_tables.schema.schemas import GROUP_OFFSETS, INBOX, LOG, REJECTS, TOPICS
 from queue_tables.shards.shards import ShardWriter
 from tests.support.data.log_builder import LogBuilder
@@ -33,7 +34,8 @@ def test_a_new_root_has_its_tables_and_an_identity(tmp_path: Path) -> None:
     assert QueueRoot.open(str(tmp_path / "q")).queue_id == root.queue_id
     assert QueueRoot.open(str(tmp_path / "other")).queue_id != root.queue_id
     found = orjson.loads((tmp_path / "q/_lakequeue/format.json").read_bytes())
-    assert (found["format"], found["queue_id"]) == (1, root.queue_id)
+    assert (found["format"], found["queue_id"]) == (2, root.queue_id)
+    assert root.format == NEWEST
 
 
 def test_every_engine_can_read_what_a_column_means(tmp_path: Path) -> None:
@@ -97,8 +99,11 @@ def test_a_probe_whose_first_put_was_sent_twice_is_told_by_the_second(tmp_path: 
 def test_a_root_of_a_newer_format_is_refused(tmp_path: Path) -> None:
     QueueRoot.open(str(tmp_path))
     path = tmp_path / "_lakequeue/format.json"
-    path.write_bytes(orjson.dumps(orjson.loads(path.read_bytes()) | {"format": 2}))
-    with pytest.raises(NewerFormat, match="format 2, this release knows up to 1; upgrade"):
+    path.write_bytes(
+        orjson.dumps(orjson.loads(path.read_bytes()) | {"format": 3, "release": "0.9.0"})
+    )
+    said = r"format 3, this release knows up to 2; install lakequeue 0\.9\.0 or later here"
+    with pytest.raises(NewerFormat, match=said):
         QueueRoot.open(str(tmp_path))
 
 

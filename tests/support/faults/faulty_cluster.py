@@ -115,6 +115,11 @@ class FaultyCluster:
         return ("--zookeeper", zookeeper, *url)
 
     @property
+    def root(self) -> str:
+        """The tables."""
+        return self.cluster.root
+
+    @property
     def ingest_urls(self) -> list[str]:
         """Base URLs of the ingest nodes, for clients."""
         return [f"http://{self.doors[name].address}" for name in INGEST]

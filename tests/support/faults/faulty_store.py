@@ -47,6 +47,9 @@ class FaultyStore:
     def put(self, path: str, data: bytes | pa.Buffer) -> None:
         self.inner.put(path, data)
 
+    def replace(self, path: str, data: bytes) -> None:
+        self.inner.replace(path, data)
+
     def exists(self, path: str) -> bool:
         if self.exists_faults:
             raise self.exists_faults.pop(0)
