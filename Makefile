@@ -9,7 +9,7 @@ UNIT := $(VENV)/python $(UNIT_ARGUMENTS)
 DRIVE_RULES := tests/behaviour $(addprefix tests/unit/,queue_rules queue_access memory_queue ingest consumer_service jobs)
 OTHER_UNITS := tests/unit $(addprefix --ignore=,$(filter tests/unit/%,$(DRIVE_RULES)))
 
-.PHONY: help browser setup up demo failover test check fast lint types contracts sizes docs docs-check unit unit-rest coverage services faults soak rolling-upgrade bench bench-spark bench-front flat notebooks audit lock clean jars wheel release demo-s3
+.PHONY: help browser setup up demo failover test check fast lint types contracts sizes docs docs-check unit unit-rest coverage services faults soak rolling-upgrade bench bench-spark bench-front flat notebooks audit site lock clean jars wheel release demo-s3
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -115,8 +115,15 @@ audit: setup ## look for known vulnerabilities of what the lock files name (asks
 	@.venv/audit/bin/pip install --quiet --require-hashes -r requirements-audit.txt
 	@.venv/audit/bin/pip-audit --require-hashes --disable-pip -r requirements.txt -r requirements-build.txt
 
+site: setup ## the pages of docs/ as a site, into site/
+	@[ -x .venv/site/bin/mkdocs ] || { $(VENV)/python -m venv .venv/site && \
+	  .venv/site/bin/pip install --quiet --require-hashes -r requirements-site.txt; }
+	@[ -d .venv/site/node_modules/mermaid ] || \
+	  npm install --silent --no-save --no-package-lock --prefix .venv/site mermaid@11.12.2
+	@NO_MKDOCS_2_WARNING=1 .venv/site/bin/mkdocs build --quiet
+
 lock: setup ## compile the lock files anew from pyproject.toml and requirements-*.in
-	@cd . && for name in build java audit; do $(VENV)/uv pip compile --quiet --universal --python-version 3.11 \
+	@cd . && for name in build java audit site; do $(VENV)/uv pip compile --quiet --universal --python-version 3.11 \
 	  --generate-hashes --no-emit-index-url --no-header requirements-$$name.in -o requirements-$$name.txt || exit 1; done
 	@$(VENV)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	  --no-header --all-extras -c requirements-build.txt pyproject.toml -o requirements.txt

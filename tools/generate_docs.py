@@ -31,8 +31,10 @@ from queue_tables.delta.columns import Table
 from queue_tables.schema.formats import NUMBER
 from queue_tables.schema.schemas import TABLES
 from tools.dashboard import dashboard_json
-from tools.docstrings import OPTIONS, sdk
-from tools.reference import reference_page
+from tools.documents.docstrings import OPTIONS, sdk
+from tools.documents.http_reference import http_page
+from tools.documents.openapi_documents import SERVICES, kept
+from tools.documents.reference import reference_page
 
 DOCS = Path(__file__).parents[1] / "docs"
 GRAFANA = Path(__file__).parents[1] / "deploy" / "grafana"
@@ -309,6 +311,7 @@ def pages() -> dict[Path, str]:
         DOCS / "topic-settings.md": topic_settings_page(),
         DOCS / "errors.md": errors_page(),
         DOCS / "metrics.md": metrics_page(),
+        DOCS / "http-reference.md": http_page({name: kept(name) for name in SERVICES}),
         DOCS / "rights.md": rights_page(),
         DOCS / "reference.md": _reference(Path(__file__).parents[1]),
         DOCS / "decisions" / "README.md": decisions_page(DOCS / "decisions"),

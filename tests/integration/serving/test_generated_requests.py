@@ -19,6 +19,7 @@ from coordination.zookeeper.notifications import Notifier
 from tests.support.services.consumer_node import NodeProcess, Queue, own_queue, start_node
 from tests.support.services.ingest_service import IngestService
 from tests.support.services.order_thread import ordering
+from tools.documents.openapi_documents import fetched, kept
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.slow, pytest.mark.timeout(300)]
 __all__ = ["own_queue", "start_node"]
@@ -43,6 +44,12 @@ def urls(own_queue: Queue, start_node: object) -> Iterator[dict[str, str]]:
         assert answer.status_code == 200, answer.text
         node: NodeProcess = start_node(own_queue)  # type: ignore[operator]
         yield {"ingest": str(ingest.ready["url"]), "consumer service": node.url}
+
+
+def test_the_documents_in_docs_are_those_of_the_services(urls: dict[str, str]) -> None:
+    """If not, beside a queue: `python -m tools.documents.openapi_documents`, then `make docs`."""
+    assert fetched(urls["ingest"]) == kept("ingest")
+    assert fetched(urls["consumer service"]) == kept("consumer")
 
 
 @pytest.mark.parametrize("service", ["ingest", "consumer service"])

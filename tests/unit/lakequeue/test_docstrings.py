@@ -13,7 +13,7 @@ from lakequeue import AsyncConsumer, AsyncProducer, Consumer, Producer, errors
 from lakequeue.option_help import options_of
 from lakequeue.testing import MemoryQueue
 from lakequeue.wire import DEFAULT_CONSUMER_URL, DEFAULT_INGEST_URL
-from tools.docstrings import OPTIONS, Callable, doc_of, sdk
+from tools.documents.docstrings import OPTIONS, Callable, doc_of, sdk
 
 PROJECT = Path(__file__).parents[3]
 PUBLIC = sdk(PROJECT)

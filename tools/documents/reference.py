@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from tools.docstrings import Callable
+from tools.documents.docstrings import Callable
 
 
 def reference_page(

@@ -1,0 +1,1 @@
+"""Pages that are made from declarations and documents: the reference, the calls, the site."""
