@@ -9,7 +9,7 @@ UNIT := $(VENV)/python $(UNIT_ARGUMENTS)
 DRIVE_RULES := tests/behaviour $(addprefix tests/unit/,queue_rules queue_access memory_queue ingest consumer_service jobs)
 OTHER_UNITS := tests/unit $(addprefix --ignore=,$(filter tests/unit/%,$(DRIVE_RULES)))
 
-.PHONY: help browser setup up demo failover test check fast lint types contracts sizes docs docs-check unit unit-rest coverage services faults soak rolling-upgrade bench bench-spark bench-front flat notebooks audit site lock clean jars wheel release demo-s3
+.PHONY: help browser setup up demo failover test check fast lint types contracts sizes docs docs-check unit unit-rest coverage services faults matrix soak rolling-upgrade bench bench-spark bench-front flat notebooks audit site lock clean jars wheel release demo-s3
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -76,11 +76,14 @@ unit-rest: setup # those that `coverage` does not run
 browser: ## install Chromium for the tests of the console, if there is none
 	@tools/browser
 
-services: setup jars browser ## the tests with real services: integration, faults, end to end
+services: setup jars browser ## the tests with real services, one of each kind that kills or spoils
 	@$(VENV)/python -m tools.run_services
 
-faults: setup jars ## the tests that kill and spoil, and the whole matrix of foreign statements (an hour and more)
-	@$(VENV)/python -m tools.run_services --whole tests/faults
+faults: setup jars browser ## all tests that kill and spoil, and those that take minutes; with `make test`, all that CI runs
+	@$(VENV)/python -m tools.run_services --faults
+
+matrix: setup jars ## every statement of other engines on every table, and every kind of poison (an hour and more)
+	@$(VENV)/python -m tools.run_services --matrix
 
 release: setup ## check that a release is whole: its part of the CHANGELOG, its tag, its wheel
 	@$(VENV)/python -m tools.check_release

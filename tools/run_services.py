@@ -1,9 +1,10 @@
 """Run tests, a room of them at a time; of a few that failed say whether they fail again, alone.
 
-    python -m tools.run_services [--whole] [ROOM …]      a folder or file of tests each
+    python -m tools.run_services [--faults | --matrix] [ROOM …]      a folder or file of tests each
 
-`--whole`: also tests marked `matrix`, which try every combination and take an hour; of each the
-other tests have a smaller form.
+`--faults`: tests marked `faults`, which kill and spoil in one more way, or take minutes.
+`--matrix`: tests marked `matrix`, which try every combination and take an hour.
+Without either: all others. They have one test of each kind.
 
 Tests with real services race real clocks: a machine that stops for seconds at the wrong instant
 fails a test of a program without fault. Whoever only starts again whatever is red gets used to red;
@@ -33,16 +34,19 @@ from typing import BinaryIO
 from tools.unstable_ledger import RUNS, note, seeds_in
 
 MOST = 5
-WHOLE = "--whole"
 LONGEST_S = 2700
 """What a room may take; the one with Spark takes up to 30 minutes beside two others."""
-WHOLE_LONGEST_S = 3 * 3_600
+MATRIX_LONGEST_S = 3 * 3_600
 """The same with the whole matrix."""
 _TESTS = Path("tests")
 _NO_ROOMS = {"unit", "support", "integration"}
 _LANES = ("spark", "not spark", "not spark")
 """Marks of the tests in each lane. Two Sparks at once would be too much for two cores."""
-_SMALL, _EVERY = "not matrix", "(matrix or not matrix)"
+_CHOSEN = {"--faults": "faults", "--matrix": "matrix"}
+"""What an option chooses, by a mark."""
+_OF_EACH_KIND = "not faults and not matrix"
+_ALSO_UNITS = "tests/behaviour"
+"""What of it needs no service are unit tests as well: those are run there."""
 _PASSED, _TESTS_FAILED, _NO_TESTS = 0, 1, 5
 """pytest's exit codes; the others are about the run itself."""
 _SHOWING = threading.Lock()
@@ -64,9 +68,12 @@ def rooms() -> list[str]:
 
 def main(given: list[str]) -> int:
     """0 if every test has passed, be it the second time; else pytest's exit code."""
-    whole = WHOLE in given
-    every = [room for room in given if room != WHOLE] or rooms()
-    chosen, longest_s = (_EVERY, WHOLE_LONGEST_S) if whole else (_SMALL, LONGEST_S)
+    option = next(iter(_CHOSEN.keys() & given), "")
+    every = [room for room in given if room != option] or rooms()
+    chosen = _CHOSEN.get(option, _OF_EACH_KIND)
+    if option:
+        every = [room for room in every if _names(Path(room), chosen)]
+    longest_s = MATRIX_LONGEST_S if chosen == "matrix" else LONGEST_S
     failed: list[str] = []
     # Large ones first: a lane that begins one last would go on alone.
     waiting = {mark: deque(sorted(every, key=_size, reverse=True)) for mark in _LANES}
@@ -111,9 +118,10 @@ def _in_turn(
             room = waiting.popleft()
         except IndexError:
             return _PASSED
-        if mark == "spark" and not _names_spark(Path(room)):
+        if mark == "spark" and not _names(Path(room), mark):
             continue
-        code, found = _run(room, mark=f"{mark} and {chosen}", longest_s=longest_s)
+        needs = "zookeeper and " if room == _ALSO_UNITS else ""
+        code, found = _run(room, mark=f"{needs}{mark} and {chosen}", longest_s=longest_s)
         if code not in (_PASSED, _TESTS_FAILED, _NO_TESTS):
             return code
         failed += found
@@ -126,9 +134,9 @@ def _size(room: str) -> int:
     return sum(file.stat().st_size for file in _files(Path(room)))
 
 
-def _names_spark(room: Path) -> bool:
-    """Whether a test of this room can be marked `spark`: to ask pytest takes seconds."""
-    return any("spark" in file.read_text() for file in _files(room))
+def _names(room: Path, mark: str) -> bool:
+    """Whether a test of this room can have this mark: to ask pytest takes seconds."""
+    return any(mark in file.read_text() for file in _files(room))
 
 
 def _files(room: Path) -> list[Path]:

@@ -80,5 +80,6 @@ def test_the_readme(reader: Reader) -> None:
     assert ROW in run(reader, f"{spark}\n{also}\nprint('every SQL is run')", "every SQL is run")
 
 
+@pytest.mark.faults
 def test_the_tutorial(reader: Reader) -> None:
     run_page(reader, blocks_of(REPOSITORY / "docs" / "tutorial.md"))

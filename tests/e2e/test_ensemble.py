@@ -14,7 +14,13 @@ from lakequeue.client.admin import Admin
 from lakequeue_cli.supervisor.cluster import Cluster, ClusterOptions
 from tests.support.services.ensemble import Ensemble
 
-pytestmark = [pytest.mark.spark, pytest.mark.zookeeper, pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.zookeeper,
+    pytest.mark.slow,
+    pytest.mark.faults,
+    pytest.mark.timeout(400),
+]
 RATE = 100
 
 

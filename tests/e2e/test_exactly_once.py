@@ -60,6 +60,7 @@ def roles(cluster: Cluster, table: str) -> Iterator[dict[str, Role]]:
             role.end()
 
 
+@pytest.mark.faults
 @pytest.mark.spark
 @pytest.mark.timeout(400)
 def test_each_record_and_each_effect_is_there_once_whatever_is_killed(

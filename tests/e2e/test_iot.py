@@ -19,7 +19,13 @@ from deltalake import DeltaTable
 from history_checker.load import wait_until
 from lakequeue_cli.supervisor.cluster import Cluster
 
-pytestmark = [pytest.mark.spark, pytest.mark.zookeeper, pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.zookeeper,
+    pytest.mark.slow,
+    pytest.mark.faults,
+    pytest.mark.timeout(400),
+]
 PROJECT = Path(__file__).parents[2]
 MORE = 15
 ACTED = re.compile(r"#(\d+) \S+ at offset (\d+)")

@@ -17,6 +17,7 @@ from history_checker.load import LoadConsumer, LoadProducer, wait_until
 from history_checker.truth import truth
 from lakequeue.client.admin import Admin
 from lakequeue_cli.supervisor.cluster import Cluster
+from tests.support.kinds import one_now
 
 RATE = 150
 PARTITIONS = 4
@@ -54,7 +55,7 @@ STRIKES: dict[str, Strike] = {
 
 @pytest.mark.spark
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("victim", STRIKES)
+@pytest.mark.parametrize("victim", one_now(STRIKES, "order_leader"))
 def test_nothing_is_lost_doubled_or_reordered_when_it_is_killed(
     victim: str, cluster: Cluster, admin: Admin, history: Path
 ) -> None:

@@ -256,6 +256,7 @@ def jobs_beside(locked: Locked, password: str, replica: Path, fork: Path) -> lis
     return said
 
 
+@pytest.mark.faults
 def test_no_secret_is_anywhere(locked: Locked) -> None:
     password = (locked.root / "_work" / "zookeeper-password").read_text().strip()
     secret = new_secret()

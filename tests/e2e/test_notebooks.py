@@ -8,13 +8,18 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakequeue_cli.supervisor.cluster import Cluster
+from tests.support.kinds import one_now
 from tests.support.spark.notebook import NOTEBOOKS, at, run
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
 PAGES = Path(__file__).parents[2] / "docs" / "notebooks"
 
 
-@pytest.mark.parametrize("path", sorted(NOTEBOOKS.glob("*.py")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    one_now(sorted(NOTEBOOKS.glob("*.py")), NOTEBOOKS / "quick_start.py"),
+    ids=lambda path: path.stem,
+)
 def test_a_notebook_runs_and_its_page_shows_this_source(
     path: Path, spark: SparkSession, cluster: Cluster
 ) -> None:

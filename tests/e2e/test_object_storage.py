@@ -17,6 +17,7 @@ pytestmark = [
     pytest.mark.spark,
     pytest.mark.zookeeper,
     pytest.mark.slow,
+    pytest.mark.faults,
     pytest.mark.timeout(300),
 ]
 RECORDS = 300

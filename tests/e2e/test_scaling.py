@@ -27,7 +27,7 @@ from lakequeue_cli.supervisor.cluster import Cluster, ClusterOptions
 from queue_tables.root import QueueRoot
 from tests.support.services.order_thread import ordering
 
-pytestmark = [pytest.mark.zookeeper, pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.zookeeper, pytest.mark.slow, pytest.mark.faults, pytest.mark.timeout(400)]
 RATE = 100
 PARTITIONS = 24
 """So many that each of three nodes is first for one of them, whatever ports they have."""

@@ -22,7 +22,13 @@ from lakequeue.client.admin import Admin
 from queue_tables.groups.state import read_group_offsets
 from queue_tables.root import QueueRoot
 
-pytestmark = [pytest.mark.spark, pytest.mark.zookeeper, pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.zookeeper,
+    pytest.mark.slow,
+    pytest.mark.faults,
+    pytest.mark.timeout(400),
+]
 PROJECT = Path(__file__).parents[2]
 
 

@@ -20,6 +20,7 @@ pytestmark = [
     pytest.mark.spark,
     pytest.mark.zookeeper,
     pytest.mark.slow,
+    pytest.mark.faults,
     pytest.mark.timeout(900),
 ]
 GONE_S = 60.0

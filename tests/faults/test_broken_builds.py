@@ -132,6 +132,7 @@ def told(broken: bool, anomalies: set[str], *named: Anomaly) -> None:
         assert not anomalies
 
 
+@pytest.mark.faults
 def test_an_answer_before_the_commit_is_a_lost_write(story: Story) -> None:
     with (
         IngestService(story.root, node="dying", **environ("ack_before_commit")) as dying,
@@ -148,6 +149,7 @@ def test_an_answer_before_the_commit_is_a_lost_write(story: Story) -> None:
     told(True, story.anomalies(), Anomaly.LOST_WRITE, Anomaly.UNSEEN)
 
 
+@pytest.mark.faults
 def test_without_watermarks_a_new_leader_orders_all_again(story: Story) -> None:
     with IngestService(story.root) as node:
         node.create(TOPIC, partitions=1)
@@ -161,6 +163,7 @@ def test_without_watermarks_a_new_leader_orders_all_again(story: Story) -> None:
     told(True, story.anomalies("value"), Anomaly.DUPLICATE)
 
 
+@pytest.mark.faults
 @BUILDS
 def test_one_scan_lets_an_effect_overtake_its_cause(story: Story, broken: bool) -> None:
     patches = ("slow_scans", *(("one_scan",) if broken else ()))
@@ -206,6 +209,7 @@ def test_a_leader_that_wakes_up_in_anothers_term_orders_nothing_again(
     told(broken, story.anomalies(), Anomaly.DUPLICATE)
 
 
+@pytest.mark.faults
 @BUILDS
 def test_a_shard_that_is_reopened_hides_what_it_writes_where_a_lost_commit_was(
     story: Story, broken: bool
@@ -230,6 +234,7 @@ def test_a_shard_that_is_reopened_hides_what_it_writes_where_a_lost_commit_was(
     told(broken, story.anomalies(), Anomaly.LOST_WRITE, Anomaly.UNSEEN)
 
 
+@pytest.mark.faults
 @BUILDS
 def test_what_is_answered_before_it_is_synced_goes_with_the_power(
     story: Story, broken: bool

@@ -13,7 +13,7 @@ import pytest
 
 from lakequeue_cli.supervisor.log_files import MOST_BYTES
 
-pytestmark = [pytest.mark.zookeeper, pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.zookeeper, pytest.mark.slow, pytest.mark.faults, pytest.mark.timeout(400)]
 
 
 @pytest.fixture(scope="module")

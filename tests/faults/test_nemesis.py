@@ -16,7 +16,7 @@ from tests.support.faults.faulty_cluster import FaultyCluster
 from tests.support.faults.nemesis import BLOWS, ILLS, schedule
 from tests.support.soak import Soak
 
-pytestmark = [pytest.mark.zookeeper, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.zookeeper, pytest.mark.slow, pytest.mark.faults, pytest.mark.timeout(600)]
 RATE = 60
 SEED = 2200
 """One by which nodes that cannot read are alone with that: somebody else is there to go to."""

@@ -27,6 +27,7 @@ pytestmark = [
     pytest.mark.spark,
     pytest.mark.zookeeper,
     pytest.mark.slow,
+    pytest.mark.faults,
     pytest.mark.timeout(900),
 ]
 Start = Callable[..., Driver]

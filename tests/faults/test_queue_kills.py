@@ -9,6 +9,7 @@ import httpx2
 import pytest
 
 from lakequeue.steps import Step
+from tests.support.kinds import one_now
 from tests.support.queue_load import Load, run
 from tests.support.services.consumer_node import (
     HttpMember,
@@ -27,7 +28,7 @@ Start = Callable[..., NodeProcess]
 QUEUE = {"mode": "queue", "visibility_timeout_ms": 1_500, "max_attempts": 9}
 
 
-@pytest.mark.parametrize("key_order", [False, True])
+@pytest.mark.parametrize("key_order", one_now([False, True], True))
 def test_every_record_is_acked_once_or_dead_though_workers_and_a_node_die(
     tmp_path: Path, key_order: bool
 ) -> None:
@@ -38,7 +39,7 @@ def test_every_record_is_acked_once_or_dead_though_workers_and_a_node_die(
     assert verdict.dead > 0
 
 
-@pytest.mark.parametrize("step", [Step.JOURNAL_DATA_WRITTEN, Step.JOURNAL_COMMITTED])
+@pytest.mark.parametrize("step", one_now([Step.JOURNAL_DATA_WRITTEN, Step.JOURNAL_COMMITTED]))
 def test_killed_while_delivering_no_attempt_is_repeated(
     queue: Queue, node: NodeProcess, start_node: Start, step: Step
 ) -> None:
@@ -61,7 +62,7 @@ def test_killed_while_delivering_no_attempt_is_repeated(
 
 
 @pytest.mark.parametrize(
-    "step", [Step.JOURNAL_DATA_WRITTEN, Step.JOURNAL_COMMITTED, Step.QUEUE_SETTLED]
+    "step", one_now([Step.JOURNAL_DATA_WRITTEN, Step.JOURNAL_COMMITTED, Step.QUEUE_SETTLED])
 )
 def test_killed_while_acking_it_counts_as_a_whole_or_not(
     queue: Queue, node: NodeProcess, start_node: Start, step: Step

@@ -27,7 +27,7 @@ from tests.support.services.endpoint import Endpoint
 from tests.support.services.fronts import Raw
 from tests.support.services.zookeeper import wait_for
 
-pytestmark = [pytest.mark.zookeeper, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.zookeeper, pytest.mark.slow, pytest.mark.faults, pytest.mark.timeout(300)]
 RECORDS = 200
 WITHIN_S = 4.0
 """Of one send or ack; what stands still would take for ever."""

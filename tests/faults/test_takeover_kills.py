@@ -14,6 +14,7 @@ import pytest
 
 from lakequeue.steps import Step
 from tests.support.faults.patching import environ
+from tests.support.kinds import one_now
 from tests.support.services.consumer_node import (
     HttpMember,
     NodeProcess,
@@ -43,7 +44,7 @@ def heir_gets(url: str, member_of: HttpMember, expected: list[int]) -> None:
         assert offsets(heir.poll_until(len(expected)))[: len(expected)] == expected
 
 
-@pytest.mark.parametrize("step", [*TAKEOVER, *JOURNAL])
+@pytest.mark.parametrize("step", one_now([*TAKEOVER, *JOURNAL]))
 def test_killed_while_taking_over(
     queue: Queue, node: NodeProcess, start_node: Start, step: Step
 ) -> None:
@@ -60,7 +61,7 @@ def test_killed_while_taking_over(
     heir_gets(node.url, second, [3, 4, 5])
 
 
-@pytest.mark.parametrize("step", JOURNAL)
+@pytest.mark.parametrize("step", one_now(JOURNAL))
 def test_killed_while_committing_an_ack(
     queue: Queue, node: NodeProcess, start_node: Start, step: Step
 ) -> None:
@@ -170,6 +171,7 @@ def test_a_frozen_owner_that_wakes_up_late_is_refused(
         late.client.close()
 
 
+@pytest.mark.faults
 def test_consumption_stops_without_zookeeper_and_goes_on_when_it_is_back(
     own_queue: Queue, start_node: Start
 ) -> None:

@@ -27,6 +27,7 @@ from queue_tables.shards.bulk import BulkFile, commit_bulk
 from queue_tables.shards.shards import is_sealed, seal_shard
 from queue_tables.topics import TopicStore
 from tests.support.faults.stopped import is_stopped
+from tests.support.kinds import one_now
 from tests.support.runs.bulk_process import WRITER, run_batch, values_of, write_files
 from tests.support.runs.maintenance_process import run_compaction, start
 from tests.support.runs.order_process import Orderer
@@ -89,7 +90,7 @@ def tomorrow() -> int:
     return wall_micros() + 25 * 3_600 * 1_000_000
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", one_now(STEPS))
 def test_killed_at_a_step_and_run_again_nothing_is_lost_or_doubled(
     step: Step, root: QueueRoot, topic: Topic
 ) -> None:
@@ -175,7 +176,7 @@ def test_a_clock_that_went_back_is_refused(root: QueueRoot, topic: Topic) -> Non
         commit_bulk(root, WRITER, "run1", 1, early)
 
 
-@pytest.mark.parametrize("step", [Step.VACUUM_FENCED, Step.VACUUM_REMOVING])
+@pytest.mark.parametrize("step", one_now([Step.VACUUM_FENCED, Step.VACUUM_REMOVING]))
 def test_what_killed_tasks_have_written_goes_a_day_later_and_no_record_with_it(
     step: Step, root: QueueRoot, topic: Topic
 ) -> None:

@@ -18,6 +18,7 @@ from queue_tables.schema.topic_rules import Topic
 from queue_tables.topics import TopicStore
 from queue_tables.upkeep.delta_rs import checkpoint_table
 from tests.support.data.order_truth import Inbox, judge
+from tests.support.kinds import one_now
 from tests.support.runs.maintenance_process import start
 from tests.support.runs.order_process import Orderer
 
@@ -70,7 +71,7 @@ def read(reader: LogReader, topic: Topic) -> list[bytes]:
     return values
 
 
-@pytest.mark.parametrize("crash", CRASHES)
+@pytest.mark.parametrize("crash", one_now(CRASHES))
 def test_killed_at_a_step_every_reader_goes_on_and_the_next_run_ends_it(
     queue: tuple[QueueRoot, Topic, Inbox], crash: str
 ) -> None:

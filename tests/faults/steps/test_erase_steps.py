@@ -15,6 +15,7 @@ from queue_tables.log.reader import LogReader
 from queue_tables.root import QueueRoot
 from tests.integration.jobs.maintenance.test_erase import ERASED, SECRET, a_queue, read
 from tests.support.data.secrets_on_disk import files_with
+from tests.support.kinds import one_now
 from tests.support.runs.erase_process import run_erase
 from tests.support.runs.maintenance_process import run_compaction
 
@@ -23,7 +24,7 @@ PROJECT = Path(__file__).resolve().parents[3]
 
 @pytest.mark.parametrize(
     "crash",
-    [*(s for s in Step if s.startswith("erase.")), f"{Step.ERASE_DATA_WRITTEN}:2"],
+    one_now([*(s for s in Step if s.startswith("erase.")), f"{Step.ERASE_DATA_WRITTEN}:2"]),
 )
 def test_killed_at_a_step_the_same_call_ends_it(tmp_path: Path, crash: str) -> None:
     root = QueueRoot.open(str(tmp_path / "queue"))

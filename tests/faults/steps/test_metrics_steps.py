@@ -22,6 +22,7 @@ from queue_tables.shards.shards import ShardWriter
 from queue_tables.topics import TopicStore
 from tests.support.data.log_builder import LogBuilder
 from tests.support.data.wall import HOUR, Wall
+from tests.support.kinds import one_now
 from tests.support.runs.fold_process import Folder
 from tests.support.runs.maintenance_process import run_metrics, start
 
@@ -163,7 +164,7 @@ def test_the_hour_under_way_is_nobodys_yet(root: QueueRoot) -> None:
 CRASHES = [*(s for s in Step if s.startswith("metrics.")), f"{Step.METRICS_DATA_WRITTEN}:2"]
 
 
-@pytest.mark.parametrize("crash", CRASHES)
+@pytest.mark.parametrize("crash", one_now(CRASHES))
 def test_killed_at_a_step_the_next_run_ends_it_and_no_hour_is_there_twice(
     root: QueueRoot, crash: str
 ) -> None:

@@ -20,6 +20,7 @@ from queue_tables.root import QueueRoot
 from queue_tables.topics import TopicStore
 from tests.support.data.replicas import fill, first_life, is_prefix, is_same, second_life
 from tests.support.faults.stopped import is_stopped
+from tests.support.kinds import one_now
 from tests.support.runs.mirror_process import run_job, run_mirror
 from tests.support.services.zookeeper import wait_for
 
@@ -56,7 +57,7 @@ def start(source: QueueRoot, to: str, *args: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen([*command, "--to", to, *args], cwd=PROJECT, env=env)
 
 
-@pytest.mark.parametrize("crash", CRASHES)
+@pytest.mark.parametrize("crash", one_now(CRASHES))
 def test_killed_at_a_step_it_is_a_prefix_and_the_next_run_ends_it(
     queues: tuple[QueueRoot, str], crash: str
 ) -> None:
@@ -71,7 +72,7 @@ def test_killed_at_a_step_it_is_a_prefix_and_the_next_run_ends_it(
     assert TableLog(replica.store, "log").open().version == version
 
 
-@pytest.mark.parametrize("crash", COPY_CRASHES)
+@pytest.mark.parametrize("crash", one_now(COPY_CRASHES))
 def test_a_first_copy_that_is_killed_goes_on_where_it_was(
     queues: tuple[QueueRoot, str], tmp_path: Path, crash: str
 ) -> None:
@@ -123,7 +124,7 @@ def test_runs_at_once_apply_everything_once(queues: tuple[QueueRoot, str]) -> No
 
 
 @pytest.mark.parametrize(
-    "crash", [*(f"{Step.MIRROR_FENCED}:{n}" for n in (1, 2, 3)), Step.MIRROR_PROMOTED]
+    "crash", one_now([*(f"{Step.MIRROR_FENCED}:{n}" for n in (1, 2, 3)), Step.MIRROR_PROMOTED])
 )
 def test_a_promotion_that_is_killed_is_made_good_by_the_next(
     queues: tuple[QueueRoot, str], crash: str
@@ -139,7 +140,7 @@ def test_a_promotion_that_is_killed_is_made_good_by_the_next(
     assert QueueRoot.open(to, create=False).queue_id != source.queue_id
 
 
-@pytest.mark.parametrize("step", [Step.MIRROR_CUT, Step.MIRROR_DATA_WRITTEN])
+@pytest.mark.parametrize("step", one_now([Step.MIRROR_CUT, Step.MIRROR_DATA_WRITTEN]))
 def test_a_mirror_that_was_frozen_writes_nothing_into_what_was_promoted(
     queues: tuple[QueueRoot, str], step: Step
 ) -> None:

@@ -26,6 +26,7 @@ from queue_tables.shards.shards import (
 from queue_tables.topics import TopicStore
 from queue_tables.upkeep.delta_rs import checkpoint_table
 from tests.support.data.order_truth import Inbox, rows_in
+from tests.support.kinds import one_now
 from tests.support.runs.fold_process import Folder
 from tests.support.runs.maintenance_process import run_retention, start
 from tests.support.runs.order_process import Orderer
@@ -77,7 +78,7 @@ def seen(root: QueueRoot, topic: Topic) -> tuple[States, list[bytes]]:
     return read_group_state(root).states, rows["value"].to_pylist()
 
 
-@pytest.mark.parametrize("crash", CRASHES)
+@pytest.mark.parametrize("crash", one_now(CRASHES))
 def test_killed_at_a_step_every_reader_goes_on_and_the_next_run_ends_it(
     topic: tuple[QueueRoot, Topic], crash: str
 ) -> None:

@@ -23,7 +23,7 @@ from queue_tables.topics import TopicStore
 from tests.support.data.log_builder import LogBuilder
 from tests.support.runs.spark_sink_process import run_sink, sink_of
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.faults, pytest.mark.timeout(400)]
 PARTITIONS = 2
 
 

@@ -18,6 +18,7 @@ from lakequeue.errors import InvalidRequest, UnknownTopic
 from lakequeue.steps import Step
 from lakequeue.wire import DeadLetterHeader
 from tests.support.data.order_truth import judge, log_rows
+from tests.support.kinds import one_now
 from tests.support.runs.erase_process import run_erase
 from tests.support.services.consumer_node import NodeProcess
 from tests.support.services.small_cluster import Cluster
@@ -57,7 +58,7 @@ def admin(cluster: Cluster) -> Admin:
     return Admin(cluster.ingest_url, cluster.node.url)
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", one_now(STEPS))
 def test_killed_at_a_step_each_dead_record_comes_back_once(dead: Cluster, step: Step) -> None:
     urls = ("--url", dead.ingest_url, "--consumer-url", dead.node.url)
     only = ("-H", f"{DeadLetterHeader.REASON}=max_attempts")

@@ -20,7 +20,13 @@ from queue_tables.root import QueueRoot
 from queue_tables.topics import TopicStore
 from tests.support.deployed.installed import PROJECT, Installed
 
-pytestmark = [pytest.mark.spark, pytest.mark.zookeeper, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.zookeeper,
+    pytest.mark.slow,
+    pytest.mark.faults,
+    pytest.mark.timeout(900),
+]
 FOLDERS = ("jobs", "ingest", "coordination", "serving", "consumer_service", "tests", "tools")
 """Names that a repository of a user may have as well as we do."""
 SENT_AND_TAKEN = """

@@ -24,6 +24,7 @@ from queue_tables.upkeep.clean_up import clean_commits, delete_removed, left_beh
 from queue_tables.upkeep.delta_rs import checkpoint_table, trim_table
 from tests.support.data.rows import rows_of
 from tests.support.faults.foreign import CALLS, SQL, run_sql, take_guard_off
+from tests.support.kinds import one_now
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -76,7 +77,7 @@ def unchanged(root: QueueRoot, request: pytest.FixtureRequest) -> Iterator[str]:
 
 @pytest.mark.timeout(400)
 @pytest.mark.spark
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", one_now(NAMES, "log"))
 def test_spark_writes_to_no_table(spark: SparkSession, unchanged: str, name: str) -> None:
     for statement in SQL:
         with pytest.raises(Exception, match=REFUSAL) as refused:
@@ -108,7 +109,7 @@ def test_delta_rs_and_polars_write_to_no_table(unchanged: str, name: str) -> Non
 
 @pytest.mark.timeout(400)
 @pytest.mark.spark
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", one_now(NAMES, "log"))
 def test_spark_reads_every_table(
     spark: SparkSession, root: QueueRoot, tmp_path: Path, name: str
 ) -> None:

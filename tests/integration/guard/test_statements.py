@@ -1,6 +1,6 @@
 """What delta-rs does to each table: refused; and if it lands, nothing is lost (the small matrix).
 
-The whole one, with Spark's statements, is behind `make faults`.
+The whole one, with Spark's statements, is behind `make matrix`.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ import pytest
 from lakequeue.steps import Step
 from queue_tables.root import QueueRoot
 from queue_tables.shards.shards import seal_shard
+from tests.support.kinds import one_now
 from tests.support.services.ingest_service import IngestService, inbox_rows
 
 pytestmark = pytest.mark.timeout(400)
@@ -58,7 +59,7 @@ def check_nothing_lost(root: Path, senders: Senders) -> list[str]:
     return stored
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", one_now(STEPS))
 def test_killed_at_a_step(tmp_path: Path, step: Step) -> None:
     root = tmp_path / "root"
     with IngestService(root, "--crash-at", f"{step}:12") as service:

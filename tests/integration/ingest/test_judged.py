@@ -19,6 +19,7 @@ import pytest
 from lakequeue.steps import Step
 from queue_tables.root import QueueRoot
 from tests.support.data.order_truth import judge, log_rows, reject_rows
+from tests.support.kinds import one_now
 from tests.support.runs.order_process import Orderer
 from tests.support.services.ingest_service import IngestService, inbox_rows
 from tests.support.services.order_thread import ordering
@@ -197,7 +198,7 @@ def test_a_bad_consumed_is_refused_naming_the_field(nodes: list[IngestService]) 
         assert answer.json()["stored"] == "no"
 
 
-@pytest.mark.parametrize("step", [step for step in Step if step.startswith("order.")])
+@pytest.mark.parametrize("step", one_now(step for step in Step if step.startswith("order.")))
 def test_killed_at_a_step_a_transform_and_an_epoch_count_once(tmp_path: Path, step: Step) -> None:
     """Sent before, judged by a leader that dies at each step, and by the one after it."""
     with IngestService(tmp_path / "root") as node:

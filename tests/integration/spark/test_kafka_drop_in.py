@@ -17,7 +17,7 @@ from queue_tables.topics import TopicStore
 from tests.support.services.order_thread import ordering
 from tests.support.spark.kafka import kafka_broker
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.faults, pytest.mark.timeout(900)]
 PARTITIONS = 3
 
 

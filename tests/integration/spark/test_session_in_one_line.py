@@ -31,6 +31,7 @@ print("worker", worker.first() == (sys.executable, pyspark.__file__))
 
 
 @pytest.mark.spark
+@pytest.mark.faults
 @pytest.mark.timeout(600)
 def test_a_session_needs_no_activated_environment(
     root: QueueRoot, log: LogBuilder, tmp_path: Path

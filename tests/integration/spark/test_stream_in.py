@@ -190,6 +190,7 @@ def test_a_dry_run_says_the_columns_and_writes_nothing(
     assert not (tmp_path / "checkpoint").exists()
 
 
+@pytest.mark.faults
 def test_killed_in_the_middle_and_started_again_nothing_is_lost_or_doubled(
     java_home: str, root: QueueRoot, topic: Topic, tmp_path: Path
 ) -> None:

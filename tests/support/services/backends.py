@@ -19,6 +19,7 @@ from lakequeue.client.producing.producer_base import ProducerOptions
 from lakequeue.clock import boot_seconds
 from lakequeue.testing import MemoryQueue
 from tests.support.services.consumer_node import NodeProcess, open_queue
+from tests.support.services.fold_thread import folding
 from tests.support.services.ingest_service import IngestService
 from tests.support.services.order_thread import ordering
 from tests.support.services.zookeeper import DEADLINE_S, wait_for
@@ -126,7 +127,7 @@ def real(folder: Path, zookeeper: EmbeddedZooKeeper) -> Iterator[Backend]:
     for queue in open_queue(folder, zookeeper):
         service = IngestService(Path(queue.root.uri), "--zookeeper", zookeeper.hosts)
         notifier = Notifier(queue.session, "log").start()
-        with service, ordering(queue.root, notifier=notifier):
+        with service, ordering(queue.root, notifier=notifier), folding(queue.root):
             node = NodeProcess(queue, f"behaviour-{uuid4().hex[:6]}")
             try:
                 yield Real(str(service.ready["url"]), node.url)

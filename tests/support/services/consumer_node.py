@@ -27,6 +27,7 @@ from coordination.zookeeper.session import Session
 from queue_tables.root import QueueRoot
 from queue_tables.schema.topic_rules import Topic
 from tests.support.data.log_builder import LogBuilder, fresh_root
+from tests.support.services.fold_thread import folding
 from tests.support.services.zookeeper import FAST, wait_for
 
 HERE = Path(__file__).parents[3]
@@ -253,7 +254,9 @@ def queue(
     tmp_path_factory: pytest.TempPathFactory, zookeeper: EmbeddedZooKeeper
 ) -> Iterator[Queue]:
     """A queue for the whole run: each test has topics and groups of its own."""
-    yield from open_queue(tmp_path_factory.mktemp("queue"), zookeeper)
+    for opened in open_queue(tmp_path_factory.mktemp("queue"), zookeeper):
+        with folding(opened.root):
+            yield opened
 
 
 @pytest.fixture(scope="session")

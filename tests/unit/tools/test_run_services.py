@@ -36,6 +36,7 @@ def test_shaky(number):
         {fault}
 """
 FAILS = "pytest.fail('too early')"
+MARKERS = "[pytest]\nmarkers =\n  spark: a\n  matrix: b\n  faults: c\n  zookeeper: d\n"
 
 
 @pytest.fixture(autouse=True)
@@ -104,7 +105,7 @@ def test_a_room_that_hangs_is_ended(
 def test_tests_with_spark_run_beside_the_others_and_what_each_says_stays_together(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    Path("pytest.ini").write_text("[pytest]\nmarkers =\n  spark: a\n  matrix: b\n")
+    Path("pytest.ini").write_text(MARKERS)
     Path("room").mkdir()
     meets = "def test_{0}():\n    os.close(os.open('meeting', os.{1}))\n\n"
     os.mkfifo("meeting")  # opened by both ends or by none
@@ -117,6 +118,39 @@ def test_tests_with_spark_run_beside_the_others_and_what_each_says_stays_togethe
     )
     assert main(["room"]) == 0
     assert capfd.readouterr().out.count("1 passed, 2 deselected") == 2
+
+
+@pytest.mark.parametrize(
+    ("option", "run"), [([], "plain"), (["--faults"], "faults"), (["--matrix"], "matrix")]
+)
+def test_each_test_is_run_by_one_command(
+    option: list[str], run: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    Path("pytest.ini").write_text(MARKERS)
+    marks = {"plain": "", "faults": "@pytest.mark.faults\n", "matrix": "@pytest.mark.matrix\n"}
+    tests = [
+        f"{mark}def test_{name}():\n    assert {name!r} == {run!r}\n"
+        for name, mark in marks.items()
+    ]
+    Path("test_marked.py").write_text("\n".join(["import pytest", *tests]))
+    Path("test_unmarked.py").write_text("def test_it():\n    pass\n")
+    assert main([*option, "test_marked.py", "test_unmarked.py"]) == 0
+    out = capfd.readouterr().out
+    assert out.count("1 passed, 2 deselected") == 1
+    assert ("begun: test_unmarked.py" in out) == (run == "plain")
+
+
+def test_behaviour_of_the_memory_queue_is_left_to_the_unit_tests(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    Path("pytest.ini").write_text(MARKERS)
+    Path("tests/behaviour").mkdir(parents=True)
+    Path("tests/behaviour/test_both.py").write_text(
+        "import pytest\n\ndef test_memory():\n    pytest.fail('a unit test')\n\n"
+        "@pytest.mark.zookeeper\ndef test_real():\n    pass\n"
+    )
+    assert main(["tests/behaviour"]) == 0
+    assert "1 passed, 1 deselected" in capfd.readouterr().out
 
 
 def test_a_run_that_could_not_begin_is_not_repeated(capfd: pytest.CaptureFixture[str]) -> None:

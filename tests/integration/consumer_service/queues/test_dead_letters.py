@@ -15,6 +15,7 @@ from lakequeue.steps import Step
 from lakequeue.wire import DeadLetterPlace
 from queue_tables.schema.topic_rules import Topic
 from queue_tables.topics import TopicStore
+from tests.support.kinds import one_now
 from tests.support.services.consumer_node import (
     HttpMember,
     NodeProcess,
@@ -113,7 +114,7 @@ def test_expired_records_go_there_if_the_topic_says_so(
         assert said["lakequeue-first-delivered-at"] == b""
 
 
-@pytest.mark.parametrize("step", [Step.DEAD_DYING, Step.DEAD_SENT, Step.DEAD_SETTLED])
+@pytest.mark.parametrize("step", one_now([Step.DEAD_DYING, Step.DEAD_SENT, Step.DEAD_SETTLED]))
 def test_killed_at_a_step_it_is_in_the_dead_letter_topic_once(
     queue: Queue, node: NodeProcess, ingest: IngestService, start_node: Start, step: Step
 ) -> None:

@@ -43,6 +43,7 @@ pytestmark = [
     pytest.mark.spark,
     pytest.mark.zookeeper,
     pytest.mark.slow,
+    pytest.mark.faults,
     pytest.mark.timeout(540),
 ]
 PROJECT = Path(__file__).resolve().parents[4]

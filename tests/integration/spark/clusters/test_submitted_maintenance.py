@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 
 from queue_tables.root import QueueRoot
+from tests.support.kinds import one_now
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
 PROJECT = Path(__file__).resolve().parents[4]
 
 
-@pytest.mark.parametrize("job", ["retention", "compaction", "metrics", "mirror"])
+@pytest.mark.parametrize("job", one_now(["retention", "compaction", "metrics", "mirror"]))
 def test_a_job_runs_under_spark_submit(root: QueueRoot, java_home: str, job: str) -> None:
     program = Path(sys.executable).parent / "spark-submit"
     command = [str(program), "--master", "local[1]", f"jobs/{job}.py", "--root", root.uri, "--json"]
