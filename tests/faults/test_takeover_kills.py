@@ -21,6 +21,7 @@ from tests.support.services.consumer_node import (
     Queue,
     describe,
     group_of,
+    lone_queue,
     node,
     offsets,
     own_queue,
@@ -29,7 +30,7 @@ from tests.support.services.consumer_node import (
 )
 from tests.support.services.zookeeper import wait_for
 
-__all__ = ["node", "own_queue", "queue", "start_node"]
+__all__ = ["lone_queue", "node", "own_queue", "queue", "start_node"]
 pytestmark = pytest.mark.zookeeper
 Start = Callable[..., NodeProcess]
 
@@ -173,18 +174,18 @@ def test_a_frozen_owner_that_wakes_up_late_is_refused(
 
 @pytest.mark.faults
 def test_consumption_stops_without_zookeeper_and_goes_on_when_it_is_back(
-    own_queue: Queue, start_node: Start
+    lone_queue: Queue, start_node: Start
 ) -> None:
-    topic = own_queue.log.topic()
-    own_queue.log.append(topic, ["a", "b"])
-    node = start_node(own_queue, "alone")
+    topic = lone_queue.log.topic()
+    lone_queue.log.append(topic, ["a", "b"])
+    node = start_node(lone_queue, "alone")
     with HttpMember(node.url, topic) as member:
         assert member.ack(member.poll_until(2)).status_code == 200
-        own_queue.zookeeper.kill()
+        lone_queue.zookeeper.kill()
         wait_for(
             lambda: httpx2.get(f"{node.url}/readyz", timeout=30).status_code == 503, "not ready"
         )
-        own_queue.log.append(topic, ["c"])
+        lone_queue.log.append(topic, ["c"])
         assert member.poll(wait_ms=1_500) == []
         joined = httpx2.post(
             f"{node.url}/v1/groups/{group_of(topic)}/members",
@@ -192,7 +193,7 @@ def test_consumption_stops_without_zookeeper_and_goes_on_when_it_is_back(
             timeout=30,
         )
         assert (joined.status_code, joined.json()["retryable"]) == (503, True)
-        own_queue.zookeeper.start()
+        lone_queue.zookeeper.start()
         records = member.poll_until(1)
         assert offsets(records) == [2]
         assert member.ack(records).status_code == 200

@@ -1,8 +1,8 @@
 """Real consumer-service nodes as processes, and members that talk to them over HTTP.
 
 Fixtures: `queue` (a root, its log builder with a notification, at the run's ZooKeeper), `node` (a
-process on it), both for the whole run; `own_queue` (a queue and ZooKeeper of the test's own),
-`start_node` (a factory of processes).
+process on it), both for the whole run; `own_queue` (a queue of the test's own), `lone_queue` (one
+with a ZooKeeper of its own, to be killed), `start_node` (a factory of processes).
 """
 
 from __future__ import annotations
@@ -268,8 +268,14 @@ def node(queue: Queue) -> Iterator[NodeProcess]:
 
 
 @pytest.fixture
-def own_queue(tmp_path: Path, own_zookeeper: EmbeddedZooKeeper) -> Iterator[Queue]:
-    """A queue at a ZooKeeper of this test's own."""
+def own_queue(tmp_path: Path, zookeeper: EmbeddedZooKeeper) -> Iterator[Queue]:
+    """A queue of this test's own, at the run's ZooKeeper: queues do not meet there."""
+    yield from open_queue(tmp_path, zookeeper)
+
+
+@pytest.fixture
+def lone_queue(tmp_path: Path, own_zookeeper: EmbeddedZooKeeper) -> Iterator[Queue]:
+    """A queue at a ZooKeeper of this test's own, which it may kill."""
     yield from open_queue(tmp_path, own_zookeeper)
 
 
