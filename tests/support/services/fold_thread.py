@@ -5,7 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from unittest.mock import patch
 
+import structlog
+
+from jobs.folding import offsets_job
 from queue_tables.root import QueueRoot
 from tests.support.runs.fold_process import Folder
 
@@ -19,6 +23,7 @@ def folding(root: QueueRoot, epoch: int = 1) -> Iterator[None]:
 
     Without it each node that takes a partition over reads all that was ever acked on this queue: a
     test costs more, the more tests there were before it.
+    What it logs is dropped: tests read what this process prints.
     An error of the offsets job is raised at the end of the block.
     """
     stop = threading.Event()
@@ -33,11 +38,12 @@ def folding(root: QueueRoot, epoch: int = 1) -> Iterator[None]:
             errors.append(error)
 
     thread = threading.Thread(target=run, name="fold-thread")
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join(60)
+    with patch.object(offsets_job, "log", structlog.wrap_logger(structlog.ReturnLogger())):
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join(60)
     if errors:
         raise errors[0]
