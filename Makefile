@@ -33,7 +33,7 @@ demo-s3: setup ## the same on an S3 server of this machine (RECORDS=20000 for fe
 	@$(VENV)/python -m tools.local_s3 $(VENV)/python -m examples.flights.demo --root s3://bucket/demo \
 	  $(if $(RECORDS),--records $(RECORDS))
 
-test: check services ## the whole test suite, from nothing, including the services
+test: check services ## the checks, and the tests with real services but those of `make faults`
 
 check: setup lint types contracts sizes docs-check coverage unit-rest ## lint, types, import contracts, sizes, documents, unit tests with coverage
 
