@@ -19,9 +19,8 @@ from lakequeue.client.producing.producer_base import ProducerOptions
 from lakequeue.clock import boot_seconds
 from lakequeue.testing import MemoryQueue
 from tests.support.services.consumer_node import NodeProcess, open_queue
-from tests.support.services.fold_thread import folding
 from tests.support.services.ingest_service import IngestService
-from tests.support.services.order_thread import ordering
+from tests.support.services.order_thread import folding, ordering
 from tests.support.services.zookeeper import DEADLINE_S, wait_for
 
 _NUMBERS = itertools.count()

@@ -27,7 +27,7 @@ from coordination.zookeeper.session import Session
 from queue_tables.root import QueueRoot
 from queue_tables.schema.topic_rules import Topic
 from tests.support.data.log_builder import LogBuilder, fresh_root
-from tests.support.services.fold_thread import folding
+from tests.support.services.order_thread import folding
 from tests.support.services.zookeeper import FAST, wait_for
 
 HERE = Path(__file__).parents[3]

@@ -1,16 +1,23 @@
-"""The order job without Spark, running in a thread of the test for as long as a block lasts."""
+"""The order job and the offsets job without Spark, in threads of the test while a block lasts."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from unittest.mock import patch
+
+import structlog
 
 from coordination.zookeeper.notifications import Notifier
+from jobs.folding import offsets_job
 from queue_tables.root import QueueRoot
+from tests.support.runs.fold_process import Folder
 from tests.support.runs.order_process import Orderer
 
 _PAUSE_S = 0.01
+_FOLD_EVERY_S = 1.0
+_CUT_BYTES = 64 << 20
 
 
 @contextmanager
@@ -38,5 +45,37 @@ def ordering(root: QueueRoot, epoch: int = 1, notifier: Notifier | None = None) 
     finally:
         stop.set()
         thread.join(60)
+    if errors:
+        raise errors[0]
+
+
+@contextmanager
+def folding(root: QueueRoot, epoch: int = 1) -> Iterator[None]:
+    """Fold the journals again and again, as a driver does.
+
+    Without it each node that takes a partition over reads all that was ever acked on this queue: a
+    test costs more, the more tests there were before it.
+    What it logs is dropped: tests read what this process prints.
+    An error of the offsets job is raised at the end of the block.
+    """
+    stop = threading.Event()
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            folder = Folder(root, epoch, _CUT_BYTES)
+            while not stop.wait(_FOLD_EVERY_S):
+                folder.drain()
+        except BaseException as error:  # noqa: BLE001 -- raised in the test's thread
+            errors.append(error)
+
+    thread = threading.Thread(target=run, name="fold-thread")
+    with patch.object(offsets_job, "log", structlog.wrap_logger(structlog.ReturnLogger())):
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join(60)
     if errors:
         raise errors[0]
