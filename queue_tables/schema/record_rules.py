@@ -1,7 +1,8 @@
 """What a row must be, whoever wrote it: one set of rules, from the declaration of its table. Pure.
 
-Judged at the gates, where a fault refuses the write, and again in the order job, as if there were
-no gate: any process with the storage's key can put a file into a shard. Sound rows, nearly all,
+Judged by Spark's sink, where a fault refuses the write, and again in the order job, as if there
+were no gate: any process with the storage's key can put a file into a shard. The HTTP gate has
+rules of its own, for requests; a test makes sure that what it takes is sound here. Sound rows, nearly all,
 cost a few skips whole columns; only a column in which one is not sound is gone through row by
 row.
 

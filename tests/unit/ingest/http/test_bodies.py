@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ingest.commit.inbox_table import to_table
 from ingest.http.bodies import media_type, query_of, request_of
 from lakequeue import wire
 from lakequeue.errors import (
@@ -24,6 +25,8 @@ from lakequeue.errors import (
 from queue_rules.produce.json_body import Parts, parts_of
 from queue_rules.produce.rows import Request
 from queue_rules.produce.validation import Limits
+from queue_tables.schema.record_rules import faults_of
+from queue_tables.schema.schemas import INBOX
 
 CONSUMED = {"group": "g", "topic": "in", "partition": 0, "from_offset": 3, "next_offset": 5}
 LIMITS = Limits(partitions=4, partitioner="crc32", max_record_bytes=10_000, max_records=10)
@@ -235,6 +238,8 @@ def test_any_body_is_taken_or_refused_with_a_reason(body: bytes, kind: str) -> N
         refused = e
     else:
         assert len(got.rows) > 0
+        # What this gate takes, the order job takes as well: it judges by rules of its own.
+        assert faults_of(to_table([got]), INBOX) == {}
         return
     assert refused.http_status in {400, 413, 422}
     assert refused.stored == "no"
