@@ -2,9 +2,10 @@
 
 Judged by Spark's sink, where a fault refuses the write, and again in the order job, as if there
 were no gate: any process with the storage's key can put a file into a shard. The HTTP gate has
-rules of its own, for requests; a test makes sure that what it takes is sound here. Sound rows, nearly all,
-cost a few skips whole columns; only a column in which one is not sound is gone through row by
-row.
+rules of its own, for requests; a test makes sure that what it takes is sound here.
+
+Sound rows, nearly all, cost a few skips whole columns; only a column in which one is not sound is
+gone through row by row.
 
 Keys and values are bytes, and bytes are always sound: what a record says of itself (text, JSON) is
 a promise of its producer, kept at the gates. Text is what tables, marks and engines work with, so
