@@ -8,9 +8,12 @@ the types that can name the same bytes many times (views, run ends, dictionaries
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakequeue import wire
 from lakequeue.errors import InvalidRequest, LakequeueError, MalformedBody
@@ -35,16 +38,25 @@ _COLUMNS = (
 )  # fmt: skip
 _COMPRESSION_SLOT = 3
 """Field of `RecordBatch` in Arrow's Message.fbs that tells how its buffers are compressed."""
+_RECORD, _PAIR, _WIDE = 1_000, 250, 8
+"""Bytes of Python beside the data: of a record, of a header, and for each byte of text."""
 
 
 def columns_of_arrow(
-    body: bytes, limits: Limits, producer_id: str | None, sequence: int | None
+    body: bytes,
+    limits: Limits,
+    producer_id: str | None,
+    sequence: int | None,
+    take: Callable[[int], object] = lambda _: None,
 ) -> Rows:
     """Check a stream of record batches and turn it into columns.
 
     Texts come out as text, binaries as bytes. Raises `MalformedBody`, `InvalidRequest`, `TooLarge`.
+    `take` is told how many bytes the columns become in Python, before they do; it may raise.
     """
     table = _read(body, limits)
+    headers = _header_lists(table)
+    take(_becomes(table, headers))
     if table.num_rows == 0:
         raise InvalidRequest(
             "the request has no records", hint="send at least one", field="records", stored="no"
@@ -55,7 +67,7 @@ def columns_of_arrow(
         rows.keys, rows.key_formats = _payload(table, "key")
     else:
         rows.keys, rows.key_formats = [None] * len(rows), [int(Format.BYTES)] * len(rows)
-    rows.headers = _headers(table)
+    rows.headers = None if headers is None else _headers(headers)
     given = _optional(table, "partition", pa.types.is_integer, "an integer")
     ids = _optional(table, "message_id", _is_text, "text")
     times = _times(table, "timestamp")
@@ -111,7 +123,8 @@ def _read(body: bytes, limits: Limits) -> pa.Table:
                 if total > limits.max_records:
                     raise too_many(total, limits.max_records)
                 batch.validate(full=True)
-                batches.append(batch)
+                if batch.num_rows:  # any number of empty ones fits into a body
+                    batches.append(batch)
             return pa.Table.from_batches(batches, schema)
     except (pa.ArrowException, OSError, ValueError, TypeError, KeyError, IndexError) as e:
         raise MalformedBody(
@@ -145,38 +158,61 @@ def _payload(table: pa.Table, name: str) -> tuple[list[bytes | None], list[int]]
     raise _wrong(f"column {name} is {kind}", "text or binary", name)
 
 
-def _headers(table: pa.Table) -> list[Headers] | None:
+def _header_lists(table: pa.Table) -> pa.ListArray | None:
+    """The headers of all records, no list longer than it may be; None: there is no such column."""
     if "headers" not in table.schema.names:
         return None
-    kind = table["headers"].type
-    is_map = pa.types.is_map(kind) and _is_text(kind.key_type) and _is_payload(kind.item_type)
-    is_list = (
+    column = table["headers"]
+    kind = column.type
+    if pa.types.is_map(kind):
+        kind = pa.list_(pa.struct([("key", kind.key_type), ("value", kind.item_type)]))
+    if not (
         pa.types.is_list(kind)
         and pa.types.is_struct(kind.value_type)
         and [f.name for f in kind.value_type] == ["key", "value"]
         and _is_text(kind.value_type[0].type)
         and _is_payload(kind.value_type[1].type)
-    )
-    if not (is_map or is_list):
+    ):
         raise _wrong(
-            f"column headers is {kind}",
+            f"column headers is {column.type}",
             "list<struct<key: string, value: binary>> or a map",
             "headers",
         )
-    out: list[Headers] = []
-    for i, items in enumerate(table["headers"].to_pylist()):
-        pairs = [tuple(p.values()) if isinstance(p, dict) else p for p in items or []]
-        if len(pairs) > wire.MAX_HEADERS or any(k is None for k, _ in pairs):
-            raise at_record(
-                InvalidRequest(
-                    "headers are not valid",
-                    hint=f"at most {wire.MAX_HEADERS}, each with a key",
-                    field="headers",
-                ),
-                i,
-            )
-        out.append([(k, v.encode() if isinstance(v, str) else v) for k, v in pairs])
+    column = column.cast(kind)
+    longer = pc.index(pc.greater(pc.list_value_length(column), wire.MAX_HEADERS), True).as_py()
+    if longer >= 0:
+        raise _bad_headers(longer)
+    return column.combine_chunks()
+
+
+def _headers(lists: pa.ListArray) -> list[Headers]:
+    keys, values = lists.flatten().flatten()
+    texts = keys.to_pylist()
+    if pa.types.is_string(values.type):
+        values = values.cast(pa.binary())
+    elif pa.types.is_large_string(values.type):
+        values = values.cast(pa.large_binary())
+    pairs = zip(texts, values.to_pylist(), strict=True)
+    counts = pc.fill_null(pc.list_value_length(lists), 0).to_pylist()
+    out: list[Headers] = [list(islice(pairs, count)) for count in counts]
+    if keys.null_count:  # a pair that is null has no key either
+        raise _bad_headers(next(i for i, row in enumerate(out) if any(k is None for k, _ in row)))
     return out
+
+
+def _bad_headers(record: int) -> LakequeueError:
+    hint = f"at most {wire.MAX_HEADERS}, each with a key"
+    return at_record(InvalidRequest("headers are not valid", hint=hint, field="headers"), record)
+
+
+def _becomes(table: pa.Table, headers: pa.ListArray | None) -> int:
+    """Bytes that the columns take as Python objects."""
+    texts = table["message_id"].nbytes if "message_id" in table.schema.names else 0
+    pairs = 0
+    if headers is not None:
+        pairs = len(headers.values)
+        texts += headers.nbytes
+    return int(table.nbytes + _WIDE * texts + _RECORD * table.num_rows + _PAIR * pairs)
 
 
 def _times(table: pa.Table, name: str) -> list[int | None]:

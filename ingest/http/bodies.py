@@ -7,7 +7,7 @@ comes as query parameters.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import orjson
@@ -98,8 +98,11 @@ def request_of(
     topic_id: str,
     limits: Limits,
     attributes: Mapping[str, str] | None = None,
+    take: Callable[[int], object] = lambda _: None,
 ) -> Request:
     """Parse and check a whole request; `attributes` of an event in binary mode.
+
+    `take` is told what an Arrow body becomes in memory, before it does; it may raise.
 
     Raises `MalformedBody` (it cannot be parsed), `InvalidRequest`, `TooLarge`; all name what is
     wrong, and with `record` where it is wrong.
@@ -108,7 +111,7 @@ def request_of(
         return json_request_of(body, topic_id, limits)
     envelope = envelope_of(dict(query), strict=False)
     if kind == "arrow":
-        rows = columns_of_arrow(body, limits, envelope.producer_id, envelope.sequence)
+        rows = columns_of_arrow(body, limits, envelope.producer_id, envelope.sequence, take)
         return request_from(topic_id, envelope, rows)
 
     if attributes is not None:

@@ -132,8 +132,10 @@ class Producing:
         topic = self._topic(name)
         body = self._unpacked(body, asked, lease)
         limits = self._node.limits_of(topic)
-        with self._room(body if kind != "arrow" else b""):
-            part = request_of(body, kind, envelope, topic.topic_id, limits, asked.event)
+        # An Arrow body tells what it becomes once its columns are known.
+        with self._room(body if kind != "arrow" else b"") as room:
+            take = partial(self._take, room)
+            part = request_of(body, kind, envelope, topic.topic_id, limits, asked.event, take)
         may_send(asked.caller, part)
         size = part.rows.total_bytes
         lease.shrink_to(size)
@@ -158,14 +160,16 @@ class Producing:
 
     def _room(self, body: bytes) -> Lease:
         """Memory for what the body becomes, while it is parsed."""
-        parsing = self._node.parsing
-        if len(body) * MOST_PER_BYTE <= min(_UNCOUNTED, parsing.limit):
-            return parsing.lease()
-        cost = becomes(body)
-        refuse_beyond(cost, parsing.limit)
-        lease = parsing.lease()
-        lease.grow(cost)
+        lease = self._node.parsing.lease()
+        if len(body) * MOST_PER_BYTE > min(_UNCOUNTED, self._node.parsing.limit):
+            self._take(lease, becomes(body))
         return lease
+
+    def _take(self, lease: Lease, cost: int) -> None:
+        limit = self._node.parsing.limit
+        if cost > min(_UNCOUNTED, limit):
+            refuse_beyond(cost, limit)
+            lease.grow(cost)
 
     def _limits_of(self, caller: Caller, name: str) -> tuple[str, Limits]:
         caller.must(Right.PRODUCE, Kind.TOPIC, name)

@@ -39,7 +39,7 @@ class IngestSettings(Slice):
     max_parsed_bytes: int = Field(
         256 << 20,
         ge=1,
-        description="limit of memory for JSON bodies while they are parsed; above it 429",
+        description="limit of memory for JSON and Arrow bodies while they are parsed; above it 429",
     )
     max_carried_ahead_s: float = Field(
         5.0,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import tracemalloc
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,10 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.http.arrow_body import columns_of_arrow
+from ingest.http.bodies import request_of
+from lakequeue import wire
 from lakequeue.errors import InvalidRequest, LakequeueError, MalformedBody, TooLarge
 from lakequeue.records import Format
 from queue_rules.produce.rows import NO_PARTITION, NO_TIMESTAMP, Rows
 from queue_rules.produce.validation import Limits
+from queue_tables.schema.schemas import INBOX
+from tests.support.data.hostile_rows import Hostile, hostile_rows
 
 LIMITS = Limits(partitions=4, partitioner="crc32", max_record_bytes=100, max_records=10)
 
@@ -139,3 +145,115 @@ def test_a_damaged_stream_is_taken_or_refused(data: st.DataObject) -> None:
         assert len(rows.values) == len(rows.partitions) > 0
         return
     assert refused.http_status in {400, 413, 422}
+
+
+COLUMNS = [name for name in INBOX.arrow.names if name in wire.RECORD_FIELDS]
+
+
+@pytest.mark.parametrize(
+    "hostile", [h for h in hostile_rows(INBOX) if h.column in COLUMNS], ids=lambda h: h.name
+)
+def test_hostile_columns_are_taken_or_refused(hostile: Hostile) -> None:
+    body = stream(hostile.row.select(COLUMNS))
+    with contextlib.suppress(LakequeueError):
+        request_of(body, "arrow", {}, "t", ROOMY)
+
+
+ROOMY = Limits(partitions=4, partitioner="crc32", max_record_bytes=2 << 20, max_records=10_000)
+PAIR = pa.struct([("key", pa.string()), ("value", pa.binary())])
+
+
+def with_headers(lists: list[int], keys: pa.Array | None = None) -> pa.Table:
+    """One record a number, with so many headers."""
+    count = sum(lists)
+    keys = pa.array([""] * count) if keys is None else keys
+    pairs = pa.StructArray.from_arrays([keys, pa.array([b""] * count)], ["key", "value"])
+    ends = [sum(lists[:i]) for i in range(len(lists) + 1)]
+    headers = pa.ListArray.from_arrays(pa.array(ends, pa.int32()), pairs)
+    return pa.table({"value": ["x"] * len(lists), "headers": headers})
+
+
+def test_too_many_headers_are_refused_before_they_take_memory() -> None:
+    body = stream(with_headers([0, 200_000]))
+    tracemalloc.start()
+    try:
+        with pytest.raises(InvalidRequest, match="record 1: headers are not valid"):
+            columns_of_arrow(body, ROOMY, None, None)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 1 << 20
+
+
+@pytest.mark.parametrize("kind", [pa.list_(PAIR), pa.map_(pa.large_string(), pa.string())])
+def test_headers_of_some_records_and_of_none(kind: pa.DataType) -> None:
+    given = [None, [("a", b"x"), ("b", None)], [], [("a", b"y")]]
+    if pa.types.is_list(kind):
+        lists = [rows and [{"key": k, "value": v} for k, v in rows] for rows in given]
+        column = pa.array(lists, kind)
+    else:
+        column = pa.array(given, pa.map_(pa.string(), pa.binary())).cast(kind)
+    rows = columns_of_arrow(
+        stream(pa.table({"value": ["x"] * 4, "headers": column})), ROOMY, "p", 1
+    )
+    assert rows.headers == [given[0] or [], *given[1:]]
+
+
+HEAVY = {
+    "headers": with_headers([64] * 500),
+    "headers with text": with_headers([64] * 500, pa.array([f"name {n}" for n in range(32_000)])),
+    "a wide header": with_headers([1], pa.array(["x" * (1 << 20) + "\U0001f600"])),
+    "records": pa.table({"value": pa.nulls(10_000), "key": [b"k"] * 10_000}),
+    "wide ids": pa.table({"value": ["x"], "message_id": ["x" * (1 << 20) + "\U0001f600"]}),
+    "every column": pa.table(
+        {
+            "value": [f"value {n}" for n in range(5_000)],
+            "key": [f"key {n}" for n in range(5_000)],
+            "partition": [3] * 5_000,
+            "message_id": [f"id {n}" for n in range(5_000)],
+            "timestamp": [1_700_000_000_000_000 + n for n in range(5_000)],
+            "deliver_at": [1_800_000_000_000_000 + n for n in range(5_000)],
+            "ttl_ms": [1_000_000 + n for n in range(5_000)],
+        }
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HEAVY)
+def test_what_columns_become_is_told_before_they_do(name: str) -> None:
+    body = stream(HEAVY[name])
+    told: list[int] = []
+    tracemalloc.start()
+    try:
+        with contextlib.suppress(TooLarge, InvalidRequest):
+            columns_of_arrow(body, ROOMY, None, None, told.append)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(told) == 1
+    assert peak <= told[0]
+
+
+def test_records_as_they_are_sent_in_arrow_take_little_more_than_their_size() -> None:
+    table = pa.table({"value": ["x" * 10_000] * 1_000})
+    told: list[int] = []
+    columns_of_arrow(stream(table), ROOMY, None, None, told.append)
+    assert told[0] < 2 * table.nbytes
+
+
+def test_empty_batches_take_no_memory() -> None:
+    schema = pa.schema([("value", pa.string())])
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema) as out:
+        empty = pa.RecordBatch.from_pylist([], schema)
+        for _ in range(5_000):
+            out.write_batch(empty)
+    body = bytes(sink.getvalue())
+    tracemalloc.start()
+    try:
+        with pytest.raises(InvalidRequest, match="no records"):
+            columns_of_arrow(body, LIMITS, None, None)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 100_000
