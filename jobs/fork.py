@@ -25,7 +25,7 @@ from jobs.copies.source_snapshots import SKEW_MS, source_snapshot_at, source_sna
 from jobs.measuring.history import said
 from lakequeue.arguments import micros_of
 from lakequeue.clock import Micros
-from lakequeue.errors import InvalidRequest, WrongUsage
+from lakequeue.errors import InvalidRequest, ReplicaPromoted, WrongUsage
 from lakequeue.settings import Settings
 from queue_tables.delta.store import open_store
 from queue_tables.groups.history import read_group_snapshot
@@ -98,7 +98,11 @@ def fork(settings: Settings, args: argparse.Namespace, now: Micros) -> Report:
             return again
         return taken.pop()
 
-    report = asdict(Mirror(source, copy, _STEP_BYTES, take).run())
+    mirror = Mirror(source, copy, _STEP_BYTES, take)
+    # A run that died in its promotion had copied everything, and shut all mirrors out.
+    with contextlib.suppress(ReplicaPromoted):
+        mirror.run()
+    report = asdict(mirror.report)
     promote(copy, source.queue_id)
     return {"queue_id": copy.queue_id} | report | instants
 

@@ -37,6 +37,7 @@ from lakequeue_cli.commands import (
     webhook,
 )
 from lakequeue_cli.output import harmless
+from lakequeue_cli.roots.backup import backup, restore
 from lakequeue_cli.roots.upgrade import upgrade
 from lakequeue_cli.support.command import support_dump
 
@@ -64,6 +65,8 @@ app.command()(erase.erase)
 app.command()(doctor.doctor)
 app.command()(repair.repair)
 app.command()(upgrade)
+app.command()(backup)
+app.command()(restore)
 app.command()(support_dump)
 app.add_typer(auth.app, name="auth")
 app.add_typer(config.app, name="config")
