@@ -145,6 +145,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _feed(self, data: bytes) -> None:
         reading = self._reading
+        discarded = reading.discards
         self._silent = False
         if reading.between and not reading.head_bytes:
             self._until(self._hub.now() + self._hub.limits.header_s)
@@ -164,6 +165,9 @@ class Connection(asyncio.BufferedProtocol):
             self._closing = self._refused = True
             if self._answering is None:
                 self._until(self._hub.now())
+        elif discarded and not reading.discards and self._call is None and self._answering is None:
+            # Its answer was written long ago.
+            self._until_more()
         self._advance()
 
     def _refuse(self, answer: Answer) -> None:
@@ -237,15 +241,21 @@ class Connection(asyncio.BufferedProtocol):
         answer, self._answering = self._answering, None
         if answer is not None and answer.sent is not None:
             answer.sent()
-        limits, now, reading = self._hub.limits, self._hub.now(), self._reading
         if self._closing or self._left:
             self._close()
-        elif reading.discards:
-            self._until(reading.due())
-        elif not reading.takes_body and not reading.asked:
-            self._until(now + (limits.header_s if reading.head_bytes else limits.idle_s))
+        else:
+            self._until_more()
         if not self._closing:
             self._advance()
+
+    def _until_more(self) -> None:
+        """Nothing is under way: until when something has to come."""
+        limits, reading = self._hub.limits, self._reading
+        if reading.discards:
+            self._until(reading.due())
+        elif not reading.takes_body and not reading.asked:
+            wait_s = limits.header_s if reading.head_bytes else limits.idle_s
+            self._until(self._hub.now() + wait_s)
 
     def _close(self) -> None:
         """No more; but a client that still sends has to get the answer first."""

@@ -13,7 +13,7 @@ from serving.front.messages import Header, Request
 
 MOST_BYTES, MOST = 768, 1_024
 """Of one head, and heads that are kept: some megabytes at most, with what they say."""
-_END = b"\r\n\r\n"
+END = b"\r\n\r\n"
 _NOT_PLAIN = frozenset({b"transfer-encoding", b"expect", b"upgrade"})
 
 
@@ -40,10 +40,10 @@ class KnownHeads:
 
     def find(self, data: bytes) -> Head | None:
         """The head at the beginning of `data`, if the rest of it is exactly the body."""
-        end = data.find(_END, 0, MOST_BYTES)
+        end = data.find(END, 0, MOST_BYTES)
         if end < 0:
             return None
-        head = self._heads.get(data[: end + len(_END)])
+        head = self._heads.get(data[: end + len(END)])
         return head if head is not None and head.whole == len(data) else None
 
     def learn(self, data: bytes, request: Request) -> None:
@@ -52,9 +52,9 @@ class KnownHeads:
         Not if there is more to it than a head and a body of so many bytes: what is kept must say
         the same wherever it stands.
         """
-        size = data.find(_END, 0, MOST_BYTES) + len(_END)
+        size = data.find(END, 0, MOST_BYTES) + len(END)
         plain = request.version == "1.1" and request.keep_alive
-        if size < len(_END) or not plain or data[size:] != request.body:
+        if size < len(END) or not plain or data[size:] != request.body:
             return
         if any(name in _NOT_PLAIN for name, _ in request.headers):
             return

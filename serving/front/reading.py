@@ -7,31 +7,31 @@ from typing import Any, NamedTuple
 
 import httptools
 
-from lakequeue.errors import LakequeueError, MalformedBody
+from lakequeue.errors import LakequeueError
 from queue_access.doors import Certificate
+from serving.front.bodies import Body
 from serving.front.call import Route
-from serving.front.heads import Head
+from serving.front.head_parts import parts_of, unknown_codings, without_upgrade
+from serving.front.heads import END, Head
 from serving.front.hub import Hub
 from serving.front.limits.budget import Lease
 from serving.front.limits.deadlines import body_due
 from serving.front.limits.refusals import (
     MAX_AHEAD_REQUESTS,
+    MAX_BARE_BYTES,
     MAX_HEAD_BYTES,
     MAX_HEADERS,
     body_too_large,
     head_too_large,
+    no_http,
+    not_implemented,
+    trailers_too_large,
 )
 from serving.front.messages import Answer, Header, Request, Seat, decoded, problem_of
 from serving.front.routes import Routes
 
 FREE_HEAD_BYTES = 4 << 10
 """Of a head that no budget counts: that is what usual clients send, and the node has thousands."""
-MAX_DISCARDED = 64 << 20
-"""A refused body is read to its end and thrown away, up to this: a client that is still sending
-would else find the connection closed in place of the answer."""
-_SMALL_BYTES, _LARGE_BYTES = 4 << 10, 64 << 10
-"""Pieces of a body that are put together, and until when: what has become large is not copied."""
-_UPGRADES = frozenset({b"upgrade", b"connection", b"http2-settings"})
 
 
 class Asked(NamedTuple):
@@ -58,15 +58,14 @@ class Reading:
     __slots__ = (
         "_address",
         "_begins",
+        "_begun",
         "_body",
-        "_discarded",
-        "_head_lease",
+        "_content",
         "_headers",
+        "_held",
         "_hub",
         "_kept_open",
-        "_lease",
         "_parser",
-        "_received",
         "_request",
         "_route",
         "_routes",
@@ -99,6 +98,10 @@ class Reading:
         """The client was told not to send a body that it may never send now."""
         self.exhausted = False
         """More came of a refused body than is worth reading."""
+        self._content = 0
+        """Bytes of what has just come that are content of bodies."""
+        self._held: Lease | None = None
+        """What a large head takes that is not complete yet, or what a body has beside content."""
         self._reset()
 
     def _reset(self) -> None:
@@ -107,16 +110,13 @@ class Reading:
         self._route: Route | None = None
         self._target = b""
         self._headers: list[Header] = []
+        self._begun = False
+        """Something of its head is there."""
         self.head_bytes = 0
-        """Bytes of a head that is not complete yet."""
-        self._head_lease: Lease | None = None
-        """What it takes, if it is large."""
-        self._body: list[bytes | bytearray] | None = None
-        """Pieces of the body, while one is read; None between requests and in heads."""
-        self._received = 0
-        self._discarded: int | None = None
-        """Bytes thrown away of a body that is refused; None: it is wanted."""
-        self._lease: Lease | None = None
+        """Bytes of a head that is not complete yet, at most; never 0 when it has begun."""
+        self._body: Body | None = None
+        """Its body, while one is read; None between requests and in heads."""
+        self._hold(0)
         self.began = 0.0
         self.wants_continue = False
         """The client waits to be told that its body is wanted."""
@@ -126,17 +126,17 @@ class Reading:
     @property
     def takes_body(self) -> bool:
         """A body is read that is wanted."""
-        return self._body is not None
+        return self._body is not None and not self._body.refused
 
     @property
     def discards(self) -> bool:
         """A body is read that is refused."""
-        return self._discarded is not None
+        return self._body is not None and self._body.refused
 
     @property
     def in_body(self) -> bool:
         """One or the other."""
-        return self._body is not None or self._discarded is not None
+        return self._body is not None
 
     @property
     def between(self) -> bool:
@@ -151,7 +151,7 @@ class Reading:
     def due(self) -> float:
         """When more of the body must have come."""
         limits = self._hub.limits
-        taken = self._received + (self._discarded or 0)
+        taken = 0 if self._body is None else self._body.taken
         return body_due(self.began, taken, limits.body_grace_s, limits.body_bytes_per_s)
 
     def feed(self, data: bytes) -> None:
@@ -166,29 +166,55 @@ class Reading:
             self._parser = httptools.HttpRequestParser(self)
         if self.between:
             self.head_bytes += len(data)
+        self._content = 0
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
             self.feed(self._without_upgrade() + data[upgrade.args[0] :])
             return
         except (httptools.HttpParserError, _Refuse) as error:
-            self.forget()
-            raise NoRequest(self._refusal(error)) from error
+            self._give_up(self._refusal(error))
+            return
         finally:
             self._begins = b""
-        if self.between and self.head_bytes > FREE_HEAD_BYTES:
-            self._hold_more_of_head()
+        self._count(data)
 
-    def _hold_more_of_head(self) -> None:
-        """A head has become large, and is not complete. Raises `NoRequest`."""
-        if self.head_bytes > MAX_HEAD_BYTES and not self.asked:
-            self.forget()
-            raise NoRequest(head_too_large())
-        try:
-            self._head_lease = self._hub.heads_held.holding(self._head_lease, self.head_bytes)
-        except LakequeueError as error:
-            self.forget()
-            raise NoRequest(problem_of(error)) from None
+    def _count(self, data: bytes) -> None:
+        """What the parser may keep of `data`, and nobody else knows of. Raises `NoRequest`."""
+        if self._begun and not self.head_bytes:
+            # It came with the end of what was asked before, where no head was looked for.
+            before = max(self._content, data.rfind(END) + len(END) if END in data else 0)
+            self.head_bytes = max(1, len(data) - before)
+        body = self._body
+        size = self.head_bytes if body is None else body.bare_bytes(len(data), self._content)
+        if size <= FREE_HEAD_BYTES and self._held is None:
+            return
+        if body is None and size > MAX_HEAD_BYTES and not self.asked:
+            self._give_up(head_too_large())
+        elif body is not None and size > MAX_BARE_BYTES:
+            self._give_up(trailers_too_large())
+        else:
+            try:
+                self._hold(size)
+            except LakequeueError as error:
+                self._give_up(problem_of(error))
+
+    def _hold(self, size: int) -> None:
+        """So much of the budget of heads. Raises `Overloaded`."""
+        if size:
+            self._held = self._hub.heads_held.holding(self._held, size)
+        elif self._held is not None:
+            self._held.shrink_to(0)
+            self._held = None
+
+    def _give_up(self, answer: Answer) -> None:
+        """Nothing after this can be told apart. Raises `NoRequest`, unless what is read now has
+        its answer: another one would be taken for that of another request.
+        """
+        self.exhausted = self.discards
+        self.forget()
+        if not self.exhausted:
+            raise NoRequest(answer)
 
     def _take(self, head: Head, data: bytes) -> None:
         """A request that is whole, and whose head is known."""
@@ -215,16 +241,15 @@ class Reading:
             one = Asked(request, route, None, lease)
         try:
             self._put(one)
-        except _Refuse:
-            self.forget()
-            raise NoRequest(head_too_large()) from None
+        except _Refuse as refused:
+            self._give_up(refused.answer)
 
     def forget(self) -> None:
         """Nothing more is read: give the memory back."""
-        self._drop_body()
-        if self._head_lease is not None:
-            self._head_lease.shrink_to(0)
-            self._head_lease = None
+        if self._body is not None:
+            self._body.drop()
+            self._body = None
+        self._hold(0)
         if self._request is not None:
             self._request.forget_head()
         self._parser = None
@@ -242,45 +267,49 @@ class Reading:
     def _refusal(self, error: Exception) -> Answer:
         of_ours = isinstance(error, httptools.HttpParserCallbackError)
         cause = error.__context__ if of_ours else error
-        if cause is None or isinstance(cause, _Refuse):
-            return head_too_large()
-        if of_ours:
-            return self._hub.failed(cause, "")
-        said = f"this is not HTTP: {error}"
-        return problem_of(MalformedBody(said, hint="see /openapi.json", stored="no"))
+        if isinstance(cause, _Refuse):
+            return cause.answer
+        return self._hub.failed(cause, "") if of_ours and cause else no_http(error)
 
     def _without_upgrade(self) -> bytes:
-        """The head again, as of a request that offers no other protocol: we have none."""
-        method = self._parser.get_method()
-        self._parser = None
-        lines = [method + b" " + self._target + b" HTTP/1.1"]
-        lines += [name + b": " + value for name, value in self._headers if name not in _UPGRADES]
-        return b"\r\n".join(lines) + b"\r\n\r\n"
+        """The head again, as of a request that offers no other protocol."""
+        parser, self._parser = self._parser, None
+        method, version = parser.get_method(), parser.get_http_version()
+        return without_upgrade(method, self._target, version, self._headers)
 
     # -- what the parser tells --------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
         """A request begins."""
         self._target, self._headers = b"", []
+        self._begun = True
 
     def on_url(self, url: bytes) -> None:
         """A part of the target."""
         self._target += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header."""
+        """A header; or a trailer, of which nobody has judged anything: it is passed over."""
+        if self._request is not None:
+            return
         if len(self._headers) >= MAX_HEADERS:
-            raise _Refuse
+            raise _Refuse(head_too_large())
         self._headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
         """The head is there: is the rest wanted?"""
         parser = self._parser
         if parser.get_method() == b"CONNECT":
-            raise _Refuse
+            raise _Refuse(not_implemented("tunnels"))
         if parser.should_upgrade():
             return
-        target, path, query = _parts_of(self._target)
+        parts = parts_of(self._target)
+        if parts is None:
+            raise _Refuse(no_http("the target is neither a path nor an http:// URL"))
+        codings = unknown_codings(self._headers)
+        if codings:
+            raise _Refuse(not_implemented(f"transfer coding {codings.decode('latin-1')!r}"))
+        target, path, query = parts
         request = Request(
             parser.get_method().decode("ascii"),
             target,
@@ -297,103 +326,66 @@ class Reading:
         self._kept_open &= request.keep_alive
         self.began = self._hub.now()
         self.head_bytes = 0
-        self._received = 0
-        request.held, self._head_lease = self._head_lease, None
+        self._begun = False
+        self._body = body = Body(self._hub.bodies)
+        request.held, self._held = self._held, None
         try:
             size = request.head_bytes()
             if size > FREE_HEAD_BYTES or self.asked:
                 request.held = self._hub.heads_held.holding(request.held, size)
             self._route = self._routes.find(request)
+            body.most = self._route.max_body
             length = request.header(b"content-length")
-            if length and int(length) > self._route.max_body:
-                raise body_too_large(self._route.max_body)
+            if length and int(length) > body.most:
+                raise body_too_large(body.most)
         except LakequeueError as error:
             self._refuse_body(problem_of(error))
             return
-        self._body = []
         self.wants_continue = request.header(b"expect").lower() == "100-continue"
 
     def on_body(self, piece: bytes) -> None:
         """A piece of the body."""
-        if self._discarded is not None:
-            self._discarded += len(piece)
-            self.exhausted |= self._discarded > MAX_DISCARDED
+        self._content += len(piece)
+        body = self._body
+        if body is None:
             return
-        if self._body is None or self._route is None:
-            return
-        self._received += len(piece)
         try:
-            if self._received > self._route.max_body:
-                raise body_too_large(self._route.max_body)
-            if self._lease is None:
-                self._lease = self._hub.bodies.lease()
-            self._lease.grow(len(piece))
+            body.add(piece)
         except LakequeueError as error:
             self._refuse_body(problem_of(error))
-            return
-        _keep(self._body, piece)
+        self.exhausted |= body.exhausted
 
     def on_message_complete(self) -> None:
         """The request is whole."""
         request, body = self._request, self._body
         if request is None:
             return
-        if self._discarded is None and body is not None:
-            request.body = bytes(body[0]) if len(body) == 1 else b"".join(body)
+        if body is not None and not body.refused:
+            request.body, lease = body.whole()
             if self._begins and request.body:
                 self._hub.heads.learn(self._begins, request)
-            lease, self._lease = self._lease, None
             self._put(Asked(request, self._route, None, lease))
         self._reset()
 
     def _put(self, one: Asked) -> None:
         self.asked.append(one)
         if len(self.asked) > MAX_AHEAD_REQUESTS:
-            raise _Refuse
+            raise _Refuse(head_too_large())
 
     def _refuse_body(self, answer: Answer) -> None:
         """Answer now; what is still to come of the body is thrown away."""
-        request = self._request
-        if request is None:
+        request, body = self._request, self._body
+        if request is None or body is None:
             return
         self.is_last |= bool(request.header(b"expect"))
-        self._drop_body()
-        self._discarded = self._received
+        body.refuse()
         request.forget_head()
         self._put(Asked(request, None, answer, None))
-
-    def _drop_body(self) -> None:
-        self._body = None
-        if self._lease is not None:
-            self._lease.shrink_to(0)
-            self._lease = None
-
-
-def _keep(body: list[bytes | bytearray], piece: bytes) -> None:
-    """Put a piece to the others: small ones into one, as each would take fifty bytes of its own.
-
-    A body of two bytes a chunk took thirty times what was counted.
-    """
-    if body and len(piece) < _SMALL_BYTES and len(last := body[-1]) < _LARGE_BYTES:
-        if not isinstance(last, bytearray):
-            body[-1] = last = bytearray(last)
-        last += piece
-        return
-    body.append(piece)
 
 
 class _Refuse(Exception):
     """A request beyond the bounds of a head."""
 
-
-def _parts_of(target: bytes) -> tuple[bytes, bytes, bytes]:
-    """The target without its host, its path, its query."""
-    if target.startswith(b"/"):
-        path, _, query = target.partition(b"?")
-        return target, path, query.partition(b"#")[0]
-    try:
-        url = httptools.parse_url(target)
-    except httptools.HttpParserError:
-        raise _Refuse from None
-    path, query = url.path or b"/", url.query or b""
-    return path + (b"?" + query if query else b""), path, query
+    def __init__(self, answer: Answer) -> None:
+        super().__init__(answer.status)
+        self.answer = answer

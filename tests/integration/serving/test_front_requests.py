@@ -162,7 +162,7 @@ def test_an_upgrade_is_skipped(front: Running) -> None:
 def test_a_tunnel_is_refused(front: Running) -> None:
     raw = front.connect()
     raw.send(b"CONNECT example.org:443 HTTP/1.1\r\nHost: example.org\r\n\r\n")
-    assert raw.read().status == 431
+    assert raw.read().status == 501
     assert alive(front)
 
 

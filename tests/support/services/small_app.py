@@ -35,6 +35,10 @@ class App:
         def echo() -> Response:
             return Response(request.get_data(), content_type="text/plain")
 
+        @flask.post("/headers")
+        def headers() -> list[str]:
+            return [name for name, _ in request.headers if name != "Content-Length"]
+
         @flask.get("/big")
         def big() -> Response:
             call: Call = request.environ[wsgi.CALL]
