@@ -30,6 +30,7 @@ from lakequeue.records import ShardName
 from queue_tables.delta.actions import Commit
 from queue_tables.groups.fact_rows import to_arrow
 from queue_tables.groups.facts import Fact, Key, Kind
+from queue_tables.groups.state import fences_in as said_fences
 from queue_tables.root import QueueRoot
 from queue_tables.shards.group_commit import GroupCommitter
 from queue_tables.shards.shards import ShardWriter, highest_stamp
@@ -74,7 +75,7 @@ def fences_in(commits: Iterable[Commit]) -> dict[Key, int]:
     """The highest fence on each partition in commits that others made to our shard. Pure."""
     found: dict[Key, int] = {}
     for commit in commits:
-        for group, topic_id, partition, epoch in commit.info.get("fence", ()):
+        for group, topic_id, partition, epoch in said_fences(commit.info):
             key = Key(group, topic_id, partition)
             found[key] = max(epoch, found.get(key, 0))
     return found

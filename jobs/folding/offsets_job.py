@@ -26,8 +26,9 @@ from lakequeue.errors import NotReady
 from lakequeue.metrics.declaring import Sample
 from lakequeue.records import Epoch, ShardName, Stamp, Version
 from lakequeue.steps import Step, reach
+from queue_tables.delta.stamps import LAST_STAMP
 from queue_tables.groups.backlog import lag_of, open_by_stage
-from queue_tables.groups.fact_checks import LAST_STAMP, SetAside
+from queue_tables.groups.fact_checks import SetAside
 from queue_tables.groups.fact_rows import news_from_arrow
 from queue_tables.groups.facts import Fence, GroupState, Key, fold, fold_news
 from queue_tables.groups.set_aside import SetAsideLog

@@ -19,6 +19,7 @@ from lakequeue.records import Offset, Partition, Stamp, TopicId
 from lakequeue.steps import Step, reach
 from queue_tables.delta.actions import Add
 from queue_tables.delta.maintenance import rewrite_files
+from queue_tables.delta.stamps import sound_stamp
 from queue_tables.delta.table import TableLog
 from queue_tables.delta.tail import Tail, find_version
 from queue_tables.files.parquet import newest_micros
@@ -159,7 +160,8 @@ def oldest_unordered(root: QueueRoot) -> int:
         try:
             tail = Tail(root.store, path, find_version(root.store, path, mark))
             while commits := tail.poll(_SIGHT):
-                stamps = [int(c.info["stamp"]) for c in commits if "stamp" in c.info]
+                # Rows under an odd stamp wait as well, until it is put right.
+                stamps = [sound_stamp(c) or mark + 1 for c in commits if "stamp" in c.info]
                 if waiting := [stamp for stamp in stamps if stamp > mark]:
                     oldest = min(oldest, *waiting)
                     break

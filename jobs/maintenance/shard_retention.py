@@ -13,6 +13,7 @@ from lakequeue.records import ShardName, Stamp
 from lakequeue.steps import Step, reach
 from queue_tables.delta.actions import Add, commit_path, parse
 from queue_tables.delta.maintenance import rewrite_files
+from queue_tables.delta.stamps import sound_stamp
 from queue_tables.delta.table import TableLog
 from queue_tables.delta.tail import Tail, find_version
 from queue_tables.groups.facts import Key, States
@@ -67,7 +68,10 @@ def retain_shards(root: QueueRoot, kind: ShardKind, now: Micros, *, dry_run: boo
     facts = [facts for facts, _ in found.values()]
     whole = removable(facts, now, MARGIN_US, BULK_MARGIN_US, held)
     for shard in whole:
-        table = found.pop(shard)[1]
+        one, table = found[shard]
+        if _waits(root, table, one.done):
+            continue
+        del found[shard]
         report.removed.append(shard)
         report.count(table.files.values())
         if not dry_run:
@@ -115,6 +119,18 @@ def _named(root: QueueRoot, states: States, folded: Mapping[ShardName, Stamp]) -
                 # The highest epoch known, and it must not be handed out again.
                 named.add(shard)
     return named
+
+
+def _waits(root: QueueRoot, table: TableLog, done: Stamp) -> bool:
+    """Whether a commit has rows that are not done with, whatever the shard says of itself.
+
+    So it is with a stamp that no commit of ours has: it may be below those that are done.
+    """
+    try:
+        commits = Tail(root.store, table.path, find_version(root.store, table.path, done)).poll()
+    except (FileNotFoundError, TailLost):
+        return True  # another run cleans it up, or removes it: next time
+    return any(c.appends and (sound_stamp(c) or done + 1) > done for c in commits)
 
 
 def _pending(root: QueueRoot, table: TableLog, done: Stamp) -> set[str]:

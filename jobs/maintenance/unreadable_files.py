@@ -16,6 +16,7 @@ from lakequeue.errors import CorruptTable
 from lakequeue.records import Stamp
 from lakequeue.wire import ERASED_HEADER
 from queue_tables.delta.actions import Add, commit_path, parse
+from queue_tables.delta.stamps import sound_stamp
 from queue_tables.delta.table import TableLog
 from queue_tables.delta.tail import commit_versions
 from queue_tables.files.parquet import read_data_file
@@ -72,7 +73,7 @@ def passed_unreadable(table: TableLog, stamps: Collection[int], done: Stamp) -> 
     came: dict[str, int] = {}
     for version in commit_versions(table.store, table.path):
         commit = parse(version, table.store.get(commit_path(table.path, version)))
-        came |= {add.path: int(commit.info.get("stamp", 0)) for add in commit.adds}
+        came |= {add.path: sound_stamp(commit) or 0 for add in commit.adds}
     # A commit is cleaned up when it was ordered: what has none any more was passed long ago.
     passed = {stamp for stamp in stamps if stamp <= done}
     return [add for add in bad if add.path not in came or came[add.path] in passed]

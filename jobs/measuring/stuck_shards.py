@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from lakequeue.errors import TailLost
 from lakequeue.records import ShardName, Stamp
-from queue_tables.delta.actions import Commit
+from queue_tables.delta.stamps import stamp_of
 from queue_tables.delta.tail import UNREADABLE, Tail, find_version
 from queue_tables.log.marks import LogMarks
 from queue_tables.root import QueueRoot
@@ -29,7 +29,7 @@ def _trouble(root: QueueRoot, shard: ShardName, done: Mapping[ShardName, Stamp])
     mark = done.get(shard, Stamp(0))
     try:
         commits = Tail(root.store, path, find_version(root.store, path, mark)).poll()
-        following = next((c for c in commits if _is_waiting(c, mark)), None)
+        following = next(iter([c for c in commits if (stamp_of(c, path) or 0) > mark]), None)
     except (FileNotFoundError, TailLost) as error:
         return f"its log cannot be read: {error}" if root.is_table(path) else None
     except UNREADABLE as error:
@@ -40,10 +40,6 @@ def _trouble(root: QueueRoot, shard: ShardName, done: Mapping[ShardName, Stamp])
         else []
     )
     return f"{path}/{gone[0]} is gone, and nothing behind it is ordered" if gone else None
-
-
-def _is_waiting(commit: Commit, mark: Stamp) -> bool:
-    return commit.appends and commit.info.get("stamp", 0) > mark
 
 
 def _is_there(root: QueueRoot, path: str) -> bool:

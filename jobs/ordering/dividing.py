@@ -14,6 +14,7 @@ import structlog
 
 from lakequeue.errors import CorruptTable, TailLost
 from lakequeue.records import ShardName, Stamp
+from queue_tables.delta.stamps import sound_stamp
 from queue_tables.delta.store import Store
 from queue_tables.delta.tail import Tail, find_version
 from queue_tables.log.writer import SourceFiles
@@ -96,7 +97,7 @@ def _commits(
     before = Stamp(0)
     while commits := tail.poll(1_000):
         for commit in commits:
-            stamp = Stamp(commit.info.get("stamp", 0))
+            stamp = sound_stamp(commit) or Stamp(0)
             if stamp >= first:
                 yield before, stamp
             before = max(before, stamp)

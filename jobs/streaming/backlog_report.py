@@ -8,6 +8,8 @@ from typing import Any
 from lakequeue.clock import Micros
 from lakequeue.errors import TailLost
 from lakequeue.records import ShardName, Stamp
+from queue_tables.delta.actions import Commit
+from queue_tables.delta.stamps import sound_stamp
 from queue_tables.delta.tail import Tail, find_version
 from queue_tables.groups.state import read_group_offsets
 from queue_tables.log.marks import LogMarks
@@ -30,9 +32,9 @@ def backlog_report(root: QueueRoot, kind: ShardKind, now: Micros) -> dict[str, A
     for shard in root.shards(kind):
         news = _news(root, kind, shard, done.get(shard, Stamp(0)))
         shards, commits = shards + bool(news), commits + len(news)
-        rows += sum(info["rows"] for info in news)
-        size += sum(info["bytes"] for info in news)
-        oldest = min([oldest, *(info["stamp"] for info in news)])
+        rows += sum(commit.info["rows"] for commit in news)
+        size += sum(commit.info["bytes"] for commit in news)
+        oldest = min([oldest, *(stamp for c in news if (stamp := sound_stamp(c)) is not None)])
     return {
         "shards": shards,
         "commits": commits,
@@ -42,12 +44,11 @@ def backlog_report(root: QueueRoot, kind: ShardKind, now: Micros) -> dict[str, A
     }
 
 
-def _news(
-    root: QueueRoot, kind: ShardKind, shard: ShardName, done: Stamp
-) -> list[Mapping[str, Any]]:
+def _news(root: QueueRoot, kind: ShardKind, shard: ShardName, done: Stamp) -> list[Commit]:
     path = shard_path(kind, shard)
     try:
         commits = Tail(root.store, path, find_version(root.store, path, done)).poll()
     except (FileNotFoundError, TailLost):
         return []  # done with, and removed
-    return [c.info for c in commits if c.appends and c.info.get("stamp", 0) > done]
+    # Rows under an odd stamp wait until it is put right.
+    return [c for c in commits if c.appends and (sound_stamp(c) or done + 1) > done]

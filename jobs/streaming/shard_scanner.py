@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 from jobs.streaming.consistent_cut import ScanResult, VisibleCommit, consistent_cut, ends
@@ -15,6 +16,7 @@ from jobs.streaming.leader_state import LeaderState
 from lakequeue.errors import CorruptTable, TailLost
 from lakequeue.records import ShardName, Stamp
 from queue_tables.delta.actions import Commit
+from queue_tables.delta.stamps import stamp_of
 from queue_tables.delta.tail import UNREADABLE, Tail, find_version
 from queue_tables.groups.state import fences_in
 from queue_tables.root import QueueRoot, ShardKind
@@ -207,7 +209,10 @@ class ShardScanner:
         return ScanResult(found, truncated)
 
     def _scan_shard(self, name: ShardName) -> _Shard | None:
-        """Read on in a shard; None if it is gone, or cannot be read."""
+        """Read on in a shard; None if it is gone, or cannot be read.
+
+        What was read of it before stays: that is sound, and comes before what cannot be read.
+        """
         shard = self._shards.get(name)
         try:
             if shard is None:
@@ -215,6 +220,7 @@ class ShardScanner:
             self._read(name, shard)
         except (FileNotFoundError, TailLost) as error:
             if self._root.is_table(f"{self._kind}/{name}"):
+                self._shards.pop(name, None)
                 self._skip(name, error)
                 return None
             # Done to its end, and removed.
@@ -222,8 +228,10 @@ class ShardScanner:
             self._shards.pop(name, None)
             return None
         except UNREADABLE as error:
+            if shard is not None and not (shard.pending or shard.admitted):
+                del self._shards[name]
             self._skip(name, error)
-            return None
+            return self._shards.get(name)
         self._failed.pop(name, None)
         return shard
 
@@ -232,7 +240,6 @@ class ShardScanner:
 
         Not at once: it may be in the middle of being removed, or written by hand.
         """
-        self._shards.pop(name, None)
         times = self._failed.get(name, _NEVER_FAILED).times + 1
         self._failed[name] = _Failed(times, error)
         if times < _PATIENCE:
@@ -279,7 +286,9 @@ class ShardScanner:
     def _open(self, name: ShardName) -> _Shard:
         path = f"{self._kind}/{name}"
         start = find_version(self._root.store, path, self._marks.get(name, Stamp(0)))
-        return _Shard(Tail(self._root.store, path, start))
+        # What comes before a commit with an odd stamp is ordered; at that commit the shard waits.
+        judge = partial(stamp_of, table=path)
+        return _Shard(Tail(self._root.store, path, start, check=judge))
 
     def _read(self, name: ShardName, shard: _Shard, *, more: bool = False) -> None:
         """Read on in a shard. A look must see all of it, or know that it does not (`truncated`)."""
@@ -354,18 +363,23 @@ class ShardScanner:
 
 def _visible_commit(shard: ShardName, commit: Commit) -> VisibleCommit | None:
     """What a commit brings; None for a creation, a fence, a seal."""
-    info = commit.info
-    if "stamp" not in info or not commit.appends:
+    info, stamp = commit.info, stamp_of(commit, shard)
+    if stamp is None:
         return None
     return VisibleCommit(
-        Stamp(info["stamp"]),
+        stamp,
         shard,
         commit.version,
-        int(info.get("rows", 0)),
-        int(info.get("bytes", 0)),
+        _count(info.get("rows")),
+        _count(info.get("bytes")),
         tuple(add.path for add in commit.adds),
         sizes=tuple(add.size for add in commit.adds) if info.get(IN_ORDER) else (),
     )
+
+
+def _count(given: object) -> int:
+    """What a commit says of its size; 0 for what is no number: nothing but bounds depend on it."""
+    return given if type(given) is int and given > 0 else 0
 
 
 def _within(admitted: list[VisibleCommit], limit: Mapping[ShardName, Stamp]) -> list[VisibleCommit]:

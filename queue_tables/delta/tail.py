@@ -10,12 +10,14 @@ from collections.abc import Callable
 
 from lakequeue.clock import boot_seconds
 from lakequeue.errors import CorruptTable, TailLost
-from lakequeue.records import Stamp, Version
+from lakequeue.records import Version
 from queue_tables.delta.actions import Commit, commit_path, commit_version, parse
+from queue_tables.delta.stamps import sound_stamp
 from queue_tables.delta.store import Store
 
 UNREADABLE = (CorruptTable, ValueError, TypeError, LookupError)
 """What the tail of a table raises whose log cannot be read."""
+_ABOVE_ALL = 1 << 64
 _LOOK_BACK_EVERY = 32
 _LOOK_BACK_AFTER_S = 60.0
 """Far below the hour that commits are kept for their followers."""
@@ -30,11 +32,14 @@ class Tail:
         table_path: str,
         start: Version,
         clock: Callable[[], float] = boot_seconds,
+        check: Callable[[Commit], object] | None = None,
     ) -> None:
+        """`check` raises `CorruptTable` for a commit that counts as a torn one."""
         self._store = store
         self._table_path = table_path
         self._version = start
         self._clock = clock
+        self._check = check
         self._empty_polls = 0
         self._looked_at = 0.0
 
@@ -58,6 +63,8 @@ class Tail:
                 break
             try:
                 commit = parse(version, data, self._table_path)
+                if self._check is not None:
+                    self._check(commit)
             except CorruptTable:
                 if found:
                     return found
@@ -109,8 +116,9 @@ def find_version(store: Store, table_path: str, stamp: int) -> Version:
     """The newest version of a shard whose stamp is at most `stamp`: where to tail on from.
 
     Commits without a stamp (creation, fence, seal) are not counted, so a tail that starts here
-    sees the fences behind the last stamp again. Found by binary search over the commit files; if
-    all of them are above `stamp`, the one before the first. Raises `FileNotFoundError`.
+    sees the fences behind the last stamp again. A stamp that is none counts as above all others, so
+    the tail meets that commit. Found by binary search over the commit files; if all of them are
+    above `stamp`, the one before the first. Raises `FileNotFoundError`.
     """
     versions = commit_versions(store, table_path)
     if not versions:
@@ -134,9 +142,9 @@ def find_version(store: Store, table_path: str, stamp: int) -> Version:
 
 def _stamp_at_or_before(
     store: Store, table_path: str, versions: list[Version], index: int, lowest: int
-) -> tuple[int, Stamp | None]:
+) -> tuple[int, int | None]:
     for i in range(index, lowest - 1, -1):
         commit = parse(versions[i], store.get(commit_path(table_path, versions[i])), table_path)
-        if (stamp := commit.info.get("stamp")) is not None:
-            return i, Stamp(stamp)
+        if commit.info.get("stamp") is not None:
+            return i, sound_stamp(commit) or _ABOVE_ALL
     return lowest, None

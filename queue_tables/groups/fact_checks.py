@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from lakequeue.records import ShardName
 from lakequeue.wire import MAX_PARTITIONS, MAX_WHOLE
+from queue_tables.delta.stamps import LAST_STAMP
 from queue_tables.groups.facts import Kind
 from queue_tables.groups.record_states import RECORD_KINDS, STAGE_OF
 from queue_tables.schema.odd_bytes import text_of, texts_of
@@ -26,8 +27,6 @@ from queue_tables.schema.odd_bytes import text_of, texts_of
 MOST_RUN: Final = 1_000_000
 """Offsets that one fact opens or says to be dead, at most: each takes memory by itself."""
 _MOST_ATTEMPTS: Final = 1 << 30
-LAST_STAMP: Final = 7_258_118_400_000_000
-"""Year 2200: a higher stamp would hide all that follows it in its shard."""
 _NAME: Final = re.compile(rb"[A-Za-z0-9._-]{1,249}\Z")
 _NEED_OFFSET: Final = pa.array([k.encode() for k in (*RECORD_KINDS, "committed")], pa.binary())
 _TAKE_MEMORY: Final = pa.array([k.encode() for k in (*STAGE_OF, "dead")], pa.binary())

@@ -21,6 +21,7 @@ from lakequeue.records import Epoch, Partition, ShardName, Stamp, TopicId, Versi
 from lakequeue.steps import Step, reach
 from lakequeue.wire import MAX_WHOLE
 from queue_tables.delta.actions import Add, Commit, Remove, Txn, commit_path
+from queue_tables.delta.stamps import sound_stamp
 from queue_tables.delta.store import Store
 from queue_tables.delta.table import TableLog
 from queue_tables.delta.tail import Tail, find_version
@@ -48,7 +49,7 @@ class JournalNews:
     """What each of the facts says."""
     fences: list[Fence] = field(default_factory=list)
     last_stamp: Stamp | None = None
-    """Of the newest commit with rows; `None` if there was none."""
+    """Of the newest commit with rows and a stamp; `None` if there was none."""
     sealed: bool = False
     aside: list[SetAside] = field(default_factory=list)
     """Rows that are no facts."""
@@ -84,8 +85,8 @@ def journal_news(
             for fence in fences_in(commit.info)
             if group is None or fence[0] == group
         ]
-        if isinstance(stamp := commit.info.get("stamp"), int):
-            news.last_stamp = Stamp(stamp)
+        if (stamp := sound_stamp(commit)) is not None:
+            news.last_stamp = stamp
         if commit.configuration is not None and commit.configuration.get(SEALED):
             news.sealed = True
     return news

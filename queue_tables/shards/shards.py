@@ -26,6 +26,7 @@ from lakequeue.records import ShardName, Stamp, Version, checked_name
 from lakequeue.steps import Step, reach
 from queue_tables.delta.actions import Action, Add, Commit, Metadata, Txn, commit_path, parse
 from queue_tables.delta.snapshot import load_snapshot
+from queue_tables.delta.stamps import sound_stamp
 from queue_tables.delta.table import TableLog, create_table
 from queue_tables.delta.tail import commit_versions
 from queue_tables.files.parquet import write_data_file
@@ -234,8 +235,9 @@ def _newest_stamp(root: QueueRoot, path: str) -> int:
     try:
         for version in reversed(commit_versions(root.store, path)):
             commit = parse(version, root.store.get(commit_path(path, version)))
-            if "stamp" in commit.info:
-                return int(commit.info["stamp"])
+            # An odd one, of a foreign writer, must not carry our clock away.
+            if (stamp := sound_stamp(commit)) is not None:
+                return stamp
         return load_snapshot(root.store, path, keep_files=False).txns.get(STAMP_TXN, 0)
     except (FileNotFoundError, CorruptTable):
         if root.is_table(path):

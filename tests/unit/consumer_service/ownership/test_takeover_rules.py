@@ -112,7 +112,9 @@ def test_a_seek_that_only_the_marks_know_of_counts() -> None:
 
 def test_facts_under_a_fenced_epoch_are_refused_and_the_others_go_on() -> None:
     info = CommitInfo(lakequeue={"fence": [["g", "t", 0, 5], ["g", "t", 0, 3]]})
-    fences = fences_in([Commit(Version(7), (info,)), Commit(Version(8), (CommitInfo(),))])
+    odd = CommitInfo(lakequeue={"fence": [["g", "t", 0, "9"], 3]})
+    commits = [Commit(Version(v), (said,)) for v, said in ((7, info), (8, CommitInfo()), (9, odd))]
+    fences = fences_in(commits)
     assert fences == {key(0): 5}
     entries = [Entry([fact(0, 4), fact(1, 4)]), Entry([fact(0, 5)])]
     allowed = judge(entries, fences, {key(0): 5, key(1): 4})
