@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 VENV := .venv/bin
 ROOT ?= lakequeue-data
-UNIT_ARGUMENTS := -m pytest -m "not zookeeper" -q -n logical --dist worksteal
+UNIT_ARGUMENTS := -m pytest -p no:schemathesis -m "not zookeeper" -q -n logical --dist worksteal
 UNIT := $(VENV)/python $(UNIT_ARGUMENTS)
 # Those that drive the pure rules, and all others.
 DRIVE_RULES := tests/behaviour $(addprefix tests/unit/,queue_rules queue_access memory_queue ingest consumer_service jobs)

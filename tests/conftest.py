@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support.examples import examples
 from tests.support.services.zookeeper import own_zookeeper, sessions, zookeeper
 
 if TYPE_CHECKING:
@@ -18,7 +19,10 @@ __all__ = ["own_zookeeper", "sessions", "zookeeper"]
 
 # How quick an example is depends on what else the machine does: no property is about that.
 settings.register_profile(
-    "any-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "any-machine",
+    max_examples=examples(100),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("any-machine")
 

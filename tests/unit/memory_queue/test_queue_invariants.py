@@ -9,6 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
+from tests.support.examples import examples
 from tests.unit.memory_queue.wire_calls import Calls
 
 VISIBILITY_MS = 10_000
@@ -177,4 +178,4 @@ class Workers(RuleBasedStateMachine):
 
 
 TestWorkers = Workers.TestCase
-TestWorkers.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestWorkers.settings = settings(max_examples=examples(60), stateful_step_count=40, deadline=None)

@@ -8,6 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, rule
 
+from tests.support.examples import examples
 from tests.unit.memory_queue.wire_calls import Calls
 
 PARTITIONS = 3
@@ -120,4 +121,4 @@ class Readers(RuleBasedStateMachine):
 
 
 TestReaders = Readers.TestCase
-TestReaders.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestReaders.settings = settings(max_examples=examples(60), stateful_step_count=40, deadline=None)

@@ -24,12 +24,12 @@ TOO_MANY = {
     "empty lists": b"[],",
 }
 ODD = {
-    "deep lists": b'{"records":' + b"[" * (8 << 20),
-    "deep objects": b'{"records":[' + b'{"a":' * (1 << 20),
-    "lists in a value": b'{"records":[{"value":[' + b"[1]," * (1 << 20) + b"[1]]}]}",
-    "quotes without an end": b'{"records":["' + b'\\"' * (4 << 20) + b"," * 200_000,
-    "quotes and braces": b'{"records":[{"' + b"a{," * (2 << 20),
-    "escapes": b'{"records":[{"value":"' + b"\\n" * (4 << 20) + b'"}]' + b" ," * 200_000,
+    "deep lists": b'{"records":' + b"[" * (2 << 20),
+    "deep objects": b'{"records":[' + b'{"a":' * (1 << 18),
+    "lists in a value": b'{"records":[{"value":[' + b"[1]," * (1 << 18) + b"[1]]}]}",
+    "quotes without an end": b'{"records":["' + b'\\"' * (1 << 20) + b"," * 50_000,
+    "quotes and braces": b'{"records":[{"' + b"a{," * (1 << 19),
+    "escapes": b'{"records":[{"value":"' + b"\\n" * (1 << 20) + b'"}]' + b" ," * 50_000,
 }
 
 

@@ -24,6 +24,7 @@ from queue_tables.groups.facts import Kind, States, fold
 from queue_tables.groups.record_states import NEVER
 from queue_tables.groups.record_status import ACKED, EXPIRED, Status, status_in
 from tests.support.data.queue_facts import KEY, MS, facts_of, states_of
+from tests.support.examples import examples
 
 
 @dataclass
@@ -311,5 +312,7 @@ class QueueMachine(RuleBasedStateMachine):
             )
 
 
-QueueMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+QueueMachine.TestCase.settings = settings(
+    max_examples=examples(150), stateful_step_count=40, deadline=None
+)
 TestAgainstTheModel = QueueMachine.TestCase

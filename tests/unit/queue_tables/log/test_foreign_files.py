@@ -23,6 +23,7 @@ from queue_tables.files.physical import as_declared
 from queue_tables.log.reader import LogReader
 from queue_tables.schema.schemas import LOG
 from tests.support.data.rows import rows_of
+from tests.support.examples import examples
 
 START = 1_700_000_000_000_000
 HOUR = "2023-11-14T22"
@@ -122,7 +123,7 @@ def a_root() -> Any:
 KEYS = [("t1", 0), ("t1", 1), ("t2", 0)]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(data=st.data())
 def test_whatever_an_engine_makes_of_the_files_each_record_comes_once_in_order(
     data: st.DataObject,
