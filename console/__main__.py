@@ -10,6 +10,7 @@ from typing import Any
 from console.server import run
 from lakequeue.errors import LakequeueError
 from lakequeue.processes.logs import log_to_stderr
+from lakequeue.processes.programs import add_parent_option
 from lakequeue.settings import Settings
 from serving.process import EXIT_UNUSABLE, print_event
 
@@ -27,14 +28,7 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--consumer-url", help="consumer-service nodes, separated by commas")
     parser.add_argument("--driver-url", help="endpoints of the drivers, separated by commas")
     parser.add_argument("--log-level", help="debug, info, warning or error")
-    parser.add_argument(
-        "--die-with-parent",
-        nargs="?",
-        const=0,
-        type=int,
-        metavar="PID",
-        help="end when the parent does; PID is the parent's, checked against having ended already",
-    )
+    add_parent_option(parser)
     return parser.parse_args(argv)
 
 

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from lakequeue.errors import LakequeueError
 from lakequeue.processes.logs import log_to_stderr
+from lakequeue.processes.programs import add_parent_option
 from lakequeue.records import checked_name
 from lakequeue.settings import Settings
 from lakequeue.steps import arm
@@ -30,14 +31,7 @@ def parse(prog: str, description: str, argv: Sequence[str] | None = None) -> arg
     parser.add_argument("--url", help="base URL by which others reach this node")
     parser.add_argument("--log-level", help="debug, info, warning or error")
     parser.add_argument("--crash-at", help="for fault tests: step[:count[:kill|stop]]")
-    parser.add_argument(
-        "--die-with-parent",
-        nargs="?",
-        const=0,
-        type=int,
-        metavar="PID",
-        help="end when the parent does; PID is the parent's, checked against having ended already",
-    )
+    add_parent_option(parser)
     return parser.parse_args(argv)
 
 

@@ -17,6 +17,7 @@ from consumer_service.ownership.journal import Journal
 from consumer_service.ownership.owned_partition import OwnedPartition, OwnedPartitions
 from consumer_service.ownership.settlement import Settlement
 from consumer_service.polls.poll_batch import PartitionBatch, QueuePollResult, picked
+from consumer_service.polls.waiting import begin, wait_for_records
 from consumer_service.queues.due_timer import DueTimer
 from consumer_service.queues.fetch import fetch_again, fetch_new, skip_expired
 from consumer_service.queues.settling import condemn, owed_of, pass_unread, settle
@@ -24,7 +25,7 @@ from consumer_service.queues.waiters import Waiters
 from consumer_service.reading.encode import queue_records_of
 from consumer_service.reading.tailer import Tailer
 from consumer_service.reading.undecodable import OnUndecodable, ignore
-from lakequeue.clock import boot_seconds, wall_micros
+from lakequeue.clock import wall_micros
 from lakequeue.errors import OffsetOutOfRange
 from lakequeue.steps import Step, reach
 from lakequeue.wire import UNDECODABLE
@@ -33,10 +34,7 @@ from queue_rules.queues.attempts import Attempt
 from queue_rules.queues.fair_share import FULL, Demand
 from queue_rules.queues.undecodable_policy import policy_in
 from queue_tables.groups.facts import Kind
-from serving.front.parking import Steps, Until, finish
-
-LOOK_EVERY_S = 1.0
-"""A waiting poll looks this often whether its client is still there."""
+from serving.front.parking import Steps
 
 
 class QueueDelivery:
@@ -62,17 +60,6 @@ class QueueDelivery:
         self._on_dying = on_dying
         self._on_undecodable = on_undecodable
 
-    def poll(
-        self,
-        member: Member,
-        max_records: int,
-        wait_s: float,
-        gone: Callable[[], bool],
-        after: int | None = None,
-    ) -> QueuePollResult:
-        """`steps`, waiting in this thread."""
-        return finish(self.steps(member, max_records, wait_s, gone, after))
-
     def steps(
         self,
         member: Member,
@@ -85,48 +72,25 @@ class QueueDelivery:
 
         As `Delivery.steps`; `after` gives back what was in answers that got lost.
         """
-        deadline = boot_seconds() + wait_s
-        number = 0
-        if after is not None:
-            with member.polls.lock:
-                number = member.polls.begin(after)
-            member.wake.set()
-        with member.polling(), self._waiters.asking(member.group, member.wake, member.member_id):
-            delivered = yield from self._wait(member, max_records, number, deadline, gone)
-        if not gone():
-            member.liveness.heard(boot_seconds())
-        return delivered
+        number = begin(member, after)
+        enter = partial(self._waiters.enter, member.group, member.wake)
+        look = partial(self._look, member, max_records, number)
+        with self._waiters.asking(member.group, member.wake, member.member_id):
+            found = yield from wait_for_records(member, wait_s, gone, enter, look)
+        return found or QueuePollResult()
 
-    def _wait(
-        self,
-        member: Member,
-        max_records: int,
-        number: int,
-        deadline: float,
-        gone: Callable[[], bool],
-    ) -> Steps[QueuePollResult]:
-        while True:
-            self._waiters.enter(member.group, member.wake)
-            if gone() or not member.active or (number and member.polls.begun != number):
-                return QueuePollResult()
-            delivered = self._gather(member, max_records)
-            left = deadline - boot_seconds()
-            if delivered.records:
-                return self._numbered(member, delivered, number)
-            if left <= 0:
-                return delivered
-            if not delivered.more:
-                yield Until(member.wake, left, LOOK_EVERY_S)
-
-    @staticmethod
-    def _numbered(member: Member, delivered: QueuePollResult, number: int) -> QueuePollResult:
-        """Remember the answer until the next poll says that it has arrived."""
-        if not number:
+    def _look(self, member: Member, max_records: int, number: int) -> QueuePollResult | None:
+        """What there is now; None when a newer poll has begun."""
+        if number and member.polls.begun != number:
+            return None
+        delivered = self._gather(member, max_records)
+        if not number or not delivered.records:
             return delivered
+        # Remember the answer until the next poll says that it has arrived.
         with member.polls.lock:
             if member.polls.begun != number:
                 delivered.take_back()
-                return QueuePollResult()
+                return None
             delivered.number = number
             unconfirmed = QueuePollResult([], delivered.taken, number, news=delivered.news)
             member.polls.answered.append((number, unconfirmed))

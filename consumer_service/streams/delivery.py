@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from consumer_service.members import Member
 from consumer_service.ownership.owned_partition import OwnedPartition, OwnedPartitions
 from consumer_service.polls.matching import find_matching
+from consumer_service.polls.waiting import begin, wait_for_records
 from consumer_service.reading.encode import records_of, unreadable_among
 from consumer_service.reading.segments import prefix_within
 from consumer_service.reading.tailer import Tailer
@@ -23,13 +24,11 @@ from lakequeue.wire import UNDECODABLE
 from queue_rules.predicates.expressions import Condition
 from queue_rules.predicates.of_group import predicate_in
 from queue_rules.queues.undecodable_policy import policy_in
-from serving.front.parking import Steps, Until, finish
+from serving.front.parking import Steps
 
 READ_AHEAD_ROWS = 20_000
 READ_AHEAD_BYTES = 8 << 20
 """What one read from the files brings: several polls' worth, kept beside the cursor."""
-LOOK_EVERY_S = 1.0
-"""A waiting poll looks this often whether its client is still there."""
 
 
 @dataclass(slots=True)
@@ -91,17 +90,6 @@ class Delivery:
         """Called when offsets were skipped: expired, a gap, or not what a predicate takes."""
         self._on_undecodable = on_undecodable
 
-    def poll(
-        self,
-        member: Member,
-        max_records: int,
-        wait_s: float,
-        gone: Callable[[], bool],
-        after: int | None = None,
-    ) -> StreamPollResult:
-        """`steps`, waiting in this thread."""
-        return finish(self.steps(member, max_records, wait_s, gone, after))
-
     def steps(
         self,
         member: Member,
@@ -115,38 +103,12 @@ class Delivery:
         `gone` tells whether the client has hung up: then nothing is delivered. `after` numbers the
         last answer that the client got, see `Polls`.
         """
-        deadline = boot_seconds() + wait_s
-        gather: Callable[[], StreamPollResult | None]
-        if after is None:
-            gather = partial(self._gather, member, max_records)
-        else:
-            with member.polls.lock:
-                number = member.polls.begin(after)
-            member.wake.set()  # an older poll that waits has to notice
-            gather = partial(self._gather_numbered, member, max_records, number)
-        with member.polling():
-            delivered = yield from self._wait(member, gather, deadline, gone)
-        if not gone():
-            member.liveness.heard(boot_seconds())
-        return delivered
-
-    def _wait(
-        self,
-        member: Member,
-        gather: Callable[[], StreamPollResult | None],
-        deadline: float,
-        gone: Callable[[], bool],
-    ) -> Steps[StreamPollResult]:
-        while True:
-            member.wake.clear()
-            delivered = None if gone() or not member.active else gather()
-            if delivered is None:
-                return StreamPollResult()
-            left = deadline - boot_seconds()
-            if delivered.records or left <= 0:
-                return delivered
-            if not delivered.more:
-                yield Until(member.wake, left, LOOK_EVERY_S)
+        number = begin(member, after)
+        look: Callable[[], StreamPollResult | None] = partial(self._gather, member, max_records)
+        if number:
+            look = partial(self._gather_numbered, member, max_records, number)
+        found = yield from wait_for_records(member, wait_s, gone, member.wake.clear, look)
+        return found or StreamPollResult()
 
     def _gather_numbered(
         self, member: Member, max_records: int, number: int

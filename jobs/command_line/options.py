@@ -19,6 +19,7 @@ from lakequeue.errors import RootUnusable
 from lakequeue.processes.folders import private_folder
 from lakequeue.processes.logs import log_to_stderr
 from lakequeue.processes.parent import die_with_parent
+from lakequeue.processes.programs import add_parent_option
 from lakequeue.records import checked_name
 from lakequeue.settings import Settings
 from lakequeue.steps import arm
@@ -81,14 +82,7 @@ def parse(prog: str, description: str, argv: Sequence[str] | None, role: str) ->
         help="print one JSON document, the report, instead of lines",
     )
     parser.add_argument("--crash-at", help="for fault tests: step[:count[:kill|stop]]")
-    parser.add_argument(
-        "--die-with-parent",
-        nargs="?",
-        const=0,
-        type=int,
-        metavar="PID",
-        help="end when the parent does; PID is the parent's, checked against having ended already",
-    )
+    add_parent_option(parser)
     args = parser.parse_args(argv)
     if args.die_with_parent is not None:
         die_with_parent(args.die_with_parent or None)

@@ -7,6 +7,7 @@ directory out, and with the folder of our packages at the head of `PYTHONPATH`.
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 from collections.abc import Mapping
@@ -45,3 +46,15 @@ def packages_first() -> None:
 def _packages_first(path: str) -> list[str]:
     others = [folder for folder in path.split(os.pathsep) if folder and folder != PACKAGES]
     return [PACKAGES, *others]
+
+
+def add_parent_option(parser: argparse.ArgumentParser) -> None:
+    """`--die-with-parent`, for what a supervisor starts: a pid, 0 if none is named, else None."""
+    parser.add_argument(
+        "--die-with-parent",
+        nargs="?",
+        const=0,
+        type=int,
+        metavar="PID",
+        help="end when the parent does; PID is the parent's, checked against having ended already",
+    )

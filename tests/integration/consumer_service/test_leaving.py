@@ -11,6 +11,7 @@ from consumer_service.members import Member
 from consumer_service.node import Node
 from coordination.groups.controller import read_assignment
 from lakequeue.wire import JoinRequest
+from serving.front.parking import finish
 from tests.support.services.consumer_node import Queue
 from tests.support.services.zookeeper import wait_for
 
@@ -28,7 +29,7 @@ def take(node: Node, member: Member, count: int) -> list[tuple[int, int]]:
     got: list[tuple[int, int]] = []
 
     def more() -> bool:
-        polled = node.queue_delivery.poll(member, 10, 0.5, lambda: False)
+        polled = finish(node.queue_delivery.steps(member, 10, 0.5, lambda: False))
         got.extend((r["offset"], r["attempt"]) for r in polled.records)
         return len(got) >= count
 

@@ -31,6 +31,6 @@ PATCHES: dict[str, Sequence[tuple[str, Patch]]] = {
         ("coordination.zookeeper.election", _never("SLOW_POLL_S")),
         ("coordination.groups.group_cache", _never("SLOW_POLL_S")),
         ("consumer_service.ownership.reconciler", _never("LOOK_EVERY_S", "SLOW_READ_S")),
-        ("consumer_service.streams.delivery", _never("LOOK_EVERY_S")),
+        ("consumer_service.polls.waiting", _never("LOOK_EVERY_S")),
     ]
 }

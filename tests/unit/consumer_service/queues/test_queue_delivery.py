@@ -29,6 +29,7 @@ from queue_rules.queues.attempts import Taken
 from queue_rules.queues.partition import QueuePartition
 from queue_rules.queues.retry_policy import RetryPolicy
 from queue_tables.groups.facts import Fact, Key, Kind
+from serving.front.parking import finish
 
 EXPIRED_AT = 1_000
 
@@ -115,7 +116,7 @@ class World:
         return self.read(where, offset, 1, 1)
 
     def poll(self) -> QueuePollResult:
-        return self.delivery.poll(self.member, 10, 0, lambda: False)
+        return finish(self.delivery.steps(self.member, 10, 0, lambda: False))
 
     def attempts(self) -> list[tuple[int, int]]:
         return [(r["offset"], r["attempt"]) for r in self.poll().records]

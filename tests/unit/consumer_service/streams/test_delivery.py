@@ -22,6 +22,7 @@ from queue_rules.groups.member_states import Liveness, MemberState
 from queue_rules.streams.cursor import Cursor
 from queue_tables.groups.facts import Key
 from queue_tables.schema.schemas import LOG
+from serving.front.parking import finish
 
 
 def log_rows(first: int, end: int) -> pa.Table:
@@ -74,7 +75,7 @@ def test_an_error_in_one_partition_gives_back_what_others_gave(
     monkeypatch.setattr("consumer_service.streams.delivery.records_of", lambda *_: [{}] * 5)
     one = member()
     with pytest.raises(StorageUnavailable):
-        made.poll(one, 100, 0, lambda: False, 0)
+        finish(made.steps(one, 100, 0, lambda: False, 0))
     assert len(calls) == 2
     assert [p.cursor.delivered for p in parts] == [0, 0]
 
@@ -99,7 +100,7 @@ def test_what_is_paused_while_other_partitions_are_looked_through_stays(
     monkeypatch.setattr(made, "_take", take)
     monkeypatch.setattr("consumer_service.streams.delivery.records_of", records)
     one = member()
-    answer = made.poll(one, 100, 0, lambda: False, 0)
+    answer = finish(made.steps(one, 100, 0, lambda: False, 0))
     paused, other = calls
     assert [r["partition"] for r in answer.records] == [int(other.key.partition)] * 5
     assert (paused.cursor.delivered, other.cursor.delivered) == (0, 5)
@@ -159,7 +160,7 @@ class Stream:
         self.told += [r["offset"] for r in records if "undecodable" in r]
 
     def poll(self) -> list[tuple[int, bool]]:
-        found = self.delivery.poll(self.member, 100, 0, lambda: False)
+        found = finish(self.delivery.steps(self.member, 100, 0, lambda: False))
         return [(r["offset"], r["value"] is not None) for r in found.records]
 
 
