@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakequeue.errors import CommitConflict, LeadershipLost, TailLost
+from lakequeue.errors import CommitConflict, CorruptTable, LeadershipLost, TailLost
 from lakequeue.records import Epoch, Partition, ShardName, Stamp, TopicId, Version
 from lakequeue.steps import Step, reach
 from lakequeue.wire import MAX_WHOLE
@@ -68,15 +68,31 @@ class GroupReading:
 
 
 def journal_news(
-    store: Store, shard: ShardName, commits: Iterable[Commit], group: str | None = None
+    store: Store,
+    shard: ShardName,
+    commits: Iterable[Commit],
+    group: str | None = None,
+    *,
+    pass_gone: bool = False,
 ) -> JournalNews:
-    """Read the facts and fences that `commits` of a journal shard brought, of one group or all."""
+    """Read the facts and fences that `commits` of a journal shard brought, of one group or all.
+
+    A data file that is damaged is set aside as a whole, as the fold does. So is one that is gone,
+    with `pass_gone`; else that raises `FileNotFoundError`: a newer fold may have what was in it.
+    """
     news = JournalNews()
     path = shard_path("journal", shard)
     for commit in commits:
         if commit.appends:
             for add in commit.adds:
-                rows = read_data_file(store, path, add.path)
+                try:
+                    rows = _facts_in(store, path, add.path)
+                except (FileNotFoundError, CorruptTable) as error:
+                    if isinstance(error, FileNotFoundError) and not pass_gone:
+                        raise
+                    why = f"{add.path} cannot be read: {type(error).__name__}: {error}"
+                    news.aside.append(SetAside(shard, sound_stamp(commit), None, why))
+                    continue
                 if group is not None:
                     rows = rows.filter(pc.equal(rows.column("group"), pa.scalar(group)))
                 news.states += news_from_arrow(rows, shard, news.aside)
@@ -90,6 +106,13 @@ def journal_news(
         if commit.configuration is not None and commit.configuration.get(SEALED):
             news.sealed = True
     return news
+
+
+def _facts_in(store: Store, shard_table: str, path: str) -> pa.Table:
+    try:
+        return read_data_file(store, shard_table, path)
+    except CorruptTable:
+        return read_data_file(store, shard_table, path)  # a read that was cut short is no damage
 
 
 def fences_in(info: Mapping[str, Any]) -> list[FenceOf]:
@@ -160,16 +183,17 @@ class GroupStateReader:
     def read(self, group: str | None = None) -> GroupReading:
         """All that is committed when this is called is in the answer, and durable.
 
-        Raises `CorruptTable`, or `TailLost` if facts that are not folded are gone.
+        Data files that are damaged or gone are set aside, as the fold does. Raises `CorruptTable`,
+        or `TailLost` if commits that are not folded are gone.
         """
         for _ in range(_ATTEMPTS - 1):
             with contextlib.suppress(TailLost, FileNotFoundError):
                 return self._read(group)
             # A shard was cleaned up or removed behind a newer fold: that fold has what is gone.
             self._root.forget_shards("journal")
-        return self._read(group)
+        return self._read(group, pass_gone=True)
 
-    def _read(self, group: str | None) -> GroupReading:
+    def _read(self, group: str | None, *, pass_gone: bool = False) -> GroupReading:
         before = set(self._root.shards("journal"))
         try:
             self._table.refresh()
@@ -181,7 +205,10 @@ class GroupStateReader:
         if gone := before.difference(shards):
             # Folded to its end, but perhaps by a fold that came after ours.
             raise TailLost(f"journal shard {min(gone)} was removed meanwhile", hint="read again")
-        news = {shard: self._journal(shard, folded.get(shard), group) for shard in shards}
+        news = {
+            shard: self._journal(shard, folded.get(shard), group, pass_gone=pass_gone)
+            for shard in shards
+        }
         all_news = [one for several in news.values() for one in several]
         fences = [fence for one in all_news for fence in one.fences]
         self._aside.found(odd for one in all_news for odd in one.aside)
@@ -198,7 +225,7 @@ class GroupStateReader:
         )
 
     def _journal(
-        self, shard: ShardName, folded: Stamp | None, group: str | None
+        self, shard: ShardName, folded: Stamp | None, group: str | None, *, pass_gone: bool
     ) -> list[JournalNews]:
         """What each commit behind the fold position says."""
         store = self._root.store
@@ -207,7 +234,8 @@ class GroupStateReader:
         if followed is None:
             followed = _Followed(self._tail_from(shard, folded))
         for commit in followed.tail.poll():
-            followed.news.append(journal_news(store, shard, [commit], group))
+            news = journal_news(store, shard, [commit], group, pass_gone=pass_gone)
+            followed.news.append(news)
         # Whoever acts on a version makes it durable first.
         followed.tail.make_durable()
         followed.drop_folded(folded)

@@ -13,7 +13,7 @@ from jobs.rows.key_projection import fact_rows
 from lakequeue.records import Epoch, Partition, Stamp, TopicId, Version
 from queue_tables.delta.tail import Tail
 from queue_tables.groups.facts import Key
-from queue_tables.groups.state import read_group_offsets, read_group_state
+from queue_tables.groups.state import GroupStateReader, read_group_offsets, read_group_state
 from queue_tables.root import QueueRoot
 from queue_tables.schema.schemas import JOURNAL
 from queue_tables.shards.shards import ShardWriter
@@ -69,10 +69,23 @@ def test_a_file_of_facts_that_cannot_be_read_is_passed(tmp_path: Path, data: byt
         for n, commit in enumerate(seen)
         for add in commit.adds
     ]
+    other = ShardWriter.create(root, "journal", "d")
+    elsewhere = sound_rows(JOURNAL, 1, said | {"group": "other", "offset": 0, "end_offset": 4})
+    other.append(elsewhere.drop_columns(["hour", "stamp", "row"]), Stamp(7))
+    reader = GroupStateReader(root)
+    reader.read()
+    reader.forget()
     lost = f"journal/{writer.name}/{files[1].path}"
     root.store.delete(lost)
     if data is not None:
         root.store.put(lost, data)
+    for _ in range(2):
+        assert reader.read().states[SOUND].committed_offset == 10, "before any fold has passed it"
+    for group in ("other", "sound"):
+        states = read_group_state(root, group).states
+        assert {state.committed_offset for state in states.values()} == {
+            4 if group == "other" else 10
+        }
 
     job = OffsetsJob(root)
     job.begin(Epoch(1))
