@@ -2,17 +2,25 @@
 
 The first of these that says something: the environment (`LAKEQUEUE_INGEST__URL`), the settings
 file, what `lakequeue up` has written under the root of a queue on this machine, the default.
+
+A queue that is still starting has its addresses there as well, and is waited for: at the default
+ports another queue may listen.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
+import logging
 import os
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
+from lakequeue.clock import boot_seconds
+from lakequeue.errors import NotReady
 from lakequeue.processes.folders import local_root
 from lakequeue.settings import Settings
 from lakequeue.wire import DEFAULT_CONSUMER_URL, DEFAULT_INGEST_URL
@@ -23,17 +31,29 @@ Urls = str | Sequence[str]
 
 _DEFAULTS = {"ingest": DEFAULT_INGEST_URL, "consumer": DEFAULT_CONSUMER_URL}
 _PATH = Path("_lakequeue") / "addresses.json"
+_log = logging.getLogger("lakequeue.addresses")
+
+STARTING_S = 120.0
+"""How long a queue that starts on this machine is waited for."""
+_LOOK_EVERY_S = 0.1
 
 
-def ingest_urls(given: Urls | None = None, settings: Settings | None = None) -> Urls:
-    """The ingest nodes: those given, else those that are found. Raises `InvalidSetting`."""
-    return given or _found("ingest", settings or Settings())
+def ingest_urls(
+    given: Urls | None = None, settings: Settings | None = None, patience_s: float = STARTING_S
+) -> Urls:
+    """The ingest nodes: those given, else those that are found.
+
+    Waits `patience_s` for a queue that is still starting (in an event loop: not at all). Raises
+    `InvalidSetting`; `NotReady` if that queue ends instead.
+    """
+    return given or _found("ingest", settings or Settings(), patience_s)
 
 
-def consumer_urls(given: Urls | None = None, settings: Settings | None = None) -> Urls:
-    """The consumer-service nodes: those given, else those that are found. Raises
-    `InvalidSetting`."""
-    return given or _found("consumer", settings or Settings())
+def consumer_urls(
+    given: Urls | None = None, settings: Settings | None = None, patience_s: float = STARTING_S
+) -> Urls:
+    """The consumer-service nodes; see `ingest_urls`."""
+    return given or _found("consumer", settings or Settings(), patience_s)
 
 
 def queue_root() -> str | None:
@@ -51,12 +71,18 @@ def queue_root() -> str | None:
     return str(folder)
 
 
-def write_addresses(root: str, ingest: Sequence[str], consumer: Sequence[str]) -> None:
-    """Leave the addresses under the root, so that clients on this machine find them."""
+def write_addresses(
+    root: str, ingest: Sequence[str], consumer: Sequence[str], *, starting: bool = False
+) -> None:
+    """Leave the addresses under the root, so that clients on this machine find them.
+
+    `starting`: nothing answers there yet.
+    """
     path = _path(root)
     if path is None or not path.parent.is_dir():
         return
-    text = json.dumps({"ingest": list(ingest), "consumer": list(consumer), "pid": os.getpid()})
+    told = {"ingest": list(ingest), "consumer": list(consumer), "pid": os.getpid()}
+    text = json.dumps(told | ({"starting": True} if starting else {}))
     # A reader sees a whole file, whenever it looks.
     new = path.with_suffix(f".{os.getpid()}")
     new.write_text(text, encoding="utf-8")
@@ -75,7 +101,7 @@ def named(urls: Urls) -> list[str]:
     return urls.split(",") if isinstance(urls, str) else list(urls)
 
 
-def _found(service: Service, settings: Settings) -> Urls:
+def _found(service: Service, settings: Settings, patience_s: float) -> Urls:
     own = settings.ingest if service == "ingest" else settings.consumer
     scheme = "http" if settings.tls.cert is None else "https"
     if own.url:
@@ -84,10 +110,36 @@ def _found(service: Service, settings: Settings) -> Urls:
         return f"{scheme}://{own.host}:{own.port}"
     path = _path(settings.root)
     told = {} if path is None else _read(path)
+    if path is not None and _starts(told):
+        told = _when_ready(path, told, patience_s)
     urls = told.get(service)
     if isinstance(urls, list) and urls and _runs(told.get("pid")):
         return [str(url) for url in urls]
     return _DEFAULTS[service].replace("http", scheme)
+
+
+def _starts(told: dict[str, object]) -> bool:
+    return bool(told.get("starting")) and _runs(told.get("pid"))
+
+
+def _when_ready(path: Path, told: dict[str, object], patience_s: float) -> dict[str, object]:
+    """What is told when the queue has started, or at the end of the patience. Raises `NotReady`."""
+    with contextlib.suppress(RuntimeError):
+        asyncio.get_running_loop()
+        return told
+    root = path.parent.parent
+    if patience_s > 0:
+        _log.warning("the queue at %s is starting; waiting until it is ready", root)
+    deadline, never = boot_seconds() + patience_s, threading.Event()
+    while _starts(told) and boot_seconds() < deadline:
+        never.wait(_LOOK_EVERY_S)
+        told = _read(path)
+    if not _runs(told.get("pid")):
+        raise NotReady(
+            f"the queue at {root} ended while it was starting",
+            hint="`lakequeue up` says why; its logs are in the folder _work/logs of the root",
+        )
+    return told
 
 
 def _runs(pid: object) -> bool:

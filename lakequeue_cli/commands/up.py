@@ -126,6 +126,8 @@ def up(
         signals.install()
         _say(f"starting (about {20 if nodes == 1 else 60} s, the first time longer)")
         cluster.start()
+        # From here on its ports are its own: clients wait for it, and go nowhere else.
+        write_addresses(cluster.root, cluster.ingest_urls, cluster.consumer_urls, starting=True)
         # A signal that came before there was anything to stop.
         if signals.count:
             cluster.request_stop()

@@ -69,8 +69,8 @@ def _doctor(settings: Settings) -> list[Any]:
 
 def _nodes(settings: Settings) -> Iterator[Part]:
     urls = {
-        "ingest": addresses.named(addresses.ingest_urls(None, settings)),
-        "consumer": addresses.named(addresses.consumer_urls(None, settings)),
+        "ingest": addresses.named(addresses.ingest_urls(None, settings, 0)),
+        "consumer": addresses.named(addresses.consumer_urls(None, settings, 0)),
     }
     try:
         listed = _asked(settings, lambda admin: admin.nodes())
@@ -96,8 +96,8 @@ def _answer(http: httpx2.Client, url: str, path: str) -> str:
 
 
 def _asked(settings: Settings, ask: Callable[[Admin], Any]) -> Any:
-    ingest = addresses.ingest_urls(None, settings)
-    with Admin(ingest, addresses.consumer_urls(None, settings), timeout_s=PATIENCE_S) as admin:
+    ingest = addresses.ingest_urls(None, settings, 0)
+    with Admin(ingest, addresses.consumer_urls(None, settings, 0), timeout_s=PATIENCE_S) as admin:
         return ask(admin)
 
 

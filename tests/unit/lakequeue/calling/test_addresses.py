@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,7 @@ from lakequeue.calling.addresses import (
     remove_addresses,
     write_addresses,
 )
-from lakequeue.errors import InvalidSetting
+from lakequeue.errors import InvalidSetting, NotReady
 
 INGEST, CONSUMER = "http://127.0.0.1:7001", "http://127.0.0.1:7002"
 
@@ -124,3 +126,53 @@ def test_the_queue_itself_is_found_by_what_reads_tables(
 def test_a_folder_without_a_queue_is_none(folder: Path) -> None:
     (folder / "lakequeue-data" / "_lakequeue").rmdir()
     assert queue_root() is None
+
+
+def test_a_queue_that_starts_is_waited_for_and_the_default_is_not_taken(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    root = str(folder / "lakequeue-data")
+    write_addresses(root, [INGEST], [CONSUMER], starting=True)
+    found: list[object] = []
+    waits = threading.Thread(target=lambda: found.append(ingest_urls()))
+    waits.start()
+    waits.join(0.3)
+    assert waits.is_alive()
+    write_addresses(root, [INGEST], [CONSUMER])
+    waits.join(30)
+    assert found == [[INGEST]]
+    assert [record.getMessage() for record in caplog.records] == [
+        f"the queue at {root} is starting; waiting until it is ready".replace(f"{folder}/", "")
+    ]
+
+
+def test_who_has_no_patience_or_no_thread_to_wait_in_gets_the_addresses_at_once(
+    folder: Path,
+) -> None:
+    write_addresses(str(folder / "lakequeue-data"), [INGEST], [CONSUMER], starting=True)
+    assert consumer_urls(patience_s=0) == [CONSUMER]
+
+    async def within() -> object:
+        return ingest_urls()
+
+    assert asyncio.run(within()) == [INGEST]
+
+
+def test_a_queue_that_ends_while_it_starts_is_an_error(folder: Path) -> None:
+    root = str(folder / "lakequeue-data")
+    write_addresses(root, [INGEST], [CONSUMER], starting=True)
+    caught: list[BaseException] = []
+
+    def asks() -> None:
+        try:
+            ingest_urls()
+        except NotReady as error:
+            caught.append(error)
+
+    waits = threading.Thread(target=asks)
+    waits.start()
+    waits.join(0.3)
+    remove_addresses(root)
+    waits.join(30)
+    assert "ended while it was starting" in str(caught[0])
+    assert ingest_urls() == "http://127.0.0.1:8080"
