@@ -33,6 +33,7 @@ from lakequeue.errors import (
 )
 from lakequeue.processes import programs
 from lakequeue.processes.java import java_command
+from lakequeue.processes.java_logs import log4j_settings
 from lakequeue.processes.parent import die_with_parent
 from lakequeue.settings import Settings
 
@@ -148,6 +149,8 @@ def server_command(
         "autopurge.snapRetainCount=3\n"
         "autopurge.purgeInterval=1\n" + ("" if place is None else _ensemble_config(place, tls))
     )
+    log4j = data_dir / "log4j2.properties"
+    log4j.write_text(log4j_settings("error"))
     if place is not None:
         (data_dir / "data").mkdir(exist_ok=True)
         (data_dir / "data" / "myid").write_text(str(place.number))
@@ -159,6 +162,9 @@ def server_command(
         # The transaction log grows in steps of 64 MiB by default: too much for what stands in it.
         "-Dzookeeper.preAllocSize=4096",
         "-Djava.awt.headless=true",
+        f"-Dlog4j2.configurationFile={log4j.absolute().as_uri()}",
+        # It would speak to a log4j of another age, which writes a line of its own about that.
+        "-Dzookeeper.jmx.log4j.disable=true",
         "-cp",
         os.pathsep.join(map(str, find_jars())),
         _ALONE if place is None else _OF_SEVERAL,

@@ -14,23 +14,15 @@ from lakequeue.errors import LakequeueError
 from lakequeue.processes import programs
 from lakequeue.processes.jars import jar_paths
 from lakequeue.processes.java import find_java
+from lakequeue.processes.java_logs import log4j_settings
 from lakequeue.processes.spark_sessions import has_host
 
-_LOG4J = """\
-rootLogger.level = warn
-rootLogger.appenderRef.stderr.ref = console
-appender.console.type = Console
-appender.console.name = console
-appender.console.target = SYSTEM_ERR
-appender.console.layout.type = PatternLayout
-appender.console.layout.pattern = %d{yy/MM/dd HH:mm:ss} %p %c{1}: %m%n%ex
-logger.native.name = org.apache.hadoop.util.NativeCodeLoader
-logger.native.level = error
-logger.resolver.name = org.apache.spark.sql.execution.streaming.runtime.ResolveWriteToStream
-logger.resolver.level = error
-logger.trigger.name = org.apache.spark.sql.execution.streaming.runtime.ProcessingTimeExecutor
-logger.trigger.level = error
-"""
+_QUIET = {
+    "org.apache.hadoop.util.NativeCodeLoader": "error",
+    "org.apache.spark.sql.execution.streaming.runtime.ResolveWriteToStream": "error",
+    "org.apache.spark.sql.execution.streaming.runtime.ProcessingTimeExecutor": "error",
+}
+"""They warn of what is meant so."""
 
 STREAMING = {
     "spark.sql.shuffle.partitions": "1",
@@ -76,7 +68,7 @@ def start_session(
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["PYSPARK_PYTHON"] = str(_worker_python(work_dir))
     log4j = work_dir / "log4j2.properties"
-    log4j.write_text(_LOG4J)
+    log4j.write_text(log4j_settings("warn", _QUIET))
     builder = SparkSession.builder.appName(app).master("local[2]")
     settings = STREAMING | _launch(log4j, work_dir, driver_memory) | dict(more or {})
     for name, value in settings.items():
@@ -114,7 +106,7 @@ def _launch(log4j: Path, work_dir: Path, driver_memory: str) -> dict[str, str]:
         # The quick compiler alone: the full one takes a core from the batches for minutes, for
         # plans that are planned anew each time anyway.
         "spark.driver.extraJavaOptions": (
-            f"-Dlog4j2.configurationFile=file:{log4j} -XX:+UseSerialGC -Xss4m "
+            f"-Dlog4j2.configurationFile={log4j.absolute().as_uri()} -XX:+UseSerialGC -Xss4m "
             "-XX:TieredStopAtLevel=1"
         ),
         "spark.python.worker.reuse": "true",

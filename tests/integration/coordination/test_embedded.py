@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -61,6 +63,21 @@ def test_a_port_in_use_is_a_clear_error(tmp_path: Path) -> None:
         with pytest.raises(CoordinationUnavailable, match="is the port in use"):
             server.start(timeout_s=15)
     assert not server.running
+
+
+def test_its_log_is_json_a_line(tmp_path: Path) -> None:
+    folder = tmp_path / "a folder"
+    server = EmbeddedZooKeeper(folder)
+    server.start()
+    link = socket.create_connection(("127.0.0.1", server.port))
+    # So large a request is an error that it puts down.
+    link.sendall(struct.pack(">I", 0x7FFFFFF0) + b"x" * 64)
+    while link.recv(1_024):
+        pass
+    link.close()
+    server.stop()
+    lines = (folder / "zookeeper.log").read_text().splitlines()
+    assert all({"event", "level", "message"} <= json.loads(line).keys() for line in lines), lines
 
 
 def test_it_ends_with_a_parent_that_is_killed(tmp_path: Path) -> None:
