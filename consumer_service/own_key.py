@@ -16,14 +16,14 @@ import structlog
 
 from lakequeue.errors import LakequeueError
 from queue_access.keys import Key, new_key
-from queue_access.registry import Entry, Registry, entry_of_grant, entry_of_key
+from queue_access.registry import NODES, Entry, Registry, entry_of_grant, entry_of_key
 from queue_access.rights import EVERY, Grant, Kind, Right
 from queue_tables.entries import AccessTable
 from queue_tables.root import QueueRoot
 
 log = structlog.get_logger(__name__)
 
-PRINCIPAL = "nodes-of-this-queue"
+
 LIVES_S = 86_400.0
 _ANEW_S = LIVES_S / 2
 _AGAIN_S = 5.0
@@ -62,16 +62,16 @@ class OwnKey:
             return self._text
 
     def _make(self, now: float) -> None:
-        text, key = new_key(PRINCIPAL, int((now + LIVES_S) * 1_000_000))
+        text, key = new_key(NODES, int((now + LIVES_S) * 1_000_000))
 
         def wanted(registry: Registry) -> list[Entry]:
             over = [
                 replace(entry_of_key(old), deleted=True)
                 for old in registry.keys.values()
-                if old.principal == PRINCIPAL and old.expired(int(now * 1_000_000))
+                if old.principal == NODES and old.expired(int(now * 1_000_000))
             ]
-            grant = entry_of_grant(PRINCIPAL, _EVERYTHING)
-            known = _EVERYTHING in registry.grants.get(PRINCIPAL, ())
+            grant = entry_of_grant(NODES, _EVERYTHING)
+            known = _EVERYTHING in registry.grants.get(NODES, ())
             return [*over, entry_of_key(key), *(() if known else (grant,))]
 
         AccessTable(self._root).change(wanted, f"node {self._node}")

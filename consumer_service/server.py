@@ -53,7 +53,7 @@ def _start(settings: Settings, name: str, url: str) -> Served:
     node = make_node(settings, name)
     audit = Audit(node.root, name).start()
     names = names_of(url, settings.consumer.host)
-    gate = ServiceGate("consumer", settings.access, names, audit)
+    gate = ServiceGate("consumer", settings.access, names, audit, host=settings.consumer.host)
     watch = AccessWatch(node.root, gate.replace).start()
     issuers = Issuers(gate.doors).start()
     keys.append(OwnKey(node.root, name, lambda: gate.doors.registry))

@@ -25,6 +25,12 @@ from queue_tables.schema.reasons import Reason
 from serving.front.parking import Steps
 
 
+def epoch_of(node: IngestNode, producer_id: str) -> int:
+    """The newest epoch of a producer that is ordered; 0: there was none. Raises `InvalidName`."""
+    mark = producer_mark(checked_name(producer_id, "producer"))
+    return node.marks.read(mark).get(mark, 0)
+
+
 def begin_epoch(node: IngestNode, producer_id: str, timeout_ms: int) -> Steps[dict[str, Any]]:
     """Take the next epoch of a producer (`wire.EpochAnswer`).
 

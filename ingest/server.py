@@ -33,7 +33,7 @@ def _start(settings: Settings, name: str, url: str) -> Served:
     node = IngestNode(settings, name, url).start()
     audit = Audit(node.root, name).start()
     names = names_of(url, settings.ingest.host)
-    gate = ServiceGate("ingest", settings.access, names, audit)
+    gate = ServiceGate("ingest", settings.access, names, audit, host=settings.ingest.host)
     watch = AccessWatch(node.root, gate.replace).start()
     issuers = Issuers(gate.doors).start()
     arm(settings.crash_at)

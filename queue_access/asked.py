@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 from lakequeue.errors import InvalidName, InvalidRequest
+from queue_access.registry import NODES
 
-RESERVED = frozenset({"everybody", "nodes-of-this-queue", "cert"})
+RESERVED = frozenset({"everybody", NODES, "cert"})
 """`cert`: an issuer of that name could make names of client certificates."""
 _PLAIN = re.compile(r"[A-Za-z0-9_-]{1,100}")
 _SUBJECT = re.compile(r"[A-Za-z0-9_-]{1,100}(/(groups/)?[^\s/][^\x00-\x1f\x7f]{0,248})?|\*")

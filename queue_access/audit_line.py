@@ -39,6 +39,9 @@ class Sink(Protocol):
     def refused(self, line: Line) -> None:
         """A refusal: written soon."""
 
+    def soon(self, line: Line) -> None:
+        """Written soon: for who must not wait."""
+
 
 class Nowhere:
     """A sink without a table: for parts that are tried alone."""
@@ -47,6 +50,9 @@ class Nowhere:
         """See `Sink`."""
 
     def refused(self, line: Line) -> None:
+        """See `Sink`."""
+
+    def soon(self, line: Line) -> None:
         """See `Sink`."""
 
 
@@ -81,4 +87,9 @@ def kept(body: bytes) -> str | None:
         text = orjson.dumps(without_secrets(orjson.loads(body))).decode()
     except (orjson.JSONDecodeError, orjson.JSONEncodeError):
         return None
+    return shortened(text)
+
+
+def shortened(text: str) -> str:
+    """As much of it as a line has room for."""
     return text if len(text) <= MOST_CHARS else text[:MOST_CHARS] + "…"

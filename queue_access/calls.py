@@ -41,6 +41,11 @@ class CallRight:
     """What the right is over; its name is the part of the path that is called like the kind."""
     changes: bool = False
     """It changes something that outlives it: it is audited."""
+    reads: bool = False
+    """Records leave with its answer: quotas count its bytes."""
+    keeps: bool = False
+    """It keeps or settles what was delivered: who owes bytes may call it, else records would come
+    again, and be read again."""
     also: tuple[Also, ...] = ()
     parts: tuple[str, ...] = field(init=False, repr=False, compare=False)
 
@@ -52,6 +57,12 @@ class CallRight:
         """Where in the path the name stands that the right is over; None: nowhere."""
         part = "{producer_id}" if self.kind is Kind.PRODUCER else f"{{{self.kind}}}"
         return self.parts.index(part) if part in self.parts else None
+
+
+def _reading(
+    method: str, path: str, needs: Needs, kind: Kind, also: tuple[Also, ...] = ()
+) -> CallRight:
+    return CallRight(method, path, needs, kind, also=also, reads=True)
 
 
 _T, _G = "/v1/topics/{topic}", "/v1/groups/{group}"
@@ -112,13 +123,19 @@ CONSUMER: tuple[CallRight, ...] = (
         Kind.GROUP,
         also=(_CONSUME_TOPICS, _DEAD_LETTERS),
     ),
-    CallRight("DELETE", _M, Right.CONSUME, Kind.GROUP),
-    CallRight("POST", _M + "/heartbeat", Right.CONSUME, Kind.GROUP),
-    CallRight("GET", _M + "/records", Right.CONSUME, Kind.GROUP, also=(_CONSUME_TOPICS,)),
-    CallRight("GET", _M + "/events", Right.CONSUME, Kind.GROUP, also=(_CONSUME_TOPICS,)),
-    CallRight("POST", _M + "/acks", Right.CONSUME, Kind.GROUP),
-    CallRight("POST", _G + "/receive", Right.CONSUME, Kind.GROUP, also=(_CONSUME_TOPICS,)),
-    CallRight("POST", _G + "/acks", Right.CONSUME, Kind.GROUP),
+    CallRight("DELETE", _M, Right.CONSUME, Kind.GROUP, keeps=True),
+    CallRight("POST", _M + "/heartbeat", Right.CONSUME, Kind.GROUP, keeps=True),
+    CallRight(
+        "GET", _M + "/records", Right.CONSUME, Kind.GROUP, also=(_CONSUME_TOPICS,), reads=True
+    ),
+    CallRight(
+        "GET", _M + "/events", Right.CONSUME, Kind.GROUP, also=(_CONSUME_TOPICS,), reads=True
+    ),
+    CallRight("POST", _M + "/acks", Right.CONSUME, Kind.GROUP, keeps=True),
+    CallRight(
+        "POST", _G + "/receive", Right.CONSUME, Kind.GROUP, also=(_CONSUME_TOPICS,), reads=True
+    ),
+    CallRight("POST", _G + "/acks", Right.CONSUME, Kind.GROUP, keeps=True),
     CallRight("POST", _G + "/seek", Right.MANAGE, Kind.GROUP, changes=True),
     CallRight("POST", _G + "/pause", Right.MANAGE, Kind.GROUP, changes=True),
     CallRight("POST", _G + "/resume", Right.MANAGE, Kind.GROUP, changes=True),
@@ -139,8 +156,10 @@ CONSUMER: tuple[CallRight, ...] = (
         "any",
         Kind.GROUP,
     ),
-    CallRight("GET", _T + "/records", Right.READ, Kind.TOPIC),
-    CallRight("GET", _T + "/partitions/{partition}/records/{offset}", Right.READ, Kind.TOPIC),
+    CallRight("GET", _T + "/records", Right.READ, Kind.TOPIC, reads=True),
+    CallRight(
+        "GET", _T + "/partitions/{partition}/records/{offset}", Right.READ, Kind.TOPIC, reads=True
+    ),
     CallRight(
         "POST",
         _T + "/redrive",

@@ -24,6 +24,7 @@ class Quota:
 
     requests_per_s: float | None = None
     bytes_per_s: float | None = None
+    """Of what is sent; as much of what is read."""
     records_per_s: float | None = None
     connections: int | None = None
     topics: int | None = None
@@ -59,6 +60,11 @@ class _Bucket:
         self._at = now
         return 0.0 if self._level > 0 else max(0.001, -self._level / rate)
 
+    def owed_s(self, rate: float, now: float) -> float:
+        """The same, without a change: any thread may ask."""
+        level = self._level + (now - self._at) * rate
+        return 0.0 if level > 0 else max(0.001, -level / rate)
+
     def take(self, amount: float) -> None:
         self._level -= amount
 
@@ -86,6 +92,11 @@ class Meter:
         """What a use that was let in takes beside: it is paid off before the next one."""
         if rate is not None:
             self._bucket(name, rate, now).take(amount)
+
+    def owed_s(self, name: str, rate: float | None, now: float) -> float:
+        """How long until what was used is paid off; 0: it is. For any thread."""
+        bucket = None if rate is None else self._buckets.get(name)
+        return 0.0 if bucket is None or rate is None else bucket.owed_s(rate, now)
 
     def _bucket(self, name: str, rate: float, now: float) -> _Bucket:
         found = self._buckets.get(name)
@@ -125,6 +136,10 @@ class Meters:
 
     def __init__(self) -> None:
         self._of: OrderedDict[str, Meter] = OrderedDict()
+
+    def known(self, principal: str) -> Meter | None:
+        """The meter of a principal, if there is one. For any thread."""
+        return self._of.get(principal)
 
     def of(self, principal: str) -> Meter:
         """The meter of a principal."""

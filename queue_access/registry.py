@@ -19,6 +19,8 @@ from queue_access.sealing import SealingKey
 from queue_access.tokens import Issuer
 
 EntryKind = Literal["authentication", "key", "grant", "issuer", "quota", "sealing"]
+NODES = "nodes-of-this-queue"
+"""The principal of calls from one node to another."""
 LOCKED: EntryKind = "authentication"
 EVERYBODY = "everybody"
 """The name of who calls while authentication is off."""
@@ -112,7 +114,12 @@ class Registry:
         return found
 
     def quota_of(self, principal: str) -> Quota:
-        """The limits of somebody; of those who have none, those of `*`."""
+        """The limits of somebody; of those who have none, those of `*`.
+
+        Nodes have none: what they call each other for is counted where somebody asked for it.
+        """
+        if principal == NODES:
+            return NO_QUOTA
         return self.quotas.get(principal) or self.quotas.get("*") or NO_QUOTA
 
 

@@ -53,6 +53,10 @@ class Audit:
         self._write([(line, 1)])
 
     def refused(self, line: Line) -> None:
+        """Write a refusal soon."""
+        self.soon(line)
+
+    def soon(self, line: Line) -> None:
         """Write it soon. Costs nothing that waits: for the event loop."""
         with self._gathering:
             if line not in self._refused and len(self._refused) >= MOST_KINDS:

@@ -46,6 +46,7 @@ class FrontSamples:
             yield Sample(metrics.front.FRONT_REFUSED, count, (limit,))
         for code, count in front.gate.refusals.items():
             yield Sample(metrics.front.ACCESS_REFUSED, count, (code,))
+        yield Sample(metrics.front.ACCESS_PAUSES, front.pauses)
         for call, status, times, seconds in front.tally:
             labels = (call, status)
             yield Sample(metrics.front.HTTP_SECONDS, seconds, labels, times=times)

@@ -218,6 +218,7 @@ ROWS: dict[str, list[Panel]] = {
                     "lakequeue_front_deadlines_total", "role, deadline"
                 ),
                 "{{role}}: {{code}}": _rate("lakequeue_access_refused_total", "role, code"),
+                "{{role}}: streams paused": _rate("lakequeue_access_pauses_total", "role"),
             },
         ),
         Panel(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from consumer_service.calls.groups import Groups
@@ -36,13 +36,15 @@ class AnonymousMembers:
         """Group, topics → ids of members that nobody has borrowed; some may be gone by now."""
 
     @contextmanager
-    def borrowed(self, group: str, topics: Sequence[str]) -> Iterator[Member]:
-        """A member of the group for one request. Errors are those of a join."""
+    def borrowed(
+        self, group: str, topics: Sequence[str], made: Callable[[object], object]
+    ) -> Iterator[Member]:
+        """A member of the group for one request. Errors, and `made`, are those of a join."""
         kind = group, frozenset(topics)
         member = self._known(kind)
         if member is None:
             request = JoinRequest(topics=list(topics), mode="queue", max_in_flight=MAX_IN_FLIGHT)
-            member = self._groups.join_anonymous(group, request)
+            member = self._groups.join_anonymous(group, request, made)
         try:
             yield member
         finally:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import orjson
@@ -50,6 +50,10 @@ IDLE_WAIT_S = 1.0
 """A worker whose node has no partition waits so long for one before it is sent on."""
 
 
+def _untold(_made: object) -> None:
+    """Nobody wants to know that a group was made."""
+
+
 class Groups:
     """The verbs of groups; thread-safe."""
 
@@ -58,9 +62,18 @@ class Groups:
 
     # -- members ----------------------------------------------------------------------------------
 
-    def join(self, group: str, request: JoinRequest, host: str) -> JoinAnswer:
-        """Add a member. Errors: `InvalidRequest`, `InvalidName`, `UnknownTopic`, `NotReady`."""
-        member, config = self._join(group, request, host)
+    def join(
+        self,
+        group: str,
+        request: JoinRequest,
+        host: str,
+        made: Callable[[object], object] = _untold,
+    ) -> JoinAnswer:
+        """Add a member. Errors: `InvalidRequest`, `InvalidName`, `UnknownTopic`, `NotReady`.
+
+        `made` is told what the group is, if this made it.
+        """
+        member, config = self._join(group, request, host, made)
         return JoinAnswer(
             member_id=member.member_id,
             assignment=self.assignment(member),
@@ -70,9 +83,11 @@ class Groups:
             predicate=config.options.get("predicate"),
         )
 
-    def join_anonymous(self, group: str, request: JoinRequest) -> Member:
+    def join_anonymous(
+        self, group: str, request: JoinRequest, made: Callable[[object], object]
+    ) -> Member:
         """Add a member for clients that do not join; see `AnonymousMembers`."""
-        return self._join(group, request, "anonymous", anonymous_member=True)[0]
+        return self._join(group, request, "anonymous", made, anonymous_member=True)[0]
 
     def let_go(self, member: Member) -> None:
         """The member goes; whoever has to know that it is gone waits for `member.gone`."""
@@ -87,12 +102,18 @@ class Groups:
         check_retry(request, [], topics)
         predicate_of(request.given())
         made = JoinRequest(topics=["-"], mode="queue", **request.given())
-        config = self._config(group, made)
+        config, _ = self._config(group, made)
         membership.ensure_group(self._node.session, group, config.mode, config.options)
         return QueueGroupAnswer(group=group, options=dict(config.options))
 
     def _join(
-        self, group: str, request: JoinRequest, host: str, *, anonymous_member: bool = False
+        self,
+        group: str,
+        request: JoinRequest,
+        host: str,
+        made: Callable[[object], object],
+        *,
+        anonymous_member: bool = False,
     ) -> tuple[Member, GroupConfig]:
         node = self._node
         checked_name(group, "group")
@@ -101,7 +122,7 @@ class Groups:
             # A circle may go through topics that this node has not looked at since.
             node.topics.refresh()
         check_options(request, topics, {topic.topic: topic for topic in node.topics.list()})
-        config = self._config(group, request)
+        config, is_new = self._config(group, request)
         partitions = {topic.topic_id: topic.partitions for topic in topics}
         known: list[Key] = []
         if request.from_ == "latest":
@@ -119,6 +140,8 @@ class Groups:
             client=host,
         )
         try:
+            if is_new and membership.make_group(node.session, group, config):
+                made({"mode": config.mode, "options": dict(config.options)})
             membership.join(node.session, group, entry, config.options)
         except BaseException:
             node.members.leave(member, member_states.Cause.LEFT)
@@ -127,8 +150,8 @@ class Groups:
         node.reconciler.wake()
         return member, config
 
-    def _config(self, group: str, request: JoinRequest) -> GroupConfig:
-        """Mode and options of the group, or, for a new one, what is asked for.
+    def _config(self, group: str, request: JoinRequest) -> tuple[GroupConfig, bool]:
+        """Mode and options of the group, or, for a new one, what is asked for; whether it is new.
 
         When ZooKeeper has lost it, the tables know. Raises `GroupMismatch`.
         """
@@ -139,11 +162,11 @@ class Groups:
             made = [s for s in states if not s.deleted and s.mode]
             if not made:
                 check_new(asked.options)
-                return asked
+                return asked, True
             newest = max(made, key=lambda state: state.epoch)
             kept = GroupConfig(newest.mode, orjson.loads(newest.options or "{}"))
         check_config(group, kept, asked)
-        return kept
+        return kept, False
 
     def has_nothing(self, member: Member) -> bool:
         """The controller has counted our members, and given us nothing for this one.

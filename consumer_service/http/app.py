@@ -14,30 +14,35 @@ from pydantic import BaseModel
 from consumer_service.calls.advising import Advising
 from consumer_service.calls.anonymous_members import AnonymousMembers
 from consumer_service.calls.browse import Browse
-from consumer_service.calls.groups import IDLE_WAIT_S, Groups
+from consumer_service.calls.groups import Groups
 from consumer_service.calls.pause import Pausing
 from consumer_service.calls.purge import Purges
 from consumer_service.calls.redrives import Redrives
 from consumer_service.calls.seek import Seeks
 from consumer_service.calls.status import Statuses
 from consumer_service.http import openapi
-from consumer_service.http.doors import may_begin, may_send, tell_what_was
+from consumer_service.http.delivering import polled, received
+from consumer_service.http.doors import may_begin, may_send, pauses_of, tell_what_was
 from consumer_service.http.paths import GroupPath, MemberPath, RecordPath, StatusPath, TopicPath
-from consumer_service.http.sse import event_stream
+from consumer_service.http.sse import Unlimited, event_stream
 from consumer_service.members import Member
 from consumer_service.metrics import Metrics
 from consumer_service.node import Node
-from consumer_service.polls.served import take_back
 from consumer_service.webhooks.posts import Webhooks
 from lakequeue import wire
-from lakequeue.errors import LakequeueError, NotReady, SentOn
+from lakequeue.errors import LakequeueError, NotReady
 from queue_access.audit_line import Nowhere, Sink
 from queue_access.rights import Kind
 from serving.answers import answer_errors, bad_path, in_pieces, json_answer, waiting
-from serving.doors.asked import audit_changes, may_know, may_work, must_know
+from serving.doors.asked import (
+    audit_changes,
+    came_to,
+    may_know,
+    may_work,
+    must_know,
+    tells_of_new,
+)
 from serving.front import wsgi
-from serving.front.messages import Answer, json_of
-from serving.front.parking import Steps
 from serving.meters import CONTENT_TYPE
 from serving.openapi_document import completed
 from serving.requests import json_body, query_parameters
@@ -61,7 +66,7 @@ def create_app(node: Node, metrics: Metrics, audit: Sink | None = None) -> OpenA
     _members(app, node, groups)
     _delivery(app, node, groups, metrics)
     _groups(app, node, groups, seeks, anonymous)
-    _pauses(app, Pausing(node))
+    _pauses(app, node, Pausing(node))
     _queue_verbs(app, node, groups, anonymous, metrics)
     _purge(app, Purges(node, seeks))
     _redrive(app, Redrives(node))
@@ -82,7 +87,7 @@ def _members(app: OpenAPI, node: Node, groups: Groups) -> None:
         host = request.headers.get(wire.HOST_HEADER, request.remote_addr or "")
         asked = _body(wire.JoinRequest)
         may_begin(node.session, path.group, asked.topics, asked.dead_letter_topic)
-        return _answer(groups.join(path.group, asked, host), 201)
+        return _answer(groups.join(path.group, asked, host, tells_of_new()), 201)
 
     @app.delete("/v1/groups/<group>/members/<member>", summary="Leave a group", **openapi.LEAVE)
     def leave(path: MemberPath) -> Response:
@@ -103,7 +108,7 @@ def _delivery(app: OpenAPI, node: Node, groups: Groups, metrics: Metrics) -> Non
         member = _member(node, path)
         groups.send_away(member)
         limit = min(query.max, settings.max_poll_records)
-        return waiting(_polled(node, groups, metrics, member, limit, query, hung_up()))
+        return waiting(polled(node, groups, metrics, member, limit, query, hung_up()))
 
     @app.get(
         "/v1/groups/<group>/members/<member>/events",
@@ -113,7 +118,9 @@ def _delivery(app: OpenAPI, node: Node, groups: Groups, metrics: Metrics) -> Non
     def events(path: MemberPath) -> Response:
         member = _member(node, path)
         last = request.headers.get("Last-Event-ID")
-        stream = event_stream(node, groups, member, last, hung_up(), metrics)
+        stream = event_stream(
+            node, groups, member, last, request.environ.get(wsgi.CALL) or Unlimited(), metrics
+        )
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         return in_pieces(stream, wire.SSE, headers)
 
@@ -146,17 +153,24 @@ def _groups(
         must_know(Kind.TOPIC, asked.topics or ())
         may_begin(node.session, path.group, [])
         anonymous.dismiss(path.group)
-        return _answer(seeks.seek(path.group, asked))
+        answer = seeks.seek(path.group, asked)
+        moved = {f"{one.topic}/{one.partition}": one.to_offset for one in answer.partitions}
+        came_to({"executed": answer.executed, "positions": moved})
+        return _answer(answer)
 
 
-def _pauses(app: OpenAPI, pausing: Pausing) -> None:
+def _pauses(app: OpenAPI, node: Node, pausing: Pausing) -> None:
     @app.post("/v1/groups/<group>/pause", summary="Deliver nothing", **openapi.PAUSE)
     def pause(path: GroupPath) -> Response:
-        return _answer(pausing.pause(path.group, _body(wire.PauseRequest)))
+        answer = pausing.pause(path.group, _body(wire.PauseRequest))
+        came_to(pauses_of(node, path.group))
+        return _answer(answer)
 
     @app.post("/v1/groups/<group>/resume", summary="Deliver again", **openapi.PAUSE)
     def resume(path: GroupPath) -> Response:
-        return _answer(pausing.resume(path.group, _body(wire.PauseRequest)))
+        answer = pausing.resume(path.group, _body(wire.PauseRequest))
+        came_to(pauses_of(node, path.group))
+        return _answer(answer)
 
 
 def _queue_verbs(
@@ -175,7 +189,10 @@ def _queue_verbs(
         if (url := node.read_failover.better_node()) is not None:
             anonymous.dismiss(path.group)
             return _received_at(f"{url}/v1/groups/{path.group}")
-        return waiting(_received(node, groups, anonymous, metrics, path.group, asked, hung_up()))
+        steps = received(
+            node, groups, anonymous, metrics, path.group, asked, hung_up(), tells_of_new()
+        )
+        return waiting(steps)
 
     @app.post("/v1/groups/<group>/acks", summary="Settle by receipt", **openapi.SETTLE)
     def settle(path: GroupPath) -> Response:
@@ -187,7 +204,10 @@ def _purge(app: OpenAPI, purges: Purges) -> None:
     def purge(path: GroupPath) -> Response:
         asked = _body(wire.PurgeRequest)
         must_know(Kind.TOPIC, asked.topics or ())
-        return _answer(purges.purge(path.group, asked))
+        answer = purges.purge(path.group, asked)
+        ends = {f"{one.topic}/{one.partition}": one.offset for one in answer.partitions}
+        came_to({"positions": ends})
+        return _answer(answer)
 
 
 def _redrive(app: OpenAPI, redrives: Redrives) -> None:
@@ -195,7 +215,9 @@ def _redrive(app: OpenAPI, redrives: Redrives) -> None:
     def redrive(path: TopicPath) -> Response:
         asked = _body(wire.RedriveRequest)
         may_work([], asked.to)
-        return _answer(redrives.run(path.topic, asked, may_send()))
+        answer = redrives.run(path.topic, asked, may_send())
+        came_to(answer.model_dump())
+        return _answer(answer)
 
 
 def _status(app: OpenAPI, statuses: Statuses) -> None:
@@ -297,78 +319,6 @@ def hung_up() -> Callable[[], bool]:
     """Tells whether the client of this request has gone: then an answer would be lost."""
     call = request.environ.get(wsgi.CALL)
     return (lambda: False) if call is None else call.gone
-
-
-def _polled(
-    node: Node,
-    groups: Groups,
-    metrics: Metrics,
-    member: Member,
-    limit: int,
-    query: wire.PollQuery,
-    gone: Callable[[], bool],
-) -> Steps[Answer]:
-    """What a poll comes to."""
-    mode = node.mode_of(member)
-    idle = groups.has_nothing(member)
-    wait_s = min(query.wait_ms / 1_000, IDLE_WAIT_S if idle else float("inf"))
-    with metrics.polling():
-        delivered = yield from mode.steps(member, limit, wait_s, gone, query.after)
-    if gone():
-        take_back(member, delivered)
-        return Answer(204)
-    if idle and not delivered.records:
-        groups.send_on(member)
-    mode.before_leaving(member, delivered)
-    if not member.active and not delivered.records:
-        node.members.get(member.group, member.member_id)
-    if not delivered.records:
-        groups.check_topics(member)
-    told = groups.assignment(member)
-    delivered.keep_only({(a.topic, a.partition): a.epoch for a in told})
-    answer = json_of(
-        {
-            "records": delivered.records,
-            "poll": delivered.number,
-            "assignment": [a.model_dump() for a in told],
-            "assignment_version": node.reconciler.assignment_version(member.group),
-        }
-    )
-    metrics.delivered(member.group, len(delivered.records), len(answer.body))
-    return answer
-
-
-def _received(
-    node: Node,
-    groups: Groups,
-    anonymous: AnonymousMembers,
-    metrics: Metrics,
-    group: str,
-    asked: wire.ReceiveRequest,
-    gone: Callable[[], bool],
-) -> Steps[Answer]:
-    """What a receive comes to."""
-    limit = min(asked.max, node.settings.consumer.max_poll_records)
-    wait_s = asked.wait_ms / 1_000
-    with anonymous.borrowed(group, asked.topics or [group]) as member:
-        yield from anonymous.wait_for_partitions(member)
-        member.visibility_ms = asked.visibility_timeout_ms
-        idle = groups.has_nothing(member)
-        with metrics.polling():
-            wait_s = min(wait_s, IDLE_WAIT_S) if idle else wait_s
-            delivered = yield from node.queues.steps(member, limit, wait_s, gone)
-        if gone():
-            delivered.take_back()
-            return Answer(204)
-        if idle and not delivered.records:
-            try:
-                groups.send_on(member)
-            except SentOn as e:
-                there = str(e.extra["location"]).removesuffix("/members")
-                return Answer(307, headers=[("Location", f"{there}/receive")])
-    answer = json_of({"records": delivered.records})
-    metrics.delivered(group, len(delivered.records), len(answer.body))
-    return answer
 
 
 def _received_at(group_there: str) -> Response:

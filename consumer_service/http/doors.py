@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
+from typing import Any
 
 from flask import Flask, request
 
 from consumer_service.node import Node
 from coordination.groups import membership
+from coordination.groups.pauses import read_pauses
 from coordination.zookeeper.session import Session
 from lakequeue.errors import LakequeueError
+from lakequeue.wire import redrive_group
 from queue_access.audit_line import without_secrets
 from queue_access.quotas import check_groups
 from queue_access.rights import Kind, Right
+from queue_tables.groups.state import read_group_state
 from serving.doors.asked import caller, may_work, was
 from serving.front import wsgi
 
@@ -50,12 +54,38 @@ def tell_what_was(app: Flask, node: Node) -> None:
         if call is None:
             return
         declared = call.request.call
-        if declared is None or not declared.changes or declared.kind is not Kind.GROUP:
+        if declared is None or not declared.changes:
             return
-        group = call.request.about
+        group, verb = call.request.about, declared.path.rpartition("/")[2]
         # Whatever is wrong: the call itself says so.
         with suppress(LakequeueError):
-            if declared.path.endswith("/webhook"):
+            if verb == "redrive":
+                was({"positions": positions_of(node, redrive_group(group))})
+            elif verb == "webhook":
                 was(without_secrets(node.webhooks.get(group).model_dump()))
+            elif verb in {"pause", "resume"}:
+                was(pauses_of(node, group))
             elif (found := membership.group_config(node.session, group)) is not None:
-                was({"mode": found.mode, "options": dict(found.options)})
+                told = {"mode": found.mode, "options": dict(found.options)}
+                moves = verb in {"seek", "purge"} or declared.method == "DELETE"
+                was(told | ({"positions": positions_of(node, group)} if moves else {}))
+
+
+def pauses_of(node: Node, group: str) -> dict[str, Any]:
+    """What of a group is paused: all of it, and what differs."""
+    rules, _ = read_pauses(node.session, group)
+    scopes = {
+        f"{topic}/{'*' if p is None else p}": said for (topic, p), said in rules.rules.items()
+    }
+    scopes.pop("None/*", None)
+    return {"paused": rules.paused(), "but": scopes}
+
+
+def positions_of(node: Node, group: str) -> dict[str, int | None]:
+    """Where a group stands: `topic/partition` to its committed offset."""
+    states = read_group_state(node.root, group).states
+    return {
+        f"{state.topic}/{key.partition}": state.committed_offset
+        for key, state in sorted(states.items())
+        if not state.deleted
+    }

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import orjson
 
@@ -21,7 +21,7 @@ from consumer_service.polls.sent_events import START
 from consumer_service.polls.served import Answered, take_back
 from lakequeue.errors import LakequeueError, SentOn, UnknownMember, UnknownTopic
 from lakequeue.wire import parse_receipt
-from serving.front.parking import Pieces
+from serving.front.parking import Pieces, Until, Wake
 
 if TYPE_CHECKING:
     from consumer_service.metrics import Metrics
@@ -38,7 +38,7 @@ def event_stream(
     groups: Groups,
     member: Member,
     last: str | None,
-    gone: Callable[[], bool],
+    call: Streaming,
     metrics: Metrics,
 ) -> Pieces:
     """The body of the answer; ends when the client hangs up, the member goes or a newer one begins.
@@ -47,7 +47,35 @@ def event_stream(
 
     Raises `InvalidRequest` for a damaged `last`: here, and not when the body has begun.
     """
-    return _Stream(node, groups, member, _begin(node, member, last), gone, metrics).body(last)
+    return _Stream(node, groups, member, _begin(node, member, last), call, metrics).body(last)
+
+
+class Unlimited:
+    """A request of a server that knows no quotas, and does not tell who hangs up."""
+
+    def gone(self) -> bool:
+        """See `Streaming`."""
+        return False
+
+    def owes_s(self) -> float:
+        """See `Streaming`."""
+        return 0.0
+
+    def pauses(self) -> None:
+        """See `Streaming`."""
+
+
+class Streaming(Protocol):
+    """The request that a stream answers."""
+
+    def gone(self) -> bool:
+        """Its client has hung up."""
+
+    def owes_s(self) -> float:
+        """How long nothing more may be read: a quota is used up."""
+
+    def pauses(self) -> None:
+        """Nothing is read for that reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +86,7 @@ class _Stream:
     groups: Groups
     member: Member
     number: int
-    gone: Callable[[], bool]
+    call: Streaming
     metrics: Metrics
 
     def body(self, last: str | None) -> Pieces:
@@ -77,13 +105,21 @@ class _Stream:
         node, groups, member = self.node, self.groups, self.member
         mode = node.mode_of(member)
         while not self._over():
+            if (owed := self.call.owes_s()) > 0:
+                # Nothing is taken meanwhile, and nobody's deadline runs.
+                self.call.pauses()
+                with member.polling():
+                    yield Until(Wake(), min(owed, KEEP_ALIVE_S))
+                if owed > KEEP_ALIVE_S:
+                    yield b": alive\n\n"
+                continue
             groups.send_away(member)
             idle = groups.has_nothing(member)
             wait_s = IDLE_WAIT_S if idle else KEEP_ALIVE_S
             delivered = yield from mode.steps(
                 member, BATCH, wait_s, self._breaks_off, _NOTHING_LOST
             )
-            if not _leaves(node, member, delivered, self.number, self.gone):
+            if not _leaves(node, member, delivered, self.number, self.call.gone):
                 break
             if not delivered.records:
                 if self._breaks_off():
@@ -103,7 +139,9 @@ class _Stream:
             yield written
 
     def _over(self) -> bool:
-        return self.gone() or not self.member.active or self.member.polls.streams != self.number
+        return (
+            self.call.gone() or not self.member.active or self.member.polls.streams != self.number
+        )
 
     def _breaks_off(self) -> bool:
         """Nothing more is waited for."""

@@ -62,14 +62,20 @@ def ensure_group(
     asked = GroupConfig(mode, dict(options or {}))
     found = group_config(session, group)
     if found is None:
-        created = {"mode": mode, "created_at": time.time_ns() // 1_000, "options": asked.options}
-        session.ensure(group_path(session, group, "config"), orjson.dumps(created))
+        make_group(session, group, asked)
         found = group_config(session, group)
     for part in _PARTS:
         session.ensure(group_path(session, group, part))
     present = asked if found is None else found
     check_config(group, present, asked)
     return present
+
+
+def make_group(session: Session, group: str, config: GroupConfig) -> bool:
+    """Put down what a new group is; whether it was this call that did."""
+    at = time.time_ns() // 1_000
+    said = {"mode": config.mode, "created_at": at, "options": config.options}
+    return session.ensure(group_path(session, group, "config"), orjson.dumps(said))
 
 
 def group_config(session: Session, group: str) -> GroupConfig | None:

@@ -6,7 +6,6 @@ however late, and waits without end by default. Neither happens here.
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
@@ -162,10 +161,13 @@ class Requests:
             # It was born in between: the reader has to look again.
             event.set()
 
-    def ensure(self, path: str, data: bytes = b"") -> None:
-        """Create a persistent node, with its parents, unless it exists."""
-        with contextlib.suppress(NodeExistsError):
+    def ensure(self, path: str, data: bytes = b"") -> bool:
+        """Create a persistent node, with its parents, unless it exists; whether this did."""
+        try:
             self.call(self.kazoo.create_async, path, data, makepath=True)
+        except NodeExistsError:
+            return False
+        return True
 
     def transact(self, *steps: tuple[str, tuple[Any, ...]]) -> list[Any]:
         """Run `(operation, arguments)` as one transaction.

@@ -19,9 +19,9 @@ from ingest.http.decompression import decompress, too_large_body
 from ingest.http.producing import Asked, Producing
 from ingest.metrics import Metrics
 from ingest.node import IngestNode
-from ingest.producers import begin_epoch
+from ingest.producers import begin_epoch, epoch_of
 from lakequeue import wire
-from lakequeue.errors import MalformedBody, UnknownTopic, UnsupportedMediaType
+from lakequeue.errors import LakequeueError, MalformedBody, UnknownTopic, UnsupportedMediaType
 from queue_access.audit_line import Nowhere, Sink
 from queue_access.quotas import check_topics
 from queue_access.rights import Kind, Right
@@ -188,6 +188,8 @@ def _producers(app: OpenAPI, node: IngestNode) -> None:
     )
     def begin(path: ProducerPath) -> Response:
         query, _ = query_of(request.args, "json")
+        with contextlib.suppress(LakequeueError):  # the call itself says what is wrong
+            was({"epoch": epoch_of(node, path.producer_id)})
         return waiting(_in_json(begin_epoch(node, path.producer_id, query.timeout_ms), 201))
 
 

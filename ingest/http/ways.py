@@ -89,6 +89,10 @@ class Ways:
     def _commit(self, call: Call, received: int, parsed: Parsed) -> None:
         records = sum(len(part.rows) for part in parsed.parts)
         self._gate.sends(call.request.caller, records, parsed.size - received)
+        if parsed.parts[0].judged:
+            for part in parsed.parts:
+                if part.consumed is not None:
+                    self._gate.settles(call.request, part.consumed.group)
         if parsed.waits:
             call.takes_from(_ORDERED)
         self._rush.came(call.loop)

@@ -37,7 +37,8 @@ class DriverMetrics:
         must_be_locked(root.uri, driver.host, settings.access)
         self._settings = driver
         self._audit = Audit(root, node)
-        gate = ServiceGate("driver", settings.access, names_of("", driver.host), self._audit)
+        names = names_of("", driver.host)
+        gate = ServiceGate("driver", settings.access, names, self._audit, host=driver.host)
         self._access = AccessWatch(root, gate.replace)
         self.meters = Meters(metrics.every.EVERY + metrics.driver.DRIVER)
         self._session = session

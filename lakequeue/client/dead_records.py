@@ -26,6 +26,7 @@ from lakequeue.wire import (
     TopicDescription,
     default_dead_letters,
     headers_from_json,
+    redrive_group,
 )
 
 _PAGE = 1_000
@@ -48,7 +49,7 @@ def own_headers(
 
 def group_of(topic: str) -> str:
     """The group that consumes a dead-letter topic for its redrive."""
-    return f"redrive.{topic}"
+    return redrive_group(topic)
 
 
 def look_through(

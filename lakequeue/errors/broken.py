@@ -84,3 +84,4 @@ class UnlockedDoors(Broken):
     """Others can reach the port while authentication is off: `lakequeue auth init` turns it on."""
 
     code = "unlocked_doors"
+    http_status = 503

@@ -33,6 +33,10 @@ ACCESS_REFUSED = counter(
     "requests refused because of the caller or its rights, by code of the error",
     "code",
 )
+ACCESS_PAUSES = counter(
+    "access_pauses_total",
+    "pauses of event streams whose caller has read as many bytes as its quota allows",
+)
 FRONT_LATE = counter(
     "front_deadlines_total",
     "connections that were ended because their client was too slow: headers, body, answer (it did "
@@ -54,6 +58,7 @@ FRONT = (
     FRONT_WAITING,
     FRONT_REFUSED,
     ACCESS_REFUSED,
+    ACCESS_PAUSES,
     FRONT_LATE,
     FRONT_BYTES,
     FRONT_LIMITS,

@@ -76,6 +76,7 @@ from lakequeue.wire.calls.receipts import (
     dead_letter_id,
     group_checksum,
     parse_queue_receipt,
+    redrive_group,
     redrive_id,
 )
 from lakequeue.wire.calls.redrive import RedriveAnswer, RedriveRequest
@@ -275,6 +276,7 @@ __all__ = [
     "put_key_value",
     "receipt_of",
     "record_to_json",
+    "redrive_group",
     "redrive_id",
     "timestamp_from_json",
     "to_bytes",

@@ -73,7 +73,10 @@ def off(
     ] = False,
     root: Root = None,
 ) -> None:
-    """Switch authentication off. Keys and rights stay, for when it is switched on again."""
+    """Switch authentication off. Keys and rights stay, for when it is switched on again.
+
+    Nodes that others can reach let nobody in any more: only those on 127.0.0.1 go on.
+    """
     from queue_access.registry import LOCKED, Entry
 
     if not anybody_may_do_everything:
@@ -82,6 +85,7 @@ def off(
             hint="lakequeue auth off --anybody-may-do-everything",
         )
     _change(root, lambda _: [Entry(LOCKED, LOCKED, deleted=True)], "auth off", "")
+    note("authentication is off: nodes that listen on other addresses than 127.0.0.1 refuse all")
 
 
 @app.command("list")
@@ -207,7 +211,9 @@ def roles() -> None:
 def quota(
     principal: Annotated[str, typer.Argument(help="Whose; `*`: all that have none.")],
     requests_per_s: Annotated[float | None, typer.Option()] = None,
-    bytes_per_s: Annotated[float | None, typer.Option()] = None,
+    bytes_per_s: Annotated[
+        float | None, typer.Option(help="Of what it sends; and as much of what it reads.")
+    ] = None,
     records_per_s: Annotated[float | None, typer.Option()] = None,
     connections: Annotated[int | None, typer.Option()] = None,
     topics: Annotated[int | None, typer.Option()] = None,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import cast
 
 import orjson
-from flask import Flask, Response, g, request
+from flask import Flask, Response, current_app, g, request
 
-from queue_access.audit_line import Line, Sink, kept
+from queue_access.audit_line import Line, Sink, kept, shortened
 from queue_access.calls import CallRight
 from queue_access.doors import ANYBODY, Caller, forbidden
 from queue_access.rights import Kind, Right
@@ -16,6 +17,7 @@ from serving.answers import Waiting
 from serving.front import wsgi
 from serving.front.call import Call
 
+_AUDIT = "lakequeue.audit"
 _UNTIL_FAILED = 400
 _FORBIDDEN = 403
 
@@ -65,7 +67,47 @@ def must_know(kind: Kind, names: Iterable[str]) -> None:
 
 def was(before: object) -> None:
     """What is about to be changed, as it is now: for the audit."""
-    g.before = orjson.dumps(before).decode()
+    g.before = shortened(orjson.dumps(before).decode())
+
+
+def came_to(after: object) -> None:
+    """What a change has led to, beside what was asked: for the audit."""
+    g.came_to = after
+
+
+def tells_of_new() -> Callable[[object], None]:
+    """Writes a line if this call, which changes nothing by itself, makes something new.
+
+    For any thread: a call that waits makes it when its request is over. A change has its own line.
+    """
+    call = _call()
+    if call is None or call.request.call is None or call.request.call.changes:
+        return _nothing_to_tell
+    sink, asked, declared = (
+        cast(Sink, current_app.extensions[_AUDIT]),
+        call.request,
+        call.request.call,
+    )
+
+    def tell(made: object) -> None:
+        sink.changed(
+            Line(
+                principal=asked.caller.principal,
+                call=f"{declared.method} {declared.path}",
+                outcome="done",
+                name=asked.about,
+                how=asked.caller.how,
+                address=asked.address,
+                detail="made",
+                after=shortened(orjson.dumps(made).decode()),
+            )
+        )
+
+    return tell
+
+
+def _nothing_to_tell(_made: object) -> None:
+    pass
 
 
 def says(body: bytes) -> None:
@@ -75,6 +117,7 @@ def says(body: bytes) -> None:
 
 def audit_changes(app: Flask, audit: Sink) -> None:
     """Write a line for each call that changes something, before it is answered."""
+    app.extensions[_AUDIT] = audit
 
     @app.after_request
     def changed(response: Response) -> Response:
@@ -106,8 +149,16 @@ def _line(call: Call, declared: CallRight) -> Line:
         how=asked.caller.how,
         address=asked.address,
         before=g.get("before"),
-        after=kept(g.get("says", asked.body)),
+        after=_after(kept(g.get("says", asked.body))),
     )
+
+
+def _after(asked: str | None) -> str | None:
+    """What was asked, and what it led to where that does not say it."""
+    if "came_to" not in g:
+        return asked
+    led_to = orjson.dumps(g.came_to).decode()
+    return shortened(f'{{"asked":{asked or "null"},"led_to":{led_to}}}')
 
 
 def _ended(line: Line, status: int, body: bytes) -> Line:

@@ -18,13 +18,14 @@ from lakequeue.errors import (
     MalformedBody,
     OverQuota,
     Unauthenticated,
+    UnlockedDoors,
     WrongHost,
 )
 from lakequeue.settings import AccessSettings
 from queue_access.audit_line import Line, Nowhere, Sink
 from queue_access.calls import CALLS, Calls, Service
 from queue_access.doors import ANYBODY, Caller, Doors
-from queue_access.pages import Pages, check_content_type
+from queue_access.pages import Pages, check_content_type, is_loopback
 from queue_access.quotas import Meters, over
 from queue_access.registry import Registry
 from serving.front.hub import REFUSALS
@@ -42,6 +43,9 @@ _WANTED = frozenset(
     }
 )
 _NOT_SAID = b"not said"
+_SENT, _READ = "bytes", "bytes read"
+"""What is used up apart: who has read too much may send."""
+_MOST_SETTLING = 4_096
 _AUDITED = (Unauthenticated, Forbidden, ForeignPage, WrongHost)
 
 
@@ -55,8 +59,12 @@ class ServiceGate:
         names: Iterable[str],
         audit: Sink | None = None,
         wall_s: Callable[[], float] = time.time,
+        host: str = "127.0.0.1",
     ) -> None:
-        """`names`: those by which this node is reached."""
+        """`names`: those by which this node is reached; `host`: the address it listens on."""
+        self._must_be_locked = not (is_loopback(host) or settings.let_anybody_read_write_and_delete)
+        self._shut = False
+        """Others reach this node, and authentication has been switched off."""
         self._names = [*names, *settings.hosts]
         self._origins = settings.origins
         self._audit = audit or Nowhere()
@@ -65,6 +73,8 @@ class ServiceGate:
         self.refusals: dict[str, int] = dict.fromkeys(REFUSALS, 0)
         """Code of the error → how often."""
         self._pages = Pages(self._names, self._origins)
+        self._settling: set[tuple[str, str]] = set()
+        """(principal, group) of sends that said what the group has consumed."""
 
     @property
     def doors(self) -> Doors:
@@ -74,6 +84,7 @@ class ServiceGate:
     def replace(self, registry: Registry) -> None:
         """What counts from now on. Thread-safe."""
         self._doors.registry = registry
+        self._shut = self._must_be_locked and not registry.locked
         # A page that gets in by a name of its own has no credentials to come in with.
         self._pages = Pages(self._names, self._origins, any_host=registry.locked)
 
@@ -108,6 +119,8 @@ class ServiceGate:
                 said(b"content-type", b"").decode("latin-1"),
             )
         doors, method, path = self._doors, request.method, request.path
+        if self._shut and path.rstrip("/") != "/healthz":
+            raise _shut()
         call, name = request.call, request.about = doors.find(method, path)
         # Put down before it is judged: a refusal is in the audit with who was refused.
         shown = said(b"authorization", b"").decode("latin-1")
@@ -121,7 +134,10 @@ class ServiceGate:
         meter = self._meters.of(caller.principal)
         now = self._doors.wall_s()
         meter.take("requests", quota.requests_per_s, 1, now)
-        meter.take("bytes", quota.bytes_per_s, 0, now)
+        call = request.call
+        if call is None or not call.keeps:
+            name = _READ if call is not None and call.reads else _SENT
+            meter.take(name, quota.bytes_per_s, 0, now)
         seat = request.seat
         if seat.principal != caller.principal:
             most = quota.connections
@@ -135,7 +151,24 @@ class ServiceGate:
         """See `Gate`: the body counts when it is there."""
         if request.caller is not ANYBODY and request.body:
             rate = self._doors.registry.quota_of(request.caller.principal).bytes_per_s
-            self._take(request.caller, "bytes", rate, len(request.body))
+            if request.call is not None and request.call.keeps:
+                self._owe(request.caller, _SENT, rate, len(request.body))
+            else:
+                self._take(request.caller, _SENT, rate, len(request.body))
+
+    def reads(self, request: Request, size: int) -> None:
+        """See `Gate`: they are paid off before the next call that reads."""
+        if request.caller is not ANYBODY:
+            rate = self._doors.registry.quota_of(request.caller.principal).bytes_per_s
+            self._owe(request.caller, _READ, rate, size)
+
+    def owes_s(self, request: Request) -> float:
+        """See `Gate`."""
+        if request.caller is ANYBODY:
+            return 0.0
+        rate = self._doors.registry.quota_of(request.caller.principal).bytes_per_s
+        meter = None if rate is None else self._meters.known(request.caller.principal)
+        return 0.0 if meter is None else meter.owed_s(_READ, rate, self._doors.wall_s())
 
     def sends(self, caller: Caller, records: int, unpacked: int) -> None:
         """So many records are sent, and so many bytes more than came: a body may come packed.
@@ -146,8 +179,24 @@ class ServiceGate:
             quota = self._doors.registry.quota_of(caller.principal)
             self._take(caller, "records", quota.records_per_s, records)
             if unpacked > 0:
-                now = self._doors.wall_s()
-                self._meters.of(caller.principal).owe("bytes", quota.bytes_per_s, unpacked, now)
+                self._owe(caller, _SENT, quota.bytes_per_s, unpacked)
+
+    def settles(self, request: Request, group: str) -> None:
+        """A send says what a group has consumed. The first of each caller is in the audit.
+
+        It needs no member, so nothing else tells who began to move that group.
+        """
+        about = request.caller.principal, group
+        if about in self._settling:
+            return
+        if len(self._settling) >= _MOST_SETTLING:
+            self._settling.clear()
+        self._settling.add(about)
+        self._audit.soon(self._line(request, "done", group, None, "began to consume by sending"))
+
+    def _owe(self, caller: Caller, name: str, rate: float | None, amount: int) -> None:
+        if rate is not None:
+            self._meters.of(caller.principal).owe(name, rate, amount, self._doors.wall_s())
 
     def _take(self, caller: Caller, name: str, rate: float | None, amount: int) -> None:
         if rate is None:
@@ -183,22 +232,35 @@ class ServiceGate:
             self.refusals[error.code] += 1
         if not isinstance(error, _AUDITED):
             return
-        known, name = self._doors.find(request.method, request.path)
-        call = "no call" if known is None else f"{known.method} {known.path}"
+        _, name = self._doors.find(request.method, request.path)
+        self._audit.refused(self._line(request, "refused", name, error.http_status, error.code))
+
+    def _line(
+        self, request: Request, outcome: str, name: str, status: int | None, detail: str
+    ) -> Line:
+        known, _ = self._doors.find(request.method, request.path)
         caller = request.caller
         named = caller is not ANYBODY
-        self._audit.refused(
-            Line(
-                principal=caller.principal if named else "",
-                call=call,
-                outcome="refused",
-                name=name[:249],
-                how=caller.how if named else "",
-                address=request.address,
-                status=error.http_status,
-                detail=error.code,
-            )
+        return Line(
+            principal=caller.principal if named else "",
+            call="no call" if known is None else f"{known.method} {known.path}",
+            outcome=outcome,
+            name=name[:249],
+            how=caller.how if named else "",
+            address=request.address,
+            status=status,
+            detail=detail,
         )
+
+
+def _shut() -> UnlockedDoors:
+    """A node would not start so; one that runs must not become what would not start."""
+    return UnlockedDoors(
+        "authentication was switched off, and others reach this address: nobody is let in",
+        hint="`lakequeue auth init` switches it on; or start the node on 127.0.0.1, or with "
+        "access.let_anybody_read_write_and_delete = true",
+        stored="no",
+    )
 
 
 def _twice(name: bytes) -> MalformedBody:

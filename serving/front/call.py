@@ -133,6 +133,14 @@ class Call:
         """Whether the client has hung up: then an answer would be lost. Thread-safe."""
         return self.gone_away
 
+    def owes_s(self) -> float:
+        """How long an answer in pieces has to pause: its caller has read too much. Thread-safe."""
+        return self._hub.gate.owes_s(self.request)
+
+    def pauses(self) -> None:
+        """It does. For any thread: two at once may count as one."""
+        self._hub.pauses += 1
+
     def in_thread(self, work: Callable[[], T], then: Callable[[T], None]) -> None:
         """Do `work` in a thread of the kind, then, back in the loop, `then`."""
 
@@ -171,6 +179,7 @@ class Call:
         if answer.status == HTTPStatus.FORBIDDEN and self._refusal is None:
             self._hub.gate.forbade(self.request)
         if connection is not None:
+            self._reads(answer.body)
             connection.answer(answer, self.request, self.route.share)
         elif answer.lost is not None:
             answer.lost()
@@ -280,8 +289,14 @@ class Call:
         if not self._streams and self._head is not None:
             self._streams = True
             connection.begin_pieces(self._head, self.request)
+        self._reads(piece)
         if connection.piece(piece, self.request, self.route.share):
             self._next_piece()
+
+    def _reads(self, body: bytes) -> None:
+        declared = self.request.call
+        if declared is not None and declared.reads:
+            self._hub.gate.reads(self.request, len(body))
 
     def _next_piece(self) -> None:
         # A stream that never waits, for there is always more, has to end with its key as well.

@@ -104,6 +104,12 @@ class Gate(Protocol):
     def begins(self, request: Request) -> None:
         """The request is whole. Raises as above."""
 
+    def reads(self, request: Request, size: int) -> None:
+        """So many bytes of records leave with its answer, or with a piece of it."""
+
+    def owes_s(self, request: Request) -> float:
+        """How long its caller has to read nothing more; 0: it may. For any thread."""
+
     def still(self, request: Request) -> LakequeueError | None:
         """Why a call that has waited may not go on; None: it may."""
 
@@ -125,6 +131,13 @@ class Everybody:
 
     def begins(self, request: Request) -> None:
         """See `Gate`."""
+
+    def reads(self, request: Request, size: int) -> None:
+        """See `Gate`."""
+
+    def owes_s(self, request: Request) -> float:
+        """See `Gate`."""
+        return 0.0
 
     def still(self, request: Request) -> LakequeueError | None:
         """See `Gate`."""
@@ -177,6 +190,8 @@ class Hub:
         """Requests that are being answered."""
         self.late = {"headers": 0, "body": 0, "answer": 0, "idle": 0}
         """Connections that were ended because their clients were too slow, by what with."""
+        self.pauses = 0
+        """How often an answer in pieces waited because its caller had read too much."""
         self.refused = {"connections": 0, "address": 0}
         """Connections beyond a limit."""
         self.draining = False

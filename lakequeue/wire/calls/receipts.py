@@ -90,6 +90,11 @@ def dead_letter_id(
     return f"{plain}:{generation}" if generation else plain
 
 
+def redrive_group(topic: str) -> str:
+    """The group that consumes a dead-letter topic for its redrive."""
+    return f"redrive.{topic}"
+
+
 def redrive_id(dlq_topic_id: str, partition: int, offset: int) -> str:
     """Message id of what becomes of one dead record: the same however often it is tried."""
     return f"redrive:{dlq_topic_id}:{partition}:{offset}"

@@ -13,6 +13,7 @@ from queue_access.quotas import (
     check_topics,
     checked_quota,
 )
+from queue_access.registry import NODES, Registry, entry_of_quota
 
 
 def test_a_rate_lets_through_what_it_says_and_tells_how_long_to_wait() -> None:
@@ -67,3 +68,25 @@ def test_topics_and_partitions_are_counted_with_what_is_asked_for() -> None:
         check_topics(quota, {"a": 4, "b": 7})
     with pytest.raises(OverQuota, match="3 topics"):
         check_topics(quota, {"a": 1, "b": 1, "c": 1})
+
+
+def test_a_debt_is_told_without_a_change() -> None:
+    meter = Meter()
+    meter.owe("bytes read", 100, 600, 0)
+    assert meter.owed_s("bytes read", 100, 1.0) == pytest.approx(4.0)
+    assert meter.owed_s("bytes read", 100, 1.0) == pytest.approx(4.0)
+    assert meter.owed_s("bytes read", 100, 6.0) == 0
+    assert meter.owed_s("bytes read", None, 1.0) == meter.owed_s("bytes", 100, 1.0) == 0
+
+
+def test_who_asks_for_a_debt_makes_no_meter() -> None:
+    meters = Meters()
+    assert meters.known("p") is None
+    assert meters.known("p") is None
+    assert meters.of("p") is meters.known("p")
+
+
+def test_a_quota_of_all_others_does_not_hold_up_what_nodes_ask_each_other() -> None:
+    registry = Registry([entry_of_quota("*", Quota(requests_per_s=1))])
+    assert registry.quota_of("till") == Quota(requests_per_s=1)
+    assert registry.quota_of(NODES) == Quota()

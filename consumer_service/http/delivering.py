@@ -1,0 +1,89 @@
+"""What a poll and a receive come to, in steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from consumer_service.calls.anonymous_members import AnonymousMembers
+from consumer_service.calls.groups import IDLE_WAIT_S, Groups
+from consumer_service.members import Member
+from consumer_service.metrics import Metrics
+from consumer_service.node import Node
+from consumer_service.polls.served import take_back
+from lakequeue import wire
+from lakequeue.errors import SentOn
+from serving.front.messages import Answer, json_of
+from serving.front.parking import Steps
+
+
+def polled(
+    node: Node,
+    groups: Groups,
+    metrics: Metrics,
+    member: Member,
+    limit: int,
+    query: wire.PollQuery,
+    gone: Callable[[], bool],
+) -> Steps[Answer]:
+    """What a poll comes to."""
+    mode = node.mode_of(member)
+    idle = groups.has_nothing(member)
+    wait_s = min(query.wait_ms / 1_000, IDLE_WAIT_S if idle else float("inf"))
+    with metrics.polling():
+        delivered = yield from mode.steps(member, limit, wait_s, gone, query.after)
+    if gone():
+        take_back(member, delivered)
+        return Answer(204)
+    if idle and not delivered.records:
+        groups.send_on(member)
+    mode.before_leaving(member, delivered)
+    if not member.active and not delivered.records:
+        node.members.get(member.group, member.member_id)
+    if not delivered.records:
+        groups.check_topics(member)
+    told = groups.assignment(member)
+    delivered.keep_only({(a.topic, a.partition): a.epoch for a in told})
+    answer = json_of(
+        {
+            "records": delivered.records,
+            "poll": delivered.number,
+            "assignment": [a.model_dump() for a in told],
+            "assignment_version": node.reconciler.assignment_version(member.group),
+        }
+    )
+    metrics.delivered(member.group, len(delivered.records), len(answer.body))
+    return answer
+
+
+def received(
+    node: Node,
+    groups: Groups,
+    anonymous: AnonymousMembers,
+    metrics: Metrics,
+    group: str,
+    asked: wire.ReceiveRequest,
+    gone: Callable[[], bool],
+    made: Callable[[object], object],
+) -> Steps[Answer]:
+    """What a receive comes to."""
+    limit = min(asked.max, node.settings.consumer.max_poll_records)
+    wait_s = asked.wait_ms / 1_000
+    with anonymous.borrowed(group, asked.topics or [group], made) as member:
+        yield from anonymous.wait_for_partitions(member)
+        member.visibility_ms = asked.visibility_timeout_ms
+        idle = groups.has_nothing(member)
+        with metrics.polling():
+            wait_s = min(wait_s, IDLE_WAIT_S) if idle else wait_s
+            delivered = yield from node.queues.steps(member, limit, wait_s, gone)
+        if gone():
+            delivered.take_back()
+            return Answer(204)
+        if idle and not delivered.records:
+            try:
+                groups.send_on(member)
+            except SentOn as e:
+                there = str(e.extra["location"]).removesuffix("/members")
+                return Answer(307, headers=[("Location", f"{there}/receive")])
+    answer = json_of({"records": delivered.records})
+    metrics.delivered(group, len(delivered.records), len(answer.body))
+    return answer
