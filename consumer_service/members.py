@@ -19,6 +19,7 @@ from lakequeue.clock import boot_seconds
 from lakequeue.errors import NotReady, UnknownMember
 from lakequeue.records import TopicId
 from lakequeue.wire import JoinRequest
+from queue_rules.groups.member_names import member_id_of
 from queue_rules.groups.member_states import Cause, Liveness, MemberState, advance, explain
 from serving.front.parking import Wake
 
@@ -142,7 +143,7 @@ class Members:
         poll_ms = request.max_poll_interval_ms or self._max_poll_interval_ms
         member = Member(
             group,
-            uuid.uuid4().hex,
+            member_id_of(host, uuid.uuid4().hex),
             request,
             timeout_ms,
             Liveness(timeout_ms / 1000, poll_ms / 1000, now, now),

@@ -20,6 +20,7 @@ from memory_queue.topics import Topics
 from queue_rules.groups.assignor import Assignment, Target, assign
 from queue_rules.groups.group_config import GroupConfig, check_config
 from queue_rules.groups.join_rules import check_options
+from queue_rules.groups.member_names import member_id_of
 from queue_rules.groups.member_states import Cause, explain
 from queue_rules.groups.pause_rules import NOTHING_PAUSED, PauseRules
 from queue_rules.groups.start import latest_below
@@ -141,7 +142,7 @@ class Groups:
         check_options(request, topics, self._topics.by_name)
         group = self.made(name, GroupConfig(request.mode, request.given()))
         below = latest_below(request.from_, {t.topic_id: t.partitions for t in topics}, group.owned)
-        member = ModelMember(uuid.uuid4().hex, request, host, below)
+        member = ModelMember(member_id_of(host, uuid.uuid4().hex), request, host, below)
         group.members[member.member_id] = member
         self.share(group)
         visibility_ms = policy_of(group.config.options, None).visibility_ms

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -199,7 +200,7 @@ class Groups:
         if not urls:
             return
         # By the member's id, so that several who are sent on do not all go to one node.
-        url = urls[int(member.member_id[:8], 16) % len(urls)]
+        url = urls[zlib.crc32(member.member_id.encode()) % len(urls)]
         why = f"node {node.name} has no partition of group {member.group}"
         raise self._sent_to(url, member, member_states.Cause.LEFT, why)
 

@@ -10,13 +10,19 @@ from pydantic import TypeAdapter, ValidationError
 
 from lakequeue.client.record import Record
 from lakequeue.errors import InvalidRequest
-from lakequeue.wire import MAX_SPAN_MS, dumps_exactly, parse_queue_receipt, parse_receipt
+from lakequeue.wire import (
+    MAX_NACK_REASON,
+    MAX_SPAN_MS,
+    dumps_exactly,
+    parse_queue_receipt,
+    parse_receipt,
+)
 
 
 class Message(Record):
     """One delivered record. Acknowledge it with `ack()` when its effects are done."""
 
-    __slots__ = ("_ack", "_settle", "_value_type", "epoch", "membership")
+    __slots__ = ("_ack", "_settle", "_value_type", "epoch", "membership", "nack_reason")
 
     def __init__(
         self,
@@ -34,6 +40,8 @@ class Message(Record):
         self._ack = ack
         self._settle = settle
         self._value_type: TypeAdapter[Any] | None = None
+        self.nack_reason: str | None = None
+        """What `nack` was given as the reason."""
 
     @property
     def value(self) -> Any:
@@ -100,11 +108,13 @@ class Message(Record):
         elif self._ack is not None:
             self._ack(self, commit_through)
 
-    def nack(self, delay_s: float | None = None) -> None:
+    def nack(self, delay_s: float | None = None, *, reason: str | None = None) -> None:
         """Queue groups: not done; deliver it again after `delay_s`, or as the retry policy says.
 
-        After the last attempt it goes to the dead-letter topic instead.
+        After the last attempt it goes to the dead-letter topic instead, with `reason` (1,000
+        characters at most; what is beyond is cut) as the header `lakequeue-nack-reason`.
         """
+        self.nack_reason = None if reason is None else reason[:MAX_NACK_REASON]
         self._settling("nack")("nack", self, milliseconds_of(delay_s, "delay_s"))
 
     def extend(self, seconds: float) -> None:

@@ -277,7 +277,9 @@ class Queue(Closes):
         if does == "ack":
             self.delete(message)
         elif does == "nack":
-            nack = {"receipt": message.receipt} | ({} if ms is None else {"delay_ms": ms})
+            nack: dict[str, Any] = {"receipt": message.receipt}
+            nack |= {} if ms is None else {"delay_ms": ms}
+            nack |= {} if message.nack_reason is None else {"reason": message.nack_reason}
             self._say({"nacks": [nack]})
         else:
             self._say({"extend": [{"receipt": message.receipt, "visibility_timeout_ms": ms}]})

@@ -16,6 +16,8 @@ PROBLEM: Final = "application/problem+json"
 DEFAULT_INGEST_URL: Final = "http://127.0.0.1:8080"
 DEFAULT_CONSUMER_URL: Final = "http://127.0.0.1:8081"
 
+MAX_NACK_REASON: Final = 1_000
+"""Characters of why a record was given back."""
 HOST_HEADER: Final = "Lakequeue-Host"
 
 MAX_RECORD_BYTES: Final = 1 << 20

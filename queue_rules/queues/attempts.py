@@ -48,6 +48,8 @@ class Attempt:
     member: str = ""
     standing: Standing = Standing.IN_FLIGHT
     reason: str = ""
+    nack_reason: str = ""
+    """Why it was given back. For people: it is in no table, and goes with this process."""
     written: bool = False
     """Dying: the fact that says so is durable."""
 

@@ -45,6 +45,8 @@ def dead_letter_of(
         (DeadLetterHeader.FIRST_AT, _time(one.first_at)),
         (DeadLetterHeader.LAST_AT, _time(one.deadline)),
     ]
+    if one.nack_reason:
+        said.append((DeadLetterHeader.NACK_REASON, one.nack_reason))
     if UNDECODABLE in record:
         said.append((DeadLetterHeader.UNDECODABLE, record[UNDECODABLE]))
     micros = record["timestamp"]

@@ -33,6 +33,8 @@ class ReceiptAction:
     does: Literal["ack", "nack", "extend"]
     ms: int | None = None
     """Delay of a nack (None: by the policy); visibility of an extension."""
+    reason: str = ""
+    """Of a nack: why, in the words of who gives it back."""
 
 
 def receipt_actions_of(request: AckRequest) -> list[ReceiptAction]:
@@ -47,7 +49,9 @@ def receipt_actions_of(request: AckRequest) -> list[ReceiptAction]:
     given = [
         *(ReceiptAction(text, parse_queue_receipt(text), "ack") for text in request.acks),
         *(
-            ReceiptAction(n.receipt, parse_queue_receipt(n.receipt), "nack", n.delay_ms)
+            ReceiptAction(
+                n.receipt, parse_queue_receipt(n.receipt), "nack", n.delay_ms, n.reason or ""
+            )
             for n in request.nacks
         ),
         *(

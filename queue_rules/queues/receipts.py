@@ -71,6 +71,7 @@ def begin(
         if action.does == "ack":
             return Begun(action, one, queue.ack(one))
         if action.does == "nack":
+            one.nack_reason = action.reason
             return Begun(action, one, queue.nack(one, now, action.ms, random))
         return Begun(action, one, queue.extend(one, now, action.ms or 0))
     if action.does == "ack" and queue.was_acked(receipt.offset, receipt.attempt):

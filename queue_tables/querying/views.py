@@ -129,8 +129,13 @@ SELECT topic AS dead_letter_topic, "partition", "offset", key, value, key_text, 
        CAST({{header:{Dead.PARTITION}}} AS INT) AS from_partition,
        CAST({{header:{Dead.OFFSET}}} AS BIGINT) AS from_offset,
        {{header:{Dead.GROUP}}} AS "group", {{header:{Dead.REASON}}} AS reason,
-       CAST({{header:{Dead.ATTEMPTS}}} AS INT) AS attempts, ordered_at
-FROM {{view:records}} WHERE {{header:{Dead.TOPIC}}} IS NOT NULL"""
+       {{header:{Dead.NACK_REASON}}} AS nack_reason,
+       CAST({{header:{Dead.ATTEMPTS}}} AS INT) AS attempts, ordered_at, redriven
+FROM (SELECT r.*, coalesce(r."offset" < g.committed_offset, false) AS redriven
+      FROM {{view:records}} r LEFT JOIN {{group_offsets}} g
+      ON g."group" = concat('redrive.', r.topic) AND g.topic_id = r.topic_id
+         AND g."partition" = r."partition" AND g.mode <> 'deleted')
+WHERE {{header:{Dead.TOPIC}}} IS NOT NULL"""
 
 _RECORD_STATUS = """
 SELECT "group", topic, "partition", "offset", status,

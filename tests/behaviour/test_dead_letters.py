@@ -20,7 +20,7 @@ def test_after_its_last_attempt_a_record_is_a_dead_letter(backend: Backend) -> N
         for attempt in (1, 2):
             (message,) = take(worker, 1)
             assert message.attempt == attempt
-            message.nack()
+            message.nack(reason=f"no {attempt}")
             worker.commit()
         wait_for(lambda: lag(backend, topic) == 0, "it is dead")
         assert worker.poll(backend.quiet_s) == []
@@ -32,6 +32,7 @@ def test_after_its_last_attempt_a_record_is_a_dead_letter(backend: Backend) -> N
     assert (said["lakequeue-topic"], said["lakequeue-group"]) == (topic, topic)
     assert (said["lakequeue-partition"], said["lakequeue-offset"]) == ("0", "0")
     assert (said["lakequeue-attempts"], said["lakequeue-reason"]) == ("2", "max_attempts")
+    assert said["lakequeue-nack-reason"] == "no 2"
     assert said["lakequeue-first-delivered-at"] <= said["lakequeue-dead-at"]
 
 

@@ -97,7 +97,12 @@ def test_receipts_of_a_queue_that_was_deleted_are_refused_for_good(
 
         def settle() -> bool:
             # The node that has the partition may learn of it a moment later.
-            {"ack": message.ack, "nack": message.nack, "extend": lambda: message.extend(30)}[says]()
+            if says == "ack":
+                message.ack()
+            elif says == "nack":
+                message.nack()
+            else:
+                message.extend(30)
             return False
 
         with pytest.raises((UnknownTopic, UnknownGroup)) as refused:

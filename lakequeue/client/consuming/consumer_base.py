@@ -110,6 +110,9 @@ class ConsumerOptions(TypedDict, total=False):
     value_type: Any
     """Values are objects of this type: a pydantic model, a dataclass, a TypedDict, or any type that
     pydantic can check. `Message.value` makes them from the JSON that was sent."""
+    name: str
+    """How this consumer is called, in the list of members and in SQL: its member id begins with it;
+    the name of this machine."""
     connect_timeout_s: float
     """The first join must succeed in this time; 30. Later joins are tried for ever."""
     credentials: Credentials | str | None
@@ -118,6 +121,11 @@ class ConsumerOptions(TypedDict, total=False):
     """Called in the background with the list of `Lost` partitions, as soon as they are known."""
     on_status: OnStatus | None
     """Called with one line of text when the consumer joins, loses a node, or joins again."""
+
+
+def _plain(name: str) -> str:
+    """Headers hold ASCII."""
+    return name.encode("ascii", "replace").decode()
 
 
 class ConsumerBase(ABC):
@@ -140,7 +148,7 @@ class ConsumerBase(ABC):
         self.group = checked_name(group, "group")
         self.restores: dict[str, Restores] = {}
         """Of the result tables that were written to."""
-        self._headers = {HOST_HEADER.lower(): socket.gethostname()}
+        self._headers = {HOST_HEADER.lower(): _plain(options.get("name") or socket.gethostname())}
         queue = join.mode == "queue"
         nodes = Nodes(consumer_urls(options.get("urls")), finds=options.get("find_nodes", True))
         consume = ConsumeOptions(

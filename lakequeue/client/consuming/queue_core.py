@@ -166,7 +166,10 @@ def _body_of(sayings: list[ReceiptAction]) -> bytes:
         if saying.does == "ack":
             body["acks"].append(receipt)
         elif saying.does == "nack":
-            body["nacks"].append({"receipt": receipt, "delay_ms": saying.ms})
+            why = saying.message.nack_reason
+            nack = {"receipt": receipt, "delay_ms": saying.ms}
+            # Services of an earlier release do not know the field.
+            body["nacks"].append(nack if why is None else nack | {"reason": why})
         else:
             body["extend"].append({"receipt": receipt, "visibility_timeout_ms": saying.ms})
     return orjson.dumps(body)

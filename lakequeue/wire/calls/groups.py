@@ -18,6 +18,7 @@ from lakequeue.wire.limits import (
     DEFAULT_MAX_IN_FLIGHT,
     DEFAULT_VISIBILITY_MS,
     MAX_IN_FLIGHT,
+    MAX_NACK_REASON,
     MAX_PREDICATE_CHARS,
     MAX_REQUEST_RECORDS,
     MAX_SPAN_MS,
@@ -195,6 +196,8 @@ class Nack(RequestShape):
     receipt: str
     delay_ms: int | None = Field(None, ge=0, le=MAX_SPAN_MS)
     """Null: as the retry policy says."""
+    reason: str | None = Field(None, max_length=MAX_NACK_REASON)
+    """Why, in words. If this ends the last attempt, the dead letter has it as a header."""
 
 
 class Extend(RequestShape):

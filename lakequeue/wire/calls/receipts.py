@@ -57,6 +57,9 @@ class DeadLetterHeader:
     ATTEMPTS: Final = "lakequeue-attempts"
     REASON: Final = "lakequeue-reason"
     """max_attempts, expired or undecodable."""
+    NACK_REASON: Final = "lakequeue-nack-reason"
+    """What the nack of the last attempt gave as its reason, if it did, and if the node that it came
+    to still lived when the letter was sent."""
     FIRST_AT: Final = "lakequeue-first-delivered-at"
     """RFC 3339; empty if it never was."""
     LAST_AT: Final = "lakequeue-dead-at"
