@@ -6,17 +6,24 @@
 
 # COMMAND ----------
 
-ROOT = "lakequeue-data"
-INGEST = "http://127.0.0.1:8080"
-CONSUMER = "http://127.0.0.1:8081"
+# Runs in Databricks, in Jupyter, and as `ipython dead_letters.py`, in the folder of `lakequeue up`.
+# LAKEQUEUE_ROOT names a queue elsewhere; on another machine LAKEQUEUE_INGEST__URL and
+# LAKEQUEUE_CONSUMER__URL name its services.
+import os
+
+import lakequeue.spark
+
+ROOT = os.environ.get("LAKEQUEUE_ROOT", "lakequeue-data")
+spark = lakequeue.spark.session()
+spark.conf.set("spark.sql.repl.eagerEval.enabled", True)  # Jupyter's `display` shows the rows
 
 # COMMAND ----------
 
 from lakequeue import Admin, Consumer, Producer
 
-admin = Admin(INGEST, CONSUMER)
+admin = Admin()
 admin.create_topic("payments", partitions=2)
-with Producer(INGEST, acks="ordered") as producer:
+with Producer(acks="ordered") as producer:
     for n in range(20):
         currency = "XXX" if n % 5 == 0 else "EUR"
         producer.send("payments", {"id": n, "currency": currency}, headers={"currency": currency})
@@ -33,7 +40,7 @@ def work(known, until):
     """Pay what can be paid; stop when `until` says so."""
     paid = []
     with Consumer(
-        "payments", group="pay", urls=CONSUMER, mode="queue", max_attempts=2, backoff_ms=100
+        "payments", group="pay", mode="queue", max_attempts=2, backoff_ms=100
     ) as consumer:
         while not until(paid):
             for message in consumer.poll(1.0):

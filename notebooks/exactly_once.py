@@ -6,9 +6,16 @@
 
 # COMMAND ----------
 
-ROOT = "lakequeue-data"
-INGEST = "http://127.0.0.1:8080"
-CONSUMER = "http://127.0.0.1:8081"
+# Runs in Databricks, in Jupyter, and as `ipython exactly_once.py`, in the folder of `lakequeue up`.
+# LAKEQUEUE_ROOT names a queue elsewhere; on another machine LAKEQUEUE_INGEST__URL and
+# LAKEQUEUE_CONSUMER__URL name its services.
+import os
+
+import lakequeue.spark
+
+ROOT = os.environ.get("LAKEQUEUE_ROOT", "lakequeue-data")
+spark = lakequeue.spark.session()
+spark.conf.set("spark.sql.repl.eagerEval.enabled", True)  # Jupyter's `display` shows the rows
 
 # COMMAND ----------
 
@@ -17,12 +24,12 @@ import tempfile
 from lakequeue import Admin, Producer
 
 folder = tempfile.mkdtemp()
-Admin(INGEST, CONSUMER).create_topic("clicks", partitions=2)
+Admin().create_topic("clicks", partitions=2)
 
 
 def click(count):
     """Send some clicks, and wait until they have their offsets."""
-    with Producer(INGEST, acks="ordered") as producer:
+    with Producer(acks="ordered") as producer:
         for n in range(count):
             producer.send("clicks", {"page": f"/{n % 3}"})
 

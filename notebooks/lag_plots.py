@@ -7,15 +7,22 @@
 
 # COMMAND ----------
 
-ROOT = "lakequeue-data"
-INGEST = "http://127.0.0.1:8080"
-CONSUMER = "http://127.0.0.1:8081"
+# Runs in Databricks, in Jupyter, and as `ipython lag_plots.py`, in the folder of `lakequeue up`.
+# LAKEQUEUE_ROOT names a queue elsewhere; on another machine LAKEQUEUE_INGEST__URL and
+# LAKEQUEUE_CONSUMER__URL name its services.
+import os
+
+import lakequeue.spark
+
+ROOT = os.environ.get("LAKEQUEUE_ROOT", "lakequeue-data")
+spark = lakequeue.spark.session()
+spark.conf.set("spark.sql.repl.eagerEval.enabled", True)  # Jupyter's `display` shows the rows
 
 # COMMAND ----------
 
 from lakequeue import Admin, Consumer, Producer
 
-admin = Admin(INGEST, CONSUMER)
+admin = Admin()
 admin.create_topic("tickets", partitions=3)
 
 # COMMAND ----------
@@ -28,8 +35,8 @@ admin.create_topic("tickets", partitions=3)
 
 sent, done = [60, 60, 60, 20, 20, 20], [20, 20, 20, 60, 60, 40]
 with (
-    Producer(INGEST, acks="ordered") as producer,
-    Consumer("tickets", group="desk", urls=CONSUMER) as consumer,
+    Producer(acks="ordered") as producer,
+    Consumer("tickets", group="desk") as consumer,
 ):
     for wave, (more, less) in enumerate(zip(sent, done)):
         for n in range(more):

@@ -7,9 +7,16 @@
 
 # COMMAND ----------
 
-ROOT = "lakequeue-data"
-INGEST = "http://127.0.0.1:8080"
-CONSUMER = "http://127.0.0.1:8081"
+# Runs in Databricks, in Jupyter, and as `ipython operating.py`, in the folder of `lakequeue up`.
+# LAKEQUEUE_ROOT names a queue elsewhere; on another machine LAKEQUEUE_INGEST__URL and
+# LAKEQUEUE_CONSUMER__URL name its services.
+import os
+
+import lakequeue.spark
+
+ROOT = os.environ.get("LAKEQUEUE_ROOT", "lakequeue-data")
+spark = lakequeue.spark.session()
+spark.conf.set("spark.sql.repl.eagerEval.enabled", True)  # Jupyter's `display` shows the rows
 
 # COMMAND ----------
 
@@ -28,9 +35,9 @@ def run(*command):
     return json.loads(done.stdout)
 
 
-admin = Admin(INGEST, CONSUMER)
+admin = Admin()
 admin.create_topic("letters", partitions=2, retention_ms=7 * 86_400_000)
-with Producer(INGEST, acks="ordered") as producer:
+with Producer(acks="ordered") as producer:
     for n in range(60):
         who = "alice" if n % 20 == 0 else f"customer-{n}"
         producer.send("letters", {"from": who, "text": "…"}, key=who)

@@ -7,15 +7,22 @@
 
 # COMMAND ----------
 
-ROOT = "lakequeue-data"
-INGEST = "http://127.0.0.1:8080"
-CONSUMER = "http://127.0.0.1:8081"
+# Runs in Databricks, in Jupyter, and as `ipython produce_consume.py`, in the folder of `lakequeue up`.
+# LAKEQUEUE_ROOT names a queue elsewhere; on another machine LAKEQUEUE_INGEST__URL and
+# LAKEQUEUE_CONSUMER__URL name its services.
+import os
+
+import lakequeue.spark
+
+ROOT = os.environ.get("LAKEQUEUE_ROOT", "lakequeue-data")
+spark = lakequeue.spark.session()
+spark.conf.set("spark.sql.repl.eagerEval.enabled", True)  # Jupyter's `display` shows the rows
 
 # COMMAND ----------
 
 from lakequeue import Admin, Consumer, Producer
 
-admin = Admin(INGEST, CONSUMER)
+admin = Admin()
 admin.create_topic("parcels", partitions=3, max_record_bytes=1_000)
 admin.create_topic("invoices", partitions=1)
 
@@ -28,7 +35,7 @@ admin.create_topic("invoices", partitions=1)
 
 # COMMAND ----------
 
-with Producer(INGEST, acks="ordered") as producer:
+with Producer(acks="ordered") as producer:
     handles = [
         producer.send(
             "parcels", {"id": n}, key=f"street-{n % 4}", headers={"kind": "large" if n % 3 else "small"}
@@ -51,11 +58,11 @@ display(spark.createDataFrame(rows, "id int, key string, partition int, offset l
 from lakequeue.errors import LakequeueError
 
 try:
-    with Producer(INGEST) as producer:
+    with Producer() as producer:
         producer.send("parcels", "x" * 2_000)
 except LakequeueError as error:
     print(error.code, "-", error.hint)
-with Producer(INGEST, acks="ordered") as producer:
+with Producer(acks="ordered") as producer:
     first, again = (
         producer.send("parcels", {"id": 12}, key="street-0", message_id="parcel-12").result(60)
         for _ in range(2)
@@ -72,7 +79,7 @@ assert again.duplicate
 
 # COMMAND ----------
 
-with Producer(INGEST, acks="ordered") as producer, producer.atomic() as batch:
+with Producer(acks="ordered") as producer, producer.atomic() as batch:
     batch.send("parcels", {"id": 13}, key="street-1")
     batch.send("invoices", {"parcel": 13, "total": 5})
 versions = (
@@ -95,8 +102,8 @@ assert versions.select("file").distinct().count() == 1
 
 seen = []
 with (
-    Consumer("parcels", group="vans", urls=CONSUMER) as one,
-    Consumer("parcels", group="vans", urls=CONSUMER) as two,
+    Consumer("parcels", group="vans") as one,
+    Consumer("parcels", group="vans") as two,
 ):
     while len({message.value["id"] for message in seen}) < 14:
         for member in (one, two):
@@ -118,7 +125,7 @@ display(spark.createDataFrame(offsets, "partition int, offset long, id long"))
 # COMMAND ----------
 
 attempts = {}
-with Consumer("parcels", group="packers", urls=CONSUMER, mode="queue") as worker:
+with Consumer("parcels", group="packers", mode="queue") as worker:
     while len(attempts) < 14 or attempts[7] < 2:
         for message in worker.poll(1.0):
             parcel = message.value["id"]

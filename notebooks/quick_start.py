@@ -2,19 +2,26 @@
 # MAGIC %md
 # MAGIC # Quick start
 # MAGIC Send records, consume them in a group, and query the same records as a table while the queue runs.
-# MAGIC The services are those of `lakequeue up`; the three lines below say where they are.
+# MAGIC The services are those of `lakequeue up`, found by its folder.
 
 # COMMAND ----------
 
-ROOT = "lakequeue-data"
-INGEST = "http://127.0.0.1:8080"
-CONSUMER = "http://127.0.0.1:8081"
+# Runs in Databricks, in Jupyter, and as `ipython quick_start.py`, in the folder of `lakequeue up`.
+# LAKEQUEUE_ROOT names a queue elsewhere; on another machine LAKEQUEUE_INGEST__URL and
+# LAKEQUEUE_CONSUMER__URL name its services.
+import os
+
+import lakequeue.spark
+
+ROOT = os.environ.get("LAKEQUEUE_ROOT", "lakequeue-data")
+spark = lakequeue.spark.session()
+spark.conf.set("spark.sql.repl.eagerEval.enabled", True)  # Jupyter's `display` shows the rows
 
 # COMMAND ----------
 
 from lakequeue import Admin, Consumer, Producer
 
-admin = Admin(INGEST, CONSUMER)
+admin = Admin()
 admin.create_topic("orders", partitions=2)
 
 # COMMAND ----------
@@ -25,7 +32,7 @@ admin.create_topic("orders", partitions=2)
 
 # COMMAND ----------
 
-with Producer(INGEST, acks="ordered") as producer:
+with Producer(acks="ordered") as producer:
     sent = [
         producer.send("orders", {"id": n, "total": 10 * n}, key=f"customer-{n % 5}")
         for n in range(12)
@@ -43,7 +50,7 @@ display(spark.createDataFrame(rows, "partition int, offset long"))
 # COMMAND ----------
 
 totals = {}
-with Consumer("orders", group="billing", urls=CONSUMER) as consumer:
+with Consumer("orders", group="billing") as consumer:
     for message in consumer:
         totals[message.key] = totals.get(message.key, 0) + message.value["total"]
         message.ack()

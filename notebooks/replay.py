@@ -6,17 +6,24 @@
 
 # COMMAND ----------
 
-ROOT = "lakequeue-data"
-INGEST = "http://127.0.0.1:8080"
-CONSUMER = "http://127.0.0.1:8081"
+# Runs in Databricks, in Jupyter, and as `ipython replay.py`, in the folder of `lakequeue up`.
+# LAKEQUEUE_ROOT names a queue elsewhere; on another machine LAKEQUEUE_INGEST__URL and
+# LAKEQUEUE_CONSUMER__URL name its services.
+import os
+
+import lakequeue.spark
+
+ROOT = os.environ.get("LAKEQUEUE_ROOT", "lakequeue-data")
+spark = lakequeue.spark.session()
+spark.conf.set("spark.sql.repl.eagerEval.enabled", True)  # Jupyter's `display` shows the rows
 
 # COMMAND ----------
 
 from lakequeue import Admin, Consumer, Producer
 
-admin = Admin(INGEST, CONSUMER)
+admin = Admin()
 admin.create_topic("trips", partitions=2)
-with Producer(INGEST, acks="ordered") as producer:
+with Producer(acks="ordered") as producer:
     for n in range(24):
         kind = "refund" if n % 8 == 0 else "sale"
         producer.send("trips", {"id": n}, key=f"car-{n % 4}", headers={"kind": kind})
@@ -25,7 +32,7 @@ with Producer(INGEST, acks="ordered") as producer:
 def consume(group, count, **options):
     """The ids of the next `count` records of a group, acknowledged."""
     found = []
-    with Consumer("trips", group=group, urls=CONSUMER, **options) as consumer:
+    with Consumer("trips", group=group, **options) as consumer:
         for message in consumer:
             found.append(message.value["id"])
             message.ack()

@@ -7,9 +7,16 @@
 
 # COMMAND ----------
 
-ROOT = "lakequeue-data"
-INGEST = "http://127.0.0.1:8080"
-CONSUMER = "http://127.0.0.1:8081"
+# Runs in Databricks, in Jupyter, and as `ipython sql_live.py`, in the folder of `lakequeue up`.
+# LAKEQUEUE_ROOT names a queue elsewhere; on another machine LAKEQUEUE_INGEST__URL and
+# LAKEQUEUE_CONSUMER__URL name its services.
+import os
+
+import lakequeue.spark
+
+ROOT = os.environ.get("LAKEQUEUE_ROOT", "lakequeue-data")
+spark = lakequeue.spark.session()
+spark.conf.set("spark.sql.repl.eagerEval.enabled", True)  # Jupyter's `display` shows the rows
 
 # COMMAND ----------
 
@@ -19,7 +26,7 @@ import time
 import lakequeue.spark
 from lakequeue import Admin, Consumer, Producer
 
-admin = Admin(INGEST, CONSUMER)
+admin = Admin()
 admin.create_topic("sales", partitions=2)
 lakequeue.spark.create_views(spark, ROOT, "live")
 enough = threading.Event()
@@ -33,14 +40,14 @@ def sell(producer, n):
 
 def keep_selling():
     """Two sales a second, until it is enough."""
-    with Producer(INGEST) as producer:
+    with Producer() as producer:
         n = 40
         while not enough.wait(0.5):
             sell(producer, n)
             n += 1
 
 
-with Producer(INGEST, acks="ordered") as producer:
+with Producer(acks="ordered") as producer:
     for n in range(40):
         sell(producer, n)
 till = threading.Thread(target=keep_selling, daemon=True)
@@ -54,14 +61,14 @@ till.start()
 
 # COMMAND ----------
 
-with Consumer("sales", group="turnover", urls=CONSUMER) as consumer:
+with Consumer("sales", group="turnover") as consumer:
     taken = set()
     while len(taken) < 20:
         for message in consumer.poll(5.0, 20 - len(taken)):
             message.ack()
             taken.add((message.partition, message.offset))  # a record may come twice
     consumer.commit(30)
-worker = Consumer("sales", group="returns", urls=CONSUMER, mode="queue", max_in_flight=3)
+worker = Consumer("sales", group="returns", mode="queue", max_in_flight=3)
 held = []
 while len(held) < 3:
     held += worker.poll(1.0)
@@ -144,7 +151,7 @@ place = f"topic = 'sales' AND `partition` = {one.partition} AND `offset` = {one.
 status = f"SELECT `group`, status FROM live.record_status WHERE {place} AND `group` = 'returns'"
 until(status, lambda rows: rows[0].status == "acked")
 display(spark.sql(status))
-with Producer(INGEST, acks="ordered") as producer:
+with Producer(acks="ordered") as producer:
     producer.send("sales", {"id": 0}, key="shop-0", message_id="sale-0").result(60)
 display(
     spark.sql(

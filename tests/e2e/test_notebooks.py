@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from lakequeue_cli.supervisor.cluster import Cluster
 from tests.support.kinds import one_now
-from tests.support.spark.notebook import NOTEBOOKS, at, run
+from tests.support.spark.notebook import NOTEBOOKS, found, run
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
 PAGES = Path(__file__).parents[2] / "docs" / "notebooks"
@@ -23,7 +23,8 @@ PAGES = Path(__file__).parents[2] / "docs" / "notebooks"
 def test_a_notebook_runs_and_its_page_shows_this_source(
     path: Path, spark: SparkSession, cluster: Cluster
 ) -> None:
-    page = run(path, spark, at(cluster))
+    with found(cluster):
+        page = run(path, spark)
     cells = [part for part in page.text.split("```") if part.startswith("python\n")]
     written = (PAGES / f"{path.stem}.md").read_text()
     assert cells

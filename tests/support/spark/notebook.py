@@ -12,12 +12,14 @@ import io
 import os
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from lakequeue.calling.addresses import remove_addresses, write_addresses
 from lakequeue.processes.java import find_java
 from lakequeue_cli.supervisor.cluster import Cluster, ClusterOptions
 from tests.support.spark.spark_session import start_spark
@@ -35,13 +37,10 @@ class Cell(NamedTuple):
     is_markdown: bool
 
 
-def cells_of(path: Path, replaced: Mapping[str, str]) -> list[Cell]:
-    """The cells; each line in `replaced` stands once, and is changed. Pure but for the reading."""
+def cells_of(path: Path) -> list[Cell]:
+    """The cells. Pure but for the reading."""
     source = path.read_text()
     assert source.startswith(HEADER), f"{path} is no notebook"
-    for line, changed in replaced.items():
-        assert source.count(f"{line}\n") == 1, f"{path} has not one line {line}"
-        source = source.replace(f"{line}\n", f"{changed}\n")
     cells = []
     for part in source.removeprefix(HEADER).split(CELL):
         text = part.strip("\n")
@@ -62,8 +61,8 @@ class Page(NamedTuple):
     """SVG by file name, as the text names them."""
 
 
-def run(path: Path, spark: SparkSession, replaced: Mapping[str, str]) -> Page:
-    """Run all cells."""
+def run(path: Path, spark: SparkSession) -> Page:
+    """Run all cells. `spark` is the session that they find."""
     page: list[str] = []
     plots: dict[str, str] = {}
     out = io.StringIO()
@@ -79,12 +78,11 @@ def run(path: Path, spark: SparkSession, replaced: Mapping[str, str]) -> Page:
             out.write(f"![{name}]({name})\n")
 
     names = {"spark": spark, "display": display, "__name__": "notebook"}
-    shown = cells_of(path, {})
-    for cell, as_written in zip(cells_of(path, replaced), shown, strict=True):
+    for cell in cells_of(path):
         if cell.is_markdown:
             page.append(cell.text)
             continue
-        page.append(f"```python\n{as_written.text}\n```")
+        page.append(f"```python\n{cell.text}\n```")
         with contextlib.redirect_stdout(out):
             exec(compile(cell.text, str(path), "exec"), names)  # noqa: S102 -- a notebook is run
         if text := out.getvalue().strip():
@@ -104,13 +102,15 @@ def _svg(figure: Any) -> str:
     return "\n".join(line.rstrip() for line in drawn.getvalue().splitlines()) + "\n"
 
 
-def at(cluster: Cluster) -> dict[str, str]:
-    """The three lines of a notebook that say where the queue is."""
-    return {
-        'ROOT = "lakequeue-data"': f"ROOT = {cluster.options.root!r}",
-        'INGEST = "http://127.0.0.1:8080"': f"INGEST = {cluster.ingest_urls[0]!r}",
-        'CONSUMER = "http://127.0.0.1:8081"': f"CONSUMER = {cluster.consumer_urls[0]!r}",
-    }
+@contextlib.contextmanager
+def found(cluster: Cluster) -> Iterator[None]:
+    """The notebooks find this queue, as they find that of `lakequeue up`: by its root."""
+    root = cluster.options.root
+    write_addresses(root, cluster.ingest_urls, cluster.consumer_urls)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LAKEQUEUE_ROOT", root)
+        yield
+    remove_addresses(root)
 
 
 def main() -> int:
@@ -127,7 +127,8 @@ def main() -> int:
         for path in sorted(NOTEBOOKS.glob("*.py")):
             if chosen and path.stem not in chosen:
                 continue
-            page = run(path, spark, at(cluster))
+            with found(cluster):
+                page = run(path, spark)
             note = f"*Written by `make notebooks` from [{path.name}](../../notebooks/{path.name}).*"
             (target / f"{path.stem}.md").write_text(f"{page.text}\n{note}\n")
             for name, plot in page.plots.items():
