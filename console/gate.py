@@ -59,6 +59,13 @@ class ConsoleGate:
     def begins(self, request: Request) -> None:
         """See `Gate`."""
 
+    def reads(self, request: Request, size: int) -> None:
+        """See `Gate`."""
+
+    def owes_s(self, request: Request) -> float:
+        """See `Gate`."""
+        return 0.0
+
     def still(self, request: Request) -> LakequeueError | None:
         """See `Gate`."""
         return None
