@@ -11,7 +11,7 @@ from markupsafe import Markup, escape
 from werkzeug.exceptions import HTTPException
 
 from console.context import Context
-from console.pages import overview, sign_in
+from console.pages import dead_letters, groups, overview, records, sending, sign_in, topics
 from console.rules.charts import short
 from console.rules.texts import ago, amount, harmless, moment
 from console.sessions import COOKIE
@@ -25,7 +25,8 @@ _HEADERS = {
     "base-uri 'none'",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
+    # With `no-referrer` browsers would say of our own forms that they come from nowhere.
+    "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
 }
 _OPEN = ("static", "sign_in.show", "sign_in.begin")
@@ -45,7 +46,9 @@ def create_app(context: Context, *, secure: bool = False) -> Flask:
     _answer(app, secure=secure)
     app.context_processor(lambda: _shared(context))
     app.register_blueprint(overview.pages(context))
-    app.register_blueprint(sign_in.pages(context))
+    for room in (topics, records, groups, dead_letters, sign_in):
+        app.register_blueprint(room.pages(context))
+    app.register_blueprint(sending.pages())
     return app
 
 

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
 
 from console.asking import processes
 from console.asking.patience import Kept, Patience
 from console.asking.processes import Processes
 from console.asking.services import Addresses, Services
-from console.rules.flow import counters, levels
+from console.rules.flow import counters, group_lags, levels
 from console.rules.found import Found
-from console.rules.rates import History
+from console.rules.rates import History, Lags
 
 LOOK_S = 4.0
 _LISTS_S = 10.0
 _ADVICE_S = 20.0
 _SLOW_S = 5.0
+_MOST_OTHERS = 64
+T = TypeVar("T")
 
 
 class Desk:
@@ -26,6 +30,8 @@ class Desk:
         self.patience = patience
         self.services = services = Services(at, key, ca)
         self.history = History(LOOK_S)
+        self.lags = Lags()
+        self._others: OrderedDict[str, Kept[Any]] = OrderedDict()
         self._lock = threading.Lock()
         self.processes: Kept[Processes] = Kept(
             patience, "the processes", lambda: self._look(), LOOK_S
@@ -55,11 +61,26 @@ class Desk:
         if found.may_read:
             with self._lock:
                 self.history.add(found.at, counters(found.each), levels(found.each))
+                sums: dict[str, float] = {}
+                for row in group_lags(found.each, None, ()):
+                    sums[row.group] = sums.get(row.group, 0) + row.lag
+                self.lags.add(found.at, sums)
         return found
 
     def look(self, within_s: float) -> Found[Processes]:
         """The processes, and with them the rates."""
         return self.processes.get(within_s)
+
+    def kept(self, what: str, look: Callable[[], T]) -> Kept[T]:
+        """A source of one page: what takes longer than a page goes on, and the next look has it."""
+        with self._lock:
+            found = self._others.pop(what, None)
+            if found is None:
+                found = Kept(self.patience, what, look, LOOK_S)
+            self._others[what] = found
+            while len(self._others) > _MOST_OTHERS:
+                self._others.popitem(last=False)
+            return cast("Kept[T]", found)
 
     def close(self) -> None:
         """Close the connections."""

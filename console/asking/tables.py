@@ -19,6 +19,8 @@ from lakequeue.clock import Micros, hour_of, wall_micros
 from lakequeue.records import Partition, TopicId
 from queue_tables.delta.table import TableLog
 from queue_tables.files.parquet import read_data_file
+from queue_tables.groups.record_states import Stage
+from queue_tables.groups.state import read_group_state
 from queue_tables.log.reader import LogReader
 from queue_tables.root import QueueRoot
 from queue_tables.schema.schemas import METRICS
@@ -27,6 +29,7 @@ from queue_tables.upkeep.health import Trouble, look
 _SELDOM_S = 60.0
 _HOUR_US = 3_600_000_000
 HOURS = 24
+MOST_OPEN = 50
 _COLUMNS = ("hour", "group", "records_in", "records_out", "lag")
 
 
@@ -50,6 +53,19 @@ class LogPart:
     files: int
     bytes: int
     """Of whole files: other partitions may stand in them, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRecord:
+    """A record of a queue group that is not settled."""
+
+    topic: str
+    partition: int
+    offset: int
+    attempt: int
+    stage: str
+    until: int
+    """Microseconds since 1970."""
 
 
 class Tables:
@@ -93,6 +109,26 @@ class Tables:
                 )
             )
         return found
+
+    def open_records(self, group: str) -> list[OpenRecord]:
+        """What a queue group has open as of the last fold, soonest first. Raises storage errors."""
+        found = []
+        for key, state in read_group_state(self._opened()).states.items():
+            if key.group != group or not state.is_queue or state.deleted:
+                continue
+            for row in state.records.open[:MOST_OPEN]:
+                stage = Stage(int(row["stage"])).name.lower()
+                found.append(
+                    OpenRecord(
+                        state.topic,
+                        int(key.partition),
+                        int(row["offset"]),
+                        int(row["attempt"]),
+                        "in flight" if stage == "delivered" else stage,
+                        int(row["until"]),
+                    )
+                )
+        return sorted(found, key=lambda one: (one.until, one.offset))[:MOST_OPEN]
 
     def _opened(self) -> QueueRoot:
         with self._lock:

@@ -11,7 +11,7 @@ from flask import Blueprint, render_template
 from console.asking.desk import Desk
 from console.asking.patience import PATIENCE_S
 from console.context import Context, session
-from console.rules import attention, flow
+from console.rules import attention, copies, flow
 from console.rules.attention import Concern
 from console.rules.charts import Chart, chart
 from console.rules.rates import KEPT_S, History
@@ -85,6 +85,7 @@ def seen(context: Context, desk: Desk, within_s: float = PATIENCE_S) -> dict[str
         "groups_failed": groups.failed or (None if lags else advice.failed),
         "hours": tables.hours.get(0.0) if may_read else None,
         "all_groups": len(groups.value or ()),
+        "sql": copies.sql_of_hours(tables.uri),
     }
 
 

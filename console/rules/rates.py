@@ -21,6 +21,31 @@ class Point:
     """Records that wait, by name."""
 
 
+class Lags:
+    """The lag of each group over the last hour, a point every half minute."""
+
+    EVERY_S = 30.0
+
+    def __init__(self) -> None:
+        self._points: dict[str, deque[tuple[float, float | None]]] = {}
+        self._at = 0.0
+
+    def add(self, at: float, lags: Mapping[str, float]) -> None:
+        """`lags`: of every group there is; those that are gone are forgotten."""
+        if at - self._at < self.EVERY_S:
+            return
+        self._at = at
+        for gone in self._points.keys() - lags.keys():
+            del self._points[gone]
+        for group, lag in lags.items():
+            points = self._points.setdefault(group, deque(maxlen=int(KEPT_S / self.EVERY_S)))
+            points.append((at, lag))
+
+    def of(self, group: str) -> list[tuple[float, float | None]]:
+        """(time, lag) of one group."""
+        return list(self._points.get(group, ()))
+
+
 class History:
     """The points of the last hour. Counters come by process: one that starts again begins at 0."""
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import unicodedata
 from datetime import UTC, datetime, timedelta
 
-_PICTURES = 0x2400
 _KEPT = frozenset("\n\t")
 
 
 def harmless(text: object) -> str:
-    """Text in which nothing can hide: control characters as pictures, marks of direction spelled.
+    """Text in which nothing can hide: control characters and marks of direction are spelled.
 
     A line break and a tab stay. What HTML means by a character the template escapes.
     """
@@ -20,12 +19,7 @@ def harmless(text: object) -> str:
 def _visible(mark: str) -> str:
     if mark in _KEPT or (mark.isprintable() and unicodedata.category(mark) != "Cf"):
         return mark
-    number = ord(mark)
-    if number < 0x20:
-        return chr(_PICTURES + number)
-    if number == 0x7F:
-        return "␡"
-    return f"⟨U+{number:04X}⟩" if not mark.isspace() else mark
+    return mark if mark == " " else f"⟨U+{ord(mark):04X}⟩"
 
 
 def amount(size: float | None) -> str:

@@ -65,19 +65,23 @@ def look_through(
     Raises `UnknownTopic`, `InvalidRequest` for a topic that is none of dead letters, and what
     looking at records raises.
     """
-    wanted = wanted or Wanted()
     with Admin(urls, consumer_urls) as admin:
-        admin.topic(checked_name(topic, "topic"))
-        at = positions_of(admin, topic)
-        homes = Homes(admin, topic, to)
-        # What comes meanwhile is for the next one, as in a redrive.
-        ends = ends_of(admin, topic)
-        check_dead_letters(admin, topic, at, ends)
-        seen = Redriven()
-        for partition, end in ends.items():
-            for record in between(admin, topic, partition, at.get(partition, 0), end):
-                seen += fate_of(record, wanted, homes)
-        return seen
+        return look_through_as(admin, topic, wanted or Wanted(), to)
+
+
+def look_through_as(admin: Admin, topic: str, wanted: Wanted, to: str | None = None) -> Redriven:
+    """The same with the credentials of that client."""
+    admin.topic(checked_name(topic, "topic"))
+    at = positions_of(admin, topic)
+    homes = Homes(admin, topic, to)
+    # What comes meanwhile is for the next one, as in a redrive.
+    ends = ends_of(admin, topic)
+    check_dead_letters(admin, topic, at, ends)
+    seen = Redriven()
+    for partition, end in ends.items():
+        for record in between(admin, topic, partition, at.get(partition, 0), end):
+            seen += fate_of(record, wanted, homes)
+    return seen
 
 
 def ends_of(admin: Admin, topic: str, shift: int = 0) -> dict[int, int]:

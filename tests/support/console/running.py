@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from coordination.embedded import EmbeddedZooKeeper
@@ -19,7 +20,7 @@ from tests.support.data.log_builder import LogBuilder, fresh_root
 from tests.support.services.consumer_node import NodeProcess, Queue
 from tests.support.services.ingest_service import IngestService
 from tests.support.services.order_thread import ordering
-from tests.support.services.zookeeper import FAST
+from tests.support.services.zookeeper import FAST, wait_for
 
 HERE = Path(__file__).parents[3]
 
@@ -117,14 +118,21 @@ def fill(ingest: str, consumer: str) -> None:
     with Consumer("orders", group="billing", urls=consumer) as consumer_of:
         for message in consumer_of.poll(10, max_records=5):
             message.ack()
-    die("payments", "shop", consumer, 4)
+    die("payments", "shop", ingest, consumer, 4)
 
 
-def die(topic: str, group: str, consumer: str, count: int) -> None:
-    """Give records back, so that they become dead letters."""
+def die(topic: str, group: str, ingest: str, consumer: str, count: int) -> None:
+    """Give records back, and stay until they are dead letters: only a partition with a member has
+    a node that sends them on."""
     with Consumer(topic, group=group, mode="queue", urls=consumer, from_="earliest") as worker:
         seen = 0
         while seen < count:
             for message in worker.poll(10, max_records=count - seen):
                 message.nack()
                 seen += 1
+        with Admin(ingest, consumer) as admin:
+            wait_for(partial(_are_dead, admin, topic, count), "they are dead", every_s=0.3)
+
+
+def _are_dead(admin: Admin, topic: str, count: int) -> bool:
+    return sum(line.count for line in admin.dead_letters(f"{topic}.dlq")) >= count
