@@ -16,6 +16,7 @@ from typing import Any
 from lakequeue.errors import (
     CommitConflict,
     CorruptTable,
+    LakequeueError,
     RootUnusable,
     SchemaDrift,
     StorageFull,
@@ -238,11 +239,7 @@ class TableLog:
                 return
             newest = self._newest_version()
         except (StorageUnavailable, RootUnusable) as e:
-            raise StorageUnavailable(
-                f"{self.path}: the commit landed, and could not be checked: {e.detail}",
-                stored="unknown",
-                retry_after_s=1.0,
-            ) from e
+            raise _unknown(self.path, "the commit landed, and could not be checked", e) from e
         if newest == version:
             return
         # Without a commit right behind ours it is certain that ours is read by nobody.
@@ -313,21 +310,14 @@ class TableLog:
         except FileNotFoundError:
             return None
         except (StorageUnavailable, RootUnusable) as e:
-            raise StorageUnavailable(
-                f"{path}: it could not be found out whether the commit landed: {e.detail}",
-                stored="unknown",
-                retry_after_s=1.0,
-            ) from e
+            raise _unknown(path, "it could not be found out whether the commit landed", e) from e
 
     def _must_be_durable(self) -> None:
         try:
             self.store.make_durable(f"{self.path}/_delta_log")
         except (StorageUnavailable, StorageFull) as e:
-            raise StorageUnavailable(
-                f"{self.path}: the commit is visible, and could not be made durable: {e.detail}",
-                stored="unknown",
-                retry_after_s=1.0,
-            ) from e
+            what = "the commit is visible, and could not be made durable"
+            raise _unknown(self.path, what, e) from e
 
 
 def create_table(
@@ -371,3 +361,10 @@ def create_table(
 
 def _has_files(store: Store, path: str) -> bool:
     return any("=" in name or name.endswith(".parquet") for name in store.names(path))
+
+
+def _unknown(place: str, what: str, error: LakequeueError) -> StorageUnavailable:
+    """Of a commit that may be there or not, or may not last."""
+    return StorageUnavailable(
+        f"{place}: {what}: {error.detail}", stored="unknown", retry_after_s=1.0
+    )
