@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from consumer_service.ownership.owned_partition import OwnedPartition
 from consumer_service.reading.tailer import Tailer
+from consumer_service.reading.undecodable import OnUndecodable
 from lakequeue.clock import boot_seconds
+from lakequeue.wire import UNDECODABLE
 from queue_rules.predicates.bounds import may_match
 from queue_rules.predicates.evaluation import matching
 from queue_rules.predicates.expressions import Condition, Literal
@@ -29,18 +31,61 @@ class Matches(NamedTuple):
     """Everything before this offset has been looked at."""
 
 
+class Judged(NamedTuple):
+    """What became of rows."""
+
+    found: pa.Table
+    """Those that match."""
+    rows: int
+    """So many were judged: all, unless some fail and time is over."""
+    failed: list[tuple[int, str]]
+    """Offset and error of each that cannot be judged."""
+
+
+def judge(predicate: Condition, rows: pa.Table, deadline: float) -> Judged:
+    """Which rows match. If judging fails, it is halved until the guilty rows stand alone."""
+    found: list[pa.Table] = []
+    failed: list[tuple[int, str]] = []
+    count, waiting = 0, [rows]
+    while waiting and (count == 0 or boot_seconds() < deadline):
+        part = waiting.pop()
+        try:
+            found.append(matching(predicate, part))
+        except Exception as error:  # noqa: BLE001 -- no record may end the group; it is said
+            if part.num_rows > 1:
+                half = part.num_rows // 2
+                waiting += [part.slice(half), part.slice(0, half)]
+                continue
+            failed.append((part["offset"][0].as_py(), f"{type(error).__name__}: {error}"[:500]))
+        count += part.num_rows
+    return Judged(pa.concat_tables(found) if found else rows.slice(0, 0), count, failed)
+
+
+def _said(owned: OwnedPartition, offset: int, why: str) -> dict[str, Any]:
+    place = {"topic": owned.topic, "partition": int(owned.key.partition), "offset": offset}
+    return place | {UNDECODABLE: f"the predicate fails at it: {why}"}
+
+
 def find_matching(
-    tailer: Tailer, owned: OwnedPartition, position: int, predicate: Condition
+    tailer: Tailer,
+    owned: OwnedPartition,
+    position: int,
+    predicate: Condition,
+    on_undecodable: OnUndecodable,
 ) -> Matches:
     """Look from `position` on until something matches, the end is reached, or time is over.
 
+    A record that cannot be judged matches nothing; `on_undecodable` is told of it.
     Raises `OffsetOutOfRange` when `position` has expired.
     """
 
     def may_hold(bounds: Mapping[str, tuple[int, int]]) -> bool:
         known: dict[str, tuple[Literal, Literal]] = dict(bounds)
         known |= {"topic": (owned.topic, owned.topic), "partition": (partition, partition)}
-        return may_match(predicate, known)
+        try:
+            return may_match(predicate, known)
+        except Exception:  # noqa: BLE001 -- bounds that cannot be compared rule nothing out
+            return True
 
     partition = int(owned.key.partition)
     deadline = boot_seconds() + FIND_S
@@ -48,9 +93,14 @@ def find_matching(
     while at < end:
         before = at
         rows, at = tailer.read_some(owned.where, at, READ_ROWS, READ_BYTES, may_hold)
-        found = None if rows is None else matching(predicate, rows)
-        if found is not None and found.num_rows:
-            return Matches(found, at)
+        if rows is not None:
+            judged = judge(predicate, rows, deadline)
+            if judged.failed:
+                on_undecodable(owned.key.group, [_said(owned, *one) for one in judged.failed])
+            if judged.rows < rows.num_rows:
+                at = rows["offset"][judged.rows].as_py()
+            if judged.found.num_rows:
+                return Matches(judged.found, at)
         if at == before or boot_seconds() > deadline:
             break
     return Matches(None, at)

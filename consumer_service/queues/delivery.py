@@ -178,7 +178,8 @@ class QueueDelivery:
             try:
                 fetch_again(self._tailer, batch, queue, now, name, most, max_bytes)
                 if new:
-                    fetch_new(self._tailer, batch, queue, now, name, most, max_bytes)
+                    bad = self._on_undecodable
+                    fetch_new(self._tailer, batch, queue, now, name, most, max_bytes, bad)
             except OffsetOutOfRange as expired:
                 skip_expired(batch, queue, expired)
             except BaseException:

@@ -14,6 +14,7 @@ from consumer_service.polls.poll_batch import PartitionBatch, picked
 from consumer_service.reading.encode import new_records_of
 from consumer_service.reading.segments import prefix_within
 from consumer_service.reading.tailer import Tailer
+from consumer_service.reading.undecodable import OnUndecodable
 from lakequeue.clock import boot_seconds
 from lakequeue.errors import OffsetOutOfRange
 from queue_rules.predicates.expressions import Condition
@@ -75,6 +76,7 @@ def fetch_new(
     name: str,
     most: int,
     max_bytes: int,
+    on_undecodable: OnUndecodable,
 ) -> None:
     """Records from the scan position on: those that may go out, until there are enough.
 
@@ -89,7 +91,7 @@ def fetch_new(
         if len(batch.moves) >= MOST_MOVES or (predicate and boot_seconds() > until):
             batch.more = True
             return
-        ahead, following = _ahead(tailer, owned, queue.scan, predicate)
+        ahead, following = _ahead(tailer, owned, queue.scan, predicate, on_undecodable)
         if ahead is None:
             if following == queue.scan:
                 return
@@ -115,7 +117,11 @@ def fetch_new(
 
 
 def _ahead(
-    tailer: Tailer, owned: OwnedPartition, scan: int, predicate: Condition | None
+    tailer: Tailer,
+    owned: OwnedPartition,
+    scan: int,
+    predicate: Condition | None,
+    on_undecodable: OnUndecodable,
 ) -> tuple[pa.Table | None, int]:
     """The group's next rows from `scan` on, and where to go on behind them; None: none up to there.
 
@@ -124,7 +130,7 @@ def _ahead(
     rows = owned.rows
     if rows is None or rows["offset"][0].as_py() != scan:
         if predicate is not None:
-            return find_matching(tailer, owned, scan, predicate)
+            return find_matching(tailer, owned, scan, predicate, on_undecodable)
         end = tailer.end(owned.where)
         rows = tailer.read(owned.where, scan, READ_AHEAD_ROWS, READ_AHEAD_BYTES)
         if rows.num_rows == 0:

@@ -290,7 +290,8 @@ class Delivery:
         """
         rows, following = _from(owned.rows, position), 0
         if rows is None and predicate is not None:
-            found = find_matching(self._tailer, owned, position, predicate)
+            bad = self._on_undecodable
+            found = find_matching(self._tailer, owned, position, predicate, bad)
             rows, following = found.rows, found.passed
         elif rows is None:
             end = self._tailer.end(owned.where)

@@ -12,7 +12,8 @@ DELIVERED_BYTES = counter(
 )
 UNDECODABLE = counter(
     "consumer_undecodable_records_total",
-    "records that could not be read: dead letters of queue groups, tombstones in stream groups",
+    "records that could not be read: dead letters of queue groups, tombstones in stream groups; or "
+    "not be judged by the predicate: they match nothing",
     "group",
 )
 DEAD_LETTERS = counter(

@@ -89,6 +89,23 @@ def is_named(node: NodeProcess, group: str) -> bool:
     return len([line for line in lines if group in line]) == 1
 
 
+@pytest.mark.parametrize("mode", ["stream", "queue"])
+def test_where_a_predicate_fails_the_record_matches_nothing_and_the_group_goes_on(
+    queue: Queue, node: NodeProcess, mode: str
+) -> None:
+    topic = queue.log.topic()
+    queue.log.append(topic, [b"before", MARKER, b"other", b"behind"])
+    options = {"mode": mode, "predicate": "value LIKE 'be%'"}
+    group = f"{mode}-{uuid.uuid4().hex[:8]}"
+    with HttpMember(node.url, topic, group, options) as one:
+        records = one.poll_until(2)
+        assert [(r["offset"], r["value"]) for r in records] == [(0, "before"), (3, "behind")]
+        assert one.ack(records).status_code == 200
+        wait_for(lambda: settled(node, group))
+        assert counted(node, group)
+        assert is_named(node, group)
+
+
 @pytest.mark.parametrize(
     ("mode", "policy"), [("stream", None), ("stream", "tombstone"), ("queue", "tombstone")]
 )

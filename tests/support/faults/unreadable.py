@@ -30,6 +30,17 @@ def _fails_at_marker(encode: ModuleType) -> None:
     encode.put_key_value = put_key_value  # type: ignore[attr-defined]
 
 
+def _judges_no_marker(polls_matching: ModuleType) -> None:
+    right = polls_matching.matching
+
+    def matching(condition: Any, rows: pa.Table) -> pa.Table:
+        if MARKER in b"".join(value or b"" for value in rows["value"].to_pylist()):
+            raise ZeroDivisionError("no verdict of it")
+        return right(condition, rows)
+
+    polls_matching.matching = matching  # type: ignore[attr-defined]
+
+
 POISON = "poison"
 
 
@@ -56,7 +67,10 @@ def _fails_to_hash(id_hash: ModuleType) -> None:
 
 
 PATCHES: dict[str, Sequence[tuple[str, Patch]]] = {
-    "unreadable": [("consumer_service.reading.encode", _fails_at_marker)],
+    "unreadable": [
+        ("consumer_service.reading.encode", _fails_at_marker),
+        ("consumer_service.polls.matching", _judges_no_marker),
+    ],
     "unorderable": [
         ("queue_tables.log.writer", _fails_to_write),
         ("jobs.rows.id_hash", _fails_to_hash),
