@@ -21,7 +21,7 @@ def valid(shape: type[Shape], given: Any, *, texts: bool = False) -> Shape:
         return shape.model_validate(given, context=None if texts else AS_JSON)
     except ValidationError as e:
         first = e.errors(include_url=False, include_context=False)[0]
-        field = ".".join(str(part) for part in first["loc"])
+        field = ".".join(str(part) for part in first["loc"])[:100]
         names = [field.alias or name for name, field in shape.model_fields.items()]
         raise InvalidRequest(
             f"{field or 'the body'}: {first['msg']}",

@@ -5,13 +5,50 @@ from __future__ import annotations
 from collections.abc import Hashable
 from functools import cache
 from types import NoneType, UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationInfo, field_validator
-from pydantic_core import PydanticCustomError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    GetCoreSchemaHandler,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import CoreSchema, PydanticCustomError
 
 AS_JSON = {"json": True}
 """Context of a validation whose values were JSON: a number is no text and no truth value there."""
+T = TypeVar("T")
+
+
+class _UpToTheFirstFault:
+    """Of a list: what is behind the first element that is wrong is not looked at."""
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        return {**handler(source), "fail_fast": True}
+
+
+Items = Annotated[list[T], _UpToTheFirstFault()]
+"""A list in a request: a million elements that are wrong take no more than one."""
+
+
+def at_most(most: int) -> BeforeValidator:
+    """Of an object: its size is looked at before what is in it."""
+
+    def checked(given: Any) -> Any:
+        if isinstance(given, dict) and len(given) > most:
+            raise PydanticCustomError(
+                "too_long", "Object should have at most {most} names", {"most": most}
+            )
+        return given
+
+    return BeforeValidator(checked)
+
+
 _WORDS = {int: "a whole number", float: "a number", bool: "true or false"}
 
 
@@ -19,6 +56,16 @@ class RequestShape(BaseModel):
     """A shape of the wire: unknown fields of a request are refused."""
 
     model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_unknown_name_is_enough(cls, given: Any) -> Any:
+        """A million unknown names would be as many faults, and one of them is told."""
+        if not isinstance(given, dict) or len(given) <= 2 * len(cls.model_fields):
+            return given
+        known = {*cls.model_fields, *(field.alias for field in cls.model_fields.values())}
+        unknown = next(name for name in given if name not in known)
+        return {name: given[name] for name in known if name in given} | {unknown: given[unknown]}
 
     @field_validator("*", mode="before")
     @classmethod

@@ -178,13 +178,13 @@ def check_dead_letters(topic: str, full: Mapping[str, Any], others: Mapping[str,
 def _checked(topic: str, model: type[BaseModel], config: Mapping[str, Any]) -> BaseModel:
     for name in config:
         if name not in model.model_fields:
-            near = difflib.get_close_matches(name, model.model_fields, n=1)
+            near = difflib.get_close_matches(name[:100], model.model_fields, n=1)
             also = f"did you mean {near[0]!r}?" if near else ""
             known = f"a topic has {', '.join(model.model_fields)}"
             raise InvalidRequest(
-                f"topic {topic!r}: {name!r} is not a setting that can be given here",
+                f"topic {topic!r}: {name[:100]!r} is not a setting that can be given here",
                 hint=f"{also} {known}".strip(),
-                field=name,
+                field=name[:100],
             )
     try:
         return model.model_validate(dict(config), strict=True)
@@ -192,7 +192,7 @@ def _checked(topic: str, model: type[BaseModel], config: Mapping[str, Any]) -> B
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"])
         raise InvalidRequest(
-            f"topic {topic!r}: {field} = {first['input']!r}: {first['msg']}",
+            f"topic {topic!r}: {field} = {repr(first['input'])[:100]}: {first['msg']}",
             hint=f"give another {field}",
             field=field,
         ) from error

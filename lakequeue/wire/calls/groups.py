@@ -19,13 +19,14 @@ from lakequeue.wire.limits import (
     DEFAULT_VISIBILITY_MS,
     MAX_IN_FLIGHT,
     MAX_NACK_REASON,
+    MAX_NAMED_TOPICS,
     MAX_PREDICATE_CHARS,
     MAX_REQUEST_RECORDS,
     MAX_SPAN_MS,
     MAX_VISIBILITY_MS,
     MAX_WAIT_MS,
 )
-from lakequeue.wire.shapes import AnswerShape, RequestShape
+from lakequeue.wire.shapes import AnswerShape, Items, RequestShape
 
 GroupMode = Literal["stream", "queue"]
 From = Literal["earliest", "latest"]
@@ -99,7 +100,7 @@ class GroupOptions(SettingsRequest):
 class JoinRequest(GroupOptions):
     """`POST /v1/groups/{group}/members`. The group's options are for queue groups."""
 
-    topics: list[str] = Field(min_length=1)
+    topics: Items[str] = Field(min_length=1, max_length=MAX_NAMED_TOPICS)
     mode: GroupMode = "stream"
     delivery: Literal["at_least_once", "at_most_once"] = "at_least_once"
     from_: From = Field("earliest", alias="from")
@@ -214,11 +215,11 @@ class AckRequest(RequestShape):
     is neither committed nor in `acks` is `skipped_records`, unless `commit_through`.
     """
 
-    acks: list[str] = Field(default_factory=list)
+    acks: Items[str] = Field(default_factory=list)
     commit_through: bool = False
-    commit: list[CommitPosition] = Field(default_factory=list)
-    nacks: list[Nack] = Field(default_factory=list)
-    extend: list[Extend] = Field(default_factory=list)
+    commit: Items[CommitPosition] = Field(default_factory=list)
+    nacks: Items[Nack] = Field(default_factory=list)
+    extend: Items[Extend] = Field(default_factory=list)
 
 
 class Committed(AnswerShape):

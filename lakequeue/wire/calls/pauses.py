@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from lakequeue.wire.shapes import AnswerShape, RequestShape
+from lakequeue.wire.limits import MAX_PARTITIONS
+from lakequeue.wire.shapes import AnswerShape, Items, RequestShape
 
 
 class PauseRequest(RequestShape):
@@ -16,7 +17,7 @@ class PauseRequest(RequestShape):
     """
 
     topic: str | None = None
-    partitions: list[int] | None = Field(None, min_length=1)
+    partitions: Items[int] | None = Field(None, min_length=1, max_length=MAX_PARTITIONS)
 
 
 class PauseRule(AnswerShape):

@@ -7,8 +7,13 @@ from typing import Any
 from pydantic import Field
 
 from lakequeue.wire.calls.groups import GroupOptions
-from lakequeue.wire.limits import MAX_REQUEST_RECORDS, MAX_VISIBILITY_MS, MAX_WAIT_MS
-from lakequeue.wire.shapes import AnswerShape, RequestShape
+from lakequeue.wire.limits import (
+    MAX_NAMED_TOPICS,
+    MAX_REQUEST_RECORDS,
+    MAX_VISIBILITY_MS,
+    MAX_WAIT_MS,
+)
+from lakequeue.wire.shapes import AnswerShape, Items, RequestShape
 
 
 class QueueGroupRequest(GroupOptions):
@@ -25,7 +30,7 @@ class QueueGroupAnswer(AnswerShape):
 class ReceiveRequest(RequestShape):
     """`POST /v1/groups/{group}/receive`: the next records, for a client that has not joined."""
 
-    topics: list[str] | None = Field(None, min_length=1)
+    topics: Items[str] | None = Field(None, min_length=1, max_length=MAX_NAMED_TOPICS)
     """Null: the topic that is called like the group."""
     max: int = Field(1, ge=1, le=MAX_REQUEST_RECORDS)
     wait_ms: int = Field(0, ge=0, le=MAX_WAIT_MS)
@@ -43,7 +48,7 @@ class ReceiveAnswer(AnswerShape):
 class PurgeRequest(RequestShape):
     """`POST /v1/groups/{group}/purge`: what is there now is not delivered to the group any more."""
 
-    topics: list[str] | None = Field(None, min_length=1)
+    topics: Items[str] | None = Field(None, min_length=1, max_length=MAX_NAMED_TOPICS)
     """Null: all that the group consumes."""
     here: bool = False
     """Between nodes: only what the node that is asked owns."""

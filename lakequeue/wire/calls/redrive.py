@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from pydantic import Field
 
-from lakequeue.wire.limits import MAX_PARTITIONS, MAX_REQUEST_RECORDS, MAX_WAIT_MS
-from lakequeue.wire.shapes import AnswerShape, RequestShape
+from lakequeue.wire.limits import MAX_HEADERS, MAX_PARTITIONS, MAX_REQUEST_RECORDS, MAX_WAIT_MS
+from lakequeue.wire.shapes import AnswerShape, Items, RequestShape, at_most
 from lakequeue.wire.times import TimeOnTheWire
 
 
 class RedriveRequest(RequestShape):
     """`POST /v1/topics/{topic}/redrive`, of a dead-letter topic. Ask again while there is more."""
 
-    headers: dict[str, str] | None = None
+    headers: Annotated[dict[str, str] | None, at_most(MAX_HEADERS)] = None
     """Only records with each of these: `lakequeue-reason`, or one of their own."""
     since: TimeOnTheWire | None = None
     """Only records whose own time is not before this: microseconds, or RFC 3339 text."""
@@ -24,7 +26,7 @@ class RedriveRequest(RequestShape):
     """Look at so many records at most."""
     wait_ms: int = Field(20_000, ge=0, le=MAX_WAIT_MS)
     """Begin nothing more after so long."""
-    end_offsets: list[int] | None = Field(None, max_length=MAX_PARTITIONS)
+    end_offsets: Items[int] | None = Field(None, max_length=MAX_PARTITIONS)
     """Of the answer before: what has come to the partitions since is left alone. Null: begin."""
 
 

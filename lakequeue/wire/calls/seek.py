@@ -6,8 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from lakequeue.wire.limits import MAX_PREDICATE_CHARS, MAX_WHOLE
-from lakequeue.wire.shapes import AnswerShape, RequestShape
+from lakequeue.wire.limits import MAX_NAMED_TOPICS, MAX_PREDICATE_CHARS, MAX_WHOLE
+from lakequeue.wire.shapes import AnswerShape, Items, RequestShape
 from lakequeue.wire.times import TimeOnTheWire
 
 SeekTo = Literal["earliest", "latest", "committed", "offset", "time"]
@@ -27,7 +27,7 @@ class SeekRequest(RequestShape):
     time: TimeOnTheWire | None = None
     """The first record whose timestamp is not before it: microseconds, or RFC 3339 text."""
     shift: int = Field(0, ge=-MAX_WHOLE, le=MAX_WHOLE)
-    topics: list[str] | None = Field(None, min_length=1)
+    topics: Items[str] | None = Field(None, min_length=1, max_length=MAX_NAMED_TOPICS)
     partition: int | None = Field(None, ge=0)
     predicate: str | None = Field(None, min_length=1, max_length=MAX_PREDICATE_CHARS)
     """Of a group that is made by this; another one's must be the same."""

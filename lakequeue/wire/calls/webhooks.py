@@ -19,7 +19,8 @@ from pydantic import Field
 
 from lakequeue.errors import InvalidRequest, SignatureInvalid
 from lakequeue.wire.calls.groups import GroupOptions
-from lakequeue.wire.shapes import AnswerShape
+from lakequeue.wire.limits import MAX_NAMED_TOPICS
+from lakequeue.wire.shapes import AnswerShape, Items
 
 SECRET_PREFIX: Final = "whsec_"  # noqa: S105 - the beginning of every secret, not one
 _SECRET_BYTES: Final = (24, 64)
@@ -35,7 +36,7 @@ class WebhookRequest(GroupOptions):
     """
 
     url: str = Field(min_length=1, max_length=2_000)
-    topics: list[str] = Field(min_length=1)
+    topics: Items[str] = Field(min_length=1, max_length=MAX_NAMED_TOPICS)
     secret: str | None = None
     """`whsec_` and the base64 of 24 to 64 bytes; null: one is made."""
     concurrency: int = Field(8, ge=1, le=64)
