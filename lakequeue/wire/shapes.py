@@ -52,20 +52,13 @@ def at_most(most: int) -> BeforeValidator:
 _WORDS = {int: "a whole number", float: "a number", bool: "true or false"}
 
 
-class RequestShape(BaseModel):
-    """A shape of the wire: unknown fields of a request are refused."""
+class SendShape(BaseModel):
+    """What comes with every send: whoever reads it takes `one_unknown_name` of it first.
+
+    A validator of the whole model would make each send slower.
+    """
 
     model_config = ConfigDict(extra="forbid")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _one_unknown_name_is_enough(cls, given: Any) -> Any:
-        """A million unknown names would be as many faults, and one of them is told."""
-        if not isinstance(given, dict) or len(given) <= 2 * len(cls.model_fields):
-            return given
-        known = {*cls.model_fields, *(field.alias for field in cls.model_fields.values())}
-        unknown = next(name for name in given if name not in known)
-        return {name: given[name] for name in known if name in given} | {unknown: given[unknown]}
 
     @field_validator("*", mode="before")
     @classmethod
@@ -79,6 +72,27 @@ class RequestShape(BaseModel):
                     "type_of_json", "Input should be {wanted}", {"wanted": wanted}
                 )
         return value
+
+
+class RequestShape(SendShape):
+    """A shape of the wire: unknown fields of a request are refused."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_is_enough(cls, given: Any) -> Any:
+        return one_unknown_name(cls, given)
+
+
+def one_unknown_name(shape: type[BaseModel], given: Any) -> Any:
+    """`given` with what the shape knows, and one name that it does not.
+
+    A million unknown names would be as many faults, and one of them is told.
+    """
+    if not isinstance(given, dict) or len(given) <= 2 * len(shape.model_fields):
+        return given
+    known = {*shape.model_fields, *(field.alias for field in shape.model_fields.values())}
+    unknown = next(name for name in given if name not in known)
+    return {name: given[name] for name in known if name in given} | {unknown: given[unknown]}
 
 
 class AnswerShape(BaseModel):

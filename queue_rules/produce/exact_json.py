@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from collections.abc import Iterator
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
@@ -34,7 +35,10 @@ def loads(body: bytes) -> Any:
     Raises `orjson.JSONDecodeError`, and `InvalidRequest` for a name that is there twice.
     """
     whole = orjson.loads(body)
-    return whole if _is_kept(body, whole) else _slowly(body)
+    if _is_kept(body, whole):
+        return whole
+    del whole  # not two at a time
+    return _slowly(body)
 
 
 def _is_kept(body: bytes, whole: Any) -> bool:
@@ -59,7 +63,7 @@ def _slowly(body: bytes) -> Any:
 
     def object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
-        if len(found) < len(pairs):
+        if len(found) < len(pairs) and not repeated:
             counted = Counter(name for name, _ in pairs)
             repeated.append((found, next(n for n, times in counted.items() if times > 1)))
         return found
@@ -110,14 +114,24 @@ def _refusal(whole: Any, found: dict[str, Any], name: str) -> InvalidRequest:
 
 
 def _path_to(whole: Any, found: dict[str, Any]) -> list[Any] | None:
-    """Names and positions that lead to an object."""
-    todo: list[tuple[Any, list[Any]]] = [(whole, [])]
-    while todo:
-        value, path = todo.pop()
-        if value is found:
-            return path
-        if isinstance(value, dict):
-            todo += [(inner, [*path, name]) for name, inner in value.items()]
-        elif isinstance(value, list):
-            todo += [(inner, [*path, at]) for at, inner in enumerate(value)]
+    """Names and positions that lead to an object. One path is kept, that of where the search is."""
+    path: list[Any] = []
+    open_ = [_inner(whole)]
+    while open_:
+        for name, value in open_[-1]:
+            if value is found:
+                return [*path, name]
+            if isinstance(value, dict | list):
+                path.append(name)
+                open_.append(_inner(value))
+                break
+        else:
+            open_.pop()
+            del path[-1:]
     return None
+
+
+def _inner(value: Any) -> Iterator[tuple[Any, Any]]:
+    if isinstance(value, dict):
+        return iter(value.items())
+    return enumerate(value) if isinstance(value, list) else iter(())

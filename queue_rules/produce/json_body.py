@@ -16,6 +16,7 @@ from lakequeue.errors import (
     MalformedBody,
 )
 from lakequeue.records import checked_name
+from lakequeue.wire.shapes import one_unknown_name
 from queue_rules.produce.exact_json import loads
 from queue_rules.produce.record_count import has_more
 from queue_rules.produce.rows import Request, Rows, no_record
@@ -25,6 +26,7 @@ from queue_tables.schema.marks import NO_TOPIC
 _MAX_SEQUENCE = (1 << 63) - 1
 _NOTHING_SAID: Final = wire.ProduceEnvelope()
 """Nobody changes it."""
+_FEW_NAMES: Final = len(wire.ProduceEnvelope.model_fields)
 
 
 def json_request_of(body: bytes, topic_id: str, limits: Limits) -> Request:
@@ -125,6 +127,10 @@ def checked_columns(records: Any, envelope: wire.ProduceEnvelope, limits: Limits
 def envelope_of(given: dict[str, Any], *, strict: bool) -> wire.ProduceEnvelope:
     if not given:
         return _NOTHING_SAID
+    if len(given) > _FEW_NAMES:
+        given = one_unknown_name(wire.ProduceEnvelope, given)
+    if "consumed" in given:
+        given["consumed"] = one_unknown_name(wire.Consumed, given["consumed"])
     try:
         envelope = wire.ProduceEnvelope.model_validate(given, strict=strict)
     except ValidationError as e:

@@ -7,10 +7,10 @@ from typing import Literal
 from pydantic import Field
 
 from lakequeue.wire.limits import DEFAULT_ORDER_TIMEOUT_MS, MAX_WAIT_MS, MAX_WHOLE
-from lakequeue.wire.shapes import AnswerShape, RequestShape
+from lakequeue.wire.shapes import AnswerShape, RequestShape, SendShape
 
 
-class Consumed(RequestShape):
+class Consumed(SendShape):
     """What a produce request was made from; judged by the order job, with the request.
 
     The records `from_offset` … `next_offset - 1` of a partition, delivered to `group` under the
@@ -28,7 +28,7 @@ class Consumed(RequestShape):
     generation: int = Field(0, ge=0, le=MAX_WHOLE)
 
 
-class ProduceEnvelope(RequestShape):
+class ProduceEnvelope(SendShape):
     """`POST /v1/topics/{topic}/records`, apart from the records, which are checked one by one.
 
     Record i of a request with `sequence` has sequence `sequence + i`; without a `message_id` of

@@ -91,6 +91,7 @@ def of_a_topic(given: Any) -> None:
         pytest.param(of_acks, NAMES, id="names"),
         pytest.param(of_acks, {LONG: 1}, id="a long name"),
         pytest.param(of_an_envelope, NAMES, id="names of an envelope"),
+        pytest.param(of_an_envelope, {"consumed": NAMES}, id="names of what was consumed"),
         pytest.param(of_an_envelope, {LONG: 1}, id="a long name of an envelope"),
         pytest.param(of_a_topic, NAMES, id="names of a topic"),
         pytest.param(of_a_topic, {LONG: 1}, id="a long name of a topic"),

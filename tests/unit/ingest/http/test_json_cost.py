@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 import tracemalloc
 
@@ -10,7 +11,7 @@ import pytest
 
 from ingest.http.json_cost import becomes, refuse_beyond
 from lakequeue.errors import InvalidRequest, TooLarge
-from queue_rules.produce.exact_json import loads
+from queue_rules.produce.exact_json import _slowly, loads
 
 SIZE = 1 << 20
 BODIES = {
@@ -48,6 +49,50 @@ def test_records_as_they_are_sent_cost_a_few_times_their_size() -> None:
 def test_a_body_that_can_never_have_a_place_is_refused() -> None:
     with pytest.raises(TooLarge, match="max_parsed_bytes"):
         refuse_beyond(becomes(BODIES["lists"]), 10 << 20)
+
+
+def _deep(count: int) -> bytes:
+    """A name that is there twice, and a deep list with many elements behind it."""
+    deep = b"[" * 900 + b",".join([b"1"] * count) + b"]" * 900
+    return b'{"records":[' + deep + b',{"a":1,"a":2},' + deep + b"]}"
+
+
+SLOW = {
+    "a name twice beside a deep list": _deep(100_000),
+    "names twice": b"[" + b",".join([b'{"a":1,"a":2}'] * (SIZE // 16)) + b"]",
+    "many names and one twice": BODIES["many names"][:-1] + b',"0":1}',
+    "long numbers": b"[" + b",".join([b"0.10000000000000000001"] * (SIZE // 23)) + b"]",
+    "minus nothing": b"[" + b",".join([b"-0"] * (SIZE // 3)) + b"]",
+    "lists and minus nothing": b"[" + b",".join([b"[]"] * (SIZE // 3)) + b",-0]",
+    "objects and minus nothing": b"[" + b",".join([b"{}"] * (SIZE // 3)) + b",-0]",
+    "floats and minus nothing": b"[" + b",".join([b"0.1"] * (SIZE // 4)) + b",-0]",
+    "wide text and minus nothing": BODIES["wide text"][:-1] + b",-0]",
+}
+
+
+@pytest.mark.parametrize("name", BODIES | SLOW)
+def test_a_slow_reading_takes_twice_the_estimate_at_most(name: str) -> None:
+    body = (BODIES | SLOW)[name]
+    tracemalloc.start()
+    try:
+        with contextlib.suppress(InvalidRequest):
+            _slowly(body)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak <= 2 * becomes(body)
+
+
+def test_the_place_of_a_name_that_is_there_twice_is_told() -> None:
+    with pytest.raises(InvalidRequest, match="record 1: the name 'a'") as refused:
+        loads(_deep(10))
+    assert refused.value.extra == {"record": 1, "field": "a"}
+    with pytest.raises(InvalidRequest, match="the name 'b'") as refused:
+        loads(b'{"x":[{"y":0},{"b":1,"b":2}]}')
+    assert refused.value.extra == {"field": "x"}
+    with pytest.raises(InvalidRequest, match="the name 'b'") as refused:
+        loads(b'{"b":1,"b":2}')
+    assert refused.value.extra == {"field": "b"}
 
 
 def test_a_name_that_is_there_twice_is_found_in_linear_time() -> None:
