@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -48,6 +51,16 @@ def test_keys_values_and_headers_are_hidden_whole() -> None:
     assert clear.headers == [("Authorization", HIDDEN.encode()), ("trace", b"1")]
     untouched = masks.apply("t", "me", "v", [("trace", b"1")])
     assert (untouched.key, untouched.value, untouched.hidden) == ("me", "v", False)
+
+
+def test_the_rules_that_the_page_shows_hide_what_it_says() -> None:
+    page = Path(__file__).parents[3] / "docs" / "console.md"
+    (shown,) = re.findall(r"^```toml\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+    masks = Masks(tomllib.loads(shown)["console"]["mask"])
+    card = masks.apply("orders", "k", {"card": {"number": 1, "kind": "x"}}, HEADERS)
+    assert card.value == {"card": {"number": HIDDEN, "kind": "x"}}
+    assert card.headers[0] == ("Authorization", HIDDEN.encode())
+    assert masks.apply("people.eu", "ada", "v", []).key == HIDDEN
 
 
 @pytest.mark.parametrize("rule", ["orders", ":key", "orders:", "orders:a..b", "orders:headers"])
