@@ -12,12 +12,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from consumer_service.reading.encode import COLUMNS
+from consumer_service.reading.segments import Segments
+from consumer_service.reading.tailer import Tailer
 from jobs.copies.mirror_copy import Mirror, promote
 from jobs.erase import Match, erase
 from jobs.fork import source_snapshot_of
 from jobs.ordering.order_state import OrderState
 from lakequeue.clock import Micros, hour_of, wall_micros
-from lakequeue.records import Offset, Partition
+from lakequeue.records import Offset, Partition, TopicPartition
 from queue_rules.predicates.evaluation import matching
 from queue_rules.predicates.expressions import Column, Compare, Op
 from queue_rules.predicates.parsing import parse
@@ -79,7 +82,11 @@ def hostile_log(root: QueueRoot, name: str = "orders") -> Topic:
 def raw(root: QueueRoot, topic: Topic, start: int = 0) -> list[dict[str, Any]]:
     """The records of the topic, text as the bytes that are there and times as numbers."""
     reader = LogReader(root)
-    rows = reader.read_range(topic.topic_id, Partition(0), Offset(start), 100_000, 1 << 40)
+    return told(reader.read_range(topic.topic_id, Partition(0), Offset(start), 100_000, 1 << 40))
+
+
+def told(rows: pa.Table) -> list[dict[str, Any]]:
+    """Each row, text as the bytes that are there and times as numbers."""
     records: list[dict[str, Any]] = pa.table(
         [_bytes_of(column) for column in rows.columns], names=rows.column_names
     ).to_pylist()
@@ -103,6 +110,31 @@ def names_of(root: QueueRoot, topic: Topic) -> list[list[str]]:
     """The names of each record's headers."""
     rows = LogReader(root).read_range(topic.topic_id, Partition(0), Offset(0), 100_000, 1 << 40)
     return [[name for name, _ in headers] for headers in headers_of(rows["headers"])]
+
+
+@pytest.mark.parametrize("memory", [1 << 30, 0], ids=["from memory", "from files"])
+def test_the_tailer_hands_all_of_them_on(root: QueueRoot, memory: int) -> None:
+    segments, woken = Segments(memory), list[set[TopicPartition]]()
+    tailer = Tailer(root, segments, lambda _: bool(memory), woken.append, 60.0)
+    tailer.catch_up()
+    topic = hostile_log(root)
+    tailer.catch_up()
+    where = TopicPartition(topic.topic_id, Partition(0))
+    expected = [{name: row[name] for name in COLUMNS} for row in raw(root, topic)]
+    assert woken == [{where}]
+    assert tailer.end(where) == len(expected)
+    assert (segments.read(where, 0, 1, 1) is not None) == bool(memory)
+    found: list[dict[str, Any]] = []
+    while len(found) < len(expected):
+        found += told(tailer.read(where, len(found), 50, 1 << 40))
+    assert found == expected
+    for offset, row in enumerate(expected):
+        one = tailer.read_one(where, offset)
+        assert one is not None
+        assert told(one) == [row]
+    passed, at = tailer.read_some(where, 0, 100_000, 1 << 40, lambda _: True)
+    assert passed is not None
+    assert (told(passed), at) == (expected[: passed.num_rows], passed.num_rows)
 
 
 def test_compaction_rewrites_them_as_they_are(root: QueueRoot) -> None:
