@@ -26,6 +26,7 @@ from jobs.rows.transactional_rows import transactional_text
 from lakequeue.errors import CorruptTable
 from queue_tables.delta.store import Store
 from queue_tables.files.parquet import read_data_file
+from queue_tables.groups.fact_rows import under_stamp
 from queue_tables.log.writer import SourceFiles
 from queue_tables.schema.marks import NO_TOPIC
 from queue_tables.schema.reasons import Reason
@@ -339,11 +340,14 @@ def fact_rows(
 def _facts_of(store: Store, file: BatchFile) -> pa.Table:
     """The rows of a journal file; of one that is damaged or gone, one row that is no fact.
 
-    It is set aside as any other, so that one file does not end the job for all groups.
+    Their stamp is that of the commit, whatever they say: a higher one would pass over commits to
+    come. What is damaged is set aside as any other, so that one file does not end the job for all
+    groups.
     """
     for attempt in range(_READS):
         try:
-            return read_data_file(store, f"journal/{file.shard}", file.path)
+            rows = read_data_file(store, f"journal/{file.shard}", file.path)
+            return under_stamp(rows, file.stamp)
         except (FileNotFoundError, CorruptTable) as error:
             if attempt + 1 == _READS:
                 log.warning("facts.set_aside", shard=file.shard, file=file.path, why=str(error))

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import structlog
 
-from lakequeue.records import Epoch, Partition, ShardName, TopicId
+from lakequeue.records import Epoch, Partition, ShardName, Stamp, TopicId
 from lakequeue.wire import MAX_WHOLE
 from queue_tables.groups.fact_checks import SetAside, set_aside_of, sound_facts
 from queue_tables.groups.facts import (
@@ -59,6 +59,13 @@ def from_arrow(table: pa.Table, shard: ShardName) -> list[Fact]:
         for row in rows
         if row["kind"] in known
     ]
+
+
+def under_stamp(rows: pa.Table, stamp: Stamp | None) -> pa.Table:
+    """Rows of a journal shard with the stamp of their commit; None: they have none that counts."""
+    at = rows.schema.get_field_index("stamp")
+    stamps = pa.repeat(pa.scalar(stamp, pa.int64()), rows.num_rows)
+    return rows.set_column(at, rows.schema.field(at), stamps)
 
 
 def news_from_arrow(

@@ -27,7 +27,12 @@ from queue_tables.delta.table import TableLog
 from queue_tables.delta.tail import Tail, find_version
 from queue_tables.files.parquet import read_data_file, write_data_file
 from queue_tables.groups.fact_checks import SetAside
-from queue_tables.groups.fact_rows import news_from_arrow, states_from_arrow, states_to_arrow
+from queue_tables.groups.fact_rows import (
+    news_from_arrow,
+    states_from_arrow,
+    states_to_arrow,
+    under_stamp,
+)
 from queue_tables.groups.facts import Fence, GroupState, Key, States, fold_news
 from queue_tables.groups.set_aside import SetAsideLog
 from queue_tables.root import QueueRoot
@@ -86,7 +91,7 @@ def journal_news(
         if commit.appends:
             for add in commit.adds:
                 try:
-                    rows = _facts_in(store, path, add.path)
+                    rows = under_stamp(_facts_in(store, path, add.path), sound_stamp(commit))
                 except (FileNotFoundError, CorruptTable) as error:
                     if isinstance(error, FileNotFoundError) and not pass_gone:
                         raise

@@ -1,4 +1,4 @@
-"""An inbox shard that a foreign process writes: any rows, in any file, under any stamp."""
+"""A shard that a foreign process writes: any rows, in any file, under any stamp."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from lakequeue.records import ShardName
 from queue_tables.delta.actions import Action, Add, Txn
 from queue_tables.delta.table import TableLog, create_table
 from queue_tables.files.parquet import write_data_file
-from queue_tables.root import QueueRoot
+from queue_tables.root import QueueRoot, ShardKind
 from queue_tables.schema.marks import GROUP_TXN, STAMP_TXN
-from queue_tables.schema.schemas import INBOX
+from queue_tables.schema.schemas import INBOX, TABLES
 from queue_tables.shards.shards import shard_path
 from tests.support.data.hostile_rows import Hostile, sound_rows
 
@@ -21,18 +21,19 @@ from tests.support.data.hostile_rows import Hostile, sound_rows
 class ForeignShard:
     """Commits what it is given; nothing is looked at."""
 
-    def __init__(self, root: QueueRoot, node: str = "foreign") -> None:
+    def __init__(self, root: QueueRoot, node: str = "foreign", kind: ShardKind = "inbox") -> None:
         self.root = root
         self.name = ShardName(f"{node}-0")
-        self.path = shard_path("inbox", self.name)
-        create_table(root.store, self.path, INBOX)
+        self.path = shard_path(kind, self.name)
+        self._declared = TABLES[kind]
+        create_table(root.store, self.path, self._declared)
         self.table = TableLog(root.store, self.path, keep_files=False).open()
 
     def commit(self, stamp: int, rows: pa.Table) -> Add:
-        """One group in one file; `rows` of `INBOX`, as they are."""
+        """One group in one file; `rows` as the shard's table declares them, as they are."""
         hour = {"hour": hour_of(stamp)}
         file_rows = rows.drop_columns(["hour"]) if "hour" in rows.column_names else rows
-        add = write_data_file(self.root.store, self.path, file_rows, hour, INBOX)
+        add = write_data_file(self.root.store, self.path, file_rows, hour, self._declared)
         return self.commit_file(stamp, add, rows.num_rows)
 
     def commit_file(self, stamp: int, add: Add, rows: int) -> Add:
