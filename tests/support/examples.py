@@ -1,6 +1,6 @@
 """How many examples a property is tried with: half as many as CI tries, unless told otherwise.
 
-`LAKEQUEUE_EXAMPLES=1` tries all of them, as `.ci/run` does, `LAKEQUEUE_EXAMPLES=10` ten times as
+`PROPERTY_EXAMPLES=1` tries all of them, as `.ci/run` does, `PROPERTY_EXAMPLES=10` ten times as
 many.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-_SHARE = float(os.environ.get("LAKEQUEUE_EXAMPLES", "0.5"))
+_SHARE = float(os.environ.get("PROPERTY_EXAMPLES", "0.5"))
 
 
 def examples(every: int) -> int:
