@@ -9,10 +9,10 @@ from consumer_service.calls.groups import IDLE_WAIT_S, Groups
 from consumer_service.members import Member
 from consumer_service.metrics import Metrics
 from consumer_service.node import Node
-from consumer_service.polls.served import take_back
+from consumer_service.polls.served import answer_of, take_back
 from lakequeue import wire
 from lakequeue.errors import SentOn
-from serving.front.messages import Answer, json_of
+from serving.front.messages import Answer
 from serving.front.parking import Steps
 
 
@@ -43,16 +43,12 @@ def polled(
         groups.check_topics(member)
     told = groups.assignment(member)
     delivered.keep_only({(a.topic, a.partition): a.epoch for a in told})
-    answer = json_of(
-        {
-            "records": delivered.records,
-            "poll": delivered.number,
-            "assignment": [a.model_dump() for a in told],
-            "assignment_version": node.reconciler.assignment_version(member.group),
-        }
-    )
-    metrics.delivered(member.group, len(delivered.records), len(answer.body))
-    return answer
+    beside = {
+        "poll": delivered.number,
+        "assignment": [a.model_dump() for a in told],
+        "assignment_version": node.reconciler.assignment_version(member.group),
+    }
+    return answer_of(member, delivered, metrics.delivered, beside)
 
 
 def received(
@@ -76,7 +72,7 @@ def received(
             wait_s = min(wait_s, IDLE_WAIT_S) if idle else wait_s
             delivered = yield from node.queues.steps(member, limit, wait_s, gone)
         if gone():
-            delivered.take_back()
+            take_back(member, delivered)
             return Answer(204)
         if idle and not delivered.records:
             try:
@@ -84,6 +80,4 @@ def received(
             except SentOn as e:
                 there = str(e.extra["location"]).removesuffix("/members")
                 return Answer(307, headers=[("Location", f"{there}/receive")])
-    answer = json_of({"records": delivered.records})
-    metrics.delivered(group, len(delivered.records), len(answer.body))
-    return answer
+    return answer_of(member, delivered, metrics.delivered)

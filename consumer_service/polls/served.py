@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from consumer_service.members import Member
 from consumer_service.ownership.modes import Mode
 from lakequeue.wire import AckAnswer, AckRequest, SettleAnswer
+from serving.front.messages import Answer, json_of
 from serving.front.parking import Steps
 
 
@@ -58,15 +61,37 @@ class Served(Mode, Protocol):
 
 
 def take_back(member: Member, delivered: Answered) -> None:
-    """The client of this poll has hung up: deliver the same again.
+    """The client of this poll has hung up, or did not read: deliver the same again.
 
     For a numbered poll unless a newer one has begun: that has taken it back already, and may have
     delivered the same since.
     """
     if not delivered.number:
         delivered.take_back()
-        return
-    with member.polls.lock:
-        if member.polls.begun == delivered.number:
+    else:
+        with member.polls.lock:
+            if member.polls.begun != delivered.number:
+                return
             delivered.take_back()
             member.polls.answered.clear()
+    # A poll of its that waits has something to look at.
+    member.wake.set()
+
+
+def answer_of(
+    member: Member,
+    delivered: Answered,
+    count: Callable[[str, int, int], object],
+    beside: Mapping[str, object] = MappingProxyType({}),
+) -> Answer:
+    """What leaves with these records, `beside` with them. If nobody gets it, they come again.
+
+    `count` is told the group, how many they are, and their bytes.
+    """
+    answer = json_of({"records": delivered.records, **beside})
+    count(member.group, len(delivered.records), len(answer.body))
+    if delivered.records:
+        # To take them back they need no memory of their own, beside the answer's.
+        delivered.records = []
+        answer.lost = partial(take_back, member, delivered)
+    return answer

@@ -181,8 +181,8 @@ class Call:
         if connection is not None:
             self._reads(answer.body)
             connection.answer(answer, self.request, self.route.share)
-        elif answer.lost is not None:
-            answer.lost()
+        else:
+            self._hub.lost(answer, self.route.share)
         self._hub.rest()
 
     # -- what the connection says -----------------------------------------------------------------

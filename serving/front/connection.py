@@ -91,8 +91,8 @@ class Connection(asyncio.BufferedProtocol):
         self._reading.close()
         call, self._call = self._call, None
         answer, self._answering = self._answering, None
-        if answer is not None and answer.lost is not None:
-            answer.lost()
+        if answer is not None:
+            self._hub.lost(answer, self._writing.share)
         if call is not None:
             call.left()
 

@@ -257,6 +257,20 @@ class Hub:
             if connection.stalls(share, now):
                 connection.let_go()
 
+    def lost(self, answer: Answer, share: Share | None) -> None:
+        """Nobody gets this answer: whoever made it hears so, in a thread, as it may wait there."""
+        lost = answer.lost
+        if lost is None or share is None:
+            return
+
+        def tell() -> None:
+            try:
+                lost()
+            except Exception:
+                log.exception("front.lost_failed")
+
+        share.pool.submit(tell)
+
     @property
     def unread(self) -> int:
         """Bytes of answers that clients have not taken yet."""

@@ -88,7 +88,7 @@ class Answer:
     sent: Callable[[], object] | None = field(default=None, repr=False)
     """Called when the last byte has left this process."""
     lost: Callable[[], object] | None = field(default=None, repr=False)
-    """Called if it has not: the client hung up, or did not read."""
+    """Called in a thread if it has not: the client hung up, or did not read."""
 
 
 def json_of(body: Any, status: int = 200) -> Answer:

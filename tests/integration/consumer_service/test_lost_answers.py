@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from typing import Any
+from urllib.parse import urlsplit
 
+import httpx2
 import pytest
 
 from tests.support.services.consumer_node import HttpMember, NodeProcess, Queue, offsets
+from tests.support.services.fronts import Raw, posted
+from tests.support.services.zookeeper import wait_for
 
 pytestmark = pytest.mark.zookeeper
 
@@ -63,3 +68,55 @@ def test_an_older_poll_that_still_waits_takes_nothing_from_a_newer_one(
         older.join(30)
         newer.join(30)
         assert sorted(offsets(a["records"]) for a in answers.values()) == [[], [0, 1]]
+
+
+def asked_and_not_read(url: str, request: bytes) -> None:
+    """A client that asks, gets the first bytes of a long answer, and goes."""
+    place = urlsplit(url)
+    raw = Raw((str(place.hostname), place.port or 0), receive_bytes=4_096)
+    raw.send(request)
+    assert raw.socket.recv(16) == b"HTTP/1.1 200 OK\r"
+    raw.close()
+
+
+@pytest.mark.parametrize("mode", ["stream", "queue"])
+def test_what_a_poll_was_answered_with_comes_again_if_its_client_did_not_read_it(
+    queue: Queue, node: NodeProcess, mode: str
+) -> None:
+    topic = queue.log.topic(partitions=1)
+    queue.log.append(topic, ["x" * 20_000] * 600)
+    kept = {"visibility_timeout_ms": 600_000} if mode == "queue" else {}
+    with HttpMember(node.url, topic, options={"mode": mode} | kept) as member:
+        member.wait_owned(1)
+        asked_and_not_read(
+            node.url,
+            f"GET {member.path}/records?max=500 HTTP/1.1\r\nHost: localhost\r\n\r\n".encode(),
+        )
+        got: list[dict[str, Any]] = []
+
+        def first_again() -> bool:
+            got[:] = member.poll(10, 100)
+            return 0 in offsets(got)
+
+        wait_for(first_again, "the first of what was not read")
+        assert offsets(got) == list(range(10))
+        assert member.ack(got).status_code == 200
+
+
+def test_what_a_receive_was_answered_with_comes_again_if_its_client_did_not_read_it(
+    queue: Queue, node: NodeProcess
+) -> None:
+    topic = queue.log.topic(partitions=1)
+    queue.log.append(topic, ["x" * 20_000] * 600)
+    asked = {"topics": [topic.topic], "max": 500, "visibility_timeout_ms": 600_000}
+    path = f"/v1/groups/of-{topic.topic}/receive"
+    asked_and_not_read(
+        node.url,
+        posted(path, json.dumps(asked).encode(), "Content-Type: application/json"),
+    )
+
+    def first_again() -> bool:
+        answer = httpx2.post(node.url + path, json=asked | {"max": 10}, timeout=30)
+        return 0 in offsets(answer.json()["records"])
+
+    wait_for(first_again, "the first of what was not read")
