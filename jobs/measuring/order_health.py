@@ -48,18 +48,32 @@ def look_at_order(root_uri: str) -> Iterator[Said]:
 
 
 def refused(store: Store, now: Micros) -> Iterator[Said]:
-    """Whether storage takes files of `rejects`: without them nothing is ordered behind a copy."""
+    """Whether storage takes all files that ordering writes: of the log, of `rejects`, commits."""
     from lakequeue.errors import RootUnusable, StorageUnavailable
 
-    folder = f"rejects/hour={hour_of(now)}"
-    path = f"{folder}/.doctor-{secrets.token_hex(4)}"
-    try:
-        store.put(path, b"")
-        store.delete(path)
-        store.remove_folder(folder)
-    except (RootUnusable, StorageUnavailable) as error:
-        detail = f"storage refuses {folder}, so ordering waits at the first row that goes there"
-        yield Said(True, f"{detail}: {error.detail}", error.hint or "mend the storage; no restart")
+    for folder, waits in _written(hour_of(now)).items():
+        path = f"{folder}/.doctor-{secrets.token_hex(4)}"
+        try:
+            store.put(path, b"")
+            store.delete(path)
+            if not folder.endswith("_delta_log"):
+                store.remove_folder(folder)
+        except (RootUnusable, StorageUnavailable) as error:
+            detail = f"storage refuses {folder}, so {waits}"
+            remedy = error.hint or "mend the storage; no restart"
+            yield Said(True, f"{detail}: {error.detail}", remedy)
+
+
+def _written(hour: str) -> dict[str, str]:
+    """Folder that ordering writes to -> what waits if it cannot."""
+    nothing = "nothing is ordered"
+    some = "ordering waits at the first row that goes there"
+    return {
+        f"log/hour={hour}": nothing,
+        "log/_delta_log": nothing,
+        f"rejects/hour={hour}": some,
+        "rejects/_delta_log": some,
+    }
 
 
 def put_aside(counts: Mapping[tuple[str | None, str], int]) -> Said:

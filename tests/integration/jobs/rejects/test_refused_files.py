@@ -11,7 +11,7 @@ from typing import cast
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.measuring.order_health import look_at_order
+from jobs.measuring.order_health import look_at_order, refused
 from jobs.ordering.order_job import OrderJob
 from jobs.ordering.rejects import StorageWait
 from jobs.streaming.query import Part
@@ -96,6 +96,21 @@ def test_the_doctor_says_so_and_leaves_nothing(
     before = sorted(path.name for path in Path(root.uri, "rejects").iterdir())
     assert not [s for s in look_at_order(root.uri) if "storage refuses" in s.detail]
     assert sorted(path.name for path in Path(root.uri, "rejects").iterdir()) == before
+
+
+@pytest.mark.parametrize("table", ["log", "rejects"])
+def test_the_doctor_says_where_commits_are_refused(root: QueueRoot, table: str) -> None:
+    now = wall_micros()
+    names = set(root.store.names(f"{table}/_delta_log"))
+    assert list(refused(root.store, now)) == []
+    assert set(root.store.names(f"{table}/_delta_log")) == names, "it leaves nothing"
+    folder = Path(root.uri, table, "_delta_log")
+    folder.rename(folder.with_name("aside"))
+    folder.write_bytes(b"in the way")
+    (said,) = refused(root.store, now)
+    assert said.warns
+    assert said.detail.startswith(f"storage refuses {table}/_delta_log, so ")
+    assert said.fix
 
 
 @pytest.mark.usefixtures("in_the_way")
