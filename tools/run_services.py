@@ -13,7 +13,7 @@ them has passed then. More than `MOST` failures are no coincidence, and end it.
 Each room is a process of its own: what one leaves behind (a session, a meter, a process that
 would not end) does not reach another, and a room that dies takes no other with it.
 Three rooms run at a time: the tests marked `spark` of one, and the others of two more.
-With LAKEQUEUE_LEDGER=FILE unstable tests are written down there, with their seeds; one that is
+With UNSTABLE_LEDGER=FILE unstable tests are written down there, with their seeds; one that is
 named twice in twenty runs fails the run. Decision records 0014 and 0027 have the reasons.
 """
 
@@ -52,7 +52,7 @@ _PASSED, _TESTS_FAILED, _NO_TESTS = 0, 1, 5
 _SHOWING = threading.Lock()
 _SEEDS: dict[str, str] = {}
 """Of the tests that failed, what seed they printed."""
-LEDGER = "LAKEQUEUE_LEDGER"
+LEDGER = "UNSTABLE_LEDGER"
 """In the environment: the file to note unstable tests in. CI keeps it from run to run."""
 
 
