@@ -31,6 +31,8 @@ _HEADS_BYTES = 32 << 20
 """A budget of their own: whoever sends large heads must not stop those who send records."""
 _SCAN = 256
 """So many connections are looked at for one that can make room."""
+_TURNED_AWAY = 256
+"""So many connections beyond a limit wait at most until they have their answers."""
 _AT_ONCE, _PAUSE_S = 4, 0.005
 """So many connections are ended, then the loop rests: each takes 50 to 150 µs, and as long as the
 loop is busy no other thread gets on. Thousands of them in a row held up every commit beside."""
@@ -183,6 +185,8 @@ class Hub:
         self.tally = Tally()
         self.shares = {kind.name: Share(kind) for kind in kinds}
         self.connections: dict[Peer, None] = {}
+        self.turned_away: dict[Peer, None] = {}
+        """Those beyond a limit, until they have their answers. They take nobody's place."""
         self._of_address: dict[str, int] = {}
         self.stalled: dict[Peer, None] = {}
         """Those whose clients have not taken all of an answer yet, in the order of the answers."""
@@ -213,17 +217,19 @@ class Hub:
             total = len(self.connections)
             self.refused["connections"] += 1
             refusal = _too_many(f"{total} connections are open", limits.connections)
-        self.connections[connection] = None
-        self._of_address[address] = self._of_address.get(address, 0) + 1
         if refusal is None:
+            self.connections[connection] = None
+            self._of_address[address] = self._of_address.get(address, 0) + 1
             return None
-        if len(self.connections) > limits.connections + _SCAN:
+        if len(self.turned_away) >= _TURNED_AWAY:
             # Not even the answer has a place.
             connection.drop()
+        self.turned_away[connection] = None
         return problem_of(refusal)
 
     def closed(self, connection: Peer) -> None:
         """It is over."""
+        self.turned_away.pop(connection, None)
         if connection in self.connections:
             del self.connections[connection]
             left = self._of_address[connection.address] - 1

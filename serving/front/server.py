@@ -141,7 +141,7 @@ async def listening(
     finally:
         server.close()
         ticking.cancel()
-        for connection in list(front.connections):
+        for connection in [*front.connections, *front.turned_away]:
             connection.drop()
 
 

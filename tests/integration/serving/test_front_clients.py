@@ -86,6 +86,24 @@ def test_connections_beyond_the_limit_are_told_so(app: App) -> None:
         assert answer.json()["code"] == "overloaded"
 
 
+def test_an_address_beyond_its_limit_is_told_so_and_takes_no_place_of_others(app: App) -> None:
+    with running(app.flask, app.ways(), connections=10, per_address=5) as front:
+        for _ in range(5):
+            front.connect().send(b"GET /wait HTTP/1.1\r\nHost: a\r\n\r\n")
+        wait_for(lambda: front.front.shares["wait"].parked == 5, "all wait")
+        answers = [front.connect() for _ in range(20)]
+        first = answers[0].read()
+        assert (first.status, first.headers["retry-after"]) == (429, "1")
+        assert "127.0.0.1" in first.json()["detail"]
+        wait_for(lambda: front.front.refused["address"] == 20, "each is refused")
+        assert len(front.front.connections) == 5
+        with socket.create_connection(front.front.server, 30, ("127.0.0.9", 0)) as other:
+            other.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
+            assert other.recv(15) == b"HTTP/1.1 200 OK", "there are five places left"
+        assert front.front.refused["connections"] == 0
+        wait_for(lambda: not front.front.turned_away, "none of them stays")
+
+
 def test_a_silent_connection_makes_room(app: App) -> None:
     with running(app.flask, app.ways(), connections=10, per_address=10) as front:
         silent = [front.connect() for _ in range(10)]
