@@ -9,7 +9,7 @@ UNIT := $(VENV)/python $(UNIT_ARGUMENTS)
 DRIVE_RULES := tests/behaviour $(addprefix tests/unit/,queue_rules queue_access memory_queue ingest consumer_service jobs)
 OTHER_UNITS := tests/unit $(addprefix --ignore=,$(filter tests/unit/%,$(DRIVE_RULES)))
 
-.PHONY: help browser setup up demo failover test check fast lint types contracts sizes docs docs-check unit unit-rest coverage services faults matrix soak rolling-upgrade bench bench-spark bench-front flat notebooks audit site lock clean jars wheel release demo-s3
+.PHONY: help browser screenshots setup up demo failover test check fast lint types contracts sizes docs docs-check unit unit-rest coverage services faults matrix soak rolling-upgrade bench bench-spark bench-front flat notebooks audit site lock clean jars wheel release demo-s3
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -112,6 +112,9 @@ flat: setup ## measure whether 20,000 batches take as long at the end as in the 
 
 notebooks: setup jars ## run the notebooks on a queue of their own; writes docs/notebooks/
 	@$(VENV)/python -m tests.support.spark.notebook docs/notebooks
+
+screenshots: setup jars browser ## take the pictures of the console anew; writes docs/console/
+	@$(VENV)/python -m tests.support.console.screenshots docs/console
 
 audit: setup ## look for known vulnerabilities of what the lock files name (asks the internet)
 	@$(VENV)/python -m venv .venv/audit
