@@ -20,6 +20,7 @@ from lakequeue.partitioner import PARTITIONERS
 from lakequeue.records import Format
 from queue_rules.produce import timing
 from queue_rules.produce.rows import NO_PARTITION, NO_TIMESTAMP, Headers, Rows
+from queue_tables.schema.schema_cost import MOST_OF_REQUEST
 from queue_tables.schema.topic_rules import check_partition
 from queue_tables.schema.value_schema import ValueSchema
 
@@ -147,14 +148,26 @@ def columns_of(  # noqa: C901 -- one pass over all records: calls would cost mor
 def check_values(
     rows: Rows, schema: ValueSchema | None, numbers: Sequence[int] | None = None
 ) -> None:
-    """Raise `InvalidRequest` for the first record whose value does not satisfy the schema."""
+    """Raise `InvalidRequest` for the first record whose value does not satisfy the schema.
+
+    Raises `TooLarge` before values are judged that would take too long.
+    """
     if schema is None:
         return
+    so_far = 0
     for i, (value, fmt) in enumerate(zip(rows.values, rows.value_formats, strict=True)):
         if rows.headers is not None and _is_dead_letter(rows.headers[i]):
             # It died for what it is, perhaps: its dead-letter topic must take it all the same.
             continue
         try:
+            so_far += schema.evaluations(value)
+            if so_far > MOST_OF_REQUEST:
+                raise TooLarge(
+                    f"the records up to this one may take {so_far} evaluations of the topic's "
+                    f"schema, at most {MOST_OF_REQUEST} in a request",
+                    hint="send fewer records in one request",
+                    field="value",
+                )
             schema.check(value, fmt)
         except LakequeueError as e:
             raise at_record(e, i if numbers is None else numbers[i]) from None

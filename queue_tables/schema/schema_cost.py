@@ -13,8 +13,13 @@ from typing import Any
 
 from lakequeue.errors import InvalidRequest
 
-MOST = 10_000
+MOST = 2_000
 """Evaluations at one place of a value."""
+MOST_OF_RECORD, MOST_OF_REQUEST = 10_000_000, 100_000_000
+"""Evaluations at all places of a value, some 10 ns each, in which no other thread goes on; and of
+all values of a request."""
+_TEXT = 8
+"""To look through so many bytes of text takes as long as one more evaluation."""
 _DEPTH = 24
 """Levels of a value that are looked at: what doubles at each level is far beyond by then."""
 _MOST_NESTED = 200
@@ -29,9 +34,20 @@ _MEMBERS = ("additionalProperties", "unevaluatedProperties", "propertyNames")
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
 
+def cost_of(schema: Any) -> int:
+    """Evaluations at one place of a value, at most; what is above `MOST` is not counted."""
+    return _Cost(schema).at(schema, _DEPTH, ())
+
+
+def evaluations(cost: int, value: bytes) -> int:
+    """Evaluations of a value by a schema of that cost, at most."""
+    places = value.count(b",") + value.count(b":") + 1
+    return cost * (places + len(value) // _TEXT)
+
+
 def check_cost(schema: Any) -> None:
     """Raise `InvalidRequest` for a schema that could cost too much."""
-    if _Cost(schema).at(schema, _DEPTH, ()) > MOST:
+    if cost_of(schema) > MOST:
         raise InvalidRequest(
             f"value_schema may be evaluated more than {MOST} times at one place of a value",
             hint="refer to each definition once where you can: references that double at each "
@@ -61,7 +77,7 @@ class _Cost:
         if id(schema) in above or len(above) > _MOST_NESTED:
             return MOST + 1  # it refers to itself without going on in the value
         above = (*above, id(schema))
-        here = 1 + sum(self.at(one, depth, above) for one in self._same_place(schema))
+        here = _own(schema) + sum(self.at(one, depth, above) for one in self._same_place(schema))
         below = 0
         if depth:
             below = max(
@@ -101,6 +117,14 @@ class _Cost:
             else:
                 return True
         return found
+
+
+def _own(schema: dict[str, Any]) -> int:
+    """What the schema costs without those that it refers to."""
+    listed = schema.get("enum")
+    if isinstance(listed, list) and any(isinstance(one, dict | list) for one in listed):
+        return len(listed) + 1  # compared one by one; texts and numbers are looked up
+    return 1
 
 
 def _below(schema: dict[str, Any]) -> Iterator[list[Any]]:

@@ -7,8 +7,9 @@ from typing import Any
 
 import orjson
 
-from lakequeue.errors import InvalidRequest, MissingDependency
+from lakequeue.errors import InvalidRequest, MissingDependency, TooLarge
 from lakequeue.records import Format
+from queue_tables.schema.schema_cost import MOST_OF_RECORD, cost_of, evaluations
 
 MOST_STEPS_BACK = 20_000
 """Of a pattern that looks around or refers back, on one text: some 3 ms. A text that needs more
@@ -34,9 +35,11 @@ class ValueSchema:
             raise MissingDependency(
                 "topics with a value_schema need jsonschema-rs", hint="pip install jsonschema-rs"
             ) from e
+        self._wrong = jsonschema_rs.ValidationError
         try:
+            schema = orjson.loads(text)
             self._validator = jsonschema_rs.validator_for(
-                orjson.loads(text),
+                schema,
                 retriever=_refuse,
                 pattern_options=jsonschema_rs.FancyRegexOptions(backtrack_limit=MOST_STEPS_BACK),
             )
@@ -46,6 +49,22 @@ class ValueSchema:
                 hint="give a JSON Schema that stands by itself, as text",
                 field="value_schema",
             ) from e
+        self._cost = cost_of(schema)
+
+    def evaluations(self, value: bytes | None) -> int:
+        """How much it is to judge a value, at most. Raises `TooLarge` if it is too much."""
+        if value is None:
+            return 0
+        found = evaluations(self._cost, value)
+        if found > MOST_OF_RECORD:
+            raise TooLarge(
+                f"the value may take {found} evaluations of the topic's schema (up to {self._cost} "
+                f"at each place), at most {MOST_OF_RECORD}",
+                hint="send it as several records, or give the topic a schema with fewer "
+                "alternatives and references",
+                field="value",
+            )
+        return found
 
     def fault(self, value: bytes | None, fmt: int) -> str | None:
         """What is wrong with a value in its stored form; None: nothing."""
@@ -76,7 +95,9 @@ class ValueSchema:
             )
 
     def _first(self, value: Any) -> str | None:
-        for error in self._validator.iter_errors(value):
+        try:
+            self._validator.validate(value)  # unlike iter_errors, it makes no more than one error
+        except self._wrong as error:
             place = "/".join(map(str, error.instance_path))
             return f"{_short(error.message)}" + (f" (at {place[:100]})" if place else "")
         return None

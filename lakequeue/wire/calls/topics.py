@@ -90,7 +90,11 @@ class TopicSettings(BaseModel):
     ] = None
     value_schema: Annotated[
         str | None,
-        Setting("JSON Schema that values must satisfy", "any value", from_file=True),
+        Setting(
+            "JSON Schema that values must satisfy. At one place of a value, 2,000 schemas may be evaluated",
+            "any value",
+            from_file=True,
+        ),
     ] = None
     on_expired: Annotated[
         OnExpired, Setting("what happens to expired records: drop or dead_letter")

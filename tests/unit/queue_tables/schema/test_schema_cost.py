@@ -60,6 +60,7 @@ ORDER = {
         {"$ref": "https://json-schema.org/draft/2020-12/schema"},
         {"properties": {f"p{n}": {"type": "string"} for n in range(2_000)}},
         {"anyOf": [{"const": n} for n in range(1_000)]},
+        {"enum": [f"name {n}" for n in range(5_000)]},
     ],
 )
 def test_schemas_that_people_write_are_taken(schema: Any) -> None:
@@ -69,6 +70,8 @@ def test_schemas_that_people_write_are_taken(schema: Any) -> None:
 @pytest.mark.parametrize(
     "schema",
     [
+        doubled(11),
+        {"enum": [{"a": n} for n in range(5_000)]},
         doubled(25),
         doubled(34),
         doubled(400),
