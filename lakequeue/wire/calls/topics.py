@@ -91,7 +91,8 @@ class TopicSettings(BaseModel):
     value_schema: Annotated[
         str | None,
         Setting(
-            "JSON Schema that values must satisfy. At one place of a value, 2,000 schemas may be evaluated",
+            "JSON Schema that values must satisfy. At one place of a value, 2,000 schemas may be "
+            "evaluated",
             "any value",
             from_file=True,
         ),
