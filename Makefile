@@ -119,7 +119,7 @@ screenshots: setup jars browser ## take the pictures of the console anew; writes
 audit: setup ## look for known vulnerabilities of what the lock files name (asks the internet)
 	@$(VENV)/python -m venv .venv/audit
 	@.venv/audit/bin/pip install --quiet --require-hashes -r requirements-audit.txt
-	@.venv/audit/bin/pip-audit --require-hashes --disable-pip -r requirements.txt -r requirements-build.txt
+	@.venv/audit/bin/pip-audit --strict --require-hashes --disable-pip -r requirements.txt -r requirements-build.txt
 
 site: setup ## the pages of docs/ as a site, into site/
 	@[ -x .venv/site/bin/mkdocs ] || { $(VENV)/python -m venv .venv/site && \

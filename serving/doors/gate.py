@@ -43,7 +43,7 @@ _WANTED = frozenset(
     }
 )
 _NOT_SAID = b"not said"
-_SENT, _READ = "bytes", "bytes read"
+_SENT, _READ, _ACKS = "bytes", "bytes read", "bytes of acks"
 """What is used up apart: who has read too much may send."""
 _MOST_SETTLING = 4_096
 _AUDITED = (Unauthenticated, Forbidden, ForeignPage, WrongHost)
@@ -151,10 +151,9 @@ class ServiceGate:
         """See `Gate`: the body counts when it is there."""
         if request.caller is not ANYBODY and request.body:
             rate = self._doors.registry.quota_of(request.caller.principal).bytes_per_s
-            if request.call is not None and request.call.keeps:
-                self._owe(request.caller, _SENT, rate, len(request.body))
-            else:
-                self._take(request.caller, _SENT, rate, len(request.body))
+            # Acks are held up by acks alone: they must not become a way to send without a limit.
+            keeps = request.call is not None and request.call.keeps
+            self._take(request.caller, _ACKS if keeps else _SENT, rate, len(request.body))
 
     def reads(self, request: Request, size: int) -> None:
         """See `Gate`: they are paid off before the next call that reads."""

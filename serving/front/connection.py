@@ -192,7 +192,7 @@ class Connection(asyncio.BufferedProtocol):
             asked = reading.asked.popleft()
             self._closing |= not asked.request.keep_alive or self._hub.draining
             if asked.refusal is not None or asked.route is None:
-                self._write(asked.refusal or head_too_large())
+                self._write(_as_asked(asked.refusal or head_too_large(), asked.request))
                 continue
             if not reading.in_body:
                 self._until(NEVER)
@@ -203,10 +203,7 @@ class Connection(asyncio.BufferedProtocol):
         """Write the answer of the call under way; it is over with this."""
         self._call = None
         self._writing.share = share
-        if request.method == "HEAD" and answer.body:
-            answer.headers = [*answer.headers, ("Content-Length", str(len(answer.body)))]
-            answer.body = b""
-        self._write(answer)
+        self._write(_as_asked(answer, request))
 
     def begin_pieces(self, answer: Answer, request: Request) -> None:
         """The head of an answer in pieces; the call goes on."""
@@ -348,3 +345,11 @@ class Connection(asyncio.BufferedProtocol):
         if self._paused and not self._left:
             self._paused = False
             self._transport.resume_reading()
+
+
+def _as_asked(answer: Answer, request: Request) -> Answer:
+    """The answer to a HEAD has no body: it would be taken for the next answer."""
+    if request.method == "HEAD" and answer.body:
+        answer.headers = [*answer.headers, ("Content-Length", str(len(answer.body)))]
+        answer.body = b""
+    return answer

@@ -109,6 +109,19 @@ def test_no_spelling_of_a_path_gets_past(service: IngestService, path: bytes) ->
         raw.close()
 
 
+def test_a_refused_head_has_no_body_that_the_next_answer_would_begin_with(
+    service: IngestService,
+) -> None:
+    raw = Raw(address(service))
+    for _ in range(2):
+        raw.send(b"HEAD /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        answer = raw.read(head=True)
+        assert (answer.status, int(answer.headers["content-length"]) > 0) == (401, True)
+    raw.send(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    assert raw.read().json()["status"] == "alive"
+    raw.close()
+
+
 def test_a_key_with_one_character_changed_is_refused(service: IngestService, locked: Locks) -> None:
     key = locked.keys["admin"]
     assert service.http.get("/v1/nodes", headers=as_(key)).status_code == 200
