@@ -15,7 +15,6 @@ from deltalake import DeltaTable
 from lakequeue import Admin, Credentials, Producer
 from lakequeue.errors import Forbidden, Unauthenticated
 from queue_access.quotas import Quota
-from queue_access.registry import LOCKED, Entry
 from tests.support.access.locked import Locks, as_, locks, secret_of, wait_status
 from tests.support.services.fronts import Raw
 from tests.support.services.ingest_service import IngestService
@@ -383,23 +382,3 @@ def test_a_node_that_others_reach_starts_only_with_authentication_or_when_told_s
         assert opened.ready["event"] == "ready"
     with IngestService(Path(locked.root.uri), *others, node="n9") as safe:
         assert safe.ready["event"] == "ready"
-
-
-def test_a_node_that_others_reach_lets_nobody_in_when_authentication_is_switched_off(
-    tmp_path: Path,
-) -> None:
-    made = locks(tmp_path / "root")
-    key = made.keys["admin"]
-    with IngestService(Path(made.root.uri), "--host", "0.0.0.0") as service:
-        port = str(service.ready["url"]).rpartition(":")[2]
-        with httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as http:
-            wait_status(http, "/v1/topics", key, 200)
-            made.put([Entry(LOCKED, LOCKED, deleted=True)])
-            wait_status(http, "/v1/topics", key, 503)
-            for path in ("/v1/topics", "/metrics", "/readyz", "/openapi.json"):
-                answer = http.get(path)
-                assert (answer.status_code, answer.json()["code"]) == (503, "unlocked_doors"), path
-            assert "nobody is let in" in answer.json()["detail"]
-            assert http.get("/healthz").status_code == 200
-            made.put([Entry(LOCKED, LOCKED)])
-            wait_status(http, "/v1/topics", key, 200)
