@@ -19,6 +19,7 @@ from queue_tables.log.reader import LogReader
 from queue_tables.root import QueueRoot
 from tests.support.data.log_builder import fresh_root
 from tests.support.faults.foreign import as_of_earlier_release, run_sql
+from tests.support.kinds import one_now
 from tests.support.services.consumer_node import NodeProcess, start_node
 from tests.support.services.rewritten import (
     GONE,
@@ -130,7 +131,9 @@ def in_stream(spark: SparkSession, root: QueueRoot, folder: Path) -> Found:
     return by_partition(sorted((row.partition, row.offset) for row in rows))
 
 
-@pytest.mark.parametrize("name", REWRITES)
+@pytest.mark.parametrize(
+    "name", one_now(REWRITES, "OPTIMIZE to INT96", "DELETE with deletion vectors", "column mapping")
+)
 def test_each_record_comes_once_in_order_whatever_an_engine_has_rewritten(
     spark: SparkSession,
     zookeeper: EmbeddedZooKeeper,
