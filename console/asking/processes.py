@@ -88,7 +88,9 @@ def _registered(services: Services) -> list[tuple[str, str, str]]:
     """(role, name, URL) of each: those that are registered, and those that the console was told."""
     known: dict[str, tuple[str, str]] = {}
     for role, told in (("ingest", services.at.ingest), ("consumer", services.at.consumer)):
-        known |= {url: (role, f"{role} {place_of(url)}") for url in told}
+        # While no list can be read, who is gone keeps the name that people know.
+        names = services.names
+        known |= {url: (role, names.get(url, f"{role} {place_of(url)}")) for url in told}
     known |= {url: ("driver", f"driver {place_of(url)}") for url in services.at.drivers}
     with contextlib.suppress(LakequeueError):
         try:
@@ -97,7 +99,7 @@ def _registered(services: Services) -> list[tuple[str, str, str]]:
             listed = {}
         for role in SERVICES:
             nodes = listed.get(role, [])
-            services.learn(role, [node["url"] for node in nodes])
+            services.learn(role, {node["url"]: node["node"] for node in nodes})
             known |= {node["url"]: (role, node["node"]) for node in nodes}
     order = ("ingest", "consumer", "driver")
     found = [(role, name, url) for url, (role, name) in known.items()]

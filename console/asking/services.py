@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -58,6 +58,8 @@ class Services:
             "consumer": [*at.consumer],
         }
         self._away: dict[str, float] = {}
+        self.names: dict[str, str] = {}
+        """URL → name of each node that was registered when the list was last read."""
 
     def close(self) -> None:
         """Close the connections."""
@@ -68,11 +70,12 @@ class Services:
         ingest, consumer = self.nodes("ingest"), self.nodes("consumer")
         return Admin(ingest, consumer, timeout_s=timeout_s, credentials=self.credentials)
 
-    def learn(self, service: Service, urls: Sequence[str]) -> None:
-        """Nodes that are registered, beside those that were told."""
+    def learn(self, service: Service, names: Mapping[str, str]) -> None:
+        """Nodes that are registered (URL → name), beside those that were told."""
         told = self.at.ingest if service == "ingest" else self.at.consumer
         with self._lock:
-            self._known[service] = [*dict.fromkeys([*told, *urls])]
+            self._known[service] = [*dict.fromkeys([*told, *names])]
+            self.names.update(names)
 
     def nodes(self, service: Service) -> list[str]:
         """The nodes; those that did not answer lately come last."""

@@ -9,7 +9,8 @@ from typing import Any
 from flask import Blueprint, render_template, request
 
 from console.asking.desk import Desk
-from console.asking.patience import PATIENCE_S, Patience
+from console.asking.patience import PATIENCE_S, Kept, Patience
+from console.asking.tables import LogPart
 from console.context import Context, session
 from console.rules import copies, flow
 from console.rules.found import Found
@@ -68,18 +69,21 @@ def seen(context: Context, desk: Desk, topic: str) -> dict[str, Any]:
     """What the templates show, within a second."""
     until = time.monotonic() + PATIENCE_S
     found = described(desk, topic)
+    kept: Kept[list[LogPart]] | None = None
+    if found.value is not None:
+        # Whoever sees the topic may see where it lies: the service has judged that.
+        topic_id, count = found.value["topic_id"], found.value["partitions"]
+        kept = desk.kept(
+            f"the files of {topic} ({topic_id}, {count} partitions)",
+            lambda: context.tables.log_parts(topic_id, count),
+        )
+        kept.get(0.0)
     lags = [row for row in _lags(desk) if row.topic == topic]
     names = [row.group for row in lags][:_MOST_GROUPS]
     groups = groups_of(desk.patience, desk, names, until)
     parts: Found[Any] = Found(None)
-    if found.value is not None:
-        # Whoever sees the topic may see where it lies: the service has judged that.
-        topic_id, count = found.value["topic_id"], found.value["partitions"]
-        parts = desk.patience.ask(
-            "the files of the topic",
-            lambda: context.tables.log_parts(topic_id, count),
-            max(0.05, until - time.monotonic()),
-        )
+    if kept is not None:
+        parts = kept.get(max(0.05, until - time.monotonic()))
     topic_id = found.value["topic_id"] if found.value else ""
     return {
         "topic": topic,

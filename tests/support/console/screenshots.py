@@ -49,6 +49,9 @@ def main(folder: Path) -> None:
         stack.callback(over.set)
         over.wait(LOAD_S)
         with chromium() as browser:
+            # What takes longer than a page may take is there when it is looked at again.
+            browser.get(str(cluster.console_url))
+            over.wait(10)
             for name, (path, width, height, scheme) in PICTURES.items():
                 emulate(browser, width, height, scheme)
                 browser.get(f"{cluster.console_url}{path}")
