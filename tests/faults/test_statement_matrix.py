@@ -1,7 +1,8 @@
 """Each statement of Spark and each call of delta-rs and polars, on each table: the whole matrix.
 
 With the guard it is refused and changes nothing. Without, it lands, and no group loses a record,
-gets one twice or out of order, before and after a restart and a repair; the doctor names it.
+gets one twice or out of order: in the queue that runs on and in a copy that is started anew, before
+and after a repair. The doctor names it.
 """
 
 from __future__ import annotations
@@ -16,15 +17,12 @@ from deltalake import DeltaTable
 
 from queue_tables.schema.schemas import TABLES
 from tests.support.faults.foreign import CALLS, SQL, run_sql
-from tests.support.faults.statement_matrix import When, cell
+from tests.support.faults.statement_matrix import cell
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-WHEN: tuple[When, ...] = ("running", "restart")
 REFUSAL = "DELTA_UNSUPPORTED_FEATURES_FOR_WRITE|DELTA_FEATURE_DROP_UNSUPPORTED_CLIENT_FEATURE"
-_ROWS_ONLY = frozenset({"metrics", "group_history"})
-"""Tables that nothing but reports is made of."""
 _OF_RECORDS = sorted(name for name, table in TABLES.items() if not table.when_needed)
 """Those that a queue without authentication has."""
 
@@ -55,38 +53,33 @@ def column_of(table: str) -> str:
 @pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.parametrize("guarded", [True, False], ids=["guarded", "guard taken off"])
-@pytest.mark.parametrize("when", WHEN)
 @pytest.mark.parametrize("table", _OF_RECORDS)
 def test_statements_of_spark(
-    spark: SparkSession, tmp_path: Path, table: str, when: When, guarded: bool
+    spark: SparkSession, tmp_path: Path, table: str, guarded: bool
 ) -> None:
     if guarded:
         # Refused, each changes nothing: one queue sees all of them.
         every = partial(run_all, spark, column_of(table))
-        assert cell(tmp_path / when, table, every, when, guarded=True) == ""
+        assert cell(tmp_path / "all", table, every, guarded=True) == ""
         return
-    mine = [name for number, name in enumerate(SQL) if WHEN[number % 2] == when]
     landed = []
-    for number, statement in enumerate(mine):
+    for number, statement in enumerate(SQL):
         run = partial(run_statement, spark, statement, column_of(table))
-        if not cell(tmp_path / str(number), table, run, when, guarded=False):
+        if not cell(tmp_path / str(number), table, run, guarded=False):
             landed.append(statement)
     # Some do nothing to this table, or are refused for reasons of their own.
-    assert len(landed) > len(mine) // 2
+    assert len(landed) > len(SQL) // 2
 
 
 @pytest.mark.timeout(2400)
 @pytest.mark.matrix
 @pytest.mark.slow
 @pytest.mark.parametrize("guarded", [True, False], ids=["guarded", "guard taken off"])
-@pytest.mark.parametrize("when", WHEN)
-@pytest.mark.parametrize("table", sorted({*_OF_RECORDS} - _ROWS_ONLY))
-def test_calls_of_delta_rs_and_polars(
-    tmp_path: Path, table: str, when: When, guarded: bool
-) -> None:
+@pytest.mark.parametrize("table", _OF_RECORDS)
+def test_calls_of_delta_rs_and_polars(tmp_path: Path, table: str, guarded: bool) -> None:
     landed = []
     for name, call in CALLS.items():
-        refused = cell(tmp_path / name, table, call, when, guarded=guarded)
+        refused = cell(tmp_path / name, table, call, guarded=guarded)
         if not refused:
             landed.append(name)
     assert set(landed) <= {"delta-rs vacuum"} if guarded else len(landed) >= 3

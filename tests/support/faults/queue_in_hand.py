@@ -1,11 +1,15 @@
 """The parts of a queue held open in one process, to see what a foreign statement does to them.
 
 They are the product's own: an ingest shard, the order leader, a node's reader of the log and of the
-groups, the offsets leader. `restart` opens all of them anew. `check` judges what every group and
-reader gets: each record once, in order, and positions that have not moved by themselves.
+groups, the offsets leader. `restart` opens all of them anew, `restarted_at` those of a copy.
+`check` judges what every group and reader gets: each record once, in order, and positions that have
+not moved by themselves.
 """
 
 from __future__ import annotations
+
+import shutil
+from copy import copy
 
 import pyarrow as pa
 
@@ -82,6 +86,16 @@ class QueueInHand:
         """Open the root and every part anew, as after a stop of the whole queue."""
         self.root = QueueRoot.open(self.root.uri)
         self._open()
+
+    def restarted_at(self, folder: str) -> QueueInHand:
+        """A copy of the root, opened anew; what is open here goes on beside it."""
+        shutil.copytree(self.root.uri, folder)
+        other = copy(self)
+        other.sent = {name: list(values) for name, values in self.sent.items()}
+        other.committed = dict(self.committed)
+        other.root = QueueRoot.open(folder)
+        other._open()
+        return other
 
     def _next_stamp(self) -> Stamp:
         self._stamp += 1

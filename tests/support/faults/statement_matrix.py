@@ -1,10 +1,9 @@
-"""One cell of the matrix: what another engine does to a table, guarded or not, and what follows."""
+"""Cells of the matrix: what another engine does to a table, guarded or not, and what follows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
 
 from lakequeue.settings import Settings
 from lakequeue_cli.supervisor.health import Level, examine_tables
@@ -15,13 +14,14 @@ from tests.support.faults.queue_in_hand import QueueInHand
 
 Act = Callable[[str], object]
 """Does something to the table in a folder; raises if it is refused."""
-When = Literal["running", "restart"]
 
 
-def cell(folder: Path, table: str, act: Act, when: When, *, guarded: bool) -> str:
-    """Try it; how it was refused, or "" if it landed.
+def cell(folder: Path, table: str, act: Act, *, guarded: bool) -> str:
+    """Try it on a queue that runs; how it was refused, or "" if it landed.
 
-    Raises `AssertionError` if anything is lost, doubled, out of order or not named.
+    What follows is seen twice: the queue goes on running, and a copy of it is started anew, before
+    anybody repairs it. Raises `AssertionError` if anything is lost, doubled, out of order or not
+    named.
     """
     queue = QueueInHand(str(folder))
     path = queue.tables()[table]
@@ -35,8 +35,13 @@ def cell(folder: Path, table: str, act: Act, when: When, *, guarded: bool) -> st
         assert look(queue.root) == []
     elif not refused:
         _must_be_named(queue, path)
-    if when == "restart":
-        queue.restart()
+    _survives(queue.restarted_at(f"{folder}-restarted"))
+    _survives(queue)
+    return refused
+
+
+def _survives(queue: QueueInHand) -> None:
+    """It goes on before and after a repair, and after a restart."""
     queue.goes_on()
     for one, declared in table_paths(queue.root).items():
         report = repair_table(queue.root, one, declared, execute=True)
@@ -45,7 +50,6 @@ def cell(folder: Path, table: str, act: Act, when: When, *, guarded: bool) -> st
     queue.goes_on()
     queue.restart()
     queue.goes_on()
-    return refused
 
 
 def _must_be_named(queue: QueueInHand, path: str) -> None:
