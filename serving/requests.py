@@ -3,21 +3,40 @@
 from __future__ import annotations
 
 import orjson
-from flask import request
+from flask import Flask, current_app, g, request
 
 from lakequeue import wire
 from lakequeue.errors import MalformedBody, TooLarge, UnsupportedMediaType
 from lakequeue.wire.parsing import Shape, valid
+from serving.front.limits.budget import Budget, Lease
+from serving.json_cost import room
+
+_PARSING = "lakequeue.parsing"
+
+
+def count_bodies(app: Flask, budget: Budget) -> None:
+    """Count what `json_body` reads by what it becomes, for as long as the call needs its thread."""
+    app.extensions[_PARSING] = budget
+
+    @app.teardown_request
+    def give_back(_: BaseException | None) -> None:
+        held: Lease | None = g.pop(_PARSING, None)
+        if held is not None:
+            held.shrink_to(0)
 
 
 def json_body(shape: type[Shape], max_bytes: int, hint: str) -> Shape:
-    """The JSON body. Raises `UnsupportedMediaType`, `TooLarge` (`hint`), `MalformedBody`, …"""
+    """The JSON body; its memory is counted in the budget of `count_bodies`.
+
+    Raises `UnsupportedMediaType`, `TooLarge` (`hint`), `MalformedBody`, `Overloaded`, …
+    """
     kind = request.headers.get("Content-Type", wire.JSON).partition(";")[0].strip().lower()
     if kind != wire.JSON:
         raise UnsupportedMediaType(f"{kind!r} is not understood here", hint=f"send {wire.JSON}")
     if (request.content_length or 0) > max_bytes:
         raise TooLarge(f"a body of {request.content_length} bytes, at most {max_bytes}", hint=hint)
     data = request.get_data(cache=False)
+    setattr(g, _PARSING, room(current_app.extensions[_PARSING], data))
     try:
         given = orjson.loads(data)
     except orjson.JSONDecodeError as e:

@@ -43,9 +43,10 @@ from serving.doors.asked import (
     tells_of_new,
 )
 from serving.front import wsgi
+from serving.front.limits.budget import Budget
 from serving.meters import CONTENT_TYPE
 from serving.openapi_document import completed
-from serving.requests import json_body, query_parameters
+from serving.requests import count_bodies, json_body, query_parameters
 
 MAX_BODY_BYTES = 4 << 20
 Shape = TypeVar("Shape", bound=BaseModel)
@@ -59,6 +60,7 @@ def create_app(node: Node, metrics: Metrics, audit: Sink | None = None) -> OpenA
     )
     app.url_map.strict_slashes = False
     answer_errors(app)
+    count_bodies(app, Budget(node.settings.consumer.max_parsed_bytes))
     audit_changes(app, audit or Nowhere())
     tell_what_was(app, node)
     groups = Groups(node)

@@ -29,6 +29,7 @@ from serving.answers import answer_errors, json_answer, waiting
 from serving.doors.asked import audit_changes, caller, may_know, must, says, was
 from serving.front.messages import Answer, json_of
 from serving.front.parking import Steps
+from serving.json_cost import room
 from serving.meters import CONTENT_TYPE
 from serving.openapi_document import Problem, completed
 
@@ -88,7 +89,7 @@ def _topics(app: OpenAPI, node: IngestNode) -> None:
 
     @app.put("/v1/topics/<topic>", summary="Create a topic", **openapi.CREATE)
     def put_topic(path: TopicPath) -> Response:
-        config = _config()
+        config = _config(node)
         _must_feed(config)
         _may_have(node, path.topic, config)
         _was(node, path.topic)
@@ -97,7 +98,7 @@ def _topics(app: OpenAPI, node: IngestNode) -> None:
 
     @app.patch("/v1/topics/<topic>", summary="Alter a topic", **openapi.ALTER)
     def patch_topic(path: TopicPath) -> Response:
-        changes = _config()
+        changes = _config(node)
         _must_feed(changes)
         _may_have(node, path.topic, changes)
         _was(node, path.topic)
@@ -261,7 +262,7 @@ def _read(limit: int, length: int | None, grow: Any) -> bytes:
     return b"".join(pieces)
 
 
-def _config() -> dict[str, Any]:
+def _config(node: IngestNode) -> dict[str, Any]:
     """The JSON object of a topic call; an empty body is an empty object."""
     kind = request.headers.get("Content-Type", wire.JSON)
     if media_type(kind) != "json":
@@ -273,7 +274,8 @@ def _config() -> dict[str, Any]:
     if not body.strip():
         return {}
     try:
-        config = orjson.loads(body)
+        with room(node.parsing, body):
+            config = orjson.loads(body)
     except orjson.JSONDecodeError as e:
         raise MalformedBody(f"the body is not JSON: {e}", hint='send {"partitions": 4}') from None
     if not isinstance(config, dict):

@@ -11,7 +11,6 @@ from urllib.parse import parse_qsl
 from ingest.http.bodies import BINARY_EVENT, media_type, query_of, request_of
 from ingest.http.cloud_events import attributes_of
 from ingest.http.decompression import decompress
-from ingest.http.json_cost import MOST_PER_BYTE, becomes, refuse_beyond
 from ingest.metrics import Metrics
 from ingest.node import IngestNode
 from lakequeue import wire
@@ -26,10 +25,9 @@ from queue_tables.schema.topic_rules import Topic
 from serving.front.limits.budget import Lease
 from serving.front.messages import Answer, Request, json_of
 from serving.front.parking import Steps
+from serving.json_cost import room, take
 
 _EVENT = b"ce-specversion"
-_UNCOUNTED = 1 << 20
-"""What a small body can become at most is not counted: each thread parses one at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +131,10 @@ class Producing:
         body = self._unpacked(body, asked, lease)
         limits = self._node.limits_of(topic)
         # An Arrow body tells what it becomes once its columns are known.
-        with self._room(body if kind != "arrow" else b"") as room:
-            take = partial(self._take, room)
-            part = request_of(body, kind, envelope, topic.topic_id, limits, asked.event, take)
+        parsing = self._node.parsing
+        with room(parsing, body if kind != "arrow" else b"") as held:
+            more = partial(take, parsing, held)
+            part = request_of(body, kind, envelope, topic.topic_id, limits, asked.event, more)
         may_send(asked.caller, part)
         size = part.rows.total_bytes
         lease.shrink_to(size)
@@ -148,7 +147,7 @@ class Producing:
             raise UnsupportedMediaType("records of several topics come as JSON", hint=wire.JSON)
         query, _ = query_of(asked.query, "json")
         body = self._unpacked(body, asked, lease)
-        with self._room(body):
+        with room(node.parsing, body):
             limits_of = partial(self._limits_of, asked.caller)
             parts = parts_of(body, limits_of, node.settings.max_request_records)
         for part in parts.requests:
@@ -157,19 +156,6 @@ class Producing:
         lease.shrink_to(size)
         topics = [self._topic(name) for name in parts.topics]
         return Parsed(parts.requests, topics, parts.numbers, query, started, size)
-
-    def _room(self, body: bytes) -> Lease:
-        """Memory for what the body becomes, while it is parsed."""
-        lease = self._node.parsing.lease()
-        if len(body) * MOST_PER_BYTE > min(_UNCOUNTED, self._node.parsing.limit):
-            self._take(lease, becomes(body))
-        return lease
-
-    def _take(self, lease: Lease, cost: int) -> None:
-        limit = self._node.parsing.limit
-        if cost > min(_UNCOUNTED, limit):
-            refuse_beyond(cost, limit)
-            lease.grow(cost)
 
     def _limits_of(self, caller: Caller, name: str) -> tuple[str, Limits]:
         caller.must(Right.PRODUCE, Kind.TOPIC, name)

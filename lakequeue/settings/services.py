@@ -77,6 +77,11 @@ class ConsumerSettings(Slice):
     session_timeout_ms: int = Field(
         10_000, ge=1000, le=300000, description="session timeout of a member that gives none"
     )
+    max_parsed_bytes: int = Field(
+        256 << 20,
+        ge=1,
+        description="limit of memory for JSON bodies while they are parsed; above it 429",
+    )
     webhook_allow_private: bool = Field(
         False, description="whether webhooks may use addresses that are not public"
     )

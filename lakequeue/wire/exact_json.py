@@ -10,6 +10,7 @@ import dataclasses
 import json
 import math
 from collections.abc import Iterator
+from enum import Enum
 from typing import Any
 
 import orjson
@@ -109,6 +110,8 @@ def _check(given: Any) -> None:
             todo.extend(value.values())
         elif isinstance(value, list | tuple):
             todo.extend(value)
+        elif isinstance(value, Enum):
+            todo.append(value.value)
         elif dataclasses.is_dataclass(value) and not isinstance(value, type):
             todo.extend(part for _, part in _fields(value))
 

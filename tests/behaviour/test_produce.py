@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, datetime
 from decimal import Decimal
+from enum import Enum
 from typing import Any
 
 import pytest
@@ -264,11 +265,20 @@ def test_numbers_come_back_as_they_were_sent(backend: Backend, value: Any) -> No
     assert [(type(r.value), r.value) for r in looked_at] == [(type(value), value)] * 2
 
 
+class Odd(Enum):
+    """Values that JSON cannot hold, by another name."""
+
+    NOT_A_NUMBER = float("nan")
+    MANY = (1, float("inf"))
+
+
 @pytest.mark.parametrize(
     ("value", "why"),
     [
         (float("nan"), "nan cannot be sent: JSON has no such number"),
         ({"t": [None, float("-inf")]}, "-inf cannot be sent"),
+        (Odd.NOT_A_NUMBER, "nan cannot be sent"),
+        ({"t": [Odd.MANY]}, "inf cannot be sent"),
         (Decimal("1.10"), "a Decimal cannot be sent"),
         ({"a": b"x"}, "a dict cannot be sent"),
         ({1: 2}, "Dict key must be str"),

@@ -8,6 +8,7 @@ the truth for texts full of commas, never lower.
 from __future__ import annotations
 
 from lakequeue.errors import TooLarge
+from serving.front.limits.budget import Budget, Lease
 
 _VALUE = 64
 """Bytes of one value and its place in what holds it, beside its text: a float, a short text."""
@@ -34,6 +35,25 @@ def refuse_beyond(cost: int, limit: int) -> None:
         raise TooLarge(
             f"the body would take about {cost} bytes of memory when it is parsed, at most {limit} "
             "(max_parsed_bytes) are there",
-            hint="send fewer records in one request, or large lists of numbers as Arrow or base64",
+            hint="send less in one request, and large lists of numbers as Arrow or base64",
             stored="no",
         )
+
+
+_UNCOUNTED = 1 << 20
+"""What a small body can become at most is not counted: each thread parses one at a time."""
+
+
+def room(budget: Budget, body: bytes) -> Lease:
+    """Memory for what the body becomes. Raises `TooLarge`, `Overloaded`."""
+    lease = budget.lease()
+    if len(body) * MOST_PER_BYTE > min(_UNCOUNTED, budget.limit):
+        take(budget, lease, becomes(body))
+    return lease
+
+
+def take(budget: Budget, lease: Lease, cost: int) -> None:
+    """The same for bytes that are known, unless they are few. Raises `TooLarge`, `Overloaded`."""
+    if cost > min(_UNCOUNTED, budget.limit):
+        refuse_beyond(cost, budget.limit)
+        lease.grow(cost)
