@@ -10,6 +10,7 @@ import orjson
 import structlog
 
 from consumer_service.clients import Clients
+from consumer_service.kept_settings import KeptSettings
 from consumer_service.members import Member, Members
 from consumer_service.ownership.journal import Journal
 from consumer_service.ownership.modes import by_mode
@@ -145,6 +146,8 @@ class Node:
         )
         self.discovery = Discovery(session)
         self.controller = Controller(session, self._partitions_of)
+        self.kept = KeptSettings(session, root, name)
+        """What people said about groups, where no ensemble can lose it."""
         self.webhooks = Webhooks(
             session,
             name,
@@ -152,6 +155,7 @@ class Node:
             self.read_failover.better_node,
             clients.worker,
             Sealed(root, name),
+            self.kept,
             allow_private=consumer.webhook_allow_private,
         )
         self.draining = threading.Event()
@@ -173,6 +177,7 @@ class Node:
             self.session, ROLE, self.name, {"url": url, registry.FORMAT: NUMBER}
         )
         self.webhooks.start(url)
+        self.kept.start()
 
     def drain(self) -> None:
         """Answer waiting polls, give all partitions back, forget the members, then stop."""
@@ -180,6 +185,7 @@ class Node:
             return
         self.draining.set()
         log.info("node.drain_started", node=self.name)
+        self.kept.stop()
         self.webhooks.stop()
         self.members.close()
         self.dead_letters.stop()

@@ -1,7 +1,7 @@
 """Copies a queue away while it runs, and back into an empty root: `lakequeue backup`, `restore`.
 
-A backup is a replica (docs/protocols/mirror.md) that has the entries of `access` as well; a restore
-is a fork of it. So both have the mirror's steps: killed anywhere, the same call goes on.
+A backup is a replica (docs/protocols/mirror.md) that has `access` and `group_settings` too; a
+restore is a fork of it. So both have the mirror's steps: killed anywhere, the same call goes on.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from lakequeue.errors import RootUnusable
 from lakequeue.settings import Settings
 from queue_tables.delta.store import open_store
 from queue_tables.entries import AccessTable
+from queue_tables.group_settings import GroupSettings
 from queue_tables.identity import FORMAT_PATH
 from queue_tables.log.marks import LogMarks
 from queue_tables.replica import ReplicaTable
@@ -40,6 +41,7 @@ def backup(source: QueueRoot, to: str, by: str) -> Report:
     replica = QueueRoot.replica(to, source)
     report = asdict(Mirror(source, replica, _STEP_BYTES).run())
     report["entries"] = copy_entries(source, replica, by)
+    report["settings"] = copy_settings(source, replica, by)
     return report | {"files_deleted": keep_up(replica, GRACE_HOURS)}
 
 
@@ -53,10 +55,13 @@ def restore(source_uri: str, to: str, as_of: str | None, by: str) -> Report:
     args = argparse.Namespace(to=to, as_of=as_of or "now", older_groups=True, dry_run=False)
     # Before it is promoted: a queue whose doors were locked is never there without its locks.
     copy = QueueRoot.replica(to, source)
-    entries = copy_entries(source, copy, by)
+    copied = {
+        "entries": copy_entries(source, copy, by),
+        "settings": copy_settings(source, copy, by),
+    }
     report = forking.fork(Settings(root=source_uri), args, Micros(wall_micros()))
     # Of a run that goes on, the report has only what that run has copied.
-    return report | {"entries": entries, "records": _records(copy)}
+    return report | copied | {"records": _records(copy)}
 
 
 def copy_entries(source: QueueRoot, to: QueueRoot, by: str) -> int:
@@ -69,6 +74,18 @@ def copy_entries(source: QueueRoot, to: QueueRoot, by: str) -> int:
     changed = [one for one in wanted if there.get((one.kind, one.name)) != replace(one, version=0)]
     if changed:
         table.change(lambda _: changed, by)
+    return len(changed)
+
+
+def copy_settings(source: QueueRoot, to: QueueRoot, by: str) -> int:
+    """The same of `group_settings`."""
+    wanted = GroupSettings(source).read()
+    if not wanted:
+        return 0
+    there = GroupSettings(to)
+    before = {key: replace(one, version=0) for key, one in there.read().items()}
+    changed = [one for key, one in wanted.items() if before.get(key) != replace(one, version=0)]
+    there.change(lambda _: changed, by)
     return len(changed)
 
 

@@ -104,7 +104,10 @@ class Groups:
         predicate_of(request.given())
         made = JoinRequest(topics=["-"], mode="queue", **request.given())
         config, _ = self._config(group, made)
-        membership.ensure_group(self._node.session, group, config.mode, config.options)
+        self._node.kept.say_options(group, config)
+        membership.ensure_group(
+            self._node.session, group, config.mode, config.options, self._node.kept.begin
+        )
         return QueueGroupAnswer(group=group, options=dict(config.options))
 
     def _join(
@@ -141,9 +144,11 @@ class Groups:
             client=host,
         )
         try:
-            if is_new and membership.make_group(node.session, group, config):
-                made({"mode": config.mode, "options": dict(config.options)})
-            membership.join(node.session, group, entry, config.options)
+            if is_new:
+                node.kept.begin(group)
+                if membership.make_group(node.session, group, config):
+                    made({"mode": config.mode, "options": dict(config.options)})
+            membership.join(node.session, group, entry, config.options, node.kept.begin)
         except BaseException:
             node.members.leave(member, member_states.Cause.LEFT)
             raise
@@ -161,11 +166,14 @@ class Groups:
         if kept is None:
             states = read_group_state(self._node.root, group).states.values()
             made = [s for s in states if not s.deleted and s.mode]
-            if not made:
+            if made:
+                newest = max(made, key=lambda state: state.epoch)
+                kept = GroupConfig(newest.mode, orjson.loads(newest.options or "{}"))
+            else:
+                kept = self._node.kept.options_of(group)
+            if kept is None:
                 check_new(asked.options)
                 return asked, True
-            newest = max(made, key=lambda state: state.epoch)
-            kept = GroupConfig(newest.mode, orjson.loads(newest.options or "{}"))
         check_config(group, kept, asked)
         return kept, False
 
@@ -334,7 +342,9 @@ class Groups:
             for number in range(topic.partitions)
         ]
         given = read_assignment(node.session, group)
-        pauses, _ = read_pauses(node.session, group)
+        # A new ensemble does not know a group that nobody has joined there yet.
+        pauses, change = read_pauses(node.session, group)
+        pauses = pauses if change else node.kept.pauses_of(group)
         for row in rows:
             row.paused = pauses.paused(row.topic, row.partition)
         return GroupDescription(

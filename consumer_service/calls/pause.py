@@ -5,7 +5,7 @@ from __future__ import annotations
 from consumer_service.calls.seek import config_in
 from consumer_service.node import Node
 from coordination.groups import leases, membership
-from coordination.groups.pauses import change_pauses, who_heard
+from coordination.groups.pauses import who_heard
 from lakequeue.clock import boot_seconds
 from lakequeue.errors import NotReady, UnknownGroup
 from lakequeue.records import checked_name
@@ -52,8 +52,8 @@ class Pausing:
                     f"group {group!r} does not exist", hint="its first member creates it"
                 )
             kept = config_in(states)
-            membership.ensure_group(node.session, group, kept.mode, kept.options)
-        return change_pauses(node.session, group, paused, request.topic, request.partitions)
+            membership.ensure_group(node.session, group, kept.mode, kept.options, node.kept.begin)
+        return node.kept.change_pauses(group, paused, request.topic, request.partitions)
 
     def _check(self, request: PauseRequest) -> None:
         self._node.topics.refresh()

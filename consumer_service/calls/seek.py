@@ -117,6 +117,8 @@ class Seeks:
         }
         known = membership.group_mode(node.session, group) is not None
         if not states and not known:
+            if node.kept.forget(group):  # a run that died had deleted the rest
+                return
             raise UnknownGroup(
                 f"group {group!r} does not exist", hint="GET /v1/groups lists those that do"
             )
@@ -126,6 +128,7 @@ class Seeks:
             with self._owned(group, {k: s.topic for k, s in states.items()}, mode) as owned:
                 self._commit(Kind.GROUP_DELETED, owned, {})
         membership.delete_group(node.session, group)
+        node.kept.forget(group)
 
     def _ensure(self, group: str, states: States, predicate: str | None = None) -> str:
         """See that ZooKeeper knows the group, as it is; its mode.
@@ -139,7 +142,8 @@ class Seeks:
             kept = membership.group_config(self._node.session, group) or config_in(states)
         if options:
             check_config(group, kept, GroupConfig("stream", options))
-        membership.ensure_group(self._node.session, group, kept.mode, kept.options)
+        node = self._node
+        membership.ensure_group(node.session, group, kept.mode, kept.options, node.kept.begin)
         return kept.mode
 
     def _is_new(self, group: str, states: States) -> bool:

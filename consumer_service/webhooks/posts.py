@@ -15,6 +15,7 @@ from functools import partial
 import structlog
 
 from consumer_service.clients import Worker
+from consumer_service.kept_settings import KeptSettings
 from consumer_service.webhooks.runner import WebhookRunner
 from consumer_service.webhooks.sealed import Sealed
 from consumer_service.webhooks.target import addresses_of, target_of
@@ -61,6 +62,7 @@ class Webhooks:
         elsewhere: Callable[[], str | None],
         worker: Callable[[Webhook, str], Worker],
         sealed: Sealed,
+        kept: KeptSettings,
         *,
         allow_private: bool,
     ) -> None:
@@ -71,6 +73,7 @@ class Webhooks:
         self._elsewhere = elsewhere
         self._worker = worker
         self._sealed = sealed
+        self._kept = kept
         self._allow_private = allow_private
         self._url = ""
         self._posts: dict[str, _Post] = {}
@@ -96,7 +99,8 @@ class Webhooks:
         config = GroupConfig("queue", request.given())
         if membership.group_config(self._session, group) is None:
             check_new(config.options)
-        membership.ensure_group(self._session, group, config.mode, config.options)
+        self._kept.say_options(group, config)
+        membership.ensure_group(self._session, group, config.mode, config.options, self._kept.begin)
         webhook = Webhook(
             group,
             request.url,
@@ -106,7 +110,8 @@ class Webhooks:
             request.timeout_ms,
             config.options,
         )
-        put_webhook(self._session, self._sealed.seal(webhook))
+        sealed = self._sealed.seal(webhook)
+        self._kept.put_webhook(sealed, lambda: put_webhook(self._session, sealed))
         # Told once, to whoever had it made; nobody reads one that is kept.
         return self._described(webhook, secret=made)
 
@@ -128,7 +133,8 @@ class Webhooks:
 
     def delete(self, group: str) -> None:
         """Forget it: what is not acked stays in the group. Raises `UnknownWebhook`."""
-        if not delete_webhook(self._session, checked_name(group, "group")):
+        checked_name(group, "group")
+        if not self._kept.delete_webhook(group, lambda: delete_webhook(self._session, group)):
             raise _unknown(group)
 
     def _described(self, webhook: Webhook, secret: str | None = None) -> WebhookDescription:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,13 +55,22 @@ def group_path(session: Session, group: str, *parts: str) -> str:
     return session.path("groups", checked_name(group, "group"), *parts)
 
 
+Begin = Callable[[str], None]
+"""Called with the name of a group before it is made, so before anybody can be a member of it."""
+
+
 def ensure_group(
-    session: Session, group: str, mode: str, options: Mapping[str, Any] | None = None
+    session: Session,
+    group: str,
+    mode: str,
+    options: Mapping[str, Any] | None = None,
+    begin: Begin = lambda _: None,
 ) -> GroupConfig:
     """Create the group if there is none; what it is. Raises `GroupMismatch`."""
     asked = GroupConfig(mode, dict(options or {}))
     found = group_config(session, group)
     if found is None:
+        begin(group)
         make_group(session, group, asked)
         found = group_config(session, group)
     for part in _PARTS:
@@ -99,7 +108,11 @@ def groups(session: Session, event: threading.Event | None = None) -> list[str]:
 
 
 def join(
-    session: Session, group: str, member: RegisteredMember, options: Mapping[str, Any] | None = None
+    session: Session,
+    group: str,
+    member: RegisteredMember,
+    options: Mapping[str, Any] | None = None,
+    begin: Begin = lambda _: None,
 ) -> None:
     """Add `member`; it is added again by itself in every new session, until `leave`.
 
@@ -109,7 +122,7 @@ def join(
 
     def make() -> None:
         for _ in range(_TRIES):
-            ensure_group(session, group, member.mode, options)
+            ensure_group(session, group, member.mode, options, begin)
             try:
                 session.put_ephemeral(path, member.to_json(), makepath=False)
             except NoNodeError:

@@ -3,8 +3,8 @@
     /groups/<group>/paused        persistent: the rules
     /groups/<group>/pause-heard/<journal shard>:<change>   ephemeral, of the node with that shard
 
-A pause is a word of a person about now, not a position: it stands beside the group's options, and
-goes with them when an ensemble is rebuilt from nothing (then records are delivered again).
+A pause is a word of a person about now, not a position. From format 2 on a table has it too, and an
+ensemble that was rebuilt from nothing is told from there before anybody joins the group.
 
 Nobody delivers against it once it has been heard by all. The change is written first, then the
 leases are read: who had one by then says that it has heard; who takes one later reads the rules
@@ -15,7 +15,7 @@ as new as that client's own last write.
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
 
@@ -71,6 +71,45 @@ def change_pauses(
     raise CoordinationUnavailable(
         f"the pauses of group {group!r} keep changing", hint="try again", retry_after_s=1.0
     )
+
+
+def publish_pauses(
+    session: Session, group: str, newest: Callable[[], PauseRules], *, make: bool = True
+) -> tuple[PauseRules, int]:
+    """Let ZooKeeper say what `newest` says; the rules and the number of the newest change.
+
+    `newest` is asked after ZooKeeper, so an older word never takes the place of a newer one. Raises
+    `UnknownGroup` if there is no such group, or without `make` does nothing then.
+    """
+    path = _path(session, group)
+    for _ in range(_TRIES):
+        found = session.read(path)
+        wanted = newest()
+        there = NOTHING_PAUSED if found is None else PauseRules.from_json(found[0])
+        if wanted == there:
+            return wanted, 0 if found is None else int(found[1].mzxid)
+        try:
+            if found is None:
+                session.call(session.kazoo.create_async, path, wanted.to_json())
+            else:
+                session.call(session.kazoo.set_async, path, wanted.to_json(), found[1].version)
+        except NoNodeError:
+            if not make:
+                return NOTHING_PAUSED, 0
+            raise UnknownGroup(
+                f"group {group!r} does not exist", hint="its first member creates it"
+            ) from None
+        except (BadVersionError, NodeExistsError):
+            continue
+        return wanted, read_pauses(session, group)[1]
+    raise CoordinationUnavailable(
+        f"the pauses of group {group!r} keep changing", hint="try again", retry_after_s=1.0
+    )
+
+
+def begin_paused(session: Session, group: str, rules: PauseRules) -> None:
+    """Before the group is made: it begins with these rules, unless it has some."""
+    session.ensure(_path(session, group), rules.to_json())
 
 
 def say_heard(session: Session, group: str, shard: str, change: int) -> None:

@@ -1,7 +1,7 @@
 """Webhooks that are registered: `/webhooks/<group>`, persistent.
 
-They stand beside the groups' own options, and like these have to be given again to an ensemble that
-was rebuilt from nothing; positions and attempts do not depend on it.
+From format 2 on a table has them too, and an ensemble that was rebuilt from nothing is told from
+there; positions and attempts do not depend on it.
 """
 
 from __future__ import annotations
@@ -42,13 +42,30 @@ def put_webhook(session: Session, webhook: Webhook) -> None:
     session.call(session.kazoo.set_async, path, data)
 
 
+def publish_webhook(session: Session, group: str, newest: Callable[[], Webhook | None]) -> None:
+    """Let ZooKeeper say what `newest` says; asked after ZooKeeper, so nothing older gets there."""
+    path = _path(session, group)
+    found = session.read(path)
+    wanted = newest()
+    if wanted == (None if found is None else webhook_in(found[0])):
+        return
+    with contextlib.suppress(BadVersionError, NoNodeError):  # somebody else does; seen next time
+        if wanted is None and found is not None:
+            session.call(session.kazoo.delete_async, path, found[1].version)
+        elif wanted is not None and found is None:
+            session.ensure(path, orjson.dumps(wanted))
+        elif wanted is not None and found is not None:
+            data = orjson.dumps(wanted)
+            session.call(session.kazoo.set_async, path, data, version=found[1].version)
+
+
 def exchange_secret(session: Session, group: str, seal: Callable[[Webhook], Webhook]) -> None:
     """Put what `seal` makes of it in its place, unless somebody else changes it meanwhile."""
     path = _path(session, group)
     found = session.read(path)
     if found is None:
         return
-    data = orjson.dumps(seal(_parse(found[0])))
+    data = orjson.dumps(seal(webhook_in(found[0])))
     with contextlib.suppress(BadVersionError, NoNodeError):
         session.call(session.kazoo.set_async, path, data, version=found[1].version)
 
@@ -56,7 +73,7 @@ def exchange_secret(session: Session, group: str, seal: Callable[[Webhook], Webh
 def webhook_of(session: Session, group: str) -> Webhook | None:
     """The webhook of a group."""
     found = session.read(_path(session, group))
-    return None if found is None else _parse(found[0])
+    return None if found is None else webhook_in(found[0])
 
 
 def delete_webhook(session: Session, group: str) -> bool:
@@ -73,7 +90,7 @@ def webhooks(session: Session, event: threading.Event | None = None) -> dict[str
     names = session.children(session.path("webhooks"), event)
     found = session.get_all([session.path("webhooks", name) for name in names])
     return {
-        name: _parse(entry[0])
+        name: webhook_in(entry[0])
         for name, entry in zip(names, found, strict=True)
         if entry is not None
     }
@@ -83,6 +100,7 @@ def _path(session: Session, group: str) -> str:
     return session.path("webhooks", checked_name(group, "group"))
 
 
-def _parse(data: bytes) -> Webhook:
+def webhook_in(data: bytes) -> Webhook:
+    """As it is kept."""
     fields = orjson.loads(data)
     return Webhook(**(fields | {"topics": tuple(fields["topics"])}))

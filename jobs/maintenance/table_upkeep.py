@@ -25,6 +25,7 @@ from queue_tables.schema.schemas import (
     AUDIT,
     GROUP_HISTORY,
     GROUP_OFFSETS,
+    GROUP_SETTINGS,
     LOG,
     METRICS,
     REJECTS,
@@ -70,6 +71,7 @@ def _tables(root: QueueRoot) -> Iterator[tuple[str, Version | None, bool]]:
     yield GROUP_HISTORY.name, None, False
     yield ACCESS.name, None, False
     yield AUDIT.name, None, False
+    yield GROUP_SETTINGS.name, None, False
     yield LOG.name, None, True
     yield REJECTS.name, None, True
     # First how far it is done, then the shard: what comes in between stays.

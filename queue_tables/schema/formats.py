@@ -35,7 +35,13 @@ class Feature:
     doc: str
 
 
-FEATURES: Final[tuple[Feature, ...]] = ()
+GROUP_SETTINGS: Final = Feature(
+    "group_settings",
+    "0.2.0",
+    "What people said about groups is in a table: a release that changes it in ZooKeeper alone"
+    " would have its changes undone.",
+)
+FEATURES: Final[tuple[Feature, ...]] = (GROUP_SETTINGS,)
 """Those that this release knows, and gives to new roots."""
 
 

@@ -355,6 +355,24 @@ AUDIT = Table(
     when_needed=True,
 )
 
+GROUP_SETTINGS = Table(
+    "group_settings",
+    "What people said about groups: pauses, webhooks, options given before anybody joined. "
+    "ZooKeeper has a copy that is filled from here. One row per version of a setting; the highest "
+    "version of a kind and group counts. Created with its first row.",
+    "nodes of the consumer service, compare-and-set",
+    (
+        Column("kind", "string", "options, pause or webhook"),
+        Column("group", "string", "consumer group"),
+        Column("version", "long", "rises with each change of the setting"),
+        Column("deleted", "bool", "true: it was taken back"),
+        Column("body", "string", "JSON; the secret of a webhook is sealed"),
+        Column("changed_at", "timestamp", "time of this version"),
+        Column("changed_by", "string", "node that made this version"),
+    ),
+    when_needed=True,
+)
+
 TABLES: dict[str, Table] = {
     t.name: t
     for t in (
@@ -368,5 +386,6 @@ TABLES: dict[str, Table] = {
         GROUP_HISTORY,
         ACCESS,
         AUDIT,
+        GROUP_SETTINGS,
     )
 }

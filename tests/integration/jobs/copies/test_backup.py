@@ -20,6 +20,7 @@ from lakequeue_cli.app import app
 from queue_access.registry import entry_of_grant
 from queue_access.rights import checked_grant
 from queue_tables.entries import AccessTable
+from queue_tables.group_settings import GroupSettings, Key, Setting
 from queue_tables.root import QueueRoot
 from queue_tables.topics import TopicStore
 from tests.support.data.order_truth import log_rows
@@ -53,6 +54,14 @@ def grant(root: QueueRoot, who: str) -> None:
     AccessTable(root).change(lambda _: [entry], BY)
 
 
+def say(root: QueueRoot, *settings: Setting) -> None:
+    GroupSettings(root).change(lambda _: settings, BY)
+
+
+def said_of_groups(root: QueueRoot) -> dict[Key, tuple[str, bool]]:
+    return {key: (one.body, one.deleted) for key, one in GroupSettings(root).read().items()}
+
+
 def may(root: QueueRoot) -> list[tuple[str, bool]]:
     return [(one.name, one.deleted) for one in AccessTable(root).entries()]
 
@@ -63,14 +72,18 @@ def test_what_was_backed_up_comes_back_whole_in_a_queue_of_its_own(
     assert backup(source, target, BY)["records"] == 12
     second_life(source)
     grant(source, "grace")
+    say(source, Setting("pause", "billing", "[]"), Setting("webhook", "audit", "{}"))
     again = backup(source, target, BY)
-    assert again["entries"] == 1
+    assert (again["entries"], again["settings"]) == (1, 2)
+    say(source, Setting("webhook", "audit", deleted=True))
+    assert backup(source, target, BY)["settings"] == 1
     assert backup(source, target, BY)["commits"] == 0, "nothing has come since"
     report = restore(target, fresh, None, BY)
     restored = QueueRoot.open(fresh)
     assert restored.queue_id == report["queue_id"] != source.queue_id
     is_same(restored, source)
     assert may(restored) == may(source)
+    assert said_of_groups(restored) == said_of_groups(source)
     # It goes on: offsets after the last one, and the backup can be restored again elsewhere.
     before = len(log_rows(restored))
     fill(restored, 9, 0, "z", [TopicStore(restored).get("late")])
