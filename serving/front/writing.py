@@ -50,7 +50,8 @@ class Writing:
             transport.write(memoryview(body))
         left = transport.get_write_buffer_size()
         if not left:
-            return True
+            # A client that has reset the connection leaves nothing to write either.
+            return not transport.is_closing()
         self._began, self._sent = self._hub.now(), len(head) + len(body)
         self.count(left)
         self._hub.wheel.put(self._peer, self._began + self._hub.limits.write_s)

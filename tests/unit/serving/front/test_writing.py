@@ -1,0 +1,39 @@
+"""What has left, and what has not."""
+
+from __future__ import annotations
+
+import asyncio
+
+from serving.front.hub import Hub
+from serving.front.limits.budget import Budget
+from serving.front.writing import Writing
+from tests.unit.serving.front.test_hub import LIMITS, Late
+
+
+class Reset(asyncio.Transport):
+    """Of a client that resets the connection when the second piece is written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pieces = 0
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """As many as you like."""
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.pieces += 1
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def is_closing(self) -> bool:
+        return self.pieces > 1
+
+
+def test_what_is_written_to_a_connection_that_was_reset_has_not_left() -> None:
+    async def run() -> list[bool]:
+        hub = Hub(lambda *_: [], [], LIMITS, Budget(1), ("", 0), asyncio.get_running_loop())
+        writing = Writing(hub, Late([], [0]), Reset())
+        return [writing.send(b"head"), writing.send(b"head", b"x" * 100_000)]
+
+    assert asyncio.run(run()) == [True, False]
