@@ -21,7 +21,8 @@ _MEMBER = rf"{_GROUP}/members/[^/]+"
 def ways_of(settings: Settings, alive: Callable[[], dict[str, str]]) -> Sequence[Way]:
     """Health first, then the calls of each kind; `alive` is the answer of `/healthz`."""
     most = settings.consumer.threads
-    state = Kind("state", 4, 64)
+    # One that hangs stops neither of the others.
+    state = Kind("state", 1, 64)
     unread = settings.front.max_unread_bytes
     poll = Kind("poll", max(2, most // 4), 4_096, settings.front.max_parked, unread)
     ack = Kind("ack", max(4, most // 2), 1_024)
@@ -34,7 +35,8 @@ def ways_of(settings: Settings, alive: Callable[[], dict[str, str]]) -> Sequence
 
     return [
         Way("GET", "/healthz/?", state, _NO_BODY, healthz),
-        Way("GET", "/(readyz|metrics)/?", state, _NO_BODY, within_s=_STATE_S),
+        Way("GET", "/readyz/?", Kind("ready", 4, 64), _NO_BODY, within_s=_STATE_S),
+        Way("GET", "/metrics/?", Kind("metrics", 4, 64), _NO_BODY, within_s=_STATE_S),
         Way("GET", rf"{_MEMBER}/(records|events)/?", poll, _NO_BODY),
         Way("POST", rf"{_GROUP}/receive/?", poll, MAX_BODY_BYTES),
         Way("POST", rf"({_MEMBER}|{_GROUP})/acks/?", ack, MAX_BODY_BYTES),

@@ -42,7 +42,8 @@ class Ways:
     def all(self) -> Sequence[Way]:
         """Health first, then the calls of each kind."""
         most = self._settings.ingest.threads
-        state = Kind("state", 4, 64)
+        # One that hangs stops neither of the others.
+        state = Kind("state", 1, 64)
         send = Kind("send", max(2, most // 8), _MOST_SENDS, _MOST_SENDS)
         ordered = Kind(_ORDERED, max(2, most // 8), 256, self._settings.front.max_waits)
         admin = Kind(
@@ -51,7 +52,8 @@ class Ways:
         body = self._settings.ingest.max_request_bytes
         return [
             Way("GET", "/healthz/?", state, _NO_BODY, self._healthz),
-            Way("GET", "/(readyz|metrics)/?", state, _NO_BODY, within_s=_STATE_S),
+            Way("GET", "/readyz/?", Kind("ready", 4, 64), _NO_BODY, within_s=_STATE_S),
+            Way("GET", "/metrics/?", Kind("metrics", 4, 64), _NO_BODY, within_s=_STATE_S),
             Way("POST", "/v1/topics/[^/]+/records/?", send, body, self._one_topic),
             Way("POST", "/v1/records/?", send, body, self._many_topics),
             Way("POST", "/v1/producers/[^/]+/epochs/?", ordered, MAX_CONFIG_BYTES),

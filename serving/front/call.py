@@ -10,10 +10,11 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any, Protocol, TypeVar
 
-from lakequeue.errors import LakequeueError, NotReady
+from lakequeue.errors import LakequeueError
 from serving.front import wsgi
 from serving.front.hub import Hub
 from serving.front.limits.budget import Lease
+from serving.front.limits.refusals import not_known_within
 from serving.front.limits.shares import Share
 from serving.front.messages import Answer, Request, problem_of
 from serving.front.parking import FOREVER, Pieces, Steps, Until
@@ -60,7 +61,8 @@ class Call:
 
     __slots__ = (
         "_began", "_built", "_connection", "_due", "_head", "_hub", "_inline", "_over", "_refusal",
-        "_steps", "_streams", "_timer", "_waits", "gone_away", "lease", "request", "route",
+        "_steps", "_streams", "_timer", "_waits", "_works", "gone_away", "lease", "request",
+        "route",
     )  # fmt: skip
 
     def __init__(
@@ -93,6 +95,8 @@ class Call:
         self._timer: asyncio.TimerHandle | None = None
         self._due: asyncio.TimerHandle | None = None
         self._over = False
+        self._works = False
+        """A thread is at it, or is to be: its place is taken until then, whoever was answered."""
 
     def begin(self) -> None:
         """Let whoever answers begin."""
@@ -112,7 +116,7 @@ class Call:
         if route.within_s is not None:
             self._due = hub.loop.call_later(route.within_s, self._too_late)
         if route.native is None:
-            route.share.pool.submit(self._work)
+            self._submit(self._work)
             return
         self._guarded(partial(route.native, self))
 
@@ -149,11 +153,23 @@ class Call:
                 made = work()
             except Exception as error:  # noqa: BLE001 -- answered, and logged
                 answer = self._answer_to(error)
-                self._hub.mailbox.post(lambda: self.done(answer))
+                self._hub.mailbox.post(lambda: self._back(partial(self.done, answer)))
             else:
-                self._hub.mailbox.post(lambda: self._guarded(partial(then, made)))
+                self._hub.mailbox.post(lambda: self._back(partial(then, made)))
 
-        self.route.share.pool.submit(there)
+        self._submit(there)
+
+    def _submit(self, work: Callable[[], object]) -> None:
+        self._works = True
+        self.route.share.pool.submit(work)
+
+    def _back(self, then: Callable[[], object]) -> None:
+        """A thread is done, and so is the call, or `then` is next."""
+        self._works = False
+        if self._over:
+            self.route.share.busy -= 1
+        else:
+            self._guarded(then)
 
     def _guarded(self, work: Callable[[], object]) -> None:
         """Do it; what it raises is the answer."""
@@ -209,7 +225,7 @@ class Call:
         if self._inline:
             self._came(self._step())
         else:
-            self.route.share.pool.submit(self._work)
+            self._submit(self._work)
 
     def _work(self) -> None:
         """In a thread of the kind."""
@@ -263,7 +279,10 @@ class Call:
             # From here on what is written counts by itself.
             self._built.shrink_to(0)
             self._built = None
-        if isinstance(got, Until):
+        self._works = False
+        if self._over:
+            self._came_late(got)
+        elif isinstance(got, Until):
             self._park(got)
         elif isinstance(got, bytes):
             self._write(got)
@@ -280,6 +299,15 @@ class Call:
             self._hub.rest()
         else:
             self.done(got)
+
+    def _came_late(self, got: Any) -> None:
+        """Its client has been told that this takes too long."""
+        share = self.route.share
+        share.busy -= 1
+        if isinstance(got, Answer):
+            self._hub.lost(got, share)
+        elif self._steps is not None:
+            self._hub.in_turn(share, self._steps.close)
 
     def _write(self, piece: bytes) -> None:
         connection = self._connection
@@ -346,15 +374,7 @@ class Call:
 
     def _too_late(self) -> None:
         """Whatever holds it up: the caller is told so."""
-        self.done(
-            problem_of(
-                NotReady(
-                    f"this was not known within {self.route.within_s:g} s",
-                    hint="storage or ZooKeeper may hang: see the log of this node",
-                    retry_after_s=1.0,
-                )
-            )
-        )
+        self.done(not_known_within(self.route.within_s or 0.0))
 
     def _end(self, status: int) -> Caller | None:
         """It is over; the connection to write to, if there is one."""
@@ -362,7 +382,7 @@ class Call:
             return None
         self._over = True
         self._hub.tally.answered(self.request, status, self._hub.now() - self._began)
-        if not self._unpark():
+        if not self._unpark() and not self._works:
             self.route.share.busy -= 1
         self._hub.calls -= 1
         if self._due is not None:

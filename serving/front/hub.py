@@ -265,17 +265,19 @@ class Hub:
 
     def lost(self, answer: Answer, share: Share | None) -> None:
         """Nobody gets this answer: whoever made it hears so, in a thread, as it may wait there."""
-        lost = answer.lost
-        if lost is None or share is None:
-            return
+        if answer.lost is not None and share is not None:
+            self.in_turn(share, answer.lost)
 
-        def tell() -> None:
+    def in_turn(self, share: Share, work: Callable[[], object]) -> None:
+        """Do this in a thread of the kind. Nobody waits for it."""
+
+        def there() -> None:
             try:
-                lost()
+                work()
             except Exception:
-                log.exception("front.lost_failed")
+                log.exception("front.clean_up_failed")
 
-        share.pool.submit(tell)
+        share.pool.submit(there)
 
     @property
     def unread(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakequeue.errors import InvalidRequest, LakequeueError, MalformedBody, TooLarge
+from lakequeue.errors import InvalidRequest, LakequeueError, MalformedBody, NotReady, TooLarge
 from serving.front.messages import Answer, problem_of
 
 MAX_HEAD_BYTES = 64 << 10
@@ -58,6 +58,17 @@ def not_implemented(what: str) -> Answer:
     """501, for what HTTP has and we do not."""
     said = f"this service has no {what}"
     return _with_status(501, InvalidRequest(said, hint=_SEE, stored="no"))
+
+
+def not_known_within(seconds: float) -> Answer:
+    """503, for what is held up."""
+    return problem_of(
+        NotReady(
+            f"this was not known within {seconds:g} s",
+            hint="storage or ZooKeeper may hang: see the log of this node",
+            retry_after_s=1.0,
+        )
+    )
 
 
 def _with_status(status: int, error: LakequeueError) -> Answer:

@@ -140,6 +140,28 @@ def test_a_state_that_is_not_known_in_time_is_told_as_such(app: App, front: Runn
     assert alive(front)
 
 
+def test_what_hangs_behind_its_answer_keeps_its_place_until_it_is_done(
+    app: App, front: Running
+) -> None:
+    @app.flask.get("/slow-state")
+    def slow() -> str:
+        app.held.wait(20)
+        return ""
+
+    share = front.front.shares["slow"]
+    most = share.kind.threads + share.kind.queued
+    for raw in [front.connect() for _ in range(most)]:
+        raw.send(b"GET /slow-state HTTP/1.1\r\nHost: a\r\n\r\n")
+    wait_for(lambda: share.busy == most, "all are asked")
+    wait_for(lambda: front.front.calls == 0, "all are answered")
+    assert share.busy == most
+    assert [front.connect().get("/slow-state").status for _ in range(5)] == [429] * 5
+    assert alive(front)
+    app.held.set()
+    wait_for(lambda: share.busy == 0, "they are done")
+    assert front.connect().get("/slow-state").status == 200
+
+
 def test_a_front_that_ends_answers_what_it_has_begun(app: App, front: Running) -> None:
     busy, idle = front.connect(), front.connect()
     assert idle.get("/healthz").status == 200

@@ -121,7 +121,7 @@ class App:
 
         return [
             Way("GET", "/healthz", state, 0, healthz),
-            Way("GET", "/slow-state", state, 0, within_s=0.3),
+            Way("GET", "/slow-state", Kind("slow", 1, 4), 0, within_s=0.3),
             Way("GET", "/(wait|write|pieces|endless)", Kind("wait", 2, 100, 50), 0),
             Way("GET", "/hold", Kind("hold", 1, 1), 0),
             Way("GET", "/big", Kind("big", 2, 100, answer_bytes=20 << 20), 0),
