@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import httpx2
 import pytest
@@ -115,17 +117,53 @@ def test_pages_are_kept_out_of_a_driver_too() -> None:
         monitor.close()
 
 
-def test_whoever_opens_thousands_of_connections_gets_no_more_than_some(monitor: Monitor) -> None:
+@contextmanager
+def all_taken(head_s: float = 60.0, young_s: float = 60.0) -> Iterator[str]:
+    """A monitor, at which clients that say nothing have all places; its URL."""
+    monitor = Monitor("driver-1", list, lambda: b"", head_s=head_s, young_s=young_s)
     url = monitor.start("127.0.0.1", 0)
     assert url is not None
-    at = httpx2.URL(url)
-    opened = [socket.create_connection((at.host, at.port or 0)) for _ in range(MOST_CONNECTIONS)]
+    opened = [connected(url) for _ in range(MOST_CONNECTIONS)]
     try:
-        with socket.create_connection((at.host, at.port or 0), timeout=30) as more:
-            assert more.recv(1) == b"", "it is closed at once"
+        yield url
     finally:
         for one in opened:
             one.close()
+        monitor.close()
+
+
+def connected(url: str) -> socket.socket:
+    at = httpx2.URL(url)
+    return socket.create_connection((at.host, at.port or 0), timeout=30)
+
+
+def test_whoever_opens_thousands_of_connections_gets_no_more_than_some() -> None:
+    with all_taken() as url:
+        answer = httpx2.get(f"{url}/healthz")
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+        assert answer.json()["code"] == "overloaded"
+
+
+def test_clients_that_say_nothing_make_room_for_who_asks() -> None:
+    with all_taken(young_s=0.0) as url:
+        assert [httpx2.get(f"{url}/healthz").status_code for _ in range(3)] == [200] * 3
+
+
+def test_a_client_that_sends_a_byte_now_and_then_is_let_go() -> None:
+    with all_taken(head_s=0.5) as url:
+        wait_for(lambda: httpx2.get(f"{url}/healthz").status_code == 200, "they are let go")
+        with connected(url) as slow, pytest.raises(ConnectionError):  # noqa: PT012 -- in a loop
+            while True:
+                slow.sendall(b"G")
+                threading.Event().wait(0.05)
+
+
+def test_there_is_room_again_when_clients_have_gone(monitor: Monitor) -> None:
+    url = monitor.start("127.0.0.1", 0)
+    assert url is not None
+    opened = [connected(url) for _ in range(MOST_CONNECTIONS)]
+    for one in opened:
+        one.close()
 
     def answers() -> bool:
         try:
