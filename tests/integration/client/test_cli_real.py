@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from lakequeue import Admin
+from lakequeue.records import Format
 from lakequeue_cli.app import main
 from tests.integration.client.conftest import IngestProcess
 from tests.support.services.consumer_node import HttpMember, NodeProcess, Queue
@@ -117,6 +118,33 @@ def test_bad_lines_are_named_and_the_good_ones_accounted_for(
     assert unread.stderr.startswith("error: line 3 has no ':' between key and value")
     assert len(unread.stdout.splitlines()) == 2, "what was sent before it is said"
     assert [r["value"] for r in node.inbox()[499:]] == [b"1", b"2"]
+
+
+BIG = '{"id":123456789012345678901234567890,"low":-170141183460469231731687303715884105728}'
+
+
+def test_an_integer_beyond_64_bits_is_sent_as_it_was_typed(
+    start_ingest: Callable[..., IngestProcess],
+) -> None:
+    node = start_ingest()
+    at = ("--url", node.url)
+    lakequeue("topic", "create", "orders", *at)
+    sent = lakequeue("produce", "orders", "-t", "json", *at, stdin=f"{BIG}\n{1 << 70}\n")
+    assert sent.returncode == 0, sent.stderr
+    assert [r["value"] for r in node.inbox()] == [BIG.encode(), b"%d" % (1 << 70)]
+
+
+@pytest.mark.zookeeper
+def test_an_integer_beyond_64_bits_is_printed_as_it_was_sent(
+    queue: Queue, node: NodeProcess
+) -> None:
+    topic = queue.log.topic()
+    queue.log.append(topic, [BIG], fmt=Format.JSON)
+    at = ("consume", topic.topic, "-e", "--consumer-url", node.url)
+    printed = lakequeue(*at, "-f", r"%s\n")
+    assert json.loads(printed.stdout) == json.loads(BIG), printed.stderr
+    whole = lakequeue(*at, "--json")
+    assert json.loads(whole.stdout)["value"] == json.loads(BIG), whole.stderr
 
 
 @pytest.mark.zookeeper
