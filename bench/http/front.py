@@ -8,7 +8,7 @@ that node and clients took; and whether anything that was acknowledged is lost o
 single-record sends from 64 connections. `--before`: a checkout of the release before the front,
 measured in the same run (its server has to be installed here). `--share`: fewer clients. `--only`:
 parts whose name has this in it, such as `ingest/slow` or `speed`; with `--json` the others stay as
-they are in that file.
+they are in that file. It ends with 1 if a bound of `bench.http.bounds` is broken.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from typing import Any, Self
 
 import psutil
 
+from bench.http.bounds import broken, broken_speeds
 from bench.http.kept import Ledger
 from bench.http.load import Speed, load
 from bench.http.probes import Client, Seen, acks, health, sends, watch
@@ -224,6 +225,10 @@ def main() -> None:
             server.stop()
     if args.json is not None:
         written(args.json, found)
+    faults = [fault for row in found["held_up"] for fault in broken(row)]
+    faults += broken_speeds(found.get("sends_64_connections", {}))
+    if faults:
+        raise SystemExit("\n".join(faults))
 
 
 if __name__ == "__main__":
