@@ -66,23 +66,6 @@ class Tls:
         return True
 
 
-class Newest(ssl.SSLContext):
-    """What a server is given once, and asks for each connection: the newest context has it."""
-
-    tls: Tls
-
-    @classmethod
-    def of(cls, tls: Tls) -> Newest:
-        """For the event loop, which calls `wrap_bio` and nothing else."""
-        made = cls(ssl.PROTOCOL_TLS_SERVER)
-        made.tls = tls
-        return made
-
-    def wrap_bio(self, *args: Any, **named: Any) -> ssl.SSLObject:
-        """See `ssl`."""
-        return self.tls.context.wrap_bio(*args, **named)
-
-
 def tls_of(settings: TlsSettings) -> Tls | None:
     """None: plain HTTP. Raises `InvalidSetting`."""
     given = settings.cert or settings.key or settings.client_ca

@@ -32,8 +32,8 @@ class Connection(asyncio.BufferedProtocol):
 
     __slots__ = (
         "_ahead", "_answering", "_call", "_closing", "_hub", "_left", "_paused", "_reading",
-        "_refused", "_routes", "_silent", "_transport", "_writing", "address", "due", "opened_at",
-        "slot",
+        "_refusal", "_refused", "_routes", "_silent", "_transport", "_writing", "address", "due",
+        "opened_at", "slot",
     )  # fmt: skip
 
     _transport: asyncio.Transport
@@ -53,6 +53,8 @@ class Connection(asyncio.BufferedProtocol):
         self._ahead: bytearray | None = None
         self._closing = False
         """Nothing more is served here after the answer that is under way."""
+        self._refusal: Answer | None = None
+        """What it is told, if there are too many connections."""
         self._refused = False
         """No request is read at all: too many connections."""
         self._paused = False
@@ -63,17 +65,24 @@ class Connection(asyncio.BufferedProtocol):
 
     # -- the transport ----------------------------------------------------------------------------
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A client has come."""
-        hub = self._hub
+    def came(self, transport: asyncio.BaseTransport) -> None:
+        """A client has come; with TLS, its handshake is still to come."""
         peer = transport.get_extra_info("peername")
         self.address = str(peer[0]) if peer else ""
         self._transport = cast(asyncio.Transport, transport)
-        self._reading = Reading(hub, self._routes, self.address)
+        self._reading = Reading(self._hub, self._routes, self.address)
+        self.opened_at = self._hub.now()
+        self._refusal = self._hub.opened(self)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Requests may come."""
+        hub = self._hub
+        if not self.opened_at:
+            self.came(transport)
+        self._transport = cast(asyncio.Transport, transport)
         self._reading.certificate = certificate_of(transport.get_extra_info("peercert"))
         self._writing = Writing(hub, self, self._transport)
-        self.opened_at = hub.now()
-        refusal = hub.opened(self)
+        refusal, self._refusal = self._refusal, None
         if refusal is not None:
             self._refused = True
             self._transport.write(self._writing.head(refusal, close=True) + refusal.body)

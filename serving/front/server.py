@@ -7,18 +7,22 @@ import contextlib
 import resource
 import signal
 import socket
+import ssl
+from asyncio.sslproto import SSLProtocol
 from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
 
 import structlog
 
 from lakequeue.settings import FrontSettings
 from serving.front import wsgi
+from serving.front.connection import Connection
 from serving.front.front import Front
-from serving.front.hub import Gate, Limits
+from serving.front.hub import Gate, Hub, Limits
 from serving.front.limits.budget import Budget
 from serving.front.limits.deadlines import SLOT_S
 from serving.front.routes import Way
-from serving.tls import HANDSHAKE_S, Newest, Tls
+from serving.tls import HANDSHAKE_S, Tls
 
 log = structlog.get_logger(__name__)
 
@@ -121,17 +125,51 @@ class Server:
                 await asyncio.wait_for(rested.wait(), self._drain_s)
 
 
+class Encrypted(SSLProtocol):
+    """TLS below a connection, which counts from when its client has come, not from when it has
+    shown that it can speak TLS: a handshake takes more memory than anything that follows.
+    """
+
+    max_size = 16 << 10
+    """That of a record of TLS. asyncio has 256 KiB, for each connection and for good."""
+
+    def __init__(self, hub: Hub, connection: Connection, context: ssl.SSLContext) -> None:
+        super().__init__(
+            hub.loop,
+            connection,
+            context,
+            None,  # type: ignore[arg-type]  # nobody waits for the handshake
+            server_side=True,
+            ssl_handshake_timeout=round(HANDSHAKE_S),
+        )
+        self._hub = hub
+        self._below = connection
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """See `asyncio`."""
+        self._below.came(transport)
+        super().connection_made(transport)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """See `asyncio`. The connection hears of it only if its handshake was over."""
+        super().connection_lost(exc)
+        self._hub.closed(self._below)
+
+
+def _encrypted(front: Front, tls: Tls) -> Encrypted:
+    """A client comes that is to speak TLS, with the newest certificate."""
+    return Encrypted(front, front.connection(), tls.context)
+
+
 @contextlib.asynccontextmanager
 async def listening(
     front: Front, listener: socket.socket, tls: Tls | None = None
 ) -> AsyncIterator[asyncio.Server]:
     """Take connections and look at deadlines; at the end no connection is left."""
     server = await front.loop.create_server(
-        front.connection,
+        front.connection if tls is None else partial(_encrypted, front, tls),
         sock=listener,
         backlog=_AT_ONCE,
-        ssl=None if tls is None else Newest.of(tls),
-        ssl_handshake_timeout=None if tls is None else HANDSHAKE_S,
     )
     # The loop takes as many at once as its backlog says; the system may keep more.
     listener.listen(BACKLOG)

@@ -17,6 +17,7 @@ from serving.front.hub import Limits
 from serving.front.limits.budget import Budget
 from serving.front.routes import Way
 from serving.front.server import listening, prepare
+from serving.tls import Tls
 
 LIMITS = Limits(
     connections=200,
@@ -157,7 +158,11 @@ def alive(front: Running) -> bool:
 
 @contextmanager
 def running(
-    app: wsgi.App, ways: Sequence[Way], bodies: int = 1 << 20, **limits: Any
+    app: wsgi.App,
+    ways: Sequence[Way],
+    bodies: int = 1 << 20,
+    tls: Tls | None = None,
+    **limits: Any,
 ) -> Iterator[Running]:
     """Serve on a free port of the loopback."""
     listener = socket.socket()
@@ -171,7 +176,7 @@ def running(
 
     async def serve() -> None:
         made.append(Front(app, ways, replace(LIMITS, **limits), Budget(bodies), (host, port), loop))
-        async with listening(made[0], listener):
+        async with listening(made[0], listener, tls):
             started.set()
             await stop.wait()
 
