@@ -33,7 +33,7 @@ class Connection(asyncio.BufferedProtocol):
     __slots__ = (
         "_ahead", "_answering", "_call", "_closing", "_hub", "_left", "_paused", "_reading",
         "_refusal", "_refused", "_routes", "_silent", "_transport", "_writing", "address", "due",
-        "opened_at", "slot",
+        "made", "opened_at", "slot",
     )  # fmt: skip
 
     _transport: asyncio.Transport
@@ -47,6 +47,8 @@ class Connection(asyncio.BufferedProtocol):
         self.due = NEVER
         self.slot: int | None = None
         self.opened_at = 0.0
+        self.made = False
+        """Requests may come: with TLS, its handshake is over."""
         self._call: Call | None = None
         """Who answers the request that was read last but is not answered yet."""
         self._answering: Answer | None = None
@@ -79,6 +81,7 @@ class Connection(asyncio.BufferedProtocol):
         hub = self._hub
         if not self.opened_at:
             self.came(transport)
+        self.made = True
         self._transport = cast(asyncio.Transport, transport)
         self._reading.certificate = certificate_of(transport.get_extra_info("peercert"))
         self._writing = Writing(hub, self, self._transport)

@@ -11,6 +11,7 @@ import ssl
 from asyncio.sslproto import SSLProtocol
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
+from typing import cast
 
 import structlog
 
@@ -148,12 +149,29 @@ class Encrypted(SSLProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """See `asyncio`."""
         self._below.came(transport)
+        self._plain = cast(asyncio.Transport, transport)
+        # So that `resume_writing` says that everything has left.
+        self._plain.set_write_buffer_limits(high=0)
         super().connection_made(transport)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """See `asyncio`. The connection hears of it only if its handshake was over."""
         super().connection_lost(exc)
         self._hub.closed(self._below)
+
+    def resume_writing(self) -> None:
+        """See `asyncio`."""
+        super().resume_writing()
+        if self._below.made and not self._get_write_buffer_size():
+            self._below.resume_writing()
+
+    def _control_app_writing(self) -> None:
+        """The connection asks how much is left, and hears when all has left."""
+
+    def _get_write_buffer_size(self) -> int:
+        """With what is encrypted: asyncio counts what is not, and passes all on at once."""
+        own: int = super()._get_write_buffer_size()  # type: ignore[misc]  # not in its stubs
+        return own + self._plain.get_write_buffer_size()
 
 
 def _encrypted(front: Front, tls: Tls) -> Encrypted:
