@@ -29,6 +29,14 @@ _STATES: dict[str, dict[str, Any]] = {
     "/metrics": {"200": ("Prometheus text", "text/plain")},
 }
 """What is answered there is no problem, whatever its status."""
+_SCHEMES = {
+    "bearer": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "An API key, or a token of an OIDC issuer. Needed if the queue has "
+        "authentication on (`lakequeue auth init`); a client certificate does as well",
+    }
+}
 
 
 class Problem(BaseModel):
@@ -52,6 +60,11 @@ def problems(*statuses: int) -> dict[Any, Any]:
     return dict.fromkeys(statuses, Problem)
 
 
+def answered(description: str, kind: str, schema: dict[str, Any]) -> dict[str, Any]:
+    """An answer that is no shape of the wire."""
+    return {"description": description, "content": {kind: {"schema": schema}}}
+
+
 def _codes(status: str) -> str:
     """The codes of errors that are answered with a status."""
     codes = sorted(c for c, error in every().items() if str(error.http_status) == status)
@@ -68,6 +81,7 @@ def completed(
     document = deepcopy(document)
     components = document["components"]
     document["components"] = {k: v for k, v in components.items() if v is not None}
+    document["components"]["securitySchemes"] = _SCHEMES
     schemas = document["components"].setdefault("schemas", {})
     for name, schema in (definitions or {}).items():
         schemas.setdefault(name, deepcopy(schema))

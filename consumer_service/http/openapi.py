@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from lakequeue import wire
-from serving.openapi_document import problems
+from serving.openapi_document import answered, problems
 
 DESCRIPTION = (
     "Groups of consumers, over the ordered log. A 200 to an ack means that the position is "
@@ -49,7 +49,9 @@ LEAVE = _call({204: None}, 404)
 HEARTBEAT = _call({200: wire.HeartbeatAnswer}, 404)
 POLL = _call({200: wire.PollAnswer}, 404, 422, 503)
 POLL["openapi_extensions"] = _query(wire.PollQuery)
-EVENTS = _call({200: None}, 404, 422)
+EVENTS = _call(
+    {200: answered("Records, as server-sent events", wire.SSE, {"type": "string"})}, 404, 422
+)
 ACKS = _call({200: wire.AckAnswer}, 400, 404, 409, 422, 429, 503, 507, body=wire.AckRequest)
 DESCRIBE = _call({200: wire.GroupDescription}, 404, 422, 503)
 DELETE = _call({204: None}, 404, 409, 503)
@@ -66,7 +68,12 @@ REDRIVE = _call(
 )
 BROWSE = _call({200: wire.BrowseAnswer}, 404, 422, 503)
 BROWSE["openapi_extensions"] = _query(wire.BrowseQuery)
-RECORD = _call({200: None}, 404, 422, 503)
+RECORD = _call(
+    {200: answered("The record, as a poll delivers it", wire.JSON, {"type": "object"})},
+    404,
+    422,
+    503,
+)
 STATUS = _call({200: wire.RecordStatus, 307: None}, 404, 422, 503)
 STATUS["openapi_extensions"] = _query(wire.StatusQuery)
 ADVICE = _call({200: wire.AdviceAnswer}, 422, 503)

@@ -84,6 +84,13 @@ _QUERY = [
     for name, schema in _schema(model)["properties"].items()
     if name != "consumed"
 ]
+_ENCODING = {
+    "name": "Content-Encoding",
+    "in": "header",
+    "required": False,
+    "description": "How the body is compressed",
+    "schema": {"enum": ["gzip", "zstd"]},
+}
 
 DESCRIBE: dict[str, Any] = {"responses": {200: wire.TopicDescription, **problems(404)}}
 CREATE: dict[str, Any] = {
@@ -136,6 +143,8 @@ def finished(document: dict[str, Any]) -> dict[str, Any]:
         _parameter(name, schema)
         for name, schema in _schema(wire.ProduceQuery)["properties"].items()
     )
+    for path in (_PRODUCE_PATH, "/v1/records"):
+        document["paths"][path]["post"]["parameters"].append(_ENCODING)
     for model in (RecordIn, RecordOfTopic, wire.Consumed):
         document["components"]["schemas"][model.__name__] = _schema(model)
     timeout = _parameter("timeout_ms", _schema(wire.ProduceQuery)["properties"]["timeout_ms"])

@@ -40,6 +40,8 @@ def _references(document: dict[str, Any]) -> Iterator[str]:
 
 
 def _operations(document: dict[str, Any]) -> Iterator[str]:
+    if not document["components"].get("securitySchemes"):
+        yield "components: nothing says how to authenticate"
     if any(part is None for part in document["components"].values()):
         yield "components: one is null"
     names: set[str] = set()
@@ -62,6 +64,8 @@ def _responses(where: str, responses: dict[str, Any]) -> Iterator[str]:
     for status, response in responses.items():
         if not response.get("description"):
             yield f"{where}: {status} without a description"
+        if status in {"200", "201"} and not response.get("content"):
+            yield f"{where}: {status} without content"
         # What says whether a node is ready says so in its own form.
         if status < "400" or where == "get /readyz":
             continue
