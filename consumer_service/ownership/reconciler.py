@@ -9,8 +9,10 @@ holder lets go, and taken over in one batch.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from functools import partial
+from operator import itemgetter
 from typing import NamedTuple
 
 import structlog
@@ -45,6 +47,8 @@ RETRY_S = 0.2
 BURST_S = 0.1
 """How long what a dead node held is gathered. Its leases go at once, and the assignment that deals
 them out follows; a take-over of those that were ours to wait for would hold up the others'."""
+LEASING_S = 1.0
+"""How long leases are taken in one look. What has one then is taken over before the others."""
 SLOW_READ_S = 5.0
 """How often assignments are read without being told of a change."""
 
@@ -59,6 +63,16 @@ class _AssignedPartition(NamedTuple):
     """Who is to have it: see `Mode.holder`."""
     mode: str
     options: str
+
+
+def in_turns(waiting: Iterable[OwnedPartition]) -> list[OwnedPartition]:
+    """One of each group, then another of each: a group of thousands holds up no other."""
+    seen: Counter[str] = Counter()
+    turns = []
+    for owned in waiting:
+        turns.append((seen[owned.key.group], owned))
+        seen[owned.key.group] += 1
+    return [owned for _, owned in sorted(turns, key=itemgetter(0))]
 
 
 class Reconciler:
@@ -307,7 +321,11 @@ class Reconciler:
         for group in {owned.key.group for owned in waiting}:
             # The watch comes before the try: a release in between would go unseen.
             leases.leases_of(self._session, group, self._changed)
-        for owned in waiting:
+        until = boot_seconds() + LEASING_S
+        for owned in in_turns(waiting):
+            if boot_seconds() > until:
+                self._changed.set()
+                break
             self._lease(owned)
         # After the leases: a pause that was there before one of them is met here.
         self._pauses.refresh(self._changed)

@@ -11,7 +11,10 @@ import pytest
 from lakequeue.steps import Step
 
 HERE = Path(__file__).parents[3]
-FOLDERS = ("faults", "integration/client", "integration/ingest", "integration/consumer_service")
+FOLDERS = (
+    "faults",
+    *(f"integration/{room}" for room in ("client", "ingest", "consumer_service", "upgrade")),
+)
 
 
 @pytest.mark.timeout(300)
