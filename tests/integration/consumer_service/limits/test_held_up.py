@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit
 
 import httpx2
@@ -84,6 +87,39 @@ def test_clients_that_never_read_stop_nobody(queue: Queue, node: NodeProcess) ->
         assert member.ack(records).status_code == 200
     for raw in owned:
         raw.close()
+
+
+def test_browses_without_end_stop_neither_acks_nor_health(queue: Queue, node: NodeProcess) -> None:
+    """Eight clients ask for all they may have, again and again."""
+    topic = queue.log.topic()
+    queue.log.append(topic, ["x" * 1_000] * 10_000)
+    path = f"/v1/topics/{topic.topic}/records?partition=0&offset=0&max=10000"
+    over = threading.Event()
+
+    def look() -> set[int]:
+        answered = set()
+        with httpx2.Client(base_url=node.url, timeout=30) as client:
+            while not over.is_set():
+                answered.add(client.get(path).status_code)
+        return answered
+
+    with ThreadPoolExecutor(8) as pool:
+        looks = [pool.submit(look) for _ in range(8)]
+        try:
+            wait_for(lambda: _browsing(node) >= 2, "both threads of this kind are busy")
+            with HttpMember(node.url, topic, group_of(topic)) as member:
+                assert member.ack(member.poll_until(1)).status_code == 200
+            assert httpx2.get(f"{node.url}/healthz", timeout=2).status_code == 200
+        finally:
+            over.set()
+        assert set.union(*(one.result() for one in looks)) <= {200, 429}
+
+
+def _browsing(node: NodeProcess) -> float:
+    """Browses that are answered, or wait for a thread."""
+    text = httpx2.get(f"{node.url}/metrics", timeout=5).text
+    busy = re.search(r'lakequeue_front_calls\{kind="browse"\} (\S+)', text)
+    return float(busy[1]) if busy else 0.0
 
 
 def test_a_body_without_length_has_the_same_limit(node: NodeProcess) -> None:
