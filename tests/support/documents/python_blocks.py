@@ -7,11 +7,12 @@ Ctrl-C does. The blocks come as JSON on standard input: `{"prelude", "blocks": [
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
 import sys
 import threading
 import time
-from _thread import interrupt_main
 
 from lakequeue import Admin
 from lakequeue.errors import LakequeueError
@@ -42,7 +43,8 @@ class _Watch:
                 except LakequeueError:
                     continue  # the consumer has not joined yet
                 if all(p.lag == 0 for state in states for p in state.partitions):
-                    interrupt_main()
+                    # A real signal: it also wakes a main thread that waits for a lock.
+                    os.kill(os.getpid(), signal.SIGINT)
                     return
 
 
