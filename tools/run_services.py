@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -68,6 +69,9 @@ def rooms() -> list[str]:
 
 def main(given: list[str]) -> int:
     """0 if every test has passed, be it the second time; else pytest's exit code."""
+    # A shell starts what it runs in the background with Ctrl-C ignored, and programs that tests
+    # interrupt would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     option = next(iter(_CHOSEN.keys() & given), "")
     every = [room for room in given if room != option] or rooms()
     chosen = _CHOSEN.get(option, _OF_EACH_KIND)
