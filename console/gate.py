@@ -7,22 +7,22 @@ from urllib.parse import urlsplit
 
 from lakequeue.errors import LakequeueError, UnlockedDoors
 from queue_access.pages import Pages, is_loopback
-from serving.front.hub import REFUSALS
-from serving.front.messages import Request, Seat
+from serving.front.hub import Everybody
+from serving.front.messages import Request
 
 
-class ConsoleGate:
-    """See `serving.front.hub.Gate`. Whoever is let in may still have to sign in."""
+class ConsoleGate(Everybody):
+    """Judges a request when its head is there. Whoever is let in may still have to sign in."""
 
     def __init__(
         self, names: Iterable[str], scheme: str, locked: Callable[[], bool], *, open_to_all: bool
     ) -> None:
         """`locked`: the services ask for keys. `open_to_all`: the owner wants it so."""
+        super().__init__()
         names = [*names]
         self._pages = Pages(names)
         self._pages_when_locked = Pages(names, any_host=True)
         self._scheme, self._locked, self._open_to_all = scheme, locked, open_to_all
-        self.refusals = dict.fromkeys(REFUSALS, 0)
 
     def admit(self, request: Request) -> None:
         """Raises `WrongHost`, `ForeignPage`, `MalformedBody`, `UnlockedDoors`."""
@@ -55,23 +55,3 @@ class ConsoleGate:
     def _is_ours(self, origin: str, host: str) -> bool:
         parts = urlsplit(origin)
         return parts.scheme == self._scheme and parts.netloc.lower() == host.lower()
-
-    def begins(self, request: Request) -> None:
-        """See `Gate`."""
-
-    def reads(self, request: Request, size: int) -> None:
-        """See `Gate`."""
-
-    def owes_s(self, request: Request) -> float:
-        """See `Gate`."""
-        return 0.0
-
-    def still(self, request: Request) -> LakequeueError | None:
-        """See `Gate`."""
-        return None
-
-    def forbade(self, request: Request) -> None:
-        """See `Gate`."""
-
-    def left(self, seat: Seat) -> None:
-        """See `Gate`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from unittest.mock import patch
 
@@ -21,24 +21,23 @@ _CUT_BYTES = 64 << 20
 
 
 @contextmanager
-def ordering(root: QueueRoot, epoch: int = 1, notifier: Notifier | None = None) -> Iterator[None]:
-    """Order whatever comes into the inbox, and ring; the end of the block finishes a batch.
+def _beside(name: str, every_s: float, begin: Callable[[], Callable[[], object]]) -> Iterator[None]:
+    """Do what `begin` returns again and again in a thread, until the end of the block.
 
-    An error of the order job is raised at the end of the block.
+    Its error, or that of `begin`, is raised at the end of the block.
     """
     stop = threading.Event()
     errors: list[BaseException] = []
 
     def run() -> None:
         try:
-            orderer = Orderer(root, epoch)
-            while not stop.wait(_PAUSE_S):
-                if orderer.drain() and notifier is not None:
-                    notifier.notify(orderer.state.log.version)
+            step = begin()
+            while not stop.wait(every_s):
+                step()
         except BaseException as error:  # noqa: BLE001 -- raised in the test's thread
             errors.append(error)
 
-    thread = threading.Thread(target=run, name="order-thread")
+    thread = threading.Thread(target=run, name=name)
     thread.start()
     try:
         yield
@@ -50,6 +49,26 @@ def ordering(root: QueueRoot, epoch: int = 1, notifier: Notifier | None = None) 
 
 
 @contextmanager
+def ordering(root: QueueRoot, epoch: int = 1, notifier: Notifier | None = None) -> Iterator[None]:
+    """Order whatever comes into the inbox, and ring; the end of the block finishes a batch.
+
+    An error of the order job is raised at the end of the block.
+    """
+
+    def begin() -> Callable[[], object]:
+        orderer = Orderer(root, epoch)
+
+        def step() -> None:
+            if orderer.drain() and notifier is not None:
+                notifier.notify(orderer.state.log.version)
+
+        return step
+
+    with _beside("order-thread", _PAUSE_S, begin):
+        yield
+
+
+@contextmanager
 def folding(root: QueueRoot, epoch: int = 1) -> Iterator[None]:
     """Fold the journals again and again, as a driver does.
 
@@ -58,24 +77,8 @@ def folding(root: QueueRoot, epoch: int = 1) -> Iterator[None]:
     What it logs is dropped: tests read what this process prints.
     An error of the offsets job is raised at the end of the block.
     """
-    stop = threading.Event()
-    errors: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            folder = Folder(root, epoch, _CUT_BYTES)
-            while not stop.wait(_FOLD_EVERY_S):
-                folder.drain()
-        except BaseException as error:  # noqa: BLE001 -- raised in the test's thread
-            errors.append(error)
-
-    thread = threading.Thread(target=run, name="fold-thread")
-    with patch.object(offsets_job, "log", structlog.wrap_logger(structlog.ReturnLogger())):
-        thread.start()
-        try:
-            yield
-        finally:
-            stop.set()
-            thread.join(60)
-    if errors:
-        raise errors[0]
+    with (
+        patch.object(offsets_job, "log", structlog.wrap_logger(structlog.ReturnLogger())),
+        _beside("fold-thread", _FOLD_EVERY_S, lambda: Folder(root, epoch, _CUT_BYTES).drain),
+    ):
+        yield
