@@ -49,9 +49,12 @@ class Sessions:
         self._known: dict[str, Session] = {}
         self._seal = secrets.token_bytes(32)
 
-    def begin(self, key: str) -> Session:
-        """Take the key of somebody who has shown that it is good."""
-        session = Session(self._new_desk(key), told(key), self._clock(), secrets.token_urlsafe(32))
+    def of(self, key: str) -> Session:
+        """A session of whoever has this key. It is nobody's until it is kept."""
+        return Session(self._new_desk(key), told(key), self._clock(), secrets.token_urlsafe(32))
+
+    def keep(self, session: Session) -> Session:
+        """Its key is good. The session that was not used for longest makes room."""
         with self._lock:
             self._forget_old()
             while len(self._known) >= MOST:

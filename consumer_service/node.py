@@ -157,6 +157,7 @@ class Node:
             Sealed(root, name),
             self.kept,
             allow_private=consumer.webhook_allow_private,
+            ca=settings.ca,
         )
         self.draining = threading.Event()
         self.url = ""

@@ -55,7 +55,7 @@ def _start(settings: Settings, name: str, url: str) -> Served:
     names = names_of(url, settings.consumer.host)
     gate = ServiceGate("consumer", settings.access, names, audit, host=settings.consumer.host)
     watch = AccessWatch(node.root, gate.replace).start()
-    issuers = Issuers(gate.doors).start()
+    issuers = Issuers(gate.doors, settings.ca).start()
     keys.append(OwnKey(node.root, name, lambda: gate.doors.registry))
     metrics = Metrics(node, HostSamples(settings, node.root.store.local_path))
     app = create_app(node, metrics, audit)

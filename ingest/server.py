@@ -35,7 +35,7 @@ def _start(settings: Settings, name: str, url: str) -> Served:
     names = names_of(url, settings.ingest.host)
     gate = ServiceGate("ingest", settings.access, names, audit, host=settings.ingest.host)
     watch = AccessWatch(node.root, gate.replace).start()
-    issuers = Issuers(gate.doors).start()
+    issuers = Issuers(gate.doors, settings.ca).start()
     arm(settings.crash_at)
     metrics = Metrics(node, HostSamples(settings, node.root.store.local_path))
     producing = Producing(node, metrics)

@@ -1,23 +1,22 @@
 """Copies a queue away while it runs, and back into an empty root: `lakequeue backup`, `restore`.
 
-A backup is a replica (docs/protocols/mirror.md) that has `access` and `group_settings` too; a
-restore is a fork of it. So both have the mirror's steps: killed anywhere, the same call goes on.
+A backup is a replica (docs/protocols/mirror.md); a restore is a fork of it that has webhooks, too.
+So both have the mirror's steps: killed anywhere, the same call goes on.
 """
 
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
 from jobs import fork as forking
 from jobs.command_line.maintenance import Report
+from jobs.copies.kept_words import copy_entries, copy_settings
 from jobs.copies.mirror_copy import Mirror, keep_up
 from lakequeue.clock import Micros, wall_micros
 from lakequeue.errors import RootUnusable
 from lakequeue.settings import Settings
 from queue_tables.delta.store import open_store
-from queue_tables.entries import AccessTable
-from queue_tables.group_settings import GroupSettings
 from queue_tables.identity import FORMAT_PATH
 from queue_tables.log.marks import LogMarks
 from queue_tables.replica import ReplicaTable
@@ -39,9 +38,10 @@ def backup(source: QueueRoot, to: str, by: str) -> Report:
     if not store.exists(FORMAT_PATH) and store.names(""):
         raise _not_empty(to)
     replica = QueueRoot.replica(to, source)
+    # First: where the source is locked, there is never a record without the locks.
+    entries = copy_entries(source, replica, by)
     report = asdict(Mirror(source, replica, _STEP_BYTES).run())
-    report["entries"] = copy_entries(source, replica, by)
-    report["settings"] = copy_settings(source, replica, by)
+    report |= {"entries": entries, "settings": copy_settings(source, replica, by)}
     return report | {"files_deleted": keep_up(replica, GRACE_HOURS)}
 
 
@@ -62,31 +62,6 @@ def restore(source_uri: str, to: str, as_of: str | None, by: str) -> Report:
     report = forking.fork(Settings(root=source_uri), args, Micros(wall_micros()))
     # Of a run that goes on, the report has only what that run has copied.
     return report | copied | {"records": _records(copy)}
-
-
-def copy_entries(source: QueueRoot, to: QueueRoot, by: str) -> int:
-    """Let `access` say in `to` what it says in `source`; how many entries have changed."""
-    wanted = AccessTable(source).entries()
-    if not wanted:
-        return 0
-    table = AccessTable(to)
-    there = {(one.kind, one.name): replace(one, version=0) for one in table.entries()}
-    changed = [one for one in wanted if there.get((one.kind, one.name)) != replace(one, version=0)]
-    if changed:
-        table.change(lambda _: changed, by)
-    return len(changed)
-
-
-def copy_settings(source: QueueRoot, to: QueueRoot, by: str) -> int:
-    """The same of `group_settings`."""
-    wanted = GroupSettings(source).read()
-    if not wanted:
-        return 0
-    there = GroupSettings(to)
-    before = {key: replace(one, version=0) for key, one in there.read().items()}
-    changed = [one for key, one in wanted.items() if before.get(key) != replace(one, version=0)]
-    there.change(lambda _: changed, by)
-    return len(changed)
 
 
 def _refuse_what_is_there(source: QueueRoot, to: str) -> None:

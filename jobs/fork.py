@@ -2,7 +2,9 @@
 
 For staging, back-fill, or to go on from an earlier instant: topics, records and positions of
 groups as they are, or as they were (`--as-of`). It is a mirror that is promoted at once, with the
-mirror's steps and guarantees (docs/protocols/mirror.md). The source is only read.
+mirror's steps and guarantees (docs/protocols/mirror.md). Keys and rights are those of now, so a
+key that was revoked since does not come back. Webhooks are left out: both queues would post. The
+source is only read.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ if __package__ in {None, ""}:  # run as a file by spark-submit: find the package
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from jobs.command_line.maintenance import Report, parser_of, run_job
+from jobs.copies.kept_words import QUIET, copy_entries, copy_settings
 from jobs.copies.mirror_copy import Mirror, SourceSnapshot, promote, take_source_snapshot
 from jobs.copies.source_snapshots import SKEW_MS, source_snapshot_at, source_snapshot_with
 from jobs.measuring.history import said
@@ -36,6 +39,7 @@ from queue_tables.schema.schemas import LOG
 _NOW = "now"
 _STEP_BYTES = 1 << 30
 _BEGUN_PATH = "_lakequeue/fork.json"
+_BY = "job fork"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -48,7 +52,8 @@ def options() -> argparse.ArgumentParser:
     parser = parser_of(
         "jobs.fork",
         "Copy a queue (--root) to another root (--to), where it is a queue of its own: topics, "
-        "records, positions of groups. The source goes on, and knows nothing of it.",
+        "records, positions of groups, keys and rights. The source goes on, and knows nothing "
+        "of it.",
     )
     parser.add_argument("--to", required=True, help="root URI or directory of the new queue")
     parser.add_argument(
@@ -103,6 +108,9 @@ def fork(settings: Settings, args: argparse.Namespace, now: Micros) -> Report:
     with contextlib.suppress(ReplicaPromoted):
         mirror.run()
     report = asdict(mirror.report)
+    # Before it is promoted: where the source is locked, the copy is never a queue that is open.
+    report["entries"] = copy_entries(source, copy, _BY)
+    report["settings"] = copy_settings(source, copy, _BY, QUIET)
     promote(copy, source.queue_id)
     return {"queue_id": copy.queue_id} | report | instants
 

@@ -1,8 +1,9 @@
 """Copies a queue to another root: `python -m jobs.mirror`, or `spark-submit jobs/mirror.py`.
 
 Each run copies what has come since the last one; the replica can be read all the time. `--promote`
-makes it a queue of its own, for when the source is lost or moves. It takes no lease: each commit to
-the replica lands behind what the run has judged, or not at all (docs/protocols/mirror.md).
+makes it a queue of its own, for when the source is lost or moves: with the keys and rights of the
+source, so that it is no more open than that. It takes no lease: each commit to the replica lands
+behind what the run has judged, or not at all (docs/protocols/mirror.md).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ if __package__ in {None, ""}:  # run as a file by spark-submit: find the package
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from jobs.command_line.maintenance import Report, parser_of, run_job
+from jobs.copies.kept_words import copy_entries, copy_settings, end_copying
 from jobs.copies.mirror_copy import Mirror, keep_up, plan_of, promote, take_source_snapshot
 from lakequeue.clock import Micros
 from lakequeue.errors import RootUnusable, WrongUsage
@@ -27,6 +29,8 @@ from queue_tables.replica import ReplicaTable, must_be_whole
 from queue_tables.root import QueueRoot
 from queue_tables.schema.schemas import LOG
 from queue_tables.upkeep.clean_up import GRACE_HOURS, MOST_GRACE_HOURS
+
+_BY = "job mirror"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -39,7 +43,8 @@ def options() -> argparse.ArgumentParser:
     parser = parser_of(
         "jobs.mirror",
         "Copy what is new in a queue (--root) to its replica at another root (--to): topics, "
-        "records, positions of groups. Or make the replica a queue of its own (--promote).",
+        "records, positions of groups, keys and rights. Or make the replica a queue of its own "
+        "(--promote).",
     )
     parser.add_argument("--to", required=True, help="root URI or directory of the replica")
     parser.add_argument(
@@ -77,7 +82,10 @@ def mirror(settings: Settings, args: argparse.Namespace, _now: Micros) -> Report
     if args.dry_run:
         return _would(source, args)
     replica = QueueRoot.replica(args.to, source)
+    # First: where the source is locked, there is never a record without the locks.
+    entries = copy_entries(source, replica, _BY)
     report = asdict(Mirror(source, replica, args.step_mb << 20).run())
+    report |= {"entries": entries, "settings": copy_settings(source, replica, _BY)}
     return report | {"files_deleted": keep_up(replica, args.grace_hours)}
 
 
@@ -118,10 +126,13 @@ def _promote(args: argparse.Namespace) -> Report:
     if replica.replica_of is None:
         if not replica.was_promoted:
             raise RootUnusable(f"{replica.uri} is not a replica", hint="it is a queue as it is")
+        if not args.dry_run:
+            end_copying(replica)
         return {"queue_id": replica.queue_id, "promoted": True}
     try:
         if not args.dry_run:
             promote(replica, replica.replica_of, incomplete=args.incomplete)
+            end_copying(replica)
         elif not args.incomplete:
             log = ReplicaTable(replica, LOG.name, replica.replica_of).log
             must_be_whole(replica, log, replica.replica_of)

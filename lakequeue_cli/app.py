@@ -95,7 +95,7 @@ def _use_credentials() -> None:
         settings = Settings()
     except InvalidSetting:
         return  # the command says so, if it needs them
-    if settings.api_key is None and settings.api_key_file is None and settings.ca is None:
+    if not any((settings.api_key, settings.api_key_file, settings.ca, settings.cert)):
         return
     secret = settings.api_key
     files = {"ca": settings.ca, "cert": settings.cert, "key": settings.key}

@@ -11,6 +11,8 @@ import orjson
 MOST_CHARS: Final = 4_096
 MOST_DEPTH: Final = 40
 """What lies deeper is not kept: nobody leaves no line by a body that takes too long to walk."""
+_OURS: Final = "lakequeue-"
+"""Headers that the queue writes itself: why a record died, and in which group."""
 _SECRET: Final = frozenset({"secret", "authorization", "password", "token", "api_key"})
 
 
@@ -39,8 +41,8 @@ class Sink(Protocol):
     def refused(self, line: Line) -> None:
         """A refusal: written soon."""
 
-    def soon(self, line: Line) -> None:
-        """Written soon: for who must not wait."""
+    def soon(self, line: Line, count: int = 1) -> None:
+        """Written soon: for who must not wait. The counts of lines that are alike are added up."""
 
 
 class Nowhere:
@@ -52,7 +54,7 @@ class Nowhere:
     def refused(self, line: Line) -> None:
         """See `Sink`."""
 
-    def soon(self, line: Line) -> None:
+    def soon(self, line: Line, count: int = 1) -> None:
         """See `Sink`."""
 
 
@@ -70,6 +72,9 @@ def without_secrets(said: Any, depth: int = 0) -> Any:
 def _shown(name: str, value: Any, depth: int) -> Any:
     if name.lower() in _SECRET:
         return None if value is None else "(not shown)"
+    if name.lower() == "headers" and isinstance(value, dict):
+        # Which dead letters are chosen by what producers have written into them.
+        return {k: v if str(k).startswith(_OURS) else "(not shown)" for k, v in value.items()}
     if name.lower() == "url" and isinstance(value, str):
         try:
             parts = urlsplit(value)

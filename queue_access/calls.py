@@ -166,7 +166,11 @@ CONSUMER: tuple[CallRight, ...] = (
         Right.MANAGE,
         Kind.TOPIC,
         changes=True,
-        also=(Also(Right.PRODUCE, Kind.TOPIC, "to"),),
+        also=(
+            Also(Right.PRODUCE, Kind.TOPIC, "to"),
+            # It takes records to a place where whoever redrives may read them.
+            Also(Right.READ, Kind.TOPIC, "path, with to"),
+        ),
     ),
     CallRight("GET", "/v1/advice", Right.READ),
 )

@@ -56,12 +56,12 @@ class Audit:
         """Write a refusal soon."""
         self.soon(line)
 
-    def soon(self, line: Line) -> None:
+    def soon(self, line: Line, count: int = 1) -> None:
         """Write it soon. Costs nothing that waits: for the event loop."""
         with self._gathering:
             if line not in self._refused and len(self._refused) >= MOST_KINDS:
                 line = replace(line, principal="", address="", name="", how="", call="others")
-            self._refused[line] = self._refused.get(line, 0) + 1
+            self._refused[line] = self._refused.get(line, 0) + count
 
     def close(self) -> None:
         """Write what is left."""

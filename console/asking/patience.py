@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 import structlog
 
 from console.rules.found import Failed, Found, late
-from lakequeue.errors import LakequeueError
+from lakequeue.errors import Forbidden, LakequeueError, Unauthenticated
 from serving.front.limits.shares import Pool
 
 log = structlog.get_logger(__name__)
@@ -22,6 +22,7 @@ T = TypeVar("T")
 
 PATIENCE_S = 0.8
 """A part of a page has this long."""
+_REFUSED = frozenset({Unauthenticated.code, Forbidden.code})
 _OLD_S = 300.0
 """What was found is shown for so long after it could not be asked for any more."""
 
@@ -129,6 +130,9 @@ class Kept(Generic[T]):
                 self._value, self._at = found.value, self._began
             else:
                 self._failed_at = self._clock()
+                if found.failed.code in _REFUSED:
+                    # Whoever may not see it any more does not see what it was, either.
+                    self._value, self._at = None, None
 
     def _known(self, failed: Failed | None) -> Found[T]:
         with self._lock:

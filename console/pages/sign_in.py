@@ -27,15 +27,16 @@ def pages(context: Context) -> Blueprint:
         key = request.form.get("key", "").strip()
         if not key or len(key) > _MOST_CHARS or not key.isascii():
             return _page("That is not a key.", there), 401
-        session = context.sessions.begin(key)
+        session = context.sessions.of(key)
         try:
             session.desk.services.get("consumer", "/v1/nodes")
         except LakequeueError as error:
-            context.sessions.end(session.id)
+            session.desk.close()
             known = isinstance(error, Unauthenticated)
             return _page(error.detail, there), 401 if known else 503
         if g.session.id:
             context.sessions.end(g.cookie)
+        context.sessions.keep(session)
         response = Response(status=303, headers={"Location": there})
         response.set_cookie(
             COOKIE, session.id, httponly=True, samesite="Strict", secure=_is_https()

@@ -32,13 +32,14 @@ from consumer_service.webhooks.posts import Webhooks
 from lakequeue import wire
 from lakequeue.errors import LakequeueError, NotReady
 from queue_access.audit_line import Nowhere, Sink
-from queue_access.rights import Kind
+from queue_access.rights import Kind, Right
 from serving.answers import answer_errors, bad_path, in_pieces, json_answer, waiting
 from serving.doors.asked import (
     audit_changes,
     came_to,
     may_know,
     may_work,
+    must,
     must_know,
     tells_of_new,
 )
@@ -217,6 +218,7 @@ def _redrive(app: OpenAPI, redrives: Redrives) -> None:
     def redrive(path: TopicPath) -> Response:
         asked = _body(wire.RedriveRequest)
         may_work([], asked.to)
+        must(Right.READ, Kind.TOPIC, [None if asked.to is None else path.topic])
         answer = redrives.run(path.topic, asked, may_send())
         came_to(answer.model_dump())
         return _answer(answer)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from pathlib import Path
 
 import httpx2
 import orjson
@@ -21,14 +22,23 @@ class Endpoint:
     """Posts records to one URL. Thread-safe."""
 
     def __init__(
-        self, target: Target, key: bytes, timeout_s: float, *, allow_private: bool
+        self,
+        target: Target,
+        key: bytes,
+        timeout_s: float,
+        *,
+        allow_private: bool,
+        ca: Path | None = None,
     ) -> None:
+        """`ca`: authorities that are trusted beside the public ones. Raises `OSError`."""
         self._target = target
         self._key = key
         self._timeout_s = timeout_s
         self._allow_private = allow_private
         # For all of them: reading the certificates takes longer than a request.
         self._trust = httpx2.create_ssl_context(trust_env=False)
+        if ca is not None:
+            self._trust.load_verify_locations(ca)
         self._lock = threading.Lock()
         self._idle: list[TimedClient] = []
         self._lines: list[TimedClient] = []

@@ -11,6 +11,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterable
 from functools import partial
+from pathlib import Path
 
 import structlog
 
@@ -65,8 +66,9 @@ class Webhooks:
         kept: KeptSettings,
         *,
         allow_private: bool,
+        ca: Path | None = None,
     ) -> None:
-        """`elsewhere`: as `ReadFailover.elsewhere`."""
+        """`elsewhere`: as `ReadFailover.elsewhere`. `ca`: as of `Endpoint`."""
         self._session = session
         self._node = node
         self._topics = topics
@@ -75,6 +77,7 @@ class Webhooks:
         self._sealed = sealed
         self._kept = kept
         self._allow_private = allow_private
+        self._ca = ca
         self._url = ""
         self._posts: dict[str, _Post] = {}
         self._changed = session.waker()
@@ -189,7 +192,9 @@ class Webhooks:
                 self._posts[group] = _Post(election)
             worker = partial(self._worker, webhook, self._url)
             opened = partial(self._sealed.open, webhook)
-            self._posts[group].look(webhook, worker, opened, allow_private=self._allow_private)
+            self._posts[group].look(
+                webhook, worker, opened, allow_private=self._allow_private, ca=self._ca
+            )
 
     def _give_up(self, groups: Iterable[str]) -> None:
         posts = [self._posts.pop(group) for group in list(groups)]
@@ -213,13 +218,14 @@ class _Post:
         secret: Callable[[], str],
         *,
         allow_private: bool,
+        ca: Path | None,
     ) -> None:
         """Run for `webhook` if the post is ours, and not for what it was before."""
         leads = self._election.leading.is_set()
         if self._runner is not None and (not leads or self._runner.webhook != webhook):
             self._end_runner()
         if leads and self._runner is None:
-            runner = WebhookRunner(webhook, worker, secret, allow_private=allow_private)
+            runner = WebhookRunner(webhook, worker, secret, allow_private=allow_private, ca=ca)
             self._runner = runner.start()
 
     def ask_to_stop(self) -> None:

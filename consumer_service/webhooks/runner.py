@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from pathlib import Path
 
 import structlog
 
@@ -36,12 +37,14 @@ class WebhookRunner:
         secret: Callable[[], str],
         *,
         allow_private: bool,
+        ca: Path | None = None,
     ) -> None:
-        """`secret`: opens the webhook's own."""
+        """`secret`: opens the webhook's own. `ca`: as of `Endpoint`."""
         self.webhook = webhook
         self._worker = worker
         self._secret = secret
         self._allow_private = allow_private
+        self._ca = ca
         self._stopping = threading.Event()
         name = f"webhook-{webhook.group}"
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -85,6 +88,7 @@ class WebhookRunner:
                 secret_bytes(self._secret()),
                 webhook.timeout_ms / 1_000,
                 allow_private=self._allow_private,
+                ca=self._ca,
             )
             stack.callback(endpoint.close)
             worker = self._worker()

@@ -147,6 +147,7 @@ def _settling(app: OpenAPI, node: IngestNode) -> None:
         query, _ = query_of(request.args, "json")
         node.topics.refresh()
         topic = node.topics.get(path.topic)
+        was({"closed_until": topic.closed_until, "shards": node.root.shards("inbox")})
 
         def settled() -> Steps[Answer]:
             sealed = yield from node.settle(topic, query.timeout_ms / 1_000)

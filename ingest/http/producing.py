@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 from urllib.parse import parse_qsl
 
 from ingest.http.bodies import BINARY_EVENT, media_type, query_of, request_of
@@ -18,6 +19,7 @@ from lakequeue.errors import LakequeueError, UnsupportedMediaType
 from lakequeue.steps import Step, reach
 from queue_access.doors import ANYBODY, Caller, owns_producer
 from queue_access.rights import Kind, Right
+from queue_rules.produce.answers import new_records
 from queue_rules.produce.json_body import parts_of
 from queue_rules.produce.rows import Request as Part
 from queue_rules.produce.validation import Limits
@@ -57,6 +59,26 @@ class Parsed:
     def waits(self) -> bool:
         """Its answer says what was ordered."""
         return self.query.wait == "ordered" or self.parts[0].judged
+
+    @property
+    def redrives(self) -> str | None:
+        """The topic of dead letters that it sends back from; None: it is no redrive."""
+        consumed = self.parts[0].consumed
+        if consumed is None or consumed.group != wire.redrive_group(consumed.topic):
+            return None
+        return consumed.topic
+
+    def sent(self, answer: Mapping[str, Any] | None) -> dict[str, int]:
+        """Topic → records that its answer says are new there; without an answer, all it has."""
+        if answer is None:
+            counts = [0 if part.bare else len(part.rows) for part in self.parts]
+        else:
+            counts = new_records(self.parts, self.numbers, answer)
+        return {topic.topic: n for topic, n in zip(self.topics, counts, strict=True) if n}
+
+
+Tell = Callable[[Mapping[str, int], LakequeueError | None], None]
+"""What a redrive has sent, or why it failed: for the audit. For any thread."""
 
 
 def asked_of(request: Request) -> Asked:
@@ -103,14 +125,18 @@ class Producing:
         except LakequeueError as error:
             raise self._refused(error) from None
 
-    def steps(self, parsed: Parsed) -> Steps[Answer]:
+    def steps(self, parsed: Parsed, tell: Tell | None = None) -> Steps[Answer]:
         """Commit, wait for the order if that was asked for, and answer."""
         try:
             answer = yield from self._node.steps(
                 parsed.parts, parsed.topics, parsed.numbers, parsed.query
             )
         except LakequeueError as error:
+            if tell is not None:
+                tell(parsed.sent(None), error)
             raise self._refused(error) from None
+        if tell is not None:
+            tell(parsed.sent(answer), None)
         count = sum(len(part.rows) for part in parsed.parts)
         producer, took = parsed.parts[0].producer_id, time.perf_counter() - parsed.started
         self._metrics.produced(count, parsed.size, took, producer)

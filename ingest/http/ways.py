@@ -91,11 +91,14 @@ class Ways:
     def _commit(self, call: Call, received: int, parsed: Parsed) -> None:
         records = sum(len(part.rows) for part in parsed.parts)
         self._gate.sends(call.request.caller, records, parsed.size - received)
+        tell = None
         if parsed.parts[0].judged:
             for part in parsed.parts:
                 if part.consumed is not None:
                     self._gate.settles(call.request, part.consumed.group)
+            if (dead_letters := parsed.redrives) is not None:
+                tell = self._gate.redrives(call.request, dead_letters)
         if parsed.waits:
             call.takes_from(_ORDERED)
         self._rush.came(call.loop)
-        call.follow(self._producing.steps(parsed), inline=not parsed.parts[0].judged)
+        call.follow(self._producing.steps(parsed, tell), inline=not parsed.parts[0].judged)

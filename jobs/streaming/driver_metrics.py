@@ -20,6 +20,7 @@ from queue_tables.entries import AccessWatch, must_be_locked
 from queue_tables.root import QueueRoot
 from queue_tables.upkeep.health import TablesWatch
 from serving.doors.gate import ServiceGate, names_of
+from serving.doors.issuers import Issuers
 from serving.host_samples import HostSamples
 from serving.meters import Meters
 from serving.monitor import Monitor
@@ -40,6 +41,7 @@ class DriverMetrics:
         names = names_of("", driver.host)
         gate = ServiceGate("driver", settings.access, names, self._audit, host=driver.host)
         self._access = AccessWatch(root, gate.replace)
+        self._issuers = Issuers(gate.doors, settings.ca)
         self.meters = Meters(metrics.every.EVERY + metrics.driver.DRIVER)
         self._session = session
         self._jobs: list[tuple[Leader, ShardQuery]] = []
@@ -61,6 +63,7 @@ class DriverMetrics:
     def start(self) -> str | None:
         """Serve; the URL, or None if the port cannot be had."""
         self._access.start()
+        self._issuers.start()
         self._audit.start()
         return self._monitor.start(self._settings.host, self._settings.port)
 
@@ -72,6 +75,7 @@ class DriverMetrics:
         """Serve no more."""
         self._monitor.close()
         self._access.stop()
+        self._issuers.stop()
         self._audit.close()
 
     def reasons(self) -> list[str]:

@@ -50,16 +50,20 @@ class Credentials:
 
     @property
     def secret(self) -> str | None:
-        """The key or token as it is now. Raises `InvalidSetting` for a file that is not there."""
+        """The key or token as it is now. Raises `InvalidSetting` for a file that cannot be read,
+        and for what can be no key or token.
+        """
         if self.api_key_file is not None:
             try:
-                return Path(self.api_key_file).read_text().strip() or None
-            except OSError as error:
+                return _checked(Path(self.api_key_file).read_text(), "LAKEQUEUE_API_KEY_FILE")
+            except (OSError, UnicodeDecodeError) as error:
+                why = error.strerror if isinstance(error, OSError) else "it is no text"
                 raise InvalidSetting(
-                    f"the file {os.fspath(self.api_key_file)} cannot be read: {error.strerror}",
+                    f"the file {os.fspath(self.api_key_file)} cannot be read: {why}",
                     hint="LAKEQUEUE_API_KEY_FILE has to name a file with an API key",
                 ) from None
-        return self.api_key() if callable(self.api_key) else self.api_key
+        given = self.api_key() if callable(self.api_key) else self.api_key
+        return None if given is None else _checked(given, "LAKEQUEUE_API_KEY")
 
     def trust(self) -> ssl.SSLContext:
         """For connections to https. Raises `InvalidSetting`."""
@@ -74,6 +78,21 @@ class Credentials:
                 hint="see LAKEQUEUE_CA, LAKEQUEUE_CERT and LAKEQUEUE_KEY",
             ) from error
         return context
+
+
+def _checked(secret: str, place: str) -> str | None:
+    """The secret without white space around it; None: there is none. Raises `InvalidSetting`.
+
+    What cannot stand in a header is refused here: HTTP libraries show it in their errors.
+    """
+    found = secret.strip()
+    if any(not "!" <= character <= "~" for character in found):
+        raise InvalidSetting(
+            "the API key or token has a character that none has: a space, a line break, or one "
+            "that is not ASCII",
+            hint=f"{place} has to be one key or token and nothing else",
+        )
+    return found or None
 
 
 _usual: list[Credentials] = []

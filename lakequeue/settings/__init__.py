@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, BeforeValidator, Field, SecretStr, ValidationError
 from pydantic_settings import (
@@ -139,6 +139,23 @@ def meanings(model: type[BaseModel] = Settings, prefix: str = "") -> dict[str, s
     return found
 
 
+def may_be_shown(parts: Sequence[str | int], model: type[BaseModel] = Settings) -> bool:
+    """Whether what was given for a setting may stand in an error: no secret, and no slice that has
+    one. Pure.
+    """
+    named = str(parts[0]) if parts else None
+    for name, field in model.model_fields.items():
+        kind = field.annotation
+        if named not in {name, None}:
+            continue
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            if not may_be_shown(parts[1:], kind):
+                return False
+        elif SecretStr in {kind, *get_args(kind)}:
+            return False
+    return True
+
+
 def variable(name: str) -> str:
     """The environment variable of the setting with this dotted name. Pure."""
     return _PREFIX + name.upper().replace(".", "__")
@@ -170,8 +187,9 @@ def explain(error: ValidationError) -> InvalidSetting:
     if problem["type"] == "extra_forbidden":
         return unknown(name)
     meaning = meanings().get(name)
+    given = f" = {problem['input']!r}" if may_be_shown(problem["loc"]) else ""
     return InvalidSetting(
-        f"setting {name} = {problem['input']!r}: {problem['msg']}",
+        f"setting {name}{given}: {problem['msg']}",
         hint=(f"{meaning}; " if meaning else "")
         + f"set it on the command line, by {variable(name)} or in lakequeue.toml",
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from queue_rules.produce.outcomes import Outcome
@@ -27,6 +27,20 @@ def answer_of(
         by_number = dict(zip(numbers, records, strict=True))
         records = [by_number[number] for number in range(len(records))]
     return {"records": records, "stamp": stamp}
+
+
+def new_records(
+    parts: Sequence[Request], numbers: Sequence[int], answer: Mapping[str, Any]
+) -> list[int]:
+    """How many records of each part have got an offset by this request, as its answer says.
+
+    Copies of records that were ordered before do not count.
+    """
+    records, at, found = answer["records"], iter(numbers), []
+    for part in parts:
+        mine = [] if part.bare else [records[next(at)] for _ in range(len(part.rows))]
+        found.append(sum("offset" in one and not one.get("duplicate") for one in mine))
+    return found
 
 
 def _ordered(outcome: Outcome, message_id: str | None) -> dict[str, Any]:

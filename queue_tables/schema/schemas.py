@@ -348,7 +348,12 @@ AUDIT = Table(
         Column("detail", "string", "refused, failed: the code of the error"),
         Column("before", "string", "JSON: the state before the change; null: not known"),
         Column("after", "string", "JSON: the request, without secrets"),
-        Column("count", "long", "how many refusals: those of one kind in one second are one row"),
+        Column(
+            "count",
+            "long",
+            "how many refusals, or records of a redrive: those of one kind in one second are one "
+            "row",
+        ),
     ),
     stats=("at",),
     properties=_TOMBSTONES,

@@ -16,6 +16,7 @@ from queue_access.rights import Kind, Right
 from serving.answers import Waiting
 from serving.front import wsgi
 from serving.front.call import Call
+from serving.front.messages import Answer
 
 _AUDIT = "lakequeue.audit"
 _UNTIL_FAILED = 400
@@ -126,7 +127,7 @@ def audit_changes(app: Flask, audit: Sink) -> None:
             return response
         line = _line(call, call.request.call)
         if isinstance(response, Waiting):
-            response.tell(lambda answer: audit.changed(_ended(line, answer.status, answer.body)))
+            response.tell(lambda answer: audit.changed(_waited(line, answer)))
         else:
             problem = response.get_data() if response.is_json else b""
             audit.changed(_ended(line, response.status_code, problem))
@@ -159,6 +160,15 @@ def _after(asked: str | None) -> str | None:
         return asked
     led_to = orjson.dumps(g.came_to).decode()
     return shortened(f'{{"asked":{asked or "null"},"led_to":{led_to}}}')
+
+
+def _waited(line: Line, answer: Answer) -> Line:
+    """A call that waited: what it has led to stands in its answer."""
+    ended = _ended(line, answer.status, answer.body)
+    if answer.status >= _UNTIL_FAILED or not answer.body:
+        return ended
+    led_to = f'{{"asked":{line.after or "null"},"led_to":{answer.body.decode()}}}'
+    return replace(ended, after=shortened(led_to))
 
 
 def _ended(line: Line, status: int, body: bytes) -> Line:

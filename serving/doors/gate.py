@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from urllib.parse import urlsplit
 
 from lakequeue.errors import (
@@ -27,7 +28,7 @@ from queue_access.calls import CALLS, Calls, Service
 from queue_access.doors import ANYBODY, Caller, Doors
 from queue_access.pages import Pages, check_content_type, is_loopback
 from queue_access.quotas import Meters, over
-from queue_access.registry import Registry
+from queue_access.registry import NODES, Registry
 from serving.front.hub import REFUSALS
 from serving.front.messages import Request, Seat
 
@@ -192,6 +193,31 @@ class ServiceGate:
             self._settling.clear()
         self._settling.add(about)
         self._audit.soon(self._line(request, "done", group, None, "began to consume by sending"))
+
+    def redrives(
+        self, request: Request, dead_letters: str
+    ) -> Callable[[Mapping[str, int], LakequeueError | None], None]:
+        """What the audit is told of a send that sends dead letters back, when it has ended.
+
+        Whoever redrives by a client of its own makes no call that says so. Those of one second to
+        one topic are one row, whose count is that of the records. For the event loop's thread; what
+        it returns is for any.
+        """
+        line = self._line(request, "done", dead_letters, None, "")
+        if request.caller.principal == NODES:
+            # It acts for somebody, whose own call is in the audit with all of this.
+            return lambda _sent, _error: None
+
+        def tell(sent: Mapping[str, int], error: LakequeueError | None) -> None:
+            for topic, count in sent.items():
+                said = "kept behind the others" if topic == dead_letters else f"redriven to {topic}"
+                one = replace(line, detail=said)
+                if error is not None:
+                    said = f"{error.code}, {said}"
+                    one = replace(line, outcome="failed", status=error.http_status, detail=said)
+                self._audit.soon(one, count)
+
+        return tell
 
     def _owe(self, caller: Caller, name: str, rate: float | None, amount: int) -> None:
         if rate is not None:

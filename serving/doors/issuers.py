@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import ssl
 import threading
 import time
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx2
@@ -24,8 +26,12 @@ _MOST_BYTES = 1 << 20
 class Issuers:
     """A thread. What it finds is put where the gate looks, whole."""
 
-    def __init__(self, doors: Doors, look_every_s: float = LOOK_EVERY_S) -> None:
+    def __init__(
+        self, doors: Doors, ca: Path | None = None, look_every_s: float = LOOK_EVERY_S
+    ) -> None:
+        """`ca`: authorities that are trusted beside those of the system."""
         self._doors = doors
+        self._ca = ca
         self._look_every_s = look_every_s
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="issuers", daemon=True)
@@ -48,7 +54,7 @@ class Issuers:
 
     def _fetch(self, issuer: Issuer, known: IssuerKeys) -> None:
         try:
-            keys = PublicKeys.read(fetched(issuer.jwks_url))
+            keys = PublicKeys.read(fetched(issuer.jwks_url, self._ca))
         except (httpx2.HTTPError, OSError, ValueError) as error:
             log.warning("issuer.request_failed", issuer=issuer.name, why=f"{error}"[:300])
             known.failed(type(error).__name__)
@@ -56,16 +62,21 @@ class Issuers:
         known.came(keys, time.time())
 
 
-def fetched(url: str) -> bytes:
+def fetched(url: str, ca: Path | None = None) -> bytes:
     """The document, within its time and its size, from that address and no other.
 
-    Raises `ValueError`, and what the transport raises.
+    An issuer is often not of the authority that signs the queue's own certificates (`ca`), so those
+    of the system are trusted, too. Raises `ValueError`, and what the transport raises.
     """
     if urlsplit(url).scheme not in {"http", "https"}:
         raise ValueError(f"{url} is not an http address")
     deadline = time.monotonic() + TIMEOUT_S
     with contextlib.ExitStack() as stack:
-        http = stack.enter_context(httpx2.Client(timeout=TIMEOUT_S, trust_env=False))
+        trust = ssl.create_default_context()
+        if ca is not None:
+            trust.load_verify_locations(ca)
+        client = httpx2.Client(timeout=TIMEOUT_S, trust_env=False, verify=trust)
+        http = stack.enter_context(client)
         answer = stack.enter_context(http.stream("GET", url, follow_redirects=False))
         if answer.status_code != httpx2.codes.OK:
             raise ValueError(f"answered {answer.status_code}")

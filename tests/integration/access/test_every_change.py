@@ -69,7 +69,7 @@ CHANGES: list[tuple[str, str, str, object, bool, bool]] = [
     # call, path, body, there is something before it, and something after it beside what was asked
     ("PUT", "/v1/topics/{topic}", "/v1/topics/jobs.dlq", {}, False, False),
     ("PATCH", "/v1/topics/{topic}", "/v1/topics/jobs", {"retention_ms": 86_400_000}, True, False),
-    ("POST", "/v1/topics/{topic}/settle", "/v1/topics/jobs/settle?timeout_ms=1", {}, False, False),
+    ("POST", "/v1/topics/{topic}/settle", "/v1/topics/jobs/settle?timeout_ms=1", {}, True, False),
     (
         "POST",
         "/v1/producers/{producer_id}/epochs",

@@ -188,6 +188,11 @@ def test_a_forged_dead_letter_goes_where_its_sender_may_send(
         to_others = {"to": "orders", "wait_ms": 2_000}
         answer = http.post("/v1/topics/eve.dlq/redrive", json=to_others, headers=eve)
         assert answer.status_code == 403
+        # Nor may somebody who cannot read them take them to where they could.
+        to_own = {"to": "eve-own", "wait_ms": 2_000}
+        answer = http.post("/v1/topics/eve.dlq/redrive", json=to_own, headers=eve)
+        assert answer.status_code == 403
+        assert "the right read over the topic 'eve.dlq'" in answer.json()["detail"]
         assert not sent(root)
         # With the right over that topic it goes there.
         locks.may("eve", "produce", "topic", "orders")

@@ -6,11 +6,13 @@ import json
 import signal
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import httpx2
 import pytest
+from deltalake import DeltaTable
 
 from jobs.command_line.options import Exit
 from lakequeue import Admin, Producer, Wanted
@@ -22,6 +24,7 @@ from tests.support.kinds import one_now
 from tests.support.runs.erase_process import run_erase
 from tests.support.services.consumer_node import NodeProcess
 from tests.support.services.small_cluster import Cluster
+from tests.support.services.zookeeper import wait_for
 
 pytestmark = pytest.mark.timeout(400)
 STEPS = [step for step in Step if step.startswith("transform.")]
@@ -107,6 +110,19 @@ def test_chosen_by_time_and_at_a_rate(dead: Cluster) -> None:
         assert client.redrive(DLQ).redriven == DEAD - 10
         assert client.redrive(DLQ).looked_at == 0
     assert [int(r["value"]) - 1000 for r in back(dead)] == list(range(DEAD))
+    # Each redrive is in the audit by what it sent, though it makes no call that says so.
+    wait_for(lambda: audited(dead).get("redriven to in") == DEAD, "the audit has them all")
+    assert audited(dead)["kept behind the others"] > 0
+
+
+def audited(cluster: Cluster) -> Counter[str]:
+    """What the audit says of records of the dead-letter topic: records of each destination."""
+    rows = DeltaTable(f"{cluster.queue.root.uri}/audit").to_pyarrow_table().to_pylist()
+    counts: Counter[str] = Counter()
+    for row in rows:
+        if row["name"] == DLQ and row["call"] == "POST /v1/records":
+            counts[row["detail"]] += row["count"]
+    return counts
 
 
 def test_without_a_topic_to_go_back_to_it_stays(dead: Cluster) -> None:

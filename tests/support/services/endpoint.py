@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -42,8 +43,9 @@ def status(code: int, **headers: str) -> Answer:
 class Endpoint:
     """Serves on a free port; `with` stops it."""
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: Answer, tls: ssl.SSLContext | None = None) -> None:
         self.answer = answer
+        self._scheme = "http" if tls is None else "https"
         self.posts: list[Post] = []
         endpoint = self
 
@@ -58,12 +60,14 @@ class Endpoint:
                 """Say nothing."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        if tls is not None:
+            self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
 
     @property
     def url(self) -> str:
         """Where it listens."""
-        return f"http://127.0.0.1:{self._server.server_address[1]}/hook"
+        return f"{self._scheme}://127.0.0.1:{self._server.server_address[1]}/hook"
 
     def __enter__(self) -> Self:
         self._thread.start()

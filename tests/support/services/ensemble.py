@@ -18,7 +18,7 @@ class Ensemble:
 
     def __init__(self, folder: Path, servers: int = 3) -> None:
         self._folder = folder
-        ports = _free_ports(3 * servers)
+        ports = free_ports(3 * servers)
         self._clients, peers, elections = (ports[i * servers :][:servers] for i in range(3))
         self._servers = {
             n: f"{HOST}:{peer}:{election}"
@@ -75,7 +75,7 @@ class Ensemble:
             self.kill(number)
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     """Held all at once, so that they differ."""
     with ExitStack() as held:
         probes = [held.enter_context(socket.socket()) for _ in range(count)]

@@ -5,12 +5,20 @@ from __future__ import annotations
 import pytest
 
 from console.asking.desk import Desk
-from console.asking.patience import Patience
+from console.asking.patience import Kept, Patience
 from console.asking.services import Addresses
 from console.gate import ConsoleGate
 from console.pages.sign_in import local
 from console.sessions import IDLE_S, MOST, Sessions, told
-from lakequeue.errors import ForeignPage, LakequeueError, UnlockedDoors, WrongHost
+from lakequeue.errors import (
+    Forbidden,
+    ForeignPage,
+    LakequeueError,
+    Unauthenticated,
+    UnlockedDoors,
+    Unreachable,
+    WrongHost,
+)
 from serving.front.messages import Header, Request
 
 NOWHERE = Addresses(("http://127.0.0.1:9",), ("http://127.0.0.1:9",))
@@ -83,7 +91,7 @@ def sessions(clock: Clock) -> Sessions:
 def test_a_session_is_kept_until_it_is_ended_or_idle() -> None:
     clock = Clock()
     known = sessions(clock)
-    one = known.begin(KEY)
+    one = known.keep(known.of(KEY))
     assert known.find(one.id) is one
     assert known.find("") is None
     assert known.find(one.id[:-1]) is None
@@ -91,7 +99,7 @@ def test_a_session_is_kept_until_it_is_ended_or_idle() -> None:
     assert known.find(one.id) is one
     clock.now += IDLE_S + 1
     assert known.find(one.id) is None
-    two = known.begin(KEY)
+    two = known.keep(known.of(KEY))
     known.end(two.id)
     assert known.find(two.id) is None
 
@@ -99,16 +107,43 @@ def test_a_session_is_kept_until_it_is_ended_or_idle() -> None:
 def test_nobody_takes_all_memory_and_the_one_not_used_for_longest_makes_room() -> None:
     clock = Clock()
     known = sessions(clock)
-    first = known.begin(KEY)
+    first = known.keep(known.of(KEY))
     for _ in range(MOST):
         clock.now += 1
-        last = known.begin(KEY)
+        last = known.keep(known.of(KEY))
     assert known.find(first.id) is None
     assert known.find(last.id) is last
 
 
+def test_a_key_that_is_tried_takes_nobodys_place() -> None:
+    known = sessions(Clock())
+    first = known.keep(known.of(KEY))
+    tried = [known.of(f"{KEY}{number}") for number in range(MOST + 1)]
+    assert known.find(first.id) is first
+    assert known.find(tried[-1].id) is None
+
+
+@pytest.mark.parametrize("refusal", [Unauthenticated, Forbidden])
+def test_what_was_seen_before_a_refusal_is_not_shown_after_it(
+    refusal: type[LakequeueError],
+) -> None:
+    answers: list[list[str] | LakequeueError] = [["payments"], Unreachable("away"), refusal("no")]
+
+    def look() -> list[str]:
+        answer = answers.pop(0)
+        if isinstance(answer, LakequeueError):
+            raise answer
+        return answer
+
+    topics = Kept(Patience(1), "the topics", look, every_s=0.0)
+    assert topics.get().value == ["payments"]
+    assert topics.get().value == ["payments"], "who does not answer has refused nobody"
+    found = topics.get()
+    assert (found.value, found.failed and found.failed.code) == (None, refusal.code)
+
+
 def test_a_key_is_in_nothing_that_is_printed() -> None:
-    session = sessions(Clock()).begin(KEY)
+    session = sessions(Clock()).of(KEY)
     assert session.who == told(KEY) == "lq_abc123"
     assert told("eyJ.abc.def") == "a token"
     shown = f"{session!r} {session.desk.services.credentials!r} {vars(session.desk)!r}"

@@ -40,6 +40,25 @@ def test_a_variable_that_cannot_be_is_named(
     assert caught.value.hint
 
 
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [
+        ("api_key = 20261129", "api_key"),
+        ("coordination = 20261129", "coordination"),
+        ("[coordination]\npassword = 20261129", "coordination.password"),
+        ("[coordination]\npassword = [20261129]", "coordination.password"),
+    ],
+)
+def test_a_secret_of_a_wrong_kind_is_named_and_not_shown(
+    nowhere: Path, file: str, name: str
+) -> None:
+    (nowhere / "lakequeue.toml").write_text(file)
+    with pytest.raises(InvalidSetting) as caught:
+        Settings()
+    assert f"setting {name}:" in caught.value.detail
+    assert "20261129" not in f"{caught.value.detail} {caught.value.hint}"
+
+
 def test_so_is_an_entry_of_the_file(nowhere: Path) -> None:
     (nowhere / "lakequeue.toml").write_text('roott = "x"\n')
     with pytest.raises(InvalidSetting, match="did you mean root "):

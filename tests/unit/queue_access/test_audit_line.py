@@ -39,6 +39,14 @@ def test_of_a_url_only_where_it_leads_is_kept(url: object, shown: object) -> Non
     assert without_secrets({"url": url}) == {"url": shown}
 
 
+def test_which_headers_choose_dead_letters_is_kept_and_what_producers_wrote_is_not() -> None:
+    said = {"headers": {"lakequeue-reason": "max_attempts", "customer": "alice"}, "to": "orders"}
+    assert without_secrets(said) == {
+        "headers": {"lakequeue-reason": "max_attempts", "customer": "(not shown)"},
+        "to": "orders",
+    }
+
+
 @pytest.mark.parametrize("body", [b"", b"  \n", b"not JSON", b"\xff"])
 def test_nothing_is_kept_of_a_body_that_says_nothing(body: bytes) -> None:
     assert kept(body) is None

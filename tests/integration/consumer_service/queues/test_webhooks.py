@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import select
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -22,6 +24,7 @@ from lakequeue.client.admin import Admin
 from lakequeue.client.message import Message
 from lakequeue.errors import GroupMismatch, InvalidRequest, UnknownTopic, UnknownWebhook
 from lakequeue.wire.calls.webhooks import verify
+from tests.support.access.certificates import Authority
 from tests.support.services.consumer_node import (
     HttpMember,
     NodeProcess,
@@ -275,6 +278,23 @@ def test_a_handshake_that_drips_is_cut_off_too() -> None:
         poster.close()
         assert hung_up.wait(5)
         serving.join(5)
+
+
+def test_an_endpoint_of_an_authority_of_our_own_is_trusted_if_that_is_named(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    files = authority.sign("hooks")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(files.cert, files.key)
+    raw = {"topic": "t", "partition": 0, "offset": 0, "timestamp": 0, "message_id": "m"}
+    record = Message(raw | {"receipt": "r"}, None, 1, None, lambda *_: None)
+    with Endpoint(status(200), context) as endpoint:
+        target = target_of(endpoint.url)
+        for ca, done in ((None, False), (authority.ca, True)):
+            poster = Poster(target, b"key", 10.0, allow_private=True, ca=ca)
+            verdict = poster.post("g", record)
+            assert verdict.done == done, verdict
+            poster.close()
+        assert len(endpoint.posts) == 1
 
 
 def test_when_its_node_is_killed_another_posts(own_queue: Queue, start_node: Start) -> None:

@@ -20,6 +20,8 @@ from lakequeue.errors import InvalidRequest
 from lakequeue.records import Epoch, Offset, Partition, Stamp
 from queue_tables.delta.actions import Txn
 from queue_tables.delta.table import TableLog
+from queue_tables.entries import AccessTable
+from queue_tables.group_settings import GroupSettings, Setting
 from queue_tables.groups.fact_rows import to_arrow
 from queue_tables.groups.facts import Fact, Kind
 from queue_tables.groups.history import read_group_snapshot
@@ -32,6 +34,7 @@ from queue_tables.shards.shards import ShardWriter
 from queue_tables.topics import TopicStore
 from queue_tables.upkeep.clean_up import clean_commits
 from queue_tables.upkeep.delta_rs import checkpoint_table
+from tests.support.access.locked import Locks
 from tests.support.data.order_truth import Inbox, log_rows
 from tests.support.data.replicas import NOW, commit, fill, first_life, is_same, second_life
 from tests.support.data.wall import HOUR
@@ -107,6 +110,21 @@ def test_a_fork_is_what_the_queue_is_and_both_go_on_by_themselves(
     assert b"x0" in values[root]
     assert b"x0" not in values[copy]
     assert run(root, to) == Exit.UNUSABLE, "it is a queue of its own now"
+
+
+def test_a_fork_is_as_locked_as_its_source_and_posts_to_no_webhook_of_it(
+    root: QueueRoot, to: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first_life(root)
+    Locks(root).lock()
+    said_of_groups = [Setting("webhook", "audit", "{}"), Setting("pause", "billing", "[]")]
+    GroupSettings(root).change(lambda _: said_of_groups, "test")
+    assert run(root, to) == Exit.STOPPED
+    report = json.loads(capsys.readouterr().out)
+    assert (report["entries"], report["settings"]) == (3, 1)
+    copy = QueueRoot.existing(to)
+    assert AccessTable(copy).locked
+    assert list(GroupSettings(copy).read()) == [("pause", "billing")]
 
 
 def test_a_fork_as_of_a_time_has_what_was_there_whatever_was_rewritten_since(

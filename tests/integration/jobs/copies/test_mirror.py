@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -17,17 +18,23 @@ from deltalake import DeltaTable
 
 import lakequeue.duck
 from jobs.command_line.options import Exit
+from jobs.copies.kept_words import copy_entries, unless_promoted
 from jobs.copies.mirror_copy import Mirror
-from lakequeue.errors import CorruptTable, RootUnusable
+from lakequeue.errors import CorruptTable, ReplicaPromoted, RootUnusable
 from lakequeue.records import Offset, Partition
+from lakequeue.settings import AccessSettings
+from queue_access.registry import Entry, Registry
 from queue_tables.delta.snapshot import load_snapshot
 from queue_tables.delta.table import TableLog
+from queue_tables.entries import AccessTable, must_be_locked
 from queue_tables.files.parquet import read_data_file
+from queue_tables.group_settings import GroupSettings, Setting
 from queue_tables.log.reader import LogReader
 from queue_tables.root import QueueRoot
 from queue_tables.schema.schemas import TOPICS
 from queue_tables.topics import TopicStore
 from queue_tables.upkeep.repair import repair_table
+from tests.support.access.locked import Locks
 from tests.support.data.deletion_vectors import delete_before_the_guard
 from tests.support.data.log_builder import LogBuilder
 from tests.support.data.order_truth import Inbox, log_rows
@@ -213,6 +220,52 @@ def test_a_promoted_replica_goes_on_after_the_last_offset_and_the_source_by_itse
     with pytest.raises(RootUnusable, match="any more"):
         run_mirror(root, to)
     assert run_job(root.uri, "--to", to, "--promote") == report
+
+
+def test_a_promoted_replica_is_as_locked_as_its_source(root: QueueRoot, to: str) -> None:
+    first_life(root)
+    made = Locks(root).lock()
+    made.may("ada", "read", "topic", "*")
+    GroupSettings(root).change(lambda _: [Setting("webhook", "audit", "{}")], "test")
+    did = run_job(root.uri, "--to", to)
+    assert (did["entries"], did["settings"]) == (len(AccessTable(root).entries()), 1)
+    made.revoke("ada")
+    assert run_job(root.uri, "--to", to)["entries"] == 1
+    run_job(root.uri, "--to", to, "--promote")
+    must_be_locked(to, "0.0.0.0", AccessSettings())
+    assert principals(QueueRoot.existing(to)) == ["admin"]
+    assert ("webhook", "audit") in GroupSettings(QueueRoot.existing(to)).read()
+
+
+def test_a_mirror_that_was_frozen_brings_no_key_into_what_was_promoted(
+    root: QueueRoot, to: str
+) -> None:
+    first_life(root)
+    made = Locks(root).lock()
+    run_job(root.uri, "--to", to)
+    replica, entries = replica_at(to), AccessTable(root).entries()
+    made.may("late", "read", "topic", "*")
+    looks = 0
+
+    def judge(_: Registry) -> Sequence[Entry]:
+        nonlocal looks
+        looks += 1
+        if looks == 1:
+            # It has looked, and is frozen right before its commit.
+            run_job(root.uri, "--to", to, "--promote")
+            return entries
+        return unless_promoted(replica, entries)
+
+    with pytest.raises(ReplicaPromoted):
+        AccessTable(replica).change(judge, "test")
+    with pytest.raises(ReplicaPromoted):
+        copy_entries(root, replica, "test")
+    assert looks == 2
+    assert principals(QueueRoot.existing(to)) == ["admin"]
+
+
+def principals(root: QueueRoot) -> list[str]:
+    return [key.principal for key in AccessTable(root).registry().keys.values()]
 
 
 def test_the_job_says_what_it_would_do_and_does_it(root: QueueRoot, to: str) -> None:
