@@ -50,13 +50,17 @@ def _asks(method: str, path: str, body: bytes = b"", more: bytes = b"") -> bytes
 
 SENDS = "/v1/topics/bench/records"
 BODY = b'{"records":[{"value":"' + b"x" * 1_000 + b'"}]}'
+JOINS = "/v1/groups/many/members"
+JOIN = b'{"topics":["empty"]' + b" " * 1_000 + b"}"
 READS = "/v1/topics/bench/records?partition=0&offset=0&max=2000"
 KINDS = {
     "slow_heads": Kind(b"G", b"ET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Slow: " + b"x" * 900),
     "slow_bodies": Kind(_asks("POST", SENDS, BODY)[: 1 - len(BODY)], BODY[1:]),
+    "slow_joins": Kind(_asks("POST", JOINS, JOIN)[: 1 - len(JOIN)], JOIN[1:]),
     "silent": Kind(),
     "waits": Kind(_asks("POST", f"{SENDS}?wait=ordered&timeout_ms=60000", BODY)),
     "readers": Kind(_asks("GET", READS) * 4, reads=False, again=False),
+    "document_readers": Kind(_asks("GET", "/openapi.json") * 16, reads=False, again=False),
 }
 
 

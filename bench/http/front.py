@@ -43,8 +43,20 @@ WATCH_S, WITH_S = 5.0, 12.0
 SETTLE_S = 3.0
 AFTER_S = 10.0
 RECORDS, PARTITIONS = 20_000, 8
-INGEST = {"slow_heads": 2_000, "slow_bodies": 2_000, "silent": 5_000, "waits": 200}
-CONSUMER = {"slow_heads": 2_000, "silent": 5_000, "polls": 10_000, "readers": 1_000}
+INGEST = {
+    "slow_heads": 2_000,
+    "slow_bodies": 2_000,
+    "silent": 5_000,
+    "document_readers": 1_000,
+    "waits": 200,
+}
+CONSUMER = {
+    "slow_heads": 2_000,
+    "slow_joins": 2_000,
+    "silent": 5_000,
+    "polls": 10_000,
+    "readers": 1_000,
+}
 
 
 @contextmanager

@@ -33,7 +33,14 @@ from lakequeue import wire
 from lakequeue.errors import LakequeueError, NotReady
 from queue_access.audit_line import Nowhere, Sink
 from queue_access.rights import Kind, Right
-from serving.answers import answer_errors, bad_path, in_pieces, json_answer, waiting
+from serving.answers import (
+    answer_document,
+    answer_errors,
+    bad_path,
+    in_pieces,
+    json_answer,
+    waiting,
+)
 from serving.doors.asked import (
     audit_changes,
     came_to,
@@ -305,9 +312,7 @@ def _state(app: OpenAPI, node: Node, metrics: Metrics) -> None:
     def show_metrics() -> Response:
         return Response(metrics.text(), content_type=CONTENT_TYPE)
 
-    @app.route("/openapi.json")
-    def openapijson_answer() -> Response:
-        return json_answer(completed(app.api_doc, openapi.DEFINITIONS))
+    answer_document(app, lambda: completed(app.api_doc, openapi.DEFINITIONS))
 
 
 # -- bodies and answers ---------------------------------------------------------------------------

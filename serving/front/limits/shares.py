@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from lakequeue.errors import Overloaded
 from serving.front.limits.budget import Budget
+from serving.front.limits.turns import TURNS
 
 RETRY_AFTER_S = 1.0
 _IDLE_S = 60.0
@@ -114,7 +115,8 @@ class Pool:
                 continue
             with self._lock:
                 self._idle -= 1
-            work()
+            with TURNS:
+                work()
             # What a call has made must not live on until the next one comes.
             del work
 

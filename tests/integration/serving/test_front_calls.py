@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from lakequeue.errors import LakequeueError, Unauthenticated
 from serving.front.connection import MAX_AHEAD_BYTES, Connection
 from serving.front.hub import Everybody
+from serving.front.limits.turns import SOON_S
 from serving.front.messages import Request
 from tests.support.services.fronts import Running, alive, posted
 from tests.support.services.small_app import App
@@ -182,3 +184,14 @@ def test_the_same_application_waits_in_its_thread_under_another_server(app: App)
     client = app.flask.test_client()
     app.wake.set()
     assert client.get("/pieces").data == b"one two"
+
+
+def test_the_loop_has_its_turn_soon_while_threads_compute(app: App, front: Running) -> None:
+    usual = sys.getswitchinterval()
+    held = [front.connect() for _ in range(2)]
+    for raw in held:
+        raw.send(b"GET /hold HTTP/1.1\r\nHost: a\r\n\r\n")
+    wait_for(lambda: sys.getswitchinterval() == pytest.approx(SOON_S), "a thread has begun")
+    app.held.set()
+    assert [raw.read().status for raw in held] == [200, 200]
+    wait_for(lambda: sys.getswitchinterval() == usual, "both have ended")
