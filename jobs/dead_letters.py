@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
@@ -86,7 +85,7 @@ def send_back(settings: Settings, args: argparse.Namespace, now: Micros) -> Repo
             run = partial(look_through, topic, to=args.to)
         else:
             run = partial(redrive, topic, to=args.to, rate=args.rate)
-        return asdict(run(urls=urls, consumer_urls=consumer_urls, wanted=wanted))
+        return dict(run(urls=urls, consumer_urls=consumer_urls, wanted=wanted).counts())
 
     return {"topics": run_parts({topic: partial(one, topic) for topic in dict.fromkeys(names)})}
 

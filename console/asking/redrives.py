@@ -31,7 +31,7 @@ class Redrive:
     began: float = field(default_factory=time.time)
     redriven: int = 0
     kept: int = 0
-    homeless: int = 0
+    without_topic: int = 0
     over: bool = False
     failed: Failed | None = None
     stopping: bool = False
@@ -92,7 +92,7 @@ def _go(services: Services, run: Redrive, asked: dict[str, Any]) -> None:
         part = orjson.loads(answer)
         run.redriven += part["redriven"]
         run.kept += part["kept"]
-        run.homeless += part["homeless"]
+        run.without_topic += part["without_topic"]
         if not part["more"]:
             return
         asked["end_offsets"] = part["end_offsets"]

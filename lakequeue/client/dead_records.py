@@ -183,14 +183,14 @@ def dead_letter_topics(topics: Iterable[TopicDescription]) -> list[str]:
 def fate_of(record: Record, wanted: Wanted, homes: Homes) -> Redriven:
     """What becomes of one dead record; nothing of one that was erased. Pure, given `homes`."""
     if record.undecodable is not None:
-        return Redriven(homeless=1)
+        return Redriven(without_topic=1)
     headers = record.headers
     if [name for name, _ in headers] == [ERASED_HEADER]:
         # Put behind the others it would be a new record each time, and stay for good.
         return Redriven()
     if not wanted.takes(headers, record.timestamp):
         return Redriven(kept=1)
-    return Redriven(homeless=1) if homes.of(headers) is None else Redriven(redriven=1)
+    return Redriven(without_topic=1) if homes.of(headers) is None else Redriven(redriven=1)
 
 
 class Homes:

@@ -38,9 +38,7 @@ def redrive_part(
     )
     done = part.done
     return RedriveAnswer(
-        redriven=done.redriven,
-        kept=done.kept,
-        homeless=done.homeless,
+        **done.counts(),
         more=part.more,
         end_offsets=[part.ends[partition] for partition in sorted(part.ends)],
     )

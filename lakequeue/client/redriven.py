@@ -49,19 +49,34 @@ class Redriven:
     """Sent back."""
     kept: int = 0
     """Not wanted: they stay, behind the others if a wanted one stood behind them."""
-    homeless: int = 0
+    without_topic: int = 0
     """No topic to go back to: they stay, likewise."""
+
+    @property
+    def homeless(self) -> int:
+        """The name of `without_topic` in release 0.1."""
+        return self.without_topic
 
     @property
     def looked_at(self) -> int:
         """Dead records seen."""
-        return self.redriven + self.kept + self.homeless
+        return self.redriven + self.kept + self.without_topic
+
+    def counts(self) -> dict[str, int]:
+        """The counts by name, as answers and output in JSON have them."""
+        # `homeless` is what release 0.1 reads.
+        return {
+            "redriven": self.redriven,
+            "kept": self.kept,
+            "without_topic": self.without_topic,
+            "homeless": self.without_topic,
+        }
 
     def __add__(self, other: Redriven) -> Redriven:
         return Redriven(
             self.redriven + other.redriven,
             self.kept + other.kept,
-            self.homeless + other.homeless,
+            self.without_topic + other.without_topic,
         )
 
 

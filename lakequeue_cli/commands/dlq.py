@@ -52,7 +52,8 @@ def _moment(micros: int) -> str:
 
 
 def _sentence(done: Redriven) -> str:
-    return f"{done.redriven} sent back, {done.kept} kept, {done.homeless} without a topic to go to"
+    without = f"{done.without_topic} without a topic to go to"
+    return f"{done.redriven} sent back, {done.kept} kept, {without}"
 
 
 @app.command()
@@ -100,6 +101,6 @@ def redrive(
             on_progress=lambda done: show(what=_sentence(done)),
         )
     if as_json:
-        print_json({"redriven": done.redriven, "kept": done.kept, "homeless": done.homeless})
+        print_json(done.counts())
     else:
         print(_sentence(done))

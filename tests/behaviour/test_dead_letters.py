@@ -122,7 +122,7 @@ def test_by_http_dead_letters_go_back_a_part_at_a_time(backend: Backend) -> None
     assert rest["end_offsets"] == first["end_offsets"] == [at + 1]
     assert letters() == before + before[:at]
     again = asked(200, {})
-    assert (again["redriven"], again["homeless"], again["more"]) == (4, 0, False)
+    assert (again["redriven"], again["without_topic"], again["more"]) == (4, 0, False)
     with backend.worker(topic, max_attempts=1) as worker:
         assert sorted(m.value for m in take(worker, 5)) == list(range(5))
     assert asked(404, {}, "no-such-topic")["code"] == "unknown_topic"
@@ -153,7 +153,7 @@ def test_dead_letters_go_to_the_topic_that_is_named(backend: Backend) -> None:
             assert http.post(url, json=chosen, timeout=60).json()["redriven"] == 1
         # Nor does it matter that the topic they died in is gone.
         admin.delete_topic(topic)
-        assert admin.redrive(dead).homeless == 2
+        assert admin.redrive(dead).without_topic == 2
         assert admin.redrive(dead, to=repair).redriven == 2
         assert admin.redrive(dead, to=repair).looked_at == 0
         records = admin.browse(repair, 0).records
@@ -185,12 +185,12 @@ def test_a_redrive_that_chooses_nothing_leaves_the_topic_as_it_is(backend: Backe
     with backend.admin() as admin:
         for _ in range(2):
             done = admin.redrive(dead, wanted=Wanted({"lakequeue-reason": "expired"}))
-            assert (done.redriven, done.kept, done.homeless) == (0, 5, 0)
+            assert (done.redriven, done.kept, done.without_topic) == (0, 5, 0)
             assert admin.browse(dead, 0).end_offset == 5
         # Nor does one of records that have no topic to go back to.
         admin.delete_topic(topic)
         done = admin.redrive(dead)
-        assert (done.redriven, done.kept, done.homeless) == (0, 0, 5)
+        assert (done.redriven, done.kept, done.without_topic) == (0, 0, 5)
         assert admin.browse(dead, 0).end_offset == 5
 
 

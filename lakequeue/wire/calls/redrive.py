@@ -36,8 +36,10 @@ class RedriveAnswer(AnswerShape):
     redriven: int
     kept: int
     """Not chosen: put behind the others. What is behind the last chosen one is not looked at."""
-    homeless: int
+    without_topic: int
     """No topic to go back to: put behind the others."""
+    homeless: int
+    """The same count: its name in release 0.1."""
     more: bool
     """The end is not reached: ask again, with these `end_offsets`."""
     end_offsets: list[int]

@@ -101,7 +101,7 @@ def test_chosen_by_time_and_at_a_rate(dead: Cluster) -> None:
         began = time.monotonic()
         done = client.redrive(DLQ, wanted=Wanted(since=START + 10, until=START + 20), rate=20)
         took_s = time.monotonic() - began
-        assert (done.redriven, done.kept, done.homeless) == (10, DEAD - 10, 0)
+        assert (done.redriven, done.kept, done.without_topic) == (10, DEAD - 10, 0)
         # In each partition up to the last that was chosen: 10 records of 20.
         assert took_s >= 20 / 20
         assert [int(r["value"]) - 1000 for r in back(dead)] == list(range(10, 20))
@@ -129,7 +129,7 @@ def test_without_a_topic_to_go_back_to_it_stays(dead: Cluster) -> None:
     with admin(dead) as client:
         client.delete_topic("in")
         done = client.redrive(DLQ)
-        assert (done.redriven, done.kept, done.homeless) == (0, 0, DEAD)
+        assert (done.redriven, done.kept, done.without_topic) == (0, 0, DEAD)
         client.create_topic("in", partitions=1)
         assert client.redrive(DLQ).redriven == DEAD
     assert len(back(dead)) == DEAD
@@ -149,14 +149,16 @@ def start_job(cluster: Cluster, *args: str) -> subprocess.Popen[str]:
 
 def test_the_scheduled_job_does_what_its_dry_run_says(dead: Cluster) -> None:
     chosen = ("-H", f"{DeadLetterHeader.REASON}=expired", "--since", str(START // 1000))
-    would = {DLQ: {"redriven": DEAD // 4, "kept": DEAD - DEAD // 4, "homeless": 0}}
+    would = {
+        DLQ: {"redriven": DEAD // 4, "kept": DEAD - DEAD // 4, "without_topic": 0, "homeless": 0}
+    }
     assert run_job(dead, "--dry-run", *chosen) == (
         0,
         {"job": "jobs.dead_letters", "dry_run": True, "topics": would},
     )
     assert back(dead) == []
     assert run_job(dead, *chosen)[1]["topics"] == would
-    rest = {DLQ: {"redriven": DEAD - DEAD // 4, "kept": 0, "homeless": 0}}
+    rest = {DLQ: {"redriven": DEAD - DEAD // 4, "kept": 0, "without_topic": 0, "homeless": 0}}
     assert run_job(dead, "--dry-run")[1]["topics"] == rest
     assert run_job(dead, "--topic", DLQ)[1]["topics"] == rest
     assert [int(r["value"]) - 1000 for r in back(dead)] == list(range(DEAD))
@@ -179,7 +181,7 @@ def test_the_job_killed_and_then_started_twice_at_once_sends_each_back_once(dead
 
 def by_http(url: str, **asked: Any) -> dict[str, int]:
     """Ask until there is no more; the sums."""
-    sums = {"redriven": 0, "kept": 0, "homeless": 0}
+    sums = {"redriven": 0, "kept": 0, "without_topic": 0, "homeless": 0}
     ends = None
     while True:
         body = asked if ends is None else asked | {"end_offsets": ends}
@@ -199,7 +201,7 @@ def test_by_http_a_part_at_a_time_and_what_is_kept_is_not_met_again(dead: Cluste
     expired = DEAD // 4
     found = by_http(dead.node.url, max=15, **reason)
     # They are all in partition 0, every other one, and the last but one there is the last of them.
-    assert found == {"redriven": expired, "kept": expired - 1, "homeless": 0}
+    assert found == {"redriven": expired, "kept": expired - 1, "without_topic": 0, "homeless": 0}
     assert [int(r["value"]) - 1000 for r in back(dead)] == list(range(0, DEAD, 4))
     assert by_http(dead.node.url)["redriven"] == DEAD - expired
     assert by_http(dead.node.url)["redriven"] == 0
@@ -241,6 +243,6 @@ def test_a_dead_record_that_was_erased_is_passed_and_not_put_behind_the_others(
     assert run_erase(root, DLQ, "key = 'k3'")["records"] == 1
     with admin(dead) as client:
         done = client.redrive(DLQ)
-    assert (done.redriven, done.kept, done.homeless) == (DEAD - 1, 0, 0)
+    assert (done.redriven, done.kept, done.without_topic) == (DEAD - 1, 0, 0)
     assert len([row for row in log_rows(root) if row["topic"] == DLQ]) == DEAD
     assert [int(r["value"]) - 1000 for r in back(dead)] == [n for n in range(DEAD) if n != 3]

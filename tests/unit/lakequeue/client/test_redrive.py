@@ -85,4 +85,4 @@ def test_dead_letter_topics_are_those_that_are_named_so_or_named_by_another() ->
 def test_a_dead_record_that_cannot_be_read_has_no_way_back() -> None:
     raw = {"topic": "a.dlq", "partition": 0, "offset": 3, "timestamp": AT, "undecodable": "why"}
     homes = cast(Homes, None)  # it is not asked
-    assert fate_of(Record(raw), Wanted(), homes) == Redriven(homeless=1)
+    assert fate_of(Record(raw), Wanted(), homes) == Redriven(without_topic=1)
