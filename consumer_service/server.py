@@ -41,7 +41,7 @@ def run(settings: Settings, name: str, parent: int | None) -> None:
     log.debug("memory.configured", **return_what_is_free())
     consumer = settings.consumer
     at = Listening(consumer.host, consumer.port, settings.front, tls_of(settings.tls), consumer.url)
-    serve(name, at, lambda url: _start(settings, name, url), parent)
+    serve(name, at, lambda url: _start(settings, name, url), parent, "consumer")
 
 
 def _start(settings: Settings, name: str, url: str) -> Served:

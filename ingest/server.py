@@ -23,7 +23,7 @@ def run(settings: Settings, node: str, parent: int | None) -> None:
     """Serve until SIGTERM or SIGINT. `parent`: end when this process (or 0: the parent) does."""
     ingest = settings.ingest
     at = Listening(ingest.host, ingest.port, settings.front, tls_of(settings.tls), ingest.url)
-    serve(node, at, lambda url: _start(settings, node, url), parent)
+    serve(node, at, lambda url: _start(settings, node, url), parent, "ingest")
 
 
 def _start(settings: Settings, name: str, url: str) -> Served:

@@ -35,6 +35,7 @@ from jobs.streaming.work_folder import WorkFolder
 from lakequeue.clock import wall_micros
 from lakequeue.errors import Broken, CoordinationUnavailable, Fenced, LakequeueError
 from lakequeue.settings import Settings
+from lakequeue.tracing import export
 from queue_tables.root import QueueRoot, ShardKind
 from queue_tables.schema.formats import NUMBER
 
@@ -97,9 +98,12 @@ def run(
         process = _Process(prog, options, jobs, wake)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, ask_to_stop)
+        exporting = export.start(role, options.node)
         process.start()
         wake.wait()
-        return process.end(asked=stop.is_set())
+        code = process.end(asked=stop.is_set())
+        exporting.stop()
+        return code
     except (Broken, CoordinationUnavailable) as error:
         sys.stderr.write(f"{error}\n")
         return Exit.UNUSABLE

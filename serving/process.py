@@ -20,6 +20,7 @@ from typing import Any
 from lakequeue.errors import LakequeueError, RootUnusable
 from lakequeue.processes.parent import die_with_parent
 from lakequeue.settings import FrontSettings
+from lakequeue.tracing import export
 from serving.damage import started
 from serving.front.front import Front
 from serving.front.hub import Gate
@@ -109,9 +110,15 @@ def print_event(event: str, **facts: Any) -> None:
 
 
 def serve(
-    node: str, at: Listening, start: Callable[[str], Served], parent: int | None = None
+    node: str,
+    at: Listening,
+    start: Callable[[str], Served],
+    parent: int | None = None,
+    service: str | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT. `parent`: end when this process (or 0: the parent) does.
+
+    `service`: what the node is one of, as traces name it; as the node, if it is not said.
 
     `start` makes the node, given the URL; it raises what `lakequeue.errors` names. While it raises
     that a table is damaged the process waits, alive and not ready (`serving.damage`).
@@ -120,6 +127,7 @@ def serve(
         die_with_parent(parent or None)
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _end_early)
+    exporting = export.start(service or node, node)
     listener = listen(at.host, at.port)
     scheme = "http" if at.tls is None else "https"
     host, port = listener.getsockname()[:2]
@@ -147,6 +155,7 @@ def serve(
         served.app, served.ways, at.front, served.bodies, ready, served.on_term, served.gate, at.tls
     )
     served.close()
+    exporting.stop()
     print_event("stopped", node=node)
 
 

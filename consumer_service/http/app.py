@@ -28,9 +28,11 @@ from consumer_service.http.sse import Unlimited, event_stream
 from consumer_service.members import Member
 from consumer_service.metrics import Metrics
 from consumer_service.node import Node
+from consumer_service.polls.traces import settled
 from consumer_service.webhooks.posts import Webhooks
 from lakequeue import wire
 from lakequeue.errors import LakequeueError, NotReady
+from lakequeue.tracing.context import TRACEPARENT, TRACESTATE, context_of
 from queue_access.audit_line import Nowhere, Sink
 from queue_access.rights import Kind, Right
 from serving.answers import (
@@ -136,7 +138,11 @@ def _delivery(app: OpenAPI, node: Node, groups: Groups, metrics: Metrics) -> Non
 
     @app.post("/v1/groups/<group>/members/<member>/acks", summary="Acknowledge", **openapi.ACKS)
     def acks(path: MemberPath) -> Response:
-        return _acked(metrics, lambda: groups.acks(path.group, path.member, _body(wire.AckRequest)))
+        return _acked(
+            metrics,
+            path.group,
+            lambda: groups.acks(path.group, path.member, _body(wire.AckRequest)),
+        )
 
 
 def _groups(
@@ -206,7 +212,9 @@ def _queue_verbs(
 
     @app.post("/v1/groups/<group>/acks", summary="Settle by receipt", **openapi.SETTLE)
     def settle(path: GroupPath) -> Response:
-        return _acked(metrics, lambda: groups.settle(path.group, _body(wire.AckRequest)))
+        return _acked(
+            metrics, path.group, lambda: groups.settle(path.group, _body(wire.AckRequest))
+        )
 
 
 def _purge(app: OpenAPI, purges: Purges) -> None:
@@ -335,11 +343,12 @@ def _received_at(group_there: str) -> Response:
     return Response(status=307, headers={"Location": f"{group_there}/receive"})
 
 
-def _acked(metrics: Metrics, settle: Callable[[], BaseModel]) -> Response:
-    """Acks, by whichever call: timed, and counted if they are refused."""
+def _acked(metrics: Metrics, group: str, settle: Callable[[], BaseModel]) -> Response:
+    """Acks, by whichever call: timed, traced, and counted if they are refused."""
     started = time.perf_counter()
+    trace = context_of(request.headers.get(TRACEPARENT), request.headers.get(TRACESTATE))
     try:
-        answer = settle()
+        answer = settled(group, trace, settle)
     except LakequeueError as e:
         e.stored = e.stored or "no"
         metrics.refused(e.code)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 from consumer_service.calls.anonymous_members import AnonymousMembers
@@ -26,6 +27,7 @@ def polled(
     gone: Callable[[], bool],
 ) -> Steps[Answer]:
     """What a poll comes to."""
+    began = time.perf_counter()
     mode = node.mode_of(member)
     idle = groups.has_nothing(member)
     wait_s = min(query.wait_ms / 1_000, IDLE_WAIT_S if idle else float("inf"))
@@ -48,7 +50,8 @@ def polled(
         "assignment": [a.model_dump() for a in told],
         "assignment_version": node.reconciler.assignment_version(member.group),
     }
-    return answer_of(member, delivered, metrics.delivered, beside)
+    took = time.perf_counter() - began
+    return answer_of(member, delivered, metrics.delivered, beside, took)
 
 
 def received(
@@ -62,6 +65,7 @@ def received(
     made: Callable[[object], object],
 ) -> Steps[Answer]:
     """What a receive comes to."""
+    began = time.perf_counter()
     limit = min(asked.max, node.settings.consumer.max_poll_records)
     wait_s = asked.wait_ms / 1_000
     with anonymous.borrowed(group, asked.topics or [group], made) as member:
@@ -80,4 +84,5 @@ def received(
             except SentOn as e:
                 there = str(e.extra["location"]).removesuffix("/members")
                 return Answer(307, headers=[("Location", f"{there}/receive")])
-    return answer_of(member, delivered, metrics.delivered)
+    took = time.perf_counter() - began
+    return answer_of(member, delivered, metrics.delivered, seconds=took)

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from consumer_service.members import Member
 from consumer_service.ownership.modes import Mode
+from consumer_service.polls.traces import handed_out
 from lakequeue.wire import AckAnswer, AckRequest, SettleAnswer
 from serving.front.messages import Answer, json_of
 from serving.front.parking import Steps
@@ -83,12 +84,14 @@ def answer_of(
     delivered: Answered,
     count: Callable[[str, int, int], object],
     beside: Mapping[str, object] = MappingProxyType({}),
+    seconds: float = 0.0,
 ) -> Answer:
     """What leaves with these records, `beside` with them. If nobody gets it, they come again.
 
-    `count` is told the group, how many they are, and their bytes.
+    `count` is told the group, how many they are, and their bytes. `seconds`: since it was asked.
     """
     answer = json_of({"records": delivered.records, **beside})
+    handed_out(member.group, delivered.records, seconds)
     count(member.group, len(delivered.records), len(answer.body))
     if delivered.records:
         # To take them back they need no memory of their own, beside the answer's.

@@ -22,6 +22,7 @@ from ingest.node import IngestNode
 from ingest.producers import begin_epoch, epoch_of
 from lakequeue import wire
 from lakequeue.errors import LakequeueError, MalformedBody, UnknownTopic, UnsupportedMediaType
+from lakequeue.tracing.context import TRACEPARENT, TRACESTATE, context_of
 from queue_access.audit_line import Nowhere, Sink
 from queue_access.quotas import check_topics
 from queue_access.rights import Kind, Right
@@ -179,6 +180,7 @@ def _asked() -> Asked:
         request.headers.get("Content-Encoding", ""),
         attributes_of(request.headers.items()),
         caller(),
+        context_of(request.headers.get(TRACEPARENT), request.headers.get(TRACESTATE)),
     )
 
 

@@ -18,6 +18,7 @@ import orjson
 
 from lakequeue import wire
 from lakequeue.errors import InvalidRequest, MalformedBody
+from lakequeue.tracing.context import TRACEPARENT, TRACESTATE, context_of
 from queue_rules.produce.exact_json import loads
 from queue_rules.produce.record_count import has_more
 from queue_rules.produce.validation import Limits, at_record, too_many
@@ -100,6 +101,7 @@ def _record_of(event: Any) -> dict[str, Any]:
     if event.get("data") is not None and event.get("data_base64") is not None:
         raise InvalidRequest("data and data_base64 are both given", hint="one", field="data")
     headers = [_header(n, v) for n, v in event.items() if n not in _DATA and v is not None]
+    headers += _trace(event)
     record: dict[str, Any] = {"headers": headers, "message_id": _id(event["source"], event["id"])}
     if event.get("data_base64") is not None:
         record["value_base64"] = event["data_base64"]
@@ -121,6 +123,17 @@ def _header(name: str, value: Any) -> dict[str, str]:
         )
     header = "content-type" if name == "datacontenttype" else f"ce_{name}"
     return {"key": header, "value": _text(name, value)}
+
+
+def _trace(event: Mapping[str, Any]) -> list[dict[str, str]]:
+    """The extension for distributed tracing, as every other record has it; what is wrong is left
+    out."""
+    parent, state = (event.get(name) for name in (TRACEPARENT, TRACESTATE))
+    if type(parent) is not str:
+        return []
+    trace = context_of(parent, state if type(state) is str else None)
+    named = {} if trace is None else trace.of_request()
+    return [{"key": name, "value": value} for name, value in named.items()]
 
 
 def _text(name: str, value: Any) -> str:

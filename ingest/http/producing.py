@@ -15,13 +15,16 @@ from ingest.http.decompression import decompress
 from ingest.metrics import Metrics
 from ingest.node import IngestNode
 from lakequeue import wire
-from lakequeue.errors import LakequeueError, UnsupportedMediaType
+from lakequeue.errors import LakequeueError, UnknownTopic, UnsupportedMediaType
 from lakequeue.steps import Step, reach
+from lakequeue.tracing import spans
+from lakequeue.tracing.context import TRACEPARENT, TRACESTATE, TraceContext, context_of
 from queue_access.doors import ANYBODY, Caller, owns_producer
 from queue_access.rights import Kind, Right
 from queue_rules.produce.answers import new_records
 from queue_rules.produce.json_body import parts_of
 from queue_rules.produce.rows import Request as Part
+from queue_rules.produce.traces import put_trace, traces_of
 from queue_rules.produce.validation import Limits
 from queue_tables.schema.topic_rules import Topic
 from serving.front.limits.budget import Lease
@@ -29,7 +32,7 @@ from serving.front.messages import Answer, Request, json_of
 from serving.front.parking import Steps
 from serving.json_cost import room, take
 
-_EVENT = b"ce-specversion"
+_EVENT, _PARENT, _STATE = b"ce-specversion", TRACEPARENT.encode(), TRACESTATE.encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,7 @@ class Asked:
     event: Mapping[str, str] | None
     """Attributes of a CloudEvent in binary mode."""
     caller: Caller = ANYBODY
+    trace: TraceContext | None = None
 
 
 @dataclass(slots=True)
@@ -54,6 +58,7 @@ class Parsed:
     query: wire.ProduceQuery
     started: float
     size: int
+    trace: TraceContext | None = None
 
     @property
     def waits(self) -> bool:
@@ -83,12 +88,17 @@ Tell = Callable[[Mapping[str, int], LakequeueError | None], None]
 
 def asked_of(request: Request) -> Asked:
     """What a request says beside its body."""
-    kind = encoding = event = None
+    kind = encoding = event = parent = state = None
     for name, value in request.headers:
         if name == b"content-type" and kind is None:
             kind = value.decode("latin-1")
         elif name == b"content-encoding" and encoding is None:
             encoding = value.decode("latin-1")
+        elif name == _PARENT:
+            # Several are not well formed, and together they are no context.
+            parent = value if parent is None else parent + value
+        elif name == _STATE:
+            state = value if state is None else state + b"," + value
         elif name == _EVENT:
             event = {n.decode("latin-1"): v.decode("latin-1") for n, v in reversed(request.headers)}
     query: dict[str, str] = {}
@@ -96,7 +106,8 @@ def asked_of(request: Request) -> Asked:
         for said, text in parse_qsl(request.query, keep_blank_values=True):
             query.setdefault(said, text)
     attributes = None if event is None else attributes_of(event.items())
-    return Asked(query, kind or "", encoding or "", attributes, request.caller)
+    trace = None if parent is None else context_of(parent, state)
+    return Asked(query, kind or "", encoding or "", attributes, request.caller, trace)
 
 
 class Producing:
@@ -118,12 +129,17 @@ class Producing:
 
         Errors as `produce` of a node, all with `stored`.
         """
+        started = time.perf_counter()
         try:
             if name is None:
-                return self._many_topics(asked, body, lease)
-            return self._one_topic(name, asked, body, lease)
+                parsed = self._many_topics(asked, body, lease)
+            else:
+                parsed = self._one_topic(name, asked, body, lease)
         except LakequeueError as error:
+            refused(name, asked.trace, time.perf_counter() - started, error)
             raise self._refused(error) from None
+        parsed.trace = asked.trace
+        return parsed
 
     def steps(self, parsed: Parsed, tell: Tell | None = None) -> Steps[Answer]:
         """Commit, wait for the order if that was asked for, and answer."""
@@ -132,9 +148,11 @@ class Producing:
                 parsed.parts, parsed.topics, parsed.numbers, parsed.query
             )
         except LakequeueError as error:
+            taken(parsed, error)
             if tell is not None:
                 tell(parsed.sent(None), error)
             raise self._refused(error) from None
+        taken(parsed, None)
         if tell is not None:
             tell(parsed.sent(answer), None)
         count = sum(len(part.rows) for part in parsed.parts)
@@ -162,6 +180,8 @@ class Producing:
             more = partial(take, parsing, held)
             part = request_of(body, kind, envelope, topic.topic_id, limits, asked.event, more)
         may_send(asked.caller, part)
+        if asked.trace is not None:
+            put_trace(part.rows, asked.trace)
         size = part.rows.total_bytes
         lease.shrink_to(size)
         return Parsed([part], [topic], range(len(part.rows)), query, started, size)
@@ -178,6 +198,8 @@ class Producing:
             parts = parts_of(body, limits_of, node.settings.max_request_records)
         for part in parts.requests:
             may_send(asked.caller, part)
+            if asked.trace is not None:
+                put_trace(part.rows, asked.trace)
         size = sum(part.rows.total_bytes for part in parts.requests)
         lease.shrink_to(size)
         topics = [self._topic(name) for name in parts.topics]
@@ -191,6 +213,30 @@ class Producing:
     def _unpacked(self, body: bytes, asked: Asked, lease: Lease) -> bytes:
         limit = self._node.settings.max_request_bytes
         return decompress(body, asked.encoding, limit, lease.grow)
+
+
+def taken(parsed: Parsed, error: LakequeueError | None) -> None:
+    """A send is answered: its span, if this node traces."""
+    if spans.tracer() is None:
+        return
+    spans.passed(
+        "ingest",
+        parsed.topics[0].topic if len(parsed.topics) == 1 else None,
+        "SERVER",
+        time.perf_counter() - parsed.started,
+        parent=parsed.trace,
+        links=traces_of(parsed.parts),
+        attributes={"messaging.batch.message_count": sum(len(p.rows) for p in parsed.parts)},
+        error=error,
+    )
+
+
+def refused(
+    topic: str | None, trace: TraceContext | None, seconds: float, error: LakequeueError
+) -> None:
+    """The same of one that was not even parsed. A topic that is not there names no span."""
+    known = None if isinstance(error, UnknownTopic) else topic
+    spans.passed("ingest", known, "SERVER", seconds, parent=trace, error=error)
 
 
 def may_send(caller: Caller, part: Part) -> None:

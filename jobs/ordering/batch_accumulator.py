@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -15,6 +15,7 @@ from jobs.ordering.reject_rows import Key
 from jobs.rows.projected_rows import ProjectedBatch
 from lakequeue.clock import Micros
 from lakequeue.records import Offset, ShardName, Stamp, TopicId, TopicPartition, Version
+from lakequeue.tracing.context import TraceContext
 from queue_tables.delta.actions import Add
 
 
@@ -32,6 +33,8 @@ class Done:
     numbering_s: float
     writing_s: float
     committing_s: float
+    traces: Sequence[TraceContext] = ()
+    """Some of those of its records, if this process traces."""
 
 
 @dataclass(slots=True)
@@ -59,6 +62,7 @@ class BatchAccumulator:
     refusals: Counter[tuple[str, str]] = field(default_factory=Counter)
     numbering_s: float = 0.0
     writing_s: float = 0.0
+    traces: list[TraceContext] = field(default_factory=list)
 
     def take(self, piece: Piece, rejects: list[Add]) -> None:
         """A piece is numbered and written, and its `rejects`: the next one goes on from there."""
@@ -93,4 +97,5 @@ class BatchAccumulator:
             self.numbering_s,
             self.writing_s,
             committing_s,
+            self.traces,
         )

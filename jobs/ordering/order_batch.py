@@ -33,6 +33,7 @@ from jobs.ordering.reject_rows import RejectRows, told_of
 from jobs.ordering.rejects import RejectsTable, fenced_commit
 from jobs.ordering.unpassed import Unpassed, reaches
 from jobs.rows.projected_rows import SENT, ProjectedBatch, above, unfold
+from jobs.rows.traces import traces_of
 from lakequeue.clock import WallClock, wall_micros
 from lakequeue.errors import LeadershipLost
 from lakequeue.records import (
@@ -45,6 +46,7 @@ from lakequeue.records import (
     Version,
 )
 from lakequeue.steps import Step, reach
+from lakequeue.tracing.spans import MOST_LINKS
 from queue_tables.delta.actions import Action, Add, Txn
 from queue_tables.log.writer import SourceFiles, render_log_files, write_log_files
 from queue_tables.schema.marks import ORDER_TXN, WATERMARKS, offset_mark
@@ -238,7 +240,7 @@ class OrderTerm:
         elsewhere = write(rows)
         if last:
             reach(Step.ORDER_NUMBERED)
-        return prepared(
+        piece = prepared(
             rows,
             lambda some, alone: self._attempt(
                 accumulator, some, read_here, None if alone else elsewhere
@@ -255,6 +257,9 @@ class OrderTerm:
             self._suspects,
             elsewhere=elsewhere is not None,
         )
+        room = MOST_LINKS - len(accumulator.traces)
+        accumulator.traces += traces_of(piece.batch, piece.ordered.survivors, read_here)[:room]
+        return piece
 
     def _without_blocked(self, rows: pa.Table) -> pa.Table:
         """The rows before those of a file that is not there: its shard waits from its commit on."""

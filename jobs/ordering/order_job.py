@@ -32,6 +32,7 @@ from lakequeue.metrics.declaring import Sample
 from lakequeue.records import Epoch, Version
 from lakequeue.settings import OrderSettings
 from lakequeue.steps import Step, reach
+from lakequeue.tracing import spans
 from queue_tables.root import QueueRoot
 from queue_tables.schema.reasons import Fate, with_fate
 from queue_tables.schema.schemas import LOG, REJECTS
@@ -194,6 +195,7 @@ class OrderJob(StreamingJob):
         self.done.update(
             batches=1, records=done.ordered, duplicates=done.duplicates, refused=done.refused
         )
+        _trace(done, time.perf_counter() - began)
         if self._meters is not None:
             _count(self._meters, done, time.perf_counter() - began)
         log.debug(
@@ -228,6 +230,22 @@ class OrderJob(StreamingJob):
         self._maintenance.run_if_due()
         self._sizes.measure_if_due()
         return go_on
+
+
+def _trace(done: Done, seconds: float) -> None:
+    spans.passed(
+        "order",
+        None,
+        "INTERNAL",
+        seconds,
+        links=done.traces,
+        attributes={
+            "messaging.batch.message_count": done.rows,
+            "lakequeue.order.duplicates": done.duplicates,
+            "lakequeue.order.refused": done.refused,
+            "lakequeue.log.version": int(done.version),
+        },
+    )
 
 
 def _count(meters: Meters, done: Done, seconds: float) -> None:

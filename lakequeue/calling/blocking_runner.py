@@ -118,7 +118,9 @@ def request_args(request: Request) -> dict[str, Any]:
         args["params"] = dict(request.params)
     if request.body is not None:
         args["content"] = request.body
-        args["headers"] = {"content-type": request.content_type}
+        args["headers"] = {"content-type": request.content_type, **request.headers}
+    elif request.headers:
+        args["headers"] = dict(request.headers)
     return args
 
 

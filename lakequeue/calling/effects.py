@@ -21,6 +21,8 @@ class Request:
     body: bytes | None = None
     content_type: str = JSON
     read_timeout_s: float = 30.0
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Beside that of the body."""
 
 
 @dataclass(frozen=True, slots=True)

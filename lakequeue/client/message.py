@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
 from lakequeue.client.record import Record
 from lakequeue.errors import InvalidRequest
+from lakequeue.tracing.spans import processing
 from lakequeue.wire import (
     MAX_NACK_REASON,
     MAX_SPAN_MS,
@@ -95,6 +97,14 @@ class Message(Record):
     def receipt(self) -> str:
         """What the service knows this delivery by."""
         return str(self._raw["receipt"])
+
+    def processing(self) -> AbstractContextManager[None]:
+        """A `with` block for the work on this message: a span, if the program traces.
+
+        The span is linked with the one that the record was made in. Where the program is in no span
+        yet, it goes on in the trace of the record.
+        """
+        return processing(self.trace, self.topic)
 
     def ack(self, *, commit_through: bool = False) -> None:
         """Done with it: it, and what is before it, is not delivered to this group again.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import orjson
@@ -20,6 +20,7 @@ from lakequeue.calling.credentials import Credentials
 from lakequeue.calling.effects import Request
 from lakequeue.calling.nodes import Nodes
 from lakequeue.client.admin import Admin
+from lakequeue.client.consuming.traces import received, settling
 from lakequeue.client.message import Message, milliseconds_of
 from lakequeue.client.producing.producer import Producer
 from lakequeue.client.producing.record_options import HeadersIn
@@ -206,7 +207,9 @@ class Queue(Closes):
         if visibility_timeout_s is not None:
             ms = milliseconds_of(visibility_timeout_s, "visibility_timeout_s")
             body["visibility_timeout_ms"] = ms
+        began = time.monotonic()
         answer = self._call("POST", "/receive", body, read_timeout_s=30.0 + wait_s)
+        received(self.name, answer["records"], time.monotonic() - began)
         return [Message(raw, None, 0, None, self._settle) for raw in answer["records"]]
 
     def delete(self, *messages: Message) -> None:
@@ -219,7 +222,7 @@ class Queue(Closes):
             AttemptSuperseded: A message was hidden no longer and somebody else received it, or the
                 queue was purged. The others are deleted.
         """
-        self._say({"acks": [message.receipt for message in messages]})
+        self._say({"acks": [message.receipt for message in messages]}, messages)
 
     def change_visibility(self, message: Message, timeout_s: float) -> None:
         """Hide a message for longer, or give it back.
@@ -234,10 +237,10 @@ class Queue(Closes):
         """
         ms = milliseconds_of(timeout_s, "timeout_s")
         if not ms:
-            self._say({"nacks": [{"receipt": message.receipt, "delay_ms": 0}]})
+            self._say({"nacks": [{"receipt": message.receipt, "delay_ms": 0}]}, [message])
         else:
             extend = {"receipt": message.receipt, "visibility_timeout_ms": ms}
-            self._say({"extend": [extend]})
+            self._say({"extend": [extend]}, [message])
 
     # -- the queue ------------------------------------------------------------------------------
 
@@ -280,14 +283,19 @@ class Queue(Closes):
             nack: dict[str, Any] = {"receipt": message.receipt}
             nack |= {} if ms is None else {"delay_ms": ms}
             nack |= {} if message.nack_reason is None else {"reason": message.nack_reason}
-            self._say({"nacks": [nack]})
+            self._say({"nacks": [nack]}, [message])
         else:
-            self._say({"extend": [{"receipt": message.receipt, "visibility_timeout_ms": ms}]})
+            extend = {"receipt": message.receipt, "visibility_timeout_ms": ms}
+            self._say({"extend": [extend]}, [message])
 
-    def _say(self, body: dict[str, list[Any]]) -> None:
+    def _say(self, body: dict[str, list[Any]], messages: Sequence[Message]) -> None:
         """Settle by receipt, at whichever node has the partition."""
+        with settling(self.name, messages, [name.removesuffix("s") for name in body]) as span:
+            self._settled(body, span.request_headers())
+
+    def _settled(self, body: dict[str, list[Any]], headers: Mapping[str, str]) -> None:
         try:
-            self._call("POST", "/acks", body)
+            self._call("POST", "/acks", body, headers=headers)
         except AttemptSuperseded as error:
             refused = error.extra.get("refused", [])
             moved = {r["receipt"]: r["location"] for r in refused if r["why"] == "elsewhere"}
@@ -300,7 +308,7 @@ class Queue(Closes):
                     for name, some in body.items()
                 }
                 try:
-                    self._call("POST", "/acks", there, Nodes(url))
+                    self._call("POST", "/acks", there, Nodes(url), headers=headers)
                 except AttemptSuperseded as other:
                     bad = bad or other
             if bad is not None:
@@ -313,12 +321,14 @@ class Queue(Closes):
         body: Any,
         nodes: Nodes | None = None,
         read_timeout_s: float = 30.0,
+        headers: Mapping[str, str] | None = None,
     ) -> Any:
         request = Request(
             method,
             f"/v1/groups/{self.name}{path}",
             body=orjson.dumps(body),
             read_timeout_s=read_timeout_s,
+            headers=headers or {},
         )
         policy = CallPolicy(self._timeout_s, lambda: self._closing)
         script = call(nodes or self._nodes, request, time.monotonic, policy)

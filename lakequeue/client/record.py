@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from lakequeue.errors import InvalidRequest
+from lakequeue.tracing.context import TraceContext, in_record
 from lakequeue.wire import UNDECODABLE, headers_from_json, loads_exactly
 
 
@@ -72,6 +73,11 @@ class Record:
     def header(self, name: str) -> bytes | None:
         """The last header of that name, or None."""
         return dict(self.headers).get(name)
+
+    @property
+    def trace(self) -> TraceContext | None:
+        """The trace that it was sent in (headers `traceparent` and `tracestate`), or None."""
+        return in_record(self._raw)
 
     @property
     def timestamp(self) -> int:

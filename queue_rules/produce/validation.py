@@ -18,6 +18,7 @@ from lakequeue import wire
 from lakequeue.errors import InvalidRequest, LakequeueError, TooLarge
 from lakequeue.partitioner import PARTITIONERS
 from lakequeue.records import Format
+from lakequeue.tracing.context import TRACEPARENT, TRACESTATE
 from queue_rules.produce import timing
 from queue_rules.produce.rows import NO_PARTITION, NO_TIMESTAMP, Headers, Rows
 from queue_tables.schema.schema_cost import MOST_OF_REQUEST
@@ -28,9 +29,13 @@ _FIELDS = wire.RECORD_FIELDS
 _MISSING: Any = object()
 _TEXT, _BYTES, _JSON = int(Format.TEXT), int(Format.BYTES), int(Format.JSON)
 
-_FREE_HEADERS = wire.DEAD_LETTER_HEADERS - {wire.DeadLetterHeader.MORE}
+_FREE_HEADERS = (wire.DEAD_LETTER_HEADERS - {wire.DeadLetterHeader.MORE}) | {
+    TRACEPARENT,
+    TRACESTATE,
+}
 MAX_FREE_BYTES = 512
-"""What a dead letter says of itself does not count: a record of the largest size can die too."""
+"""What a dead letter says of itself does not count: a record of the largest size can die too. And
+nothing that is sent becomes too large when its producer begins to trace."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from lakequeue.calling.effects import Now, Request, Script, Wait
 from lakequeue.calling.nodes import Nodes
 from lakequeue.client.consuming.keeping import Keeping, OnLost, OnStatus
 from lakequeue.client.consuming.membership import ConsumeOptions, Membership
+from lakequeue.client.consuming.traces import received
 from lakequeue.client.message import Message
 from lakequeue.client.producing.produce_responses import read_answer
 from lakequeue.errors import (
@@ -191,9 +192,11 @@ class Consuming(Keeping):
             },
             read_timeout_s=options.wait_ms / 1000 + 15.0,
         )
+        began = self._now()
         answer = yield from self._ask(member, request)
         # Not through pydantic: there are thousands of records in it.
         body: dict[str, Any] = answer.reply.json()
+        received(self.group, body["records"], self._now() - began)
         member.last_poll = max(member.last_poll, body.get("poll", 0))
         told = body.get("assignment")
         assignment = None if told is None else [Assigned.model_validate(a) for a in told]

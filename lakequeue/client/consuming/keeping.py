@@ -20,6 +20,7 @@ from lakequeue.calling.effects import Now, Request, Script, Wait
 from lakequeue.calling.nodes import Nodes
 from lakequeue.client.consuming.fetch_buffer import FetchBuffer, Lost
 from lakequeue.client.consuming.membership import ConsumeOptions, Membership
+from lakequeue.client.consuming.traces import settling
 from lakequeue.client.producing.produce_responses import read_answer
 from lakequeue.errors import (
     Broken,
@@ -32,6 +33,7 @@ from lakequeue.errors import (
     UnknownMember,
     Unreachable,
 )
+from lakequeue.tracing.spans import Tracing
 from lakequeue.wire import HeartbeatAnswer
 
 _log = logging.getLogger("lakequeue.consumer")
@@ -66,6 +68,7 @@ class Keeping:
         self.lock = threading.RLock()
         # Each consumer by a name of its own: a group spreads over the nodes.
         self.nodes = nodes.route(f"{group}/{uuid.uuid4().hex}")
+        self.group = group
         self._group_path = f"/v1/groups/{group}"
         self._options = options
         self._now = now
@@ -126,10 +129,10 @@ class Keeping:
         self._last_acks = self._now()
         # Order was checked when they were made, so the highest of each partition says it all.
         body = {"acks": [m.receipt for m in acks], "commit_through": True}
-        request = Request("POST", f"{self._path(member)}/acks", body=orjson.dumps(body))
         lost: list[Lost] = []
         try:
-            yield from self._ask(member, request)
+            with settling(self.group, acks) as span:
+                yield from self._ask(member, self._acks_request(member, body, span))
         except EpochSuperseded as error:
             refused = error.extra.get("refused")
             if refused is None:
@@ -147,6 +150,14 @@ class Keeping:
             self.buffer.acks_settled(number)
         self._tell_lost(lost)
         self._notify()
+
+    def _acks_request(self, member: Membership, body: object, span: Tracing) -> Request:
+        return Request(
+            "POST",
+            f"{self._path(member)}/acks",
+            body=orjson.dumps(body),
+            headers=span.request_headers(),
+        )
 
     def _heartbeat(self, member: Membership) -> Script[None]:
         request = Request("POST", f"{self._path(member)}/heartbeat", read_timeout_s=5.0)

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import orjson
-
 from lakequeue.calling.calls import CallPolicy, call
-from lakequeue.calling.effects import Now, Request, Script
+from lakequeue.calling.effects import Now, Script
 from lakequeue.calling.nodes import Nodes
 from lakequeue.client.consuming.core import Consuming
 from lakequeue.client.consuming.keeping import OnLost, OnStatus
 from lakequeue.client.consuming.membership import ConsumeOptions, Membership
 from lakequeue.client.consuming.pace import Pace
 from lakequeue.client.consuming.queue_fetch_buffer import Does, QueueFetchBuffer, ReceiptAction
+from lakequeue.client.consuming.traces import settling
 from lakequeue.client.message import Message
 from lakequeue.errors import (
     AttemptSuperseded,
@@ -129,12 +128,15 @@ class QueueConsuming(Consuming):
             sayings = self.buffer.take()
         self._last_acks = self._now()
         nodes = member.nodes if sayings[0].url is None else Nodes(sayings[0].url)
-        request = Request("POST", f"{self._path(member)}/acks", body=_body_of(sayings))
+        messages, does = [s.message for s in sayings], {s.does for s in sayings}
         try:
-            if nodes is member.nodes:
-                yield from self._ask(member, request)
-            else:
-                yield from call(nodes, request, self._now, CallPolicy(5.0, lambda: self.leaving))
+            with settling(self.group, messages, does) as span:
+                request = self._acks_request(member, _body_of(sayings), span)
+                if nodes is member.nodes:
+                    yield from self._ask(member, request)
+                else:
+                    policy = CallPolicy(5.0, lambda: self.leaving)
+                    yield from call(nodes, request, self._now, policy)
             with self.lock:
                 self.buffer.answered(sayings, [])
         except AttemptSuperseded as error:
@@ -159,7 +161,7 @@ class QueueConsuming(Consuming):
         super()._forget(member, error)
 
 
-def _body_of(sayings: list[ReceiptAction]) -> bytes:
+def _body_of(sayings: list[ReceiptAction]) -> dict[str, list[object]]:
     body: dict[str, list[object]] = {"acks": [], "nacks": [], "extend": []}
     for saying in sayings:
         receipt = saying.message.receipt
@@ -172,4 +174,4 @@ def _body_of(sayings: list[ReceiptAction]) -> bytes:
             body["nacks"].append(nack if why is None else nack | {"reason": why})
         else:
             body["extend"].append({"receipt": receipt, "visibility_timeout_ms": saying.ms})
-    return orjson.dumps(body)
+    return body

@@ -18,6 +18,7 @@ import orjson
 
 from lakequeue.client.producing.record_options import HeadersIn
 from lakequeue.errors import InvalidRequest, LakequeueError, Overloaded, TooLarge
+from lakequeue.tracing.context import TraceContext
 from lakequeue.wire import (
     MAX_REQUEST_BYTES,
     MAX_REQUEST_RECORDS,
@@ -90,6 +91,8 @@ class Outgoing:
     handle: Handle | None = None
     error: LakequeueError | None = None
     """Why it was given up; None while it is on its way."""
+    trace: TraceContext | None = None
+    """Of the span in which it was made, if the program traces."""
 
     def encode(self, own_message_id: bool, own_topic: bool = False) -> bytes:
         """The record's JSON; raises `InvalidRequest` for what JSON cannot hold."""

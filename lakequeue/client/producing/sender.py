@@ -29,7 +29,9 @@ from lakequeue.client.producing.record_accumulator import (
     body_of,
 )
 from lakequeue.client.producing.record_options import HeadersIn, timing_of
+from lakequeue.client.producing.refused_records import about_record, index_at_fault, was_chosen
 from lakequeue.client.producing.routing import Routing
+from lakequeue.client.producing.traces import created, sending
 from lakequeue.errors import (
     InvalidRequest,
     LakequeueError,
@@ -131,7 +133,10 @@ class Sender:
             accumulator = RecordAccumulator(
                 checked_name(topic, "topic"), self.producer_id, self._limits
             )
-        return accumulator.make(value, key, headers, partition, timestamp, message_id, timing)
+        headers, trace = created(topic, headers, self.producer_id, partition)
+        record = accumulator.make(value, key, headers, partition, timestamp, message_id, timing)
+        record.trace = trace
+        return record
 
     def queue(self, record: Outgoing) -> RecordAccumulator | None:
         """Queue a prepared record; the caller has waited for room. A new record accumulator is
@@ -254,14 +259,14 @@ class Sender:
                     self._finish(lost.records, None, error)
                 return
             except LakequeueError as error:
-                index = _index_at_fault(error, part)
-                if index is not None and _was_chosen(error, part.records[index]):
+                index = index_at_fault(error, part)
+                if index is not None and was_chosen(error, part.records[index]):
                     # The topic was made anew with fewer partitions: no fault of the record.
                     self._routing.choose_no_more(part)
                     todo.appendleft(part)
                 elif index is not None:
                     bad = part.records[index]
-                    self._finish([bad], None, _about(error, index, bad))
+                    self._finish([bad], None, about_record(error, index, bad))
                     todo.extendleft(reversed(part.without(index)))
                 elif isinstance(error, TooLarge) and len(part.records) > 1:
                     todo.extendleft(reversed(part.halves()))
@@ -272,18 +277,20 @@ class Sender:
         if self.fenced is not None:
             raise self.fenced
         ordered = self._acks == "ordered" or self.epoch is not None
-        request = Request(
-            "POST",
-            f"/v1/topics/{batch.topic}/records",
-            {"wait": "ordered", "timeout_ms": _ORDER_TIMEOUT_MS} if ordered else {},
-            batch.body(self.producer_id, self.last_stamp, self.epoch),
-        )
         waited = self._now() - batch.records[0].added_at
         policy = CallPolicy(
             max(self._delivery_timeout_s - waited, 0.0), give_up=lambda: self.aborted
         )
         route = self.nodes.route(batch.route or batch.topic)
-        answer = yield from call(route, request, self._now, policy)
+        with sending(batch.records, self.producer_id) as span:
+            request = Request(
+                "POST",
+                f"/v1/topics/{batch.topic}/records",
+                {"wait": "ordered", "timeout_ms": _ORDER_TIMEOUT_MS} if ordered else {},
+                batch.body(self.producer_id, self.last_stamp, self.epoch),
+                headers=span.request_headers(),
+            )
+            answer = yield from call(route, request, self._now, policy)
         produced = read_produced(answer.reply, len(batch.records))
         self.saw(produced.stamp)
         self._routing.compare(batch, produced)
@@ -313,18 +320,20 @@ class Sender:
             head["producer_epoch"] = self.epoch
         if self.last_stamp is not None:
             head["after"] = self.last_stamp
-        request = Request(
-            "POST",
-            "/v1/records",
-            {"wait": "ordered", "timeout_ms": _ORDER_TIMEOUT_MS},
-            body_of(head, [r.encoded for r in records]),
-        )
         policy = CallPolicy(self._delivery_timeout_s)
         yield from find(self.nodes, "ingest", self._now)
         # A round of which nothing comes out counts as well, and has no topic to go by.
         route = self.nodes.route(records[0].topic if records else self.producer_id)
         try:
-            answer = yield from call(route, request, self._now, policy)
+            with sending(records, self.producer_id) as span:
+                request = Request(
+                    "POST",
+                    "/v1/records",
+                    {"wait": "ordered", "timeout_ms": _ORDER_TIMEOUT_MS},
+                    body_of(head, [r.encoded for r in records]),
+                    headers=span.request_headers(),
+                )
+                answer = yield from call(route, request, self._now, policy)
         except ProducerFenced as error:
             self.fenced = error
             raise
@@ -372,26 +381,3 @@ class Sender:
                     self._on_ack(record, delivered[i])
             except Exception:  # noqa: BLE001 - a fault of the user's callback must not stop sending
                 _log.exception("a callback of the producer failed")
-
-
-def _index_at_fault(error: LakequeueError, batch: ProducerBatch) -> int | None:
-    index = error.extra.get("record")
-    if not isinstance(error, InvalidRequest | TooLarge) or not isinstance(index, int):
-        return None
-    return index if 0 <= index < len(batch.records) else None
-
-
-def _was_chosen(error: LakequeueError, record: Outgoing) -> bool:
-    """Whether it is refused for a partition that its application did not ask for."""
-    return record.chosen is not None and error.extra.get("field") == "partition"
-
-
-def _about(error: LakequeueError, index: int, record: Outgoing) -> LakequeueError:
-    """`error`, which names a place in a request that the application does not see, as one about
-    `record`, by its message id. Pure.
-    """
-    what = error.detail.removeprefix(f"record {index}: ")
-    extra = error.extra | {"message_id": record.message_id}
-    del extra["record"]
-    detail = f"record {record.message_id}: {what}"
-    return type(error)(detail, hint=error.hint, stored=error.stored, **extra)

@@ -1,0 +1,1 @@
+"""Where spans go in tests: the memory of this process, or a collector."""
