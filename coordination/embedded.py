@@ -32,6 +32,7 @@ from lakequeue.errors import (
     MissingDependency,
 )
 from lakequeue.processes import programs
+from lakequeue.processes.folders import make_private
 from lakequeue.processes.java import java_command
 from lakequeue.processes.java_logs import log4j_settings
 from lakequeue.processes.parent import die_with_parent
@@ -134,7 +135,7 @@ def server_command(
 
     `place`: it is one of an ensemble, and serves once it has found a majority of the others.
     """
-    data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private(data_dir)
     # Its log has what stands in the nodes, secrets of webhooks as well.
     data_dir.chmod(0o700)
     config = data_dir / "zoo.cfg"
@@ -260,7 +261,7 @@ class EmbeddedZooKeeper:
         """Start the server and return when it serves. Raises `CoordinationUnavailable`."""
         if self.running:
             return
-        self.data_dir.mkdir(parents=True, exist_ok=True)
+        make_private(self.data_dir)
         log = self.data_dir / "zookeeper.log"
         command = [*programs.command("coordination.embedded")]
         command += ["--data-dir", str(self.data_dir), "--port", str(self.port)]

@@ -37,6 +37,7 @@ from jobs.feeds.refused_count import RefusedCount
 from jobs.feeds.sources import Feed, documents_of, reader_options, record_columns
 from jobs.streaming.session import start_session
 from lakequeue.errors import Broken, LakequeueError
+from lakequeue.processes.folders import make_private
 from lakequeue.processes.spark_sessions import delta_settings
 from queue_tables.root import QueueRoot
 from queue_tables.topics import TopicStore
@@ -54,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         options = parse("jobs.stream_in", argv)
         work_dir = options.work_dir or Path(tempfile.gettempdir())
-        work_dir.mkdir(parents=True, exist_ok=True)
+        make_private(work_dir)
         with tempfile.TemporaryDirectory(
             prefix="lakequeue-stream-in-", dir=work_dir, ignore_cleanup_errors=True
         ) as folder:

@@ -96,7 +96,7 @@ class TopicStore:
         # No lock: a look at the table that hangs holds it, and acks come here.
         return sorted(self._topics.values(), key=lambda topic: topic.topic)
 
-    def create(self, name: str, **config: Any) -> tuple[Topic, bool]:
+    def create(self, name: str, /, **config: Any) -> tuple[Topic, bool]:
         """Create the topic, or find the same: (topic, created).
 
         Raises `TopicExists` if there is one with other settings, `InvalidName`, `InvalidRequest`.
@@ -112,7 +112,7 @@ class TopicStore:
         created = self._change(name, judge)
         return self._topics[name], created
 
-    def alter(self, name: str, **changes: Any) -> Topic:
+    def alter(self, name: str, /, **changes: Any) -> Topic:
         """Change settings of the topic; partitions may only grow."""
 
         def judge() -> dict[str, Any] | None:

@@ -21,6 +21,7 @@ from kazoo.client import KazooClient
 from kazoo.handlers.threading import KazooTimeoutError
 
 from coordination.zookeeper.credentials import client_options
+from lakequeue.processes.folders import make_private
 from lakequeue.settings import CoordinationSettings
 
 CLIENT_LOG = logging.getLogger("lakequeue.kazoo")
@@ -75,7 +76,7 @@ def remember(path: Path, hosts: str, identity: Identity) -> None:
     text = json.dumps(record)
     if path.exists() and path.read_text() == text:
         return
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_private(path.parent)
     new = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}")
     handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(handle, "w") as out:

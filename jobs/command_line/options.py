@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from lakequeue.errors import RootUnusable
-from lakequeue.processes.folders import private_folder
+from lakequeue.processes.folders import make_private, private_folder
 from lakequeue.processes.logs import log_to_stderr
 from lakequeue.processes.parent import die_with_parent
 from lakequeue.processes.programs import add_parent_option
@@ -122,7 +122,7 @@ def _work_dir(settings: Settings) -> Path:
     try:
         if settings.work_dir is None:
             private_folder(folder)
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(folder)
     except OSError as error:
         raise RootUnusable(
             f"the work directory {folder} cannot be made: {error.strerror}",

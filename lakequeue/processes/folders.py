@@ -24,13 +24,23 @@ def nearest_existing(place: Path) -> Path:
     return next(one for one in (place, *place.absolute().parents) if one.exists())
 
 
+def make_private(path: Path) -> None:
+    """Make a folder, and those above it that are missing, with mode 0700. Raises `OSError`.
+
+    `mkdir(parents=True)` makes those above with the usual mode: a local root would be one of them.
+    """
+    missing = [one for one in (path, *path.absolute().parents) if not one.exists()]
+    for folder in reversed(missing):
+        folder.mkdir(mode=0o700, exist_ok=True)
+
+
 def private_folder(path: Path) -> Path:
     """Make the folder with mode 0700, or take it if it is ours and nobody else may write there.
 
     In a shared temporary folder somebody else may have made one of this name before, or a link.
     Raises `RootUnusable`, and `OSError` of making it.
     """
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private(path)
     found = path.lstat()
     others = stat.S_IWGRP | stat.S_IWOTH
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & others:

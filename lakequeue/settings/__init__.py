@@ -18,6 +18,7 @@ from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
+    SettingsError,
     TomlConfigSettingsSource,
 )
 
@@ -98,6 +99,8 @@ class Settings(BaseSettings):
             super().__init__(**given)
         except ValidationError as error:
             raise explain(error) from error
+        except SettingsError as error:
+            raise no_json(error) from None
 
     @classmethod
     def settings_customise_sources(
@@ -137,6 +140,17 @@ def meanings(model: type[BaseModel] = Settings, prefix: str = "") -> dict[str, s
         else:
             found[f"{prefix}{name}"] = field.description or ""
     return found
+
+
+def no_json(error: SettingsError) -> InvalidSetting:
+    """What is wrong with a variable that is no JSON where a list or a slice is wanted. Pure."""
+    field = str(error).partition('field "')[2].partition('"')[0]
+    wanted = [name for name in meanings() if name.split(".")[0] == field]
+    lists = [variable(name) for name in wanted if "JSON list" in meanings()[name]]
+    return InvalidSetting(
+        f"a value of {field} is no JSON",
+        hint=f'{", ".join(lists)}: a list, as in ["a.example.org"]; {variable(field)}: an object',
+    )
 
 
 def may_be_shown(parts: Sequence[str | int], model: type[BaseModel] = Settings) -> bool:

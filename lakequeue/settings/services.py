@@ -132,7 +132,9 @@ class OrderSettings(Slice):
         description="whether the order leader runs the job metrics. It saves the rates and lag of "
         "each hour, and the positions of groups, which a fork as of an earlier time needs",
     )
-    driver_memory: str = Field("1g", description="heap of the Spark driver")
+    driver_memory: str = Field(
+        "1g", pattern=r"^[1-9][0-9]{0,9}[kmgtKMGT]?$", description="heap of the Spark driver"
+    )
 
 
 class OffsetsSettings(Slice):

@@ -25,7 +25,7 @@ from lakequeue.errors import (
     RootUnusable,
     StartFailed,
 )
-from lakequeue.processes.folders import local_root, private_folder
+from lakequeue.processes.folders import local_root, make_private, private_folder
 from lakequeue.settings import CoordinationSettings
 
 _HANDOVER_S = 5.0
@@ -49,7 +49,7 @@ def make_work_dir(work_dir: Path) -> None:
     try:
         if work_dir.parent == Path(tempfile.gettempdir()):
             private_folder(work_dir)
-        work_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(work_dir)
         (work_dir / "logs").mkdir(mode=0o700, exist_ok=True)
         with tempfile.TemporaryFile(dir=work_dir):
             pass

@@ -153,6 +153,9 @@ def test_concurrent_alterations_lose_none(root: QueueRoot) -> None:
         ({"partitions": "4"}, "partitions", "valid integer"),
         ({"partitons": 4}, "partitons", "did you mean 'partitions'"),
         ({"colour": "red"}, "colour", "a topic has partitions, partitioner"),
+        # Words that the code has for something else.
+        ({"name": "bills"}, "name", "a topic has partitions, partitioner"),
+        ({"self": 1}, "self", "a topic has partitions, partitioner"),
         ({"partitioner": "md5"}, "partitioner", "crc32"),
         ({"retention_ms": -1}, "retention_ms", "greater than or equal"),
         ({"retention_ms": 1000}, "retention_ms", "below dedup_window_ms 600000"),

@@ -28,6 +28,12 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("LAKEQUEUE_ORDER__POLL_S", "soon", "by LAKEQUEUE_ORDER__POLL_S or in lakequeue.toml"),
         ("LAKEQUEUE_INGEST", "3", "setting ingest = 3"),
         ("LAKEQUEUE_LOG_LEVEL", "loud", "setting log_level = 'loud'"),
+        ("LAKEQUEUE_ACCESS__HOSTS", "a.example.org", 'LAKEQUEUE_ACCESS__ORIGINS: a list, as in ["'),
+        ("LAKEQUEUE_COORDINATION", '{"password": secret}', "a value of coordination is no JSON"),
+        ("LAKEQUEUE_ORDER__POLL_S", "1e20", "order.poll_s = '1e20': Value error, at most 1000000"),
+        ("LAKEQUEUE_CONSUMER__MAX_POLL_INTERVAL_MS", "9" * 20, "at most 1000000000000"),
+        ("LAKEQUEUE_FRONT__MAX_WAITS", "9" * 20, "at most 4611686018427387904"),
+        ("LAKEQUEUE_ORDER__DRIVER_MEMORY", "lots", "setting order.driver_memory = 'lots'"),
     ],
 )
 def test_a_variable_that_cannot_be_is_named(

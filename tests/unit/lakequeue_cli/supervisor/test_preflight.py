@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+import stat
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,17 @@ from lakequeue_cli.supervisor.preflight import (
 def test_work_is_kept_inside_a_local_root_and_apart_for_each_bucket(tmp_path: Path) -> None:
     assert default_work_dir(str(tmp_path)) == tmp_path / "_work"
     assert default_work_dir("s3://a/q") != default_work_dir("s3://b/q")
+
+
+def test_a_root_that_the_work_folder_makes_is_its_owners_alone(tmp_path: Path) -> None:
+    make_work_dir(tmp_path / "queues" / "q" / "_work")
+    for folder in ("queues", "queues/q", "queues/q/_work", "queues/q/_work/logs"):
+        assert stat.S_IMODE((tmp_path / folder).stat().st_mode) == 0o700
+    # One that is there already is left to whoever made it.
+    opened = tmp_path / "opened"
+    opened.mkdir(mode=0o750)
+    make_work_dir(opened / "_work")
+    assert stat.S_IMODE(opened.stat().st_mode) == 0o750
 
 
 def test_a_root_below_a_file_is_a_clear_error(tmp_path: Path) -> None:
