@@ -118,7 +118,7 @@ class Queues:
         for one in attempts:
             place = (*owned.key[1:], one.offset, owned.generation, one.attempt, checksum)
             record = record_to_json(rows[one.offset].record, str(QueueReceipt(*place)), one.attempt)
-            yield record | {"deadline": one.deadline}
+            yield record | {"deadline": one.deadline, "first_delivered_at": one.first_at}
 
     # -- receipts ---------------------------------------------------------------------------------
 

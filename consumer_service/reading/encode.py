@@ -79,6 +79,7 @@ def queue_records_of(
         record["attempt"] = one.attempt
         record["receipt"] = str(receipt)
         record["deadline"] = one.deadline
+        record["first_delivered_at"] = one.first_at
     return records
 
 

@@ -62,5 +62,7 @@ RECORD_FIELDS: Final = frozenset(
     }
 )
 """What a produced record may have; anything else is refused, so that a typo is not lost data."""
+MAX_ANNOTATIONS_CHARS: Final = 65_536
+"""Longest text that programs keep beside a topic."""
 MAX_CLOSED_MS: Final = 600_000
 """Longest time for which a topic can be closed."""

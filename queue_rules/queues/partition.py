@@ -318,9 +318,15 @@ class QueuePartition:
         )
 
     @staticmethod
-    def extend(one: Attempt, now: int, visibility_ms: int) -> Move:
-        """The fact of an extension: the deadline moves to `visibility_ms` from now, never back."""
-        until = max(one.deadline, now + visibility_ms * 1_000)
+    def extend(one: Attempt, now: int, visibility_ms: int, *, may_shorten: bool = False) -> Move:
+        """The fact of an extension: the deadline moves to `visibility_ms` from now.
+
+        It moves back only if it `may_shorten`. A node that takes the partition over goes by the
+        latest deadline that the facts name: there the record may be kept for longer.
+        """
+        until = now + visibility_ms * 1_000
+        if not may_shorten:
+            until = max(one.deadline, until)
         return move_of(Kind.DELIVERED, one)._replace(until=until)
 
     def finish_extend(self, one: Attempt, move: Move) -> None:

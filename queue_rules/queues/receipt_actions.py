@@ -35,6 +35,8 @@ class ReceiptAction:
     """Delay of a nack (None: by the policy); visibility of an extension."""
     reason: str = ""
     """Of a nack: why, in the words of who gives it back."""
+    may_shorten: bool = False
+    """Of an extension: the deadline may move back."""
 
 
 def receipt_actions_of(request: AckRequest) -> list[ReceiptAction]:
@@ -56,7 +58,11 @@ def receipt_actions_of(request: AckRequest) -> list[ReceiptAction]:
         ),
         *(
             ReceiptAction(
-                e.receipt, parse_queue_receipt(e.receipt), "extend", e.visibility_timeout_ms
+                e.receipt,
+                parse_queue_receipt(e.receipt),
+                "extend",
+                e.visibility_timeout_ms,
+                may_shorten=e.may_shorten,
             )
             for e in request.extend
         ),

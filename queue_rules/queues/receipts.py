@@ -73,7 +73,8 @@ def begin(
         if action.does == "nack":
             one.nack_reason = action.reason
             return Begun(action, one, queue.nack(one, now, action.ms, random))
-        return Begun(action, one, queue.extend(one, now, action.ms or 0))
+        shorten = action.may_shorten
+        return Begun(action, one, queue.extend(one, now, action.ms or 0, may_shorten=shorten))
     if action.does == "ack" and queue.was_acked(receipt.offset, receipt.attempt):
         answer.settled.append(Settled(receipt=action.text))  # a repeat
     elif one.why == "busy":

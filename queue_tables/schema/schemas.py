@@ -74,6 +74,7 @@ TOPICS = Table(
         ),
         Column("changed_at", "timestamp", "time of this version"),
     ),
+    later=frozenset({"annotations"}),
 )
 
 INBOX = Table(

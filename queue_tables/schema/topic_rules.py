@@ -32,8 +32,11 @@ class Topic(TopicSettings, TopicIdentity):
 
     @classmethod
     def of_row(cls, row: Mapping[str, Any]) -> Topic:
-        """The topic that a row of the table `topics` holds, as it is: its bounds may be older."""
-        return cls.model_construct(**{name: row[name] for name in cls.model_fields})
+        """The topic that a row of the table `topics` holds, as it is: its bounds may be older.
+
+        A row that an earlier release has written lacks the settings that came later.
+        """
+        return cls.model_construct(**{n: row[n] for n in cls.model_fields if n in row})
 
     def place(
         self,

@@ -29,7 +29,8 @@ class TopicCalls(ServiceCalls):
             TopicExists: It exists with other settings.
             InvalidRequest: A setting is not valid.
         """
-        body = checked(TopicConfig, config).model_dump()
+        # Null is the default wherever it may stand: an earlier release knows fewer settings.
+        body = checked(TopicConfig, config).model_dump(exclude_none=True)
         try:
             reply = self._call(self._ingest, "PUT", path_of_topic(topic), body)
         except TopicExists:

@@ -202,10 +202,12 @@ class Nack(RequestShape):
 
 
 class Extend(RequestShape):
-    """Queue groups: keep a record for longer, from now on; never for less long."""
+    """Queue groups: keep a record for longer, from now on."""
 
     receipt: str
     visibility_timeout_ms: int = Field(ge=1, le=MAX_VISIBILITY_MS)
+    may_shorten: bool = False
+    """True: from now on, also if it was kept for longer until now. False: never for less long."""
 
 
 class AckRequest(RequestShape):

@@ -13,6 +13,7 @@ from lakequeue.wire.declared import Setting, SettingsRequest, changes_of
 from lakequeue.wire.limits import (
     DEFAULT_DEDUP_WINDOW_MS,
     DEFAULT_PARTITIONS,
+    MAX_ANNOTATIONS_CHARS,
     MAX_CLOSED_MS,
     MAX_DEDUP_WINDOW_MS,
     MAX_PARTITIONS,
@@ -107,6 +108,16 @@ class TopicSettings(BaseModel):
     backoff_ms: Annotated[int | None, BACKOFF] = None
     backoff_max_ms: Annotated[int | None, BACKOFF_MAX] = None
     backoff_jitter_percent: Annotated[int | None, BACKOFF_JITTER] = None
+    annotations: Annotated[
+        str | None,
+        Setting(
+            "what programs keep beside the topic, such as JSON; the queue does not read it",
+            "nothing",
+            least=1,
+            most=MAX_ANNOTATIONS_CHARS,
+            from_file=True,
+        ),
+    ] = None
 
 
 class TopicConfig(SettingsRequest, TopicSettings):

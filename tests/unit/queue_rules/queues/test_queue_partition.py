@@ -55,6 +55,19 @@ def test_a_record_counts_as_held_while_its_change_becomes_durable() -> None:
     assert queue.held_by("a") == 1
 
 
+def test_a_deadline_moves_back_only_for_who_says_that_it_may() -> None:
+    queue = QueuePartition(RetryPolicy(visibility_ms=1_000))
+    (held,) = queue.take_new(0, "a", 1, news(1)).deliver
+    for may_shorten, deadline in ((False, 1_000 * MS), (True, 10 * MS)):
+        begun = queue.begin(0, 1, 0)
+        assert begun is held
+        queue.finish_extend(held, queue.extend(held, 0, 10, may_shorten=may_shorten))
+        assert held.deadline == deadline
+    assert queue.next_due() == 10 * MS
+    (again,) = queue.take_again(10 * MS, "b", 1).deliver
+    assert (again.offset, again.attempt) == (0, 2)
+
+
 def test_waiting_for_a_key_has_a_bound_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "MAX_WAITING", 9)
     queue = QueuePartition(RetryPolicy(key_order=True))
