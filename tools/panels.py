@@ -230,6 +230,22 @@ ROWS: dict[str, list[Panel]] = {
             },
         ),
     ],
+    "SQS gateways": [
+        Panel(
+            "Requests of SQS clients",
+            "reqps",
+            {
+                "{{operation}} {{outcome}}": _rate(
+                    "lakequeue_sqs_requests_total", "operation, outcome"
+                )
+            },
+        ),
+        Panel(
+            "Time of a request (p99; waiting included)",
+            "s",
+            {"{{operation}}": _p99("lakequeue_sqs_request_seconds", "operation")},
+        ),
+    ],
     "Storage and coordination": [
         Panel(
             "Requests to storage",

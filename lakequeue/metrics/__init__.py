@@ -8,14 +8,15 @@ under `_other`.
 
 from __future__ import annotations
 
-from lakequeue.metrics import consumer, driver, every, front, ingest
+from lakequeue.metrics import consumer, driver, every, front, ingest, sqs
 from lakequeue.metrics.declaring import Metric
 
-__all__ = ["ROLES", "consumer", "driver", "every", "front", "ingest"]
+__all__ = ["ROLES", "consumer", "driver", "every", "front", "ingest", "sqs"]
 
 ROLES: dict[str, tuple[Metric, ...]] = {
     "ingest": ingest.INGEST,
     "consumer service": consumer.CONSUMER,
     "driver": driver.DRIVER,
+    "SQS gateway": sqs.SQS,
 }
 """What each role exports beside `EVERY`."""

@@ -32,6 +32,7 @@ from lakequeue.settings.services import DriverSettings as DriverSettings
 from lakequeue.settings.services import IngestSettings as IngestSettings
 from lakequeue.settings.services import OffsetsSettings as OffsetsSettings
 from lakequeue.settings.services import OrderSettings as OrderSettings
+from lakequeue.settings.services import SqsSettings as SqsSettings
 from lakequeue.settings.zookeeper import CoordinationSettings as CoordinationSettings
 from lakequeue.settings.zookeeper import ServerSettings as ServerSettings
 
@@ -86,6 +87,7 @@ class Settings(BaseSettings):
     tls: TlsSettings = TlsSettings()
     consumer: ConsumerSettings = ConsumerSettings()
     console: ConsoleSettings = ConsoleSettings()
+    sqs: SqsSettings = SqsSettings()
     coordination: CoordinationSettings = CoordinationSettings()
     server: ServerSettings = ServerSettings()
 

@@ -189,3 +189,28 @@ class ConsoleSettings(Slice):
         "`*:headers.authorization`, `people*:key`, `raw:value`; `*` in a path is any field. "
         "A JSON list",
     )
+
+
+class SqsSettings(Slice):
+    """The SQS gateway."""
+
+    host: str = Field("127.0.0.1", description="address to listen on")
+    port: int = Field(9324, ge=0, le=65535, description="port to listen on; 0 takes a free one")
+    url: str | None = Field(
+        None,
+        description="base URL of the queues' URLs; default: the address that each client asks at",
+    )
+    account: str = Field(
+        "000000000000", pattern="^[0-9]{12}$", description="account in the queues' URLs and ARNs"
+    )
+    region: str = Field(
+        "us-east-1", pattern="^[a-z0-9-]{1,32}$", description="region in the queues' ARNs"
+    )
+    partitions: int = Field(
+        4, ge=1, le=10_000, description="partitions of the topics of queues that SQS clients make"
+    )
+    max_waits: int = Field(
+        512,
+        ge=1,
+        description="receives that wait at the same time; above it clients are told to wait",
+    )

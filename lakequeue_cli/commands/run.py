@@ -25,6 +25,7 @@ class Role(StrEnum):
     OFFSETS = "offsets"
     ZOOKEEPER = "zookeeper"
     CONSOLE = "console"
+    SQS = "sqs"
 
 
 MODULES = {
@@ -35,6 +36,7 @@ MODULES = {
     Role.OFFSETS: "jobs.offsets",
     Role.ZOOKEEPER: "coordination.embedded",
     Role.CONSOLE: "console",
+    Role.SQS: "sqs_gateway",
 }
 """What each role runs, as `python -m`: the same as in `lakequeue up`."""
 _NEEDS = {
@@ -46,6 +48,7 @@ _NEEDS = {
     # The jars of ZooKeeper come with Spark.
     Role.ZOOKEEPER: ("kazoo", "pyspark"),
     Role.CONSOLE: NODE,
+    Role.SQS: NODE,
 }
 
 

@@ -55,6 +55,10 @@ def up(
     console: Annotated[
         bool, typer.Option("--console/--no-console", help="Run the console, a page to look at.")
     ] = True,
+    sqs_port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65535, help="Run an SQS gateway at this port; 0: any."),
+    ] = None,
     standby: Annotated[
         bool, typer.Option("--standby", help="Run a second order driver, ready to take over.")
     ] = False,
@@ -111,6 +115,7 @@ def up(
                 consumer_port=settings.consumer.port if consumer_port is None else consumer_port,
                 console=_console(settings, console_port) if console else None,
                 console_port_may_change=console_port is None,
+                sqs=None if sqs_port is None else (settings.sqs.host, sqs_port),
                 ingest_nodes=nodes,
                 consumer_nodes=nodes,
                 drivers=2 if standby or nodes > 1 else 1,
@@ -149,6 +154,8 @@ def banner(cluster: Cluster, took_s: float) -> str:
     lines += [f"  consumers   {url}" for url in cluster.consumer_urls]
     lines += [f"  driver      {url}/metrics" for url in cluster.driver_urls]
     lines += [f"  console     {cluster.console_url}"] if cluster.console_url else []
+    sqs_url = cluster.layout.beside_url(cluster.layout.sqs)
+    lines += [f"  SQS         {sqs_url}"] if sqs_url else []
     lines += [
         f"  ZooKeeper   {cluster.zookeeper}{_password(cluster)}",
         f"  root        {cluster.root}",

@@ -28,7 +28,7 @@ from lakequeue.processes.jars import cached_jars, jar_paths
 from lakequeue.processes.java import find_java
 from lakequeue.settings import CoordinationSettings
 from lakequeue_cli.supervisor.child import Child
-from lakequeue_cli.supervisor.plan import Layout, Role, ZooKeeperPorts
+from lakequeue_cli.supervisor.plan import Layout, Place, Role, ZooKeeperPorts
 from lakequeue_cli.supervisor.preflight import (
     RootLock,
     await_free_port,
@@ -76,6 +76,8 @@ class ClusterOptions:
     """(host, port) of the console; None: there is none."""
     console_port_may_change: bool = False
     """If the port is in use, a free one is taken."""
+    sqs: tuple[str, int] | None = None
+    """(host, port) of an SQS gateway; None: there is none."""
     work_dir: Path | None = None
     log_level: str = "info"
     tls: bool = False
@@ -130,7 +132,7 @@ class Cluster:
     @property
     def console_url(self) -> str | None:
         """Where browsers find the console; None: there is none."""
-        return self.layout.console_url
+        return self.layout.beside_url(self.layout.console)
 
     @property
     def zookeeper(self) -> str:
@@ -313,14 +315,13 @@ class Cluster:
             log_level=options.log_level,
             extra=options.extra,
             scheme="https" if options.tls else "http",
-            console=self._console(taken),
+            console=self._place(options.console, taken, options.console_port_may_change),
+            sqs=self._place(options.sqs, taken),
         )
 
-    def _console(self, taken: set[int]) -> tuple[str, int] | None:
-        if self.options.console is None:
-            return None
-        moves = self.options.console_port_may_change
-        return console_place(*self.options.console, taken, may_change=moves)
+    @staticmethod
+    def _place(at: tuple[str, int] | None, taken: set[int], moves: bool = False) -> Place | None:
+        return None if at is None else console_place(*at, taken, may_change=moves)
 
     def _zookeeper_ports(
         self, ports: Callable[[int, int], tuple[int, ...]]
@@ -334,8 +335,8 @@ class Cluster:
             await_free_port(self.options.host, port, "--ingest-port")
         for port in self.layout.consumer_ports:
             await_free_port(self.options.host, port, "--consumer-port")
-        if self.layout.console is not None:
-            await_free_port(*self.layout.console, "--console-port")
+        for place, option in self.layout.places_beside:
+            await_free_port(*place, option)
         find_java()
         if self.options.zookeeper is not None:
             # A server of ours is started with the others; one of somebody else's must be there.

@@ -8,6 +8,7 @@
 | consumer-N | `python -m consumer_service` | `/readyz` says 200 |
 | driver-N | `python -m jobs.driver` | its state file says standby or leading |
 | console | `python -m console` | `/healthz` says 200; nothing waits for it |
+| sqs | `python -m sqs_gateway` | `/healthz` says 200 |
 """
 
 from __future__ import annotations
@@ -83,6 +84,8 @@ class ZooKeeperPorts(NamedTuple):
     election: int = 0
 
 
+Place = tuple[str, int]
+"""Host and port."""
 Role = Literal["ingest", "consumer"]
 _SERVICES: dict[Role, tuple[str, Drain]] = {
     "ingest": ("ingest", Drain.INGEST),
@@ -110,8 +113,10 @@ class Layout:
     python: str = sys.executable
     scheme: str = "http"
     """`https`: the children speak TLS."""
-    console: tuple[str, int] | None = None
+    console: Place | None = None
     """Where the console listens; None: there is none."""
+    sqs: Place | None = None
+    """Where the SQS gateway listens; None: there is none."""
 
     @property
     def zookeeper_hosts(self) -> str:
@@ -145,6 +150,8 @@ class Layout:
             role: [url for name, url in urls.items() if name.startswith(f"{role}-")]
             for role in _SERVICES
         } | {"driver": self.driver_urls}
+        if (sqs := self.beside_url(self.sqs)) is not None:
+            roles["sqs"] = [sqs]
         more = {} if self.scheme == "http" else {"__scheme__": self.scheme}
         return [
             {
@@ -162,16 +169,19 @@ class Layout:
             *(self._driver(number, port) for number, port in enumerate(self.driver_ports, 1)),
             *(self.service("ingest", n, port) for n, port in enumerate(self.ingest_ports, 1)),
             *(self.service("consumer", n, port) for n, port in enumerate(self.consumer_ports, 1)),
-            *([] if self.console is None else [self._console(*self.console)]),
+            *([] if self.console is None else [self._console(self.console)]),
+            *([] if self.sqs is None else [self._sqs(self.sqs)]),
         ]
 
     @property
-    def console_url(self) -> str | None:
-        """Where browsers find the console."""
-        if self.console is None:
-            return None
-        host, port = self.console
-        return f"{self.scheme}://{host}:{port}"
+    def places_beside(self) -> list[tuple[Place, str]]:
+        """Where those listen that stand beside the services, and the options that say so."""
+        beside = ((self.console, "--console-port"), (self.sqs, "--sqs-port"))
+        return [(place, option) for place, option in beside if place is not None]
+
+    def beside_url(self, place: Place | None) -> str | None:
+        """The URL of one of them."""
+        return None if place is None else f"{self.scheme}://{place[0]}:{place[1]}"
 
     @property
     def zookeeper_names(self) -> list[str]:
@@ -208,21 +218,30 @@ class Layout:
         probe = DriverReady(self.work_dir / f"driver-{name}.json")
         return ChildSpec(name, started, probe, Drain.DRIVER, 30.0, self._places)
 
-    def _console(self, host: str, port: int) -> ChildSpec:
+    def _console(self, place: Place) -> ChildSpec:
+        drivers = ("--driver-url", ",".join(self.driver_urls))
+        started = self._of_services("console", "console", place, *drivers)
+        probe = HttpReady(f"{self.beside_url(place)}/healthz")
+        return ChildSpec("console", started, probe, Drain.INGEST, 5.0, beside=True)
+
+    def _sqs(self, place: Place) -> ChildSpec:
+        started = self._of_services("sqs_gateway", "sqs", place)
+        probe = HttpReady(f"{self.beside_url(place)}/healthz")
+        return ChildSpec("sqs", started, probe, Drain.INGEST, 25.0)
+
+    def _of_services(self, module: str, name: str, place: Place, *more: str) -> tuple[str, ...]:
+        """What is run for a process that asks the services by HTTP."""
         of = {
-            role: ",".join(url for name, url in self.urls.items() if name.startswith(f"{role}-"))
+            role: ",".join(url for node, url in self.urls.items() if node.startswith(f"{role}-"))
             for role in _SERVICES
         }
-        started = (
-            *command("console", self.python),
-            *("--root", self.root, "--host", host, "--port", str(port)),
-            *("--ingest-url", of["ingest"], "--consumer-url", of["consumer"]),
-            *("--driver-url", ",".join(self.driver_urls), "--log-level", self.log_level),
-            "--die-with-parent",
-            *self.extra.get("console", ()),
+        return (
+            *command(module, self.python),
+            *("--root", self.root, "--host", place[0], "--port", str(place[1])),
+            *("--ingest-url", of["ingest"], "--consumer-url", of["consumer"], *more),
+            *("--log-level", self.log_level, "--die-with-parent"),
+            *self.extra.get(name, ()),
         )
-        probe = HttpReady(f"{self.console_url}/healthz")
-        return ChildSpec("console", started, probe, Drain.INGEST, 5.0, beside=True)
 
     def service(self, role: Role, number: int, port: int) -> ChildSpec:
         """A node of one of the two services."""

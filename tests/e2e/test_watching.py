@@ -39,6 +39,7 @@ _MAY_BE_EMPTY = (
     "dead_letters",  # none died, none was refused
     'status=~"5',
     "certificate",  # without TLS there is none
+    "lakequeue_sqs_",  # there is no gateway
 )
 """Of what did not happen there is no series."""
 

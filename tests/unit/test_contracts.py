@@ -77,6 +77,8 @@ SEEDS = [
     Seed("layers", "consumer_service.seed_console", "console"),
     Seed("layers", "console.seed_sibling", "lakequeue_cli"),
     Seed("console-rooms", "console.rules.seed_io", "console.asking.services"),
+    Seed("layers", "consumer_service.seed_gateway", "sqs_gateway"),
+    Seed("sqs-rooms", "sqs_gateway.rules.seed_io", "sqs_gateway.calls.services"),
     Seed("sdk-rooms", "lakequeue.wire.seed_client", "lakequeue.calling.nodes"),
     Seed("sdk-rooms", "lakequeue.calling.seed_client", "lakequeue.client.message"),
     Seed(

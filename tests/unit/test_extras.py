@@ -35,6 +35,7 @@ ROLES = {
     "Spark source": (("pyspark_lakequeue", "queue_tables"), "spark"),
     "command line": (("lakequeue_cli",), "cli"),
     "console": (("console",), "server"),
+    "SQS gateway": (("sqs_gateway",), "server"),
     "memory queue": (("memory_queue",), "testing"),
     "client": (("lakequeue/client", "lakequeue/wire"), ""),
 }

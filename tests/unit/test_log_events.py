@@ -13,6 +13,7 @@ PROJECT = Path(__file__).parents[2]
 PACKAGES = (
     "console", "consumer_service", "coordination", "ingest", "jobs", "lakequeue", "lakequeue_cli",
     "memory_queue", "pyspark_lakequeue", "queue_access", "queue_rules", "queue_tables", "serving",
+    "sqs_gateway",
 )  # fmt: skip
 LEVELS = {"debug", "info", "warning", "error", "exception", "critical"}
 EVENT = re.compile(

@@ -40,7 +40,7 @@ ROOT = Path(__file__).parents[3]
 PACKAGES = (
     *("lakequeue", "serving", "ingest", "consumer_service"),
     *("jobs", "coordination", "queue_tables", "queue_rules", "memory_queue"),
-    *("lakequeue_cli", "pyspark_lakequeue/session", "console"),
+    *("lakequeue_cli", "pyspark_lakequeue/session", "console", "sqs_gateway"),
 )
 
 

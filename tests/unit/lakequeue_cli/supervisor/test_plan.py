@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from lakequeue_cli.supervisor.plan import (
@@ -84,3 +85,12 @@ def test_nodes_have_urls_by_name() -> None:
         "consumer-1": "http://127.0.0.1:8081",
         "consumer-2": "http://127.0.0.1:9081",
     }
+
+
+def test_an_sqs_gateway_is_a_child_if_it_has_a_place() -> None:
+    (child,) = [c for c in replace(layout(), sqs=("127.0.0.1", 9324)).children() if c.name == "sqs"]
+    command = " ".join(child.command)
+    assert "sqs_gateway --root /data/q --host 127.0.0.1 --port 9324" in command
+    assert "--consumer-url http://127.0.0.1:8081,http://127.0.0.1:9081" in command
+    assert child.probe == HttpReady("http://127.0.0.1:9324/healthz")
+    assert not child.beside, "whoever asked for it waits until it is there"

@@ -1,0 +1,42 @@
+"""A request as operations see it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from sqs_gateway.calls.caller import Caller
+from sqs_gateway.calls.queues import Queue
+from sqs_gateway.rules.names import Names, name_in_url
+from sqs_gateway.rules.shapes import Input
+
+Output = dict[str, Any]
+Do = Callable[["Asked"], Output]
+"""What an operation does; blocking."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Who asks for what."""
+
+    caller: Caller
+    names: Names
+    given: Input
+    base_url: str
+    """Of the gateway, as the client reaches it."""
+    gone: Callable[[], bool]
+    """Whether the client has hung up."""
+
+    @property
+    def queue_name(self) -> str:
+        """The name in `QueueUrl`. Raises `SqsError`."""
+        return name_in_url(self.given.get("QueueUrl", ""))
+
+    def queue(self) -> Queue:
+        """The queue of `QueueUrl`, as it was a moment ago at the earliest. Raises `SqsError`."""
+        return self.caller.queues.find(self.queue_name)
+
+    def url(self, name: str) -> str:
+        """The URL of a queue."""
+        return self.names.url(self.base_url, name)

@@ -1,0 +1,240 @@
+"""Operations on messages: send, receive, delete, change their visibility."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from lakequeue.errors import LakequeueError, UnknownGroup, UnknownTopic
+from lakequeue.wire.limits import MAX_WAIT_MS
+from sqs_gateway.calls.asked import Asked, Do, Output
+from sqs_gateway.calls.refusals import refusal_of
+from sqs_gateway.calls.settling import DONE, Action
+from sqs_gateway.rules import messages
+from sqs_gateway.rules.attributes import MAX_MESSAGE_BYTES
+from sqs_gateway.rules.batches import Outcomes, checked_entries
+from sqs_gateway.rules.errors import (
+    BATCH_TOO_LONG,
+    INVALID_PARAMETER,
+    MESSAGE_NOT_INFLIGHT,
+    RECEIPT_INVALID,
+    SqsError,
+    no_such_queue,
+)
+from sqs_gateway.rules.message_attributes import wanted
+from sqs_gateway.rules.operations import MAX_VISIBILITY_S, OPERATIONS
+from sqs_gateway.rules.receipts import Handle, handle_of
+from sqs_gateway.rules.shapes import Input, check
+
+_GONE: Final = frozenset({"unknown_topic", "topic_deleted"})
+_EXPIRED: Final = frozenset({"superseded", "timed_out"})
+_READ_MORE_S: Final = 30.0
+
+
+def send_message(asked: Asked) -> Output:
+    """Send one; it is durable when this returns."""
+    queue = asked.queue()
+    message = messages.sent_of(asked.given, queue.rules)
+    (sent,) = asked.caller.sending.send(queue.name, [message], ordered=queue.fifo)
+    if isinstance(sent, Exception):
+        raise sent
+    return message.answer(sent)
+
+
+def send_message_batch(asked: Asked) -> Output:
+    """Send up to ten, each by itself."""
+    entries = checked_entries(asked.given)
+    queue = asked.queue()
+    rules, outcomes = queue.rules, Outcomes()
+    found = outcomes.each(entries, lambda entry: _message(entry, rules))
+    if sum(one.size for one in found.values()) > MAX_MESSAGE_BYTES:
+        raise SqsError(
+            BATCH_TOO_LONG,
+            f"Batch requests cannot be longer than {MAX_MESSAGE_BYTES} bytes.",
+        )
+    sent = asked.caller.sending.send(queue.name, list(found.values()), ordered=queue.fifo)
+    for (entry_id, message), offset in zip(found.items(), sent, strict=True):
+        if isinstance(offset, Exception):
+            outcomes.failed_by(entry_id, refusal_of(offset))
+        else:
+            outcomes.done.append({"Id": entry_id} | message.answer(offset))
+    return outcomes.answer()
+
+
+def _message(entry: Input, rules: messages.Rules) -> messages.Sent:
+    _check_entry("SendMessageBatch", entry)
+    return messages.sent_of(entry, rules)
+
+
+def _check_entry(operation: str, entry: Input) -> None:
+    """Raise `SqsError` for what this entry lacks, or has out of bounds."""
+    fields = next(one for one in OPERATIONS[operation].fields if one.entry)
+    check(fields.entry, entry)
+
+
+# -- receiving ------------------------------------------------------------------------------------
+
+
+def receive_message(asked: Asked) -> Output:
+    """Up to ten; waits for the first. For a thread: it blocks for as long as it waits."""
+    queue, given = asked.queue(), asked.given
+    wait_s = given.get("WaitTimeSeconds", queue.number("ReceiveMessageWaitTimeSeconds"))
+    hidden_s = given.get("VisibilityTimeout", queue.visibility_s)
+    body: dict[str, Any] = {
+        "max": given.get("MaxNumberOfMessages", 1),
+        "wait_ms": min(MAX_WAIT_MS, wait_s * 1_000),
+    }
+    if hidden_s is not None:
+        body["visibility_timeout_ms"] = max(1, hidden_s * 1_000)
+    path = f"/v1/groups/{queue.name}/receive"
+    try:
+        answer = asked.caller.services.ask_exactly(path, body, wait_s + _READ_MORE_S)
+    except (UnknownTopic, UnknownGroup):
+        asked.caller.queues.forget(queue.name)
+        raise no_such_queue() from None
+    records: list[dict[str, Any]] = answer["records"]
+    if records and asked.gone():
+        _give_back(asked, queue.name, records)
+    now_ms = int(time.time() * 1_000)
+    asks = messages.Wanted(
+        wanted(_together(given, "AttributeNames", "MessageSystemAttributeNames")),
+        wanted(given.get("MessageAttributeNames") or ()),
+    )
+    found = [
+        messages.received(
+            record,
+            Handle(record["receipt"], now_ms).text(queue.name),
+            asks,
+            fifo=queue.fifo,
+            account=asked.names.account,
+            now_ms=now_ms,
+            arn=asked.names.arn,
+        )
+        for record in records
+    ]
+    return {"Messages": found} if found else {}
+
+
+def _together(given: Input, *names: str) -> list[str]:
+    return [one for name in names for one in given.get(name) or ()]
+
+
+def _give_back(asked: Asked, queue: str, records: Iterable[dict[str, Any]]) -> None:
+    """The client has hung up: another gets them at once."""
+    actions = [Action(record["receipt"], "give_back") for record in records]
+    asked.caller.settling.settle(queue, actions)
+
+
+# -- receipts -------------------------------------------------------------------------------------
+
+
+def delete_message(asked: Asked) -> Output:
+    """It is never received again, if nobody else has it by now."""
+    queue = asked.queue()
+    (outcome,) = asked.caller.settling.settle(queue.name, [_ack(asked.given, queue.name)])
+    _check_deleted(outcome, queue.fifo)
+    return {}
+
+
+def _check_settled(outcome: str | Exception) -> None:
+    if isinstance(outcome, Exception):
+        raise outcome
+    if outcome in _GONE:
+        raise no_such_queue()
+    if outcome == "other_group":
+        raise SqsError(RECEIPT_INVALID, "The receipt handle is of another queue.")
+
+
+def _check_deleted(outcome: str | Exception, fifo: bool) -> None:
+    """An old handle is no error of a standard queue, nor is a message that is deleted already."""
+    _check_settled(outcome)
+    if fifo and outcome in _EXPIRED:
+        raise SqsError(
+            INVALID_PARAMETER,
+            "The parameter ReceiptHandle is invalid. Reason: The receipt handle has expired.",
+        )
+
+
+def delete_message_batch(asked: Asked) -> Output:
+    """Delete up to ten, each by itself."""
+    return _each_receipt(asked, "DeleteMessageBatch", _ack, _check_deleted)
+
+
+def _ack(entry: Input, queue: str) -> Action:
+    return Action(handle_of(entry["ReceiptHandle"], queue).receipt, "ack")
+
+
+def change_message_visibility(asked: Asked) -> Output:
+    """Hide it for so long from now on; 0 gives it back."""
+    queue = asked.queue()
+    action = _hide(asked.given, queue.name)
+    (outcome,) = asked.caller.settling.settle(queue.name, [action])
+    _check_hidden(outcome, queue.fifo)
+    return {}
+
+
+def change_message_visibility_batch(asked: Asked) -> Output:
+    """The same of up to ten, each by itself."""
+    return _each_receipt(asked, "ChangeMessageVisibilityBatch", _hide, _check_hidden)
+
+
+def _hide(given: Input, queue: str) -> Action:
+    handle = handle_of(given["ReceiptHandle"], queue)
+    seconds: int = given["VisibilityTimeout"]
+    passed_s = time.time() - handle.received_ms / 1_000
+    if seconds and passed_s + seconds > MAX_VISIBILITY_S + 1:
+        raise SqsError(
+            INVALID_PARAMETER,
+            f"Value {seconds} for parameter VisibilityTimeout is invalid. Reason: Total"
+            f" VisibilityTimeout for the message is beyond the limit [{MAX_VISIBILITY_S} seconds].",
+        )
+    if not seconds:
+        return Action(handle.receipt, "give_back")
+    return Action(handle.receipt, "hide", seconds * 1_000)
+
+
+def _check_hidden(outcome: str | Exception, _fifo: bool) -> None:
+    _check_settled(outcome)
+    if outcome != DONE:
+        raise SqsError(MESSAGE_NOT_INFLIGHT, "The message referred to is not in flight any more.")
+
+
+def _each_receipt(
+    asked: Asked,
+    operation: str,
+    action_of: Callable[[Input, str], Action],
+    check_outcome: Callable[[str | Exception, bool], None],
+) -> Output:
+    entries = checked_entries(asked.given)
+    queue, outcomes = asked.queue(), Outcomes()
+
+    def judged(entry: Input) -> Action:
+        _check_entry(operation, entry)
+        return action_of(entry, queue.name)
+
+    found = outcomes.each(entries, judged)
+    settled = asked.caller.settling.settle(queue.name, list(found.values())) if found else []
+    for entry_id, outcome in zip(found, settled, strict=True):
+        try:
+            check_outcome(outcome, queue.fifo)
+        except SqsError as error:
+            outcomes.failed_by(entry_id, error)
+        except LakequeueError as error:
+            outcomes.failed_by(entry_id, refusal_of(error))
+        else:
+            outcomes.done.append({"Id": entry_id})
+    return outcomes.answer()
+
+
+def operations() -> dict[str, Do]:
+    """By name."""
+    return {
+        "SendMessage": send_message,
+        "SendMessageBatch": send_message_batch,
+        "ReceiveMessage": receive_message,
+        "DeleteMessage": delete_message,
+        "DeleteMessageBatch": delete_message_batch,
+        "ChangeMessageVisibility": change_message_visibility,
+        "ChangeMessageVisibilityBatch": change_message_visibility_batch,
+    }

@@ -1,0 +1,116 @@
+"""Deletes and changes of visibility: receipts on their way to whoever has the partition."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from lakequeue.calling.nodes import Nodes
+from lakequeue.errors import AttemptSuperseded, UnknownGroup, UnknownTopic
+from sqs_gateway.calls.combining import Combined
+from sqs_gateway.calls.services import Services
+
+Outcome = str
+"""`done`, or why not, in the words of the services: `superseded`, `timed_out`, `settled`, …"""
+DONE: Outcome = "done"
+_AT_ONCE = 4
+_MOST = 2_000
+_MOST_GROUPS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """What is to become of one receipt."""
+
+    receipt: str
+    does: Literal["ack", "hide", "give_back"]
+    ms: int = 0
+
+
+class Settling:
+    """Settles in the name of one caller. Thread-safe."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._lock = threading.Lock()
+        self._groups: OrderedDict[str, Combined[Action, Outcome]] = OrderedDict()
+
+    def settle(self, group: str, actions: Sequence[Action]) -> list[Outcome | Exception]:
+        """What became of each receipt. It is durable."""
+        return self._of(group).ask(actions)
+
+    def _of(self, group: str) -> Combined[Action, Outcome]:
+        with self._lock:
+            found = self._groups.get(group)
+            if found is None:
+                found = self._groups[group] = Combined(
+                    lambda some: self._say(group, some), at_once=_AT_ONCE, most=_MOST
+                )
+                if len(self._groups) > _MOST_GROUPS:
+                    # Whoever waits there has it still.
+                    self._groups.popitem(last=False)
+            else:
+                self._groups.move_to_end(group)
+            return found
+
+    def _say(self, group: str, actions: list[Action]) -> list[Outcome | Exception]:
+        """A receipt is named once in a request: what is said of it later goes into a later one."""
+        outcomes: dict[int, Outcome | Exception] = {}
+        left = list(enumerate(actions))
+        while left:
+            now: dict[str, tuple[int, Action]] = {}
+            later: list[tuple[int, Action]] = []
+            for number, action in left:
+                if action.receipt in now:
+                    later.append((number, action))
+                else:
+                    now[action.receipt] = (number, action)
+            said = self._post(group, [action for _, action in now.values()], None)
+            outcomes |= {number: said[action.receipt] for number, action in now.values()}
+            left = later
+        return [outcomes[number] for number in range(len(actions))]
+
+    def _post(
+        self, group: str, actions: list[Action], nodes: Nodes | None
+    ) -> dict[str, Outcome | Exception]:
+        services = self._services
+        path = f"/v1/groups/{group}/acks"
+        found: dict[str, Outcome | Exception] = {one.receipt: DONE for one in actions}
+        try:
+            services.ask(nodes or services.consumer, "POST", path, _body(actions))
+        except AttemptSuperseded as error:
+            elsewhere: dict[str, list[Action]] = {}
+            by_receipt = {one.receipt: one for one in actions}
+            for refused in error.extra.get("refused", ()):
+                receipt, why = refused["receipt"], refused["why"]
+                found[receipt] = why
+                if why == "elsewhere" and nodes is None:
+                    elsewhere.setdefault(refused["location"], []).append(by_receipt[receipt])
+            for url, some in elsewhere.items():
+                found |= self._post(group, some, Nodes(url))
+        except (UnknownTopic, UnknownGroup) as error:
+            found = dict.fromkeys(found, error.code)
+        except Exception as error:  # noqa: BLE001 -- whoever asked gets it
+            found = dict.fromkeys(found, error)
+        return found
+
+
+def _body(actions: list[Action]) -> dict[str, Any]:
+    body: dict[str, Any] = {"acks": [], "nacks": [], "extend": []}
+    for one in actions:
+        if one.does == "ack":
+            body["acks"].append(one.receipt)
+        elif one.does == "give_back":
+            body["nacks"].append({"receipt": one.receipt, "delay_ms": 0})
+        else:
+            body["extend"].append(
+                {
+                    "receipt": one.receipt,
+                    "visibility_timeout_ms": one.ms,
+                    "may_shorten": True,
+                }
+            )
+    return {name: some for name, some in body.items() if some}

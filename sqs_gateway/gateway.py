@@ -1,0 +1,104 @@
+"""One request from its bytes to the bytes of its answer."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from time import perf_counter
+
+import structlog
+
+from sqs_gateway.calls import managing, messaging
+from sqs_gateway.calls.asked import Asked, Do, Output
+from sqs_gateway.calls.caller import Callers
+from sqs_gateway.calls.moving import Moves
+from sqs_gateway.calls.refusals import refusal_of
+from sqs_gateway.metrics import Metrics
+from sqs_gateway.protocols.incoming import Language, Raw, Written
+from sqs_gateway.protocols.json_protocol import TARGET_HEADER, JsonProtocol
+from sqs_gateway.protocols.query_protocol import QueryProtocol
+from sqs_gateway.rules.errors import FAILED, SqsError
+from sqs_gateway.rules.names import Names
+from sqs_gateway.rules.operations import Operation
+from sqs_gateway.rules.shapes import Input
+
+log = structlog.get_logger(__name__)
+
+WAITS = "ReceiveMessage"
+"""The operation that may wait for up to twenty seconds."""
+_JSON, _QUERY = JsonProtocol(), QueryProtocol()
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request that was read."""
+
+    language: Language
+    operation: Operation
+    given: Input
+    key: str | None
+    """Whose it is; None: nobody has to show."""
+    request_id: str
+    base_url: str
+
+    @property
+    def waits(self) -> bool:
+        """Whether it may have to wait for something to come."""
+        return self.operation.name == WAITS
+
+
+class Gateway:
+    """Thread-safe."""
+
+    def __init__(self, names: Names, callers: Callers, metrics: Metrics) -> None:
+        self._names = names
+        self._callers = callers
+        self._metrics = metrics
+        self._do: Mapping[str, Do] = (
+            managing.operations() | messaging.operations() | Moves().operations()
+        )
+
+    def read(self, raw: Raw, base_url: str) -> Call | Written:
+        """What is asked, or why it cannot be."""
+        language = language_of(raw)
+        request_id = str(uuid.uuid4())
+        try:
+            operation, given = language.read(raw)
+        except SqsError as error:
+            self._metrics.answered("unreadable", error.code.name, 0.0)
+            return language.refusal(error, request_id)
+        return Call(language, operation, given, None, request_id, base_url)
+
+    def answer(self, call: Call, gone: Callable[[], bool] = lambda: False) -> Written:
+        """Do what is asked; blocking."""
+        began = perf_counter()
+        outcome = "done"
+        try:
+            output = self._output(call, gone)
+            return call.language.answer(call.operation, output, call.request_id)
+        except Exception as error:
+            refusal = refusal_of(error)
+            outcome = refusal.code.name
+            if refusal.code is FAILED:
+                log.exception("request.failed", operation=call.operation.name)
+            return call.language.refusal(refusal, call.request_id)
+        finally:
+            self._metrics.answered(call.operation.name, outcome, perf_counter() - began)
+
+    def refused(self, call: Call, error: Exception) -> Written:
+        """It cannot be begun."""
+        refusal = refusal_of(error)
+        self._metrics.answered(call.operation.name, refusal.code.name, 0.0)
+        return call.language.refusal(refusal, call.request_id)
+
+    def _output(self, call: Call, gone: Callable[[], bool]) -> Output:
+        caller = self._callers.of(call.key)
+        asked = Asked(caller, self._names, call.given, call.base_url, gone)
+        return self._do[call.operation.name](asked)
+
+
+def language_of(raw: Raw) -> Language:
+    """Which of the two protocols a request speaks."""
+    json = TARGET_HEADER in raw.headers or "json" in raw.headers.get("content-type", "")
+    return _JSON if json else _QUERY

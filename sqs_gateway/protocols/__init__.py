@@ -1,0 +1,1 @@
+"""How requests of SQS are written, and their answers: JSON, the query protocol, signatures."""

@@ -1,0 +1,1 @@
+"""What SQS says of names, messages, attributes, receipts and errors. Pure: no I/O here."""

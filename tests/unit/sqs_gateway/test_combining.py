@@ -1,0 +1,75 @@
+"""Requests that come while others are under way go together."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from sqs_gateway.calls.combining import Combined
+
+
+def test_what_waits_goes_together_and_everybody_gets_their_own() -> None:
+    began, go_on = threading.Event(), threading.Event()
+    together: list[list[int]] = []
+
+    def do(items: list[int]) -> list[int | Exception]:
+        together.append(items)
+        if len(together) == 1:
+            began.set()
+            go_on.wait(30)
+        return [item * 10 for item in items]
+
+    combined = Combined(do, at_once=1, most=100)
+    found: dict[int, list[int | Exception]] = {}
+
+    def ask(number: int) -> None:
+        found[number] = combined.ask([number, number + 1])
+
+    threads = [threading.Thread(target=ask, args=(n,)) for n in range(0, 20, 2)]
+    threads[0].start()
+    assert began.wait(30)
+    for thread in threads[1:]:
+        thread.start()
+    while len(combined._waiting) < 9:
+        threads[0].join(0.001)
+    go_on.set()
+    for thread in threads:
+        thread.join(30)
+    assert found == {n: [n * 10, n * 10 + 10] for n in range(0, 20, 2)}
+    assert [len(items) for items in together] == [2, 18]
+    assert combined.ask([7]) == [70], "the next one begins anew"
+
+
+def test_a_failure_is_everybodys_and_the_next_is_tried() -> None:
+    failing = [True]
+
+    def do(items: list[int]) -> list[int | Exception]:
+        if failing.pop() if failing else False:
+            raise OSError
+        return list(items)
+
+    combined = Combined(do, at_once=2, most=1)
+    (error,) = combined.ask([1])
+    assert isinstance(error, OSError)
+    assert combined.ask([2, 3]) == [2, 3], "what one asks for is not parted"
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_no_more_goes_together_than_there_is_room_for(most: int) -> None:
+    sizes: list[int] = []
+    lock = threading.Lock()
+
+    def do(items: list[int]) -> list[int | Exception]:
+        with lock:
+            sizes.append(len(items))
+        return list(items)
+
+    combined = Combined(do, at_once=2, most=most)
+    threads = [threading.Thread(target=combined.ask, args=([n],)) for n in range(50)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert sum(sizes) == 50
+    assert max(sizes) <= most
