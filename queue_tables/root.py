@@ -176,8 +176,10 @@ class QueueRoot:
         names = self.store.names(kind)
         known = self._known[kind] & set(names)
         fresh = {n for n in names if n not in known and self.is_table(f"{kind}/{n}")}
-        self._known[kind] = known | fresh
-        return sorted(ShardName(n) for n in self._known[kind])
+        # What this call has found: another thread may forget, or put an older list, meanwhile.
+        found = known | fresh
+        self._known[kind] = found
+        return sorted(ShardName(n) for n in found)
 
     def forget_shards(self, kind: ShardKind) -> None:
         """List them anew: one that was known could not be read, and may have been removed."""

@@ -92,6 +92,18 @@ def test_a_removed_shard_is_listed_no_more(root: QueueRoot) -> None:
     assert root.shards("inbox") == []
 
 
+def test_a_list_of_shards_is_whole_though_another_thread_forgets_it_meanwhile(
+    root: QueueRoot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class ForgottenAtOnce(dict[str, frozenset[str]]):
+        def __setitem__(self, kind: str, found: frozenset[str]) -> None:
+            super().__setitem__(kind, frozenset())
+
+    shard = ShardWriter.create(root, "journal", "node-1").name
+    monkeypatch.setattr(root, "_known", ForgottenAtOnce(root._known))
+    assert root.shards("journal") == [shard]
+
+
 def test_a_node_name_must_be_valid(root: QueueRoot) -> None:
     with pytest.raises(InvalidName):
         ShardWriter.create(root, "inbox", "no/slash")
