@@ -16,10 +16,16 @@ import time
 
 from lakequeue import Admin
 from lakequeue.errors import LakequeueError
+from lakequeue.wire import GroupDescription
 
 _ENDLESS = re.compile(r"for \w+ in (?:consumer|worker):|while not consumer\.stopping")
 _GROUP = re.compile(r"group=\"([\w.-]+)\"")
 _LOOK_S = 0.2
+
+
+def has_read_all(group: GroupDescription) -> bool:
+    """Whether it has no lag left. One that was just made has no partitions: its member joins."""
+    return bool(group.partitions) and all(one.lag == 0 for one in group.partitions)
 
 
 class _Watch:
@@ -42,7 +48,7 @@ class _Watch:
                     states = [admin.group(name) for name in self._groups]
                 except LakequeueError:
                     continue  # the consumer has not joined yet
-                if all(p.lag == 0 for state in states for p in state.partitions):
+                if all(map(has_read_all, states)):
                     # A real signal: it also wakes a main thread that waits for a lock.
                     os.kill(os.getpid(), signal.SIGINT)
                     return
