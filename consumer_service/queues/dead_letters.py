@@ -43,7 +43,7 @@ from lakequeue.wire import (
     from_problem,
     place_of,
 )
-from queue_rules.queues.attempts import Attempt, Move
+from queue_rules.queues.attempts import Attempt, Move, move_of
 from queue_rules.queues.dead_records import as_bytes, dead_letter_of, new_dead_letters
 from queue_tables.groups.facts import Kind
 from queue_tables.schema.odd_bytes import texts_of
@@ -240,16 +240,16 @@ class DeadLetters:
             return
         moves = [
             Move(
-                kind, one.offset, one.attempt, reason=one.reason,
+                kind,
+                one.offset,
+                one.attempt,
+                reason=one.reason,
                 dead_letter=places.get(_id_of(owned, one), ""),
             )
             if kind is Kind.DEAD
-            else Move(
-                kind, one.offset, one.attempt, one.deadline, one.first_at, one.key_hash,
-                one.expires_at, one.member, one.reason,
-            )
+            else move_of(kind, one)
             for one in some
-        ]  # fmt: skip
+        ]
         with Settlement(self._journal, [owned]) as settlement:
             if not owned.delivers or not owned.trusted():
                 raise NotReady(f"partition {owned.key.partition} of {owned.topic} goes away")

@@ -11,7 +11,7 @@ from typing import Final, Literal, NamedTuple
 
 from queue_rules.queues.delayed import DelayedRecord
 from queue_tables.groups.facts import Kind
-from queue_tables.groups.record_states import NEVER
+from queue_tables.groups.record_states import NEVER, reason_with
 from queue_tables.groups.record_status import Status
 
 MOST_MOVES: Final = 10_000
@@ -49,7 +49,7 @@ class Attempt:
     standing: Standing = Standing.IN_FLIGHT
     reason: str = ""
     nack_reason: str = ""
-    """Why it was given back. For people: it is in no table, and goes with this process."""
+    """Why it was given back: what the last nack said, for people."""
     written: bool = False
     """Dying: the fact that says so is durable."""
 
@@ -111,7 +111,7 @@ def move_of(kind: Kind, one: Attempt) -> Move:
         one.key_hash,
         one.expires_at,
         one.member,
-        one.reason,
+        reason_with(one.reason, one.nack_reason),
     )
 
 

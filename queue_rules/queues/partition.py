@@ -46,7 +46,13 @@ from queue_rules.queues.outcomes import Outcomes
 from queue_rules.queues.retry_policy import RetryPolicy, backoff_ms
 from queue_tables.groups.facts import Kind
 from queue_tables.groups.offset_ranges import OffsetSet
-from queue_tables.groups.record_states import NOTHING, RecordStates, Stage
+from queue_tables.groups.record_states import (
+    NOTHING,
+    RecordStates,
+    Stage,
+    parted_reason,
+    reason_with,
+)
 from queue_tables.groups.record_status import Status
 
 
@@ -73,7 +79,8 @@ class QueuePartition:
         self._delayed.push_open(states.open)
         for row in states.open[states.open["stage"] != Stage.PARKED].tolist():
             offset, attempt, stage, until, first_at, key, expires_at, member, reason = row
-            one = Attempt(offset, attempt, until, first_at, key, expires_at, member, reason=reason)
+            one = Attempt(offset, attempt, until, first_at, key, expires_at, member)
+            one.reason, one.nack_reason = parted_reason(reason)
             self._open[offset] = one
             if stage == Stage.DYING:
                 one.standing, one.written = Standing.DYING, True
@@ -200,6 +207,7 @@ class QueuePartition:
             first_at=one.first_at or now,
             deadline=now + self.policy.visibility_ms * 1_000,
             member=member,
+            nack_reason="",
         )
         self._open[one.offset] = one
         self._in_flight.hold(one)
@@ -298,7 +306,8 @@ class QueuePartition:
     def nack(self, one: Attempt, now: int, delay_ms: int | None, random: Random) -> Move:
         """The fact of a nack: delayed, or dying when no attempt is left. Then `finish_nack`."""
         if one.attempt >= self.policy.max_attempts:
-            return move_of(Kind.DYING, one)._replace(until=now, reason=MAX_ATTEMPTS)
+            reason = reason_with(MAX_ATTEMPTS, one.nack_reason)
+            return move_of(Kind.DYING, one)._replace(until=now, reason=reason)
         rest_ms = backoff_ms(self.policy, one.attempt, random) if delay_ms is None else delay_ms
         return move_of(Kind.PARKED, one)._replace(until=now + rest_ms * 1_000)
 
@@ -308,7 +317,7 @@ class QueuePartition:
             return
         self._in_flight.let_go(one)
         if move.kind is Kind.DYING:
-            self._die(one, move.reason, move.until)
+            self._die(one, MAX_ATTEMPTS, move.until)
             return
         self._outcomes.ended(one, Kind.PARKED)
         self._delayed.push(

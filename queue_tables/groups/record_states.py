@@ -74,6 +74,17 @@ OpenRows: TypeAlias = OffsetRows
 NO_ROWS: OpenRows = np.empty(0, OPEN)
 
 
+def reason_with(reason: str, said: str) -> str:
+    """What `reason` of a dying record holds: why it dies, and what its last nack said."""
+    return f"{reason}: {said}" if reason and said else reason
+
+
+def parted_reason(text: str) -> tuple[str, str]:
+    """Why a record dies, and what its last nack said, out of `reason_with`."""
+    reason, _, said = text.partition(": ")
+    return reason, said
+
+
 class OpenRecord(NamedTuple):
     """One row of `open`."""
 

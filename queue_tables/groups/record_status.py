@@ -21,7 +21,7 @@ import numpy as np
 from lakequeue.wire import StatusName
 from queue_tables.groups.facts import GroupState
 from queue_tables.groups.offset_ranges import inside
-from queue_tables.groups.record_states import OpenRecord, Stage
+from queue_tables.groups.record_states import OpenRecord, Stage, parted_reason
 from queue_tables.groups.terminal_states import DeadRecord, TerminalStates
 
 
@@ -50,7 +50,7 @@ SETTLED = Status("settled")
 def status_of_open(row: OpenRecord, now: int) -> Status:
     """Of a record that is seen and not settled; `now` in microseconds."""
     if row.stage == Stage.DYING:
-        return Status("dying", row.attempt, reason=row.reason)
+        return Status("dying", row.attempt, reason=parted_reason(row.reason)[0])
     if row.until <= now:
         return Status("pending", row.attempt)
     if row.stage == Stage.PARKED:

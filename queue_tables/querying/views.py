@@ -144,7 +144,8 @@ SELECT "group", topic, "partition", "offset", status,
        CASE WHEN status = 'in_flight' THEN "record".member END AS member,
        CASE WHEN status IN ('in_flight', 'parked') THEN "record"."until" END AS "until",
        nullif(CASE WHEN status = 'dead' THEN dead.reason
-                   WHEN status = 'dying' THEN "record".reason END, '') AS reason,
+                   WHEN status = 'dying' THEN split_part("record".reason, ': ', 1)
+                   END, '') AS reason,
        CASE WHEN status = 'dead' THEN nullif(dead.dead_letter, '') END AS dead_letter,
        message_id, ordered_at
 FROM (SELECT g."group", l.topic, l."partition", l."offset", g.mode, o."record", d.dead,

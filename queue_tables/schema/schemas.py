@@ -161,7 +161,12 @@ JOURNAL = Table(
         Column("first_at", "timestamp", "of records: when it was delivered first"),
         Column("key_hash", "long", "of records, with key order: a hash of the key"),
         Column("expires_at", "timestamp", "of records: not delivered from then on; null: never"),
-        Column("reason", "string", "dying, dead: max_attempts or expired"),
+        Column(
+            "reason",
+            "string",
+            "dying, dead: max_attempts, expired or undecodable; dying: behind a colon what the "
+            "last nack said",
+        ),
         Column("dead_letter", "string", "dead: where it stands now, `topic/partition@offset`"),
         Column("member", "string", "member the fact is about; taken in a queue group: the node"),
         Column("mode", "string", "stream or queue"),

@@ -73,7 +73,8 @@ def kill_all(member: HttpMember, attempts: int) -> None:
     for attempt in range(1, attempts + 1):
         record = member.poll_until(1, 1)[0]
         assert record["attempt"] == attempt
-        assert member.post(nacks=[{"receipt": record["receipt"]}]).status_code == 200
+        nack = {"receipt": record["receipt"], "reason": f"no {attempt}"}
+        assert member.post(nacks=[nack]).status_code == 200
 
 
 def test_after_its_last_attempt_a_record_is_in_the_dead_letter_topic(
@@ -135,7 +136,8 @@ def test_killed_at_a_step_it_is_in_the_dead_letter_topic_once(
         assert found.dead_letter == DeadLetterPlace(topic=f"{name}.dlq", partition=0, offset=0)
     letters = TopicStore(queue.root).get(f"{name}.dlq")
     with HttpMember(node.url, letters, group=f"{name}-undertaker") as undertaker:
-        undertaker.poll_until(1)
+        (letter,) = undertaker.poll_until(1)
+        assert {"key": "lakequeue-nack-reason", "value": "no 1"} in letter["headers"]
         assert undertaker.poll(wait_ms=300) == []
 
 

@@ -13,6 +13,8 @@ from queue_rules.queues.partition import QueuePartition
 from queue_rules.queues.record_facts import runs_of
 from queue_rules.queues.retry_policy import RetryPolicy
 from queue_tables.groups.facts import Kind, fold
+from queue_tables.groups.record_states import OpenRecord
+from queue_tables.groups.record_status import status_of_open
 from tests.support.data.queue_facts import MS, facts_of, states_of
 
 
@@ -227,3 +229,35 @@ def test_due_records_wait_at_the_bound_as_new_ones_do(monkeypatch: pytest.Monkey
     assert (len(queue.dying), queue.delayed) == (10, 15)
     queue.finish_dead(queue.dying[0])
     assert len(queue.take_again(9, "a", 1).moves) == 1
+
+
+def test_what_the_last_nack_said_is_kept_for_whoever_sends_the_dead_letter() -> None:
+    queue = QueuePartition(RetryPolicy(max_attempts=1))
+    moves = queue.take_new(1, "a", 1, news(1)).moves
+    one = queue.begin(0, 1, 2)
+    assert isinstance(one, Attempt)
+    one.nack_reason = "card: declined"
+    died = queue.nack(one, 2, None, Random(1))
+    queue.finish_nack(one, died)
+    states = states_of(fold({}, facts_of([*moves, died])))
+    heir = QueuePartition(RetryPolicy(max_attempts=1), states).dying[0]
+    for dying in (queue.dying[0], heir):
+        assert (dying.reason, dying.nack_reason) == ("max_attempts", "card: declined")
+    said = queue.status(0, 3)
+    assert (said.status, said.reason) == ("dying", "max_attempts")
+    (row,) = states.open.tolist()
+    assert status_of_open(OpenRecord(*row), 3) == said
+
+
+def test_what_an_earlier_nack_said_is_not_said_of_a_later_attempt() -> None:
+    queue = QueuePartition(RetryPolicy(max_attempts=2))
+    queue.take_new(1, "a", 1, news(1))
+    one = queue.begin(0, 1, 2)
+    assert isinstance(one, Attempt)
+    one.nack_reason = "busy"
+    queue.cancel(one, 2)
+    queue.member_gone("a")
+    queue.take_again(3, "b", 1)
+    queue.member_gone("b")
+    (move,) = queue.take_again(4, "c", 1).moves
+    assert (move.kind, move.reason) == (Kind.DYING, "max_attempts")
