@@ -42,8 +42,10 @@ class DefaultSource(DataSource):
         """For `spark.read`."""
         from pyspark_lakequeue.source.batch_reader import BatchReader
         from pyspark_lakequeue.source.declared import check_schema, warn_if_kept
+        from pyspark_lakequeue.source.offered_filters import pass_odd_values
         from pyspark_lakequeue.source.options import read_options
 
+        pass_odd_values()
         given = self._given()
         options = read_options(given, streaming=False)
         check_schema(schema, given)

@@ -114,6 +114,10 @@ FILTERS = {
     "offset > 1": 1,
     "timestamp > '2020-01-01'": 3,
     "timestamp < timestamp'2100-01-01'": 3,
+    # Times that Python cannot hold: Spark offers these filters too.
+    "timestamp < timestamp'+10000-01-01'": 3,
+    "timestamp > timestamp'-0001-01-01'": 3,
+    "timestamp IN (timestamp'+12000-06-01', timestamp'2100-01-01')": 0,
     "topic IN ('orders', 'others')": 3,
     "headers IS NULL": 3,
     "cast(value AS string) = 'a'": 1,
