@@ -36,6 +36,7 @@ from lakequeue_cli.commands import (
     up,
     webhook,
 )
+from lakequeue_cli.help_texts import unwrap
 from lakequeue_cli.output import harmless
 from lakequeue_cli.roots.backup import backup, restore
 from lakequeue_cli.roots.upgrade import upgrade
@@ -71,6 +72,7 @@ app.command()(support_dump)
 app.add_typer(auth.app, name="auth")
 app.add_typer(config.app, name="config")
 app.add_typer(job.app, name="job")
+unwrap(app)
 
 
 def _say_version(wanted: bool) -> None:

@@ -1,14 +1,18 @@
-"""What a command shows while somebody waits: on a terminal alone, and gone when it is over."""
+"""What a command shows while somebody waits: a bar on a terminal, which is gone when it is over."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from lakequeue.clock import boot_seconds
+
+LINE_EVERY_S = 10.0
 
 
 class Show(Protocol):
@@ -42,6 +46,20 @@ def waiting(what: str, total: float | None = None) -> Iterator[Show]:
 
     with bar:
         yield show
+
+
+def in_lines(say: Callable[[str], object], clock: Callable[[], float] = boot_seconds) -> Show:
+    """For a log, where a bar cannot be: a line every ten seconds with what is under way."""
+    began = said_at = clock()
+
+    def show(done: float | None = None, what: str | None = None) -> None:
+        nonlocal said_at
+        now = clock()
+        if what and now - said_at >= LINE_EVERY_S:
+            said_at = now
+            say(f"{what} ({now - began:.0f} s)")
+
+    return show
 
 
 def silent(done: float | None = None, what: str | None = None) -> None:

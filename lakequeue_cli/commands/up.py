@@ -31,7 +31,7 @@ from lakequeue.errors import LakequeueError, StartFailed
 from lakequeue.processes.folders import local_root
 from lakequeue.settings import Settings
 from lakequeue_cli.packages import need_server
-from lakequeue_cli.progress import Show, waiting
+from lakequeue_cli.progress import Show, in_lines, waiting
 
 if TYPE_CHECKING:
     from lakequeue_cli.supervisor.cluster import Cluster
@@ -215,7 +215,8 @@ class _Signals:
 
 def _stay(cluster: Cluster, signals: _Signals, started_at: float) -> None:
     try:
-        with waiting("starting", len(cluster.children)) as show:
+        with waiting("starting", len(cluster.children)) as bar:
+            show = bar if sys.stderr.isatty() else in_lines(_say)
             cluster.wait_ready(look=lambda: _show(cluster, show))
     except StartFailed:
         if signals.count:

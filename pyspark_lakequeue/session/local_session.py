@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lakequeue.processes.jars import cached_jars
 from lakequeue.processes.java import cache_dir, find_java
 from lakequeue.processes.spark_sessions import delta_settings, has_host, worker_python
 from pyspark_lakequeue.session.registration import register
@@ -60,6 +61,9 @@ def session(app: str = "lakequeue", conf: Mapping[str, str] | None = None) -> Sp
         # Spark's launcher takes `JAVA_HOME`, and its workers `PYSPARK_PYTHON`.
         os.environ["JAVA_HOME"] = str(find_java().home)
         os.environ.setdefault("PYSPARK_PYTHON", str(_python()))
+        if cached_jars() is None:
+            where = cache_dir(os.environ)
+            sys.stderr.write(f"lakequeue: fetching Delta Lake for Spark, 13 MB, once, to {where}\n")
         given = _LOCAL | delta_settings() | given
     for name, value in given.items():
         builder = builder.config(name, value)

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from lakequeue_cli.progress import waiting
+from lakequeue_cli.progress import in_lines, waiting
 
 
 class Terminal(io.StringIO):
@@ -38,3 +38,12 @@ def test_a_pipe_hears_nothing(capsys: pytest.CaptureFixture[str]) -> None:
         show(1, "log")
         print("a result")
     assert capsys.readouterr() == ("a result\n", "")
+
+
+def test_in_a_log_there_is_a_line_every_ten_seconds() -> None:
+    said: list[str] = []
+    times = iter([0.0, 1.0, 9.9, 10.0, 15.0, 21.0])
+    show = in_lines(said.append, lambda: next(times))
+    for what in ("waiting for a, b", "waiting for a, b", "waiting for b", "waiting for b", "lead"):
+        show(1, what)
+    assert said == ["waiting for b (10 s)", "lead (21 s)"]
