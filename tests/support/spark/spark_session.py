@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from pyspark.sql import SparkSession
 
-from lakequeue.processes.spark_sessions import delta_settings
+from lakequeue.processes.spark_sessions import delta_settings, worker_python
 
 
 def settings(folder: Path) -> dict[str, str]:
@@ -30,8 +30,9 @@ def settings(folder: Path) -> dict[str, str]:
 
 def start_spark(folder: Path, given: Mapping[str, str] = MappingProxyType({})) -> SparkSession:
     """Start it, with settings of the caller's own; `JAVA_HOME` is set."""
-    # Spark's workers must run the same Python as the tests.
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    # Spark's workers must run the same Python as the tests, as quick to start as users have it.
+    os.environ["PYSPARK_PYTHON"] = str(worker_python(folder))
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     builder = SparkSession.builder.master("local[2]").appName("lakequeue-tests")
     more = {
         "spark.ui.showConsoleProgress": "false",
