@@ -10,10 +10,13 @@ last `refresh`.
 
 from __future__ import annotations
 
-import duckdb
+from lakequeue.extras import brought_by
 
-from queue_tables.querying.arrow_tables import dataset, shards_dataset
-from queue_tables.querying.views import DUCKDB, FUNCTIONS, TABLES, VIEWS, render
+with brought_by("duckdb"):
+    import duckdb
+
+    from queue_tables.querying.arrow_tables import dataset, shards_dataset
+    from queue_tables.querying.views import DUCKDB, FUNCTIONS, TABLES, VIEWS, render
 
 
 def connect(root: str) -> duckdb.DuckDBPyConnection:

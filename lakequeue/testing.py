@@ -7,7 +7,10 @@ have too); neither Spark, Delta, Arrow, ZooKeeper nor Flask is loaded.
 
 from __future__ import annotations
 
-from memory_queue.clock import Clock
-from memory_queue.memory_queue import MemoryQueue
+from lakequeue.extras import brought_by
+
+with brought_by("testing"):
+    from memory_queue.clock import Clock
+    from memory_queue.memory_queue import MemoryQueue
 
 __all__ = ["Clock", "MemoryQueue"]

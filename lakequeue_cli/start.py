@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import sys
 
+from lakequeue import __version__
 from lakequeue_cli.packages import missing_package
 
 
 def main() -> None:
     """Run the command line; a module that is not installed is an error with a remedy."""
+    if sys.argv[1:] == ["--version"]:
+        print(f"lakequeue {__version__}")
+        return
     try:
         from lakequeue_cli.app import main as run
 

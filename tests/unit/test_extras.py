@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+import lakequeue
+
 REPOSITORY = Path(__file__).parents[2]
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
 OURS = {
@@ -106,3 +108,27 @@ def test_the_command_line_needs_no_package_of_the_services(words: list[str]) -> 
     run = f"{hide}; sys.argv[1:] = {words!r}; from lakequeue_cli.app import main; main()"
     done = subprocess.run([sys.executable, "-c", run], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("facade", "package"), [("spark", "pyspark"), ("duck", "duckdb"), ("testing", "numpy")]
+)
+def test_what_is_imported_without_its_extra_names_it(facade: str, package: str) -> None:
+    program = f"import sys; sys.modules[{package!r}] = None; import lakequeue.{facade}"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
+    extra = "duckdb" if facade == "duck" else facade
+    assert done.stderr.strip().endswith(f"pip install 'lakequeue[{extra}]'")
+
+
+def test_the_version_needs_no_extra() -> None:
+    program = "import sys; sys.modules['typer'] = None; from lakequeue_cli.start import main"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{program}; main()", "--version"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout == f"lakequeue {lakequeue.__version__}\n"
