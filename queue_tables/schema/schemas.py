@@ -162,10 +162,7 @@ JOURNAL = Table(
         Column("key_hash", "long", "of records, with key order: a hash of the key"),
         Column("expires_at", "timestamp", "of records: not delivered from then on; null: never"),
         Column(
-            "reason",
-            "string",
-            "dying, dead: max_attempts, expired or undecodable; dying: behind a colon what the "
-            "last nack said",
+            "reason", "string", "dying, dead: max_attempts, …; dying: `: ` and what a nack said"
         ),
         Column("dead_letter", "string", "dead: where it stands now, `topic/partition@offset`"),
         Column("member", "string", "member the fact is about; taken in a queue group: the node"),
