@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -17,7 +16,7 @@ import orjson
 
 from lakequeue.errors import CorruptTable
 from queue_tables.delta.store import Store
-from queue_tables.schema.formats import NEWEST, RootFormat, format_in, refusal_of
+from queue_tables.schema.formats import NEWEST, RootFormat, format_in, raised, refusal_of
 
 FORMAT_PATH = "_lakequeue/format.json"
 PROMOTED_PATH = "_lakequeue/promoted.json"
@@ -62,8 +61,12 @@ def make_identity(store: Store, replica_of: str | None, as_of: RootFormat = NEWE
 
 def read_document(store: Store) -> dict[str, Any]:
     """What the file says, checked. Raises `FileNotFoundError`, `CorruptTable`."""
+    return _checked(store, store.get(FORMAT_PATH))
+
+
+def _checked(store: Store, whole: bytes) -> dict[str, Any]:
     try:
-        found = orjson.loads(store.get(FORMAT_PATH))
+        found = orjson.loads(whole)
         format_in(found)
         str(found["queue_id"])
     except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError, ValueError) as e:
@@ -73,7 +76,20 @@ def read_document(store: Store) -> dict[str, Any]:
     return dict(found)
 
 
-def write_format(store: Store, wanted: RootFormat) -> None:
-    """Let the root be of that format, durable. What else the file says stays."""
-    document: Mapping[str, Any] = read_document(store)
-    store.replace(FORMAT_PATH, orjson.dumps({**document, **wanted.document()}))
+def raise_format(store: Store, wanted: RootFormat) -> None:
+    """Let the root have at least that format, durable. What else the file says stays.
+
+    Compare-and-set: of upgrades at once, also of different releases, none takes back what another
+    one has raised. Raises `NewerFormat` if one of a later release was first.
+    """
+    while True:
+        whole = store.get(FORMAT_PATH)
+        document = _checked(store, whole)
+        found = format_in(document)
+        if (refusal := refusal_of(store.uri, found)) is not None:
+            raise refusal
+        new = raised(found, wanted)
+        if new == found:
+            return
+        if store.replace(FORMAT_PATH, whole, orjson.dumps({**document, **new.document()})):
+            return

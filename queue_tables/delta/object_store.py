@@ -18,6 +18,7 @@ from obstore.exceptions import (
     AlreadyExistsError,
     BaseError,
     PermissionDeniedError,
+    PreconditionError,
     UnauthenticatedError,
 )
 from obstore.store import MemoryStore, from_url
@@ -26,6 +27,7 @@ from lakequeue.errors import RootUnusable, StorageUnavailable
 from queue_tables.delta.storage_meter import METER
 
 if TYPE_CHECKING:
+    from obstore import UpdateVersion
     from obstore.store import ObjectStore as AnyStore
     from obstore.store import RetryConfig
 
@@ -127,9 +129,27 @@ class ObjectStore:
             obstore.put(self._store, path, memoryview(data).cast("B"))
         METER.wrote(memoryview(data).nbytes)
 
-    def replace(self, path: str, data: bytes) -> None:
-        """Put a small file in the place of another one: each put is atomic."""
-        self.put(path, data)
+    def replace(self, path: str, was: bytes, data: bytes) -> bool:
+        """Put a small file in the place of one that has the content `was`, if it has not changed.
+
+        A conditional put (if-match), which `put_new` needs a relative of.
+        """
+        with _translated("reading", path):
+            found = obstore.get(self._store, path)
+            if bytes(found.bytes()) != was:
+                return False
+        version: UpdateVersion = {}
+        if (tag := found.meta["e_tag"]) is not None:
+            version["e_tag"] = tag
+        if (number := found.meta["version"]) is not None:
+            version["version"] = number
+        with _translated("replacing", path):
+            try:
+                obstore.put(self._store, path, data, mode=version, use_multipart=False)
+            except PreconditionError:
+                return False
+        METER.wrote(len(data))
+        return True
 
     def exists(self, path: str) -> bool:
         """Whether the file is there."""

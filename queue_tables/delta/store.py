@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import secrets
 import time
@@ -58,8 +59,11 @@ class Store(Protocol):
     def put(self, path: str, data: bytes | pa.Buffer) -> None:
         """Write a file nobody reads yet (a data file), durable, with its directories."""
 
-    def replace(self, path: str, data: bytes) -> None:
-        """Put a small file in the place of another one, atomically: durable before visible."""
+    def replace(self, path: str, was: bytes, data: bytes) -> bool:
+        """Put a small file in the place of one that has the content `was`, atomically, durable.
+
+        False if it has another one: of several who replace the same, one does.
+        """
 
     def exists(self, path: str) -> bool:
         """Whether the file is there."""
@@ -189,14 +193,28 @@ class LocalStore:
             self._sync(target.parent)
         METER.wrote(len(data))
 
-    def replace(self, path: str, data: bytes) -> None:
-        """Put a small file in the place of another one, atomically: durable before visible."""
+    def replace(self, path: str, was: bytes, data: bytes) -> bool:
+        """Put a small file in the place of one that has the content `was`, atomically, durable."""
         target = self._dir / path
-        with _translated("replacing", path):
+        with _translated("replacing", path), self._alone(target):
+            if target.read_bytes() != was:
+                return False
             with self._hidden(target, data) as temp:
                 temp.replace(target)
             self._sync(target.parent)
         METER.wrote(len(data))
+        return True
+
+    @contextlib.contextmanager
+    def _alone(self, target: Path) -> Iterator[None]:
+        """Nobody else replaces `target` meanwhile; whoever dies lets go."""
+        lock = target.with_name(f".{target.name}.lock")
+        fd = os.open(lock, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(fd)
 
     @contextlib.contextmanager
     def _hidden(self, target: Path, data: bytes) -> Iterator[Path]:

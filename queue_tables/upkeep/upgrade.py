@@ -16,7 +16,7 @@ from queue_tables.delta.columns import Table
 from queue_tables.delta.declared import lacking_columns, with_later_columns
 from queue_tables.delta.guard import is_guarded
 from queue_tables.delta.table import TableLog
-from queue_tables.identity import identity_of, write_format
+from queue_tables.identity import identity_of, raise_format
 from queue_tables.root import QueueRoot
 from queue_tables.schema.formats import NEWEST, RootFormat, raised
 from queue_tables.upkeep.health import table_paths
@@ -77,7 +77,7 @@ def _raise(root: QueueRoot, newest: RootFormat) -> Iterator[Change]:
     what = f"raise the format of the root from {found.number} to {wanted.number}"
     if wanted.number == found.number:
         what = f"switch on {', '.join(sorted(wanted.features.keys() - found.features.keys()))}"
-    yield Change(what, Step.UPGRADE_RAISED, lambda: write_format(root.store, wanted))
+    yield Change(what, Step.UPGRADE_RAISED, lambda: raise_format(root.store, wanted))
 
 
 def _widen(log: TableLog, table: Table) -> Change:

@@ -16,7 +16,7 @@ from coordination.groups import membership
 from coordination.groups.webhooks import webhook_of
 from coordination.zookeeper.session import Session
 from queue_tables.group_settings import GroupSettings
-from queue_tables.identity import FORMAT_PATH, write_format
+from queue_tables.identity import FORMAT_PATH, raise_format
 from queue_tables.schema.formats import NEWEST
 from tests.support.services.consumer_node import HttpMember, NodeProcess, Queue, group_of
 from tests.support.services.zookeeper import FAST, wait_for
@@ -116,7 +116,7 @@ def test_what_zookeeper_alone_has_is_taken_over_when_the_format_is_raised(
         call("POST", f"{node.url}/v1/groups/{group}/pause")
         call("PUT", f"{node.url}/v1/groups/hooked/webhook", url=HOOK, topics=[topic.topic])
         assert not root.is_table("group_settings")
-        write_format(root.store, NEWEST)
+        raise_format(root.store, NEWEST)
         settings = GroupSettings(root)
         wait_for(
             lambda: {("pause", group), ("webhook", "hooked")} <= settings.read().keys(),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,9 +19,10 @@ from queue_tables.delta.actions import Metadata
 from queue_tables.delta.declared import delta_schema
 from queue_tables.delta.store import LocalStore, Store
 from queue_tables.delta.table import TableLog
+from queue_tables.identity import make_identity, raise_format, read_document
 from queue_tables.querying.arrow_tables import dataset
 from queue_tables.root import QueueRoot, probe_storage
-from queue_tables.schema.formats import NEWEST
+from queue_tables.schema.formats import NEWEST, RootFormat, format_in
 from queue_tables.schema.schemas import GROUP_OFFSETS, INBOX, LOG, REJECTS, TOPICS
 from queue_tables.shards.shards import ShardWriter
 from tests.support.data.log_builder import LogBuilder
@@ -176,3 +178,30 @@ def test_a_store_without_atomic_create_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RootUnusable, match="does not refuse to create a file that exists"):
         QueueRoot.over(Overwriting(tmp_path))
     assert list((tmp_path / "_lakequeue").iterdir()) == []
+
+
+def test_of_upgrades_at_once_none_takes_back_what_a_later_release_has_raised(
+    tmp_path: Path,
+) -> None:
+    """The other one is always in between the look and the write of this one."""
+    store = LocalStore(tmp_path)
+    make_identity(store, None, RootFormat(1))
+    before = read_document(store)
+    later = RootFormat(NEWEST.number, {**NEWEST.features, "made_later": "0.9.0"}, "0.9.0")
+
+    class Between(FaultyStore):
+        def replace(self, path: str, was: bytes, data: bytes) -> bool:
+            raise_format(store, later)
+            return super().replace(path, was, data)
+
+    with pytest.raises(NewerFormat, match="made_later"):
+        raise_format(Between(store), NEWEST)
+    after = read_document(store)
+    assert format_in(after) == later
+    assert all(after[name] == before[name] for name in ("queue_id", "created_at"))
+    # Of the same release: both end, and write the same.
+    other = LocalStore(tmp_path / "other")
+    make_identity(other, None, RootFormat(1))
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: raise_format(other, NEWEST), range(4)))
+    assert format_in(read_document(other)) == NEWEST

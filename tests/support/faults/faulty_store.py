@@ -47,8 +47,8 @@ class FaultyStore:
     def put(self, path: str, data: bytes | pa.Buffer) -> None:
         self.inner.put(path, data)
 
-    def replace(self, path: str, data: bytes) -> None:
-        self.inner.replace(path, data)
+    def replace(self, path: str, was: bytes, data: bytes) -> bool:
+        return self.inner.replace(path, was, data)
 
     def exists(self, path: str) -> bool:
         if self.exists_faults:

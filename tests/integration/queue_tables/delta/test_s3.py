@@ -57,6 +57,22 @@ def test_a_server_without_conditional_puts_is_refused_before_anything_is_made() 
         assert store.sizes("") == {}
 
 
+def test_nobody_replaces_what_another_one_has_replaced(store: ObjectStore) -> None:
+    store.put_new("count", b"0")
+    together = threading.Barrier(4)
+
+    def add(_: int) -> None:
+        together.wait(30)
+        while True:
+            was = store.get("count")
+            if store.replace("count", was, str(int(was) + 1).encode()):
+                return
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(add, range(4)))
+    assert store.get("count") == b"4"
+
+
 def test_a_bucket_that_is_not_there_is_told(server: S3Server) -> None:
     store = server.store("x", bucket="none")
     for ask in (lambda: QueueRoot.over(store), lambda: store.put("x", b"1")):

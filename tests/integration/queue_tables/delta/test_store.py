@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
@@ -77,6 +78,29 @@ def test_of_many_creators_exactly_one_succeeds(store: Store) -> None:
     assert len(won) == 1
     assert store.get("race/x") == str(won[0]).encode()
     assert store.names("race") == ["before", "x"]
+
+
+@pytest.mark.parametrize("maker", ["local", "obstore memory"])
+def test_nobody_replaces_what_another_one_has_replaced(maker: str, tmp_path: Path) -> None:
+    """As many additions at once as threads: none is lost."""
+    store = MAKERS[maker](tmp_path)
+    store.put_new("d/count", b"0")
+    together = threading.Barrier(8)
+
+    def add(_: int) -> None:
+        together.wait(10)
+        while True:
+            was = store.get("d/count")
+            if store.replace("d/count", was, str(int(was) + 1).encode()):
+                return
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(add, range(8)))
+    assert store.get("d/count") == b"8"
+    assert not store.replace("d/count", b"7", b"9")
+    assert store.names("d") == ["count"]
+    with pytest.raises(FileNotFoundError):
+        store.replace("d/nothing", b"", b"x")
 
 
 def test_what_is_not_there(store: Store) -> None:
