@@ -12,7 +12,8 @@ from dataclasses import asdict
 from jobs import fork as forking
 from jobs.command_line.maintenance import Report
 from jobs.copies.kept_words import copy_entries, copy_settings
-from jobs.copies.mirror_copy import Mirror, keep_up
+from jobs.copies.mirror_copy import Mirror, SourceSnapshot, keep_up, take_source_snapshot
+from jobs.measuring.history import retain_history, save_copied_groups
 from lakequeue.clock import Micros, wall_micros
 from lakequeue.errors import RootUnusable
 from lakequeue.settings import Settings
@@ -22,10 +23,19 @@ from queue_tables.log.marks import LogMarks
 from queue_tables.replica import ReplicaTable
 from queue_tables.root import QueueRoot
 from queue_tables.schema.marks import next_offsets_in
-from queue_tables.schema.schemas import LOG
-from queue_tables.upkeep.clean_up import GRACE_HOURS
+from queue_tables.schema.schemas import GROUP_HISTORY, LOG
+from queue_tables.upkeep.clean_up import (
+    GRACE_HOURS,
+    checkpoint_if_due,
+    clean_commits,
+    delete_removed,
+)
 
 _STEP_BYTES = 1 << 30
+_MINUTE_US = 60_000_000
+_GROUPS_BYTES = 1 << 30
+"""Where groups were takes no more; beyond it the oldest go."""
+_CHECKPOINT_EVERY = 500
 _BEGUN_PATH = "_lakequeue/fork.json"
 
 
@@ -40,9 +50,29 @@ def backup(source: QueueRoot, to: str, by: str) -> Report:
     replica = QueueRoot.replica(to, source)
     # First: where the source is locked, there is never a record without the locks.
     entries = copy_entries(source, replica, by)
-    report = asdict(Mirror(source, replica, _STEP_BYTES).run())
+    taken: list[tuple[Micros, SourceSnapshot]] = []
+
+    def take(root: QueueRoot) -> SourceSnapshot:
+        snapshot = take_source_snapshot(root)
+        taken.append((Micros(wall_micros()), snapshot))
+        return snapshot
+
+    report = asdict(Mirror(source, replica, _STEP_BYTES, take).run())
     report |= {"entries": entries, "settings": copy_settings(source, replica, by)}
-    return report | {"files_deleted": keep_up(replica, GRACE_HOURS)}
+    if report["commits"]:
+        as_of, snapshot = taken[-1]
+        save_copied_groups(replica, as_of, snapshot.states, snapshot.log.txns)
+    return report | {"files_deleted": keep_up(replica, GRACE_HOURS) + _keep_groups(replica)}
+
+
+def _keep_groups(replica: QueueRoot) -> int:
+    """Thin out where groups were; how many files were deleted."""
+    table = GROUP_HISTORY.name
+    now = Micros(wall_micros())
+    retain_history(replica, now, _GROUPS_BYTES, dry_run=False, span_us=_MINUTE_US)
+    checkpoint_if_due(replica, table, _CHECKPOINT_EVERY)
+    clean_commits(replica, table, now // 1_000)
+    return delete_removed(replica, table, GRACE_HOURS)
 
 
 def restore(source_uri: str, to: str, as_of: str | None, by: str) -> Report:

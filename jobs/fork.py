@@ -126,6 +126,11 @@ def source_snapshot_of(
     """
     if at is None:
         return take_source_snapshot(source), {}
+    if source.replica_of is not None and older_groups:
+        # Versions of a backup are its runs: by what it keeps of groups, records are as of the time.
+        kept = read_group_snapshot(source, at)
+        if kept is not None:
+            return source_snapshot_with(source, kept, at), _instants(at, kept.as_of)
     try:
         snapshot = source_snapshot_at(source, at, skew_ms)
     except InvalidRequest as beyond:

@@ -18,11 +18,12 @@ from queue_tables.delta.actions import Txn
 from queue_tables.delta.maintenance import append_once
 from queue_tables.delta.table import TableLog, create_table
 from queue_tables.files.parquet import oldest_micros
+from queue_tables.groups.facts import States
 from queue_tables.groups.history import group_snapshot_times, write_group_snapshot
 from queue_tables.groups.state import read_group_state
 from queue_tables.log.marks import LogMarks
 from queue_tables.root import QueueRoot
-from queue_tables.schema.marks import HISTORY_TXN
+from queue_tables.schema.marks import BACKUP_TXN, HISTORY_TXN
 from queue_tables.schema.schemas import GROUP_HISTORY, LOG
 
 DENSE_US = 48 * HOUR_US
@@ -59,15 +60,27 @@ def save_group_snapshot(root: QueueRoot, now: Micros, *, dry_run: bool) -> str |
     return said(max(group_snapshot_times(table)))
 
 
+def save_copied_groups(
+    replica: QueueRoot, as_of: Micros, states: States, marks: Mapping[str, int]
+) -> None:
+    """Put down, in a backup, where the groups of its source were in the run that ends now."""
+    table = TableLog(replica.store, GROUP_HISTORY.name).open()
+    add = write_group_snapshot(replica.store, as_of, states, marks)
+    if add is not None:
+        append_once(table, add, Txn(BACKUP_TXN, as_of), {"states": len(states)})
+
+
 def retain_history(
-    root: QueueRoot, now: Micros, most_bytes: int, *, dry_run: bool
+    root: QueueRoot, now: Micros, most_bytes: int, *, dry_run: bool, span_us: int = HOUR_US
 ) -> dict[str, Any]:
     """Remove the instants that are not needed, or too many; the report."""
     table = TableLog(root.store, GROUP_HISTORY.name).open()
     files = TableLog(root.store, LOG.name).open().files.values()
     oldest = min((t for f in files if (t := oldest_micros(f.stats, "ordered_at"))), default=now)
     known = group_snapshot_times(table)
-    kept = snapshots_to_keep({at: add.size for at, add in known.items()}, now, oldest, most_bytes)
+    kept = snapshots_to_keep(
+        {at: add.size for at, add in known.items()}, now, oldest, most_bytes, span_us
+    )
     old = [add for at, add in known.items() if at not in kept]
     report = let_go(table, old, dry_run=dry_run)
     return report | {
@@ -77,16 +90,21 @@ def retain_history(
 
 
 def snapshots_to_keep(
-    sizes: Mapping[Micros, int], now: Micros, oldest: Micros, most_bytes: int
+    sizes: Mapping[Micros, int],
+    now: Micros,
+    oldest: Micros,
+    most_bytes: int,
+    span_us: int = HOUR_US,
 ) -> set[Micros]:
     """Of the instants (with their sizes in bytes) those that stay. Pure.
 
-    The first of each hour for two days, then the first of each day; back to the newest one that is
-    not after the `oldest` record. Beyond `most_bytes` the oldest go; the newest one always stays.
+    The first of each `span_us` for two days, then the first of each day; back to the newest one
+    that is not after the `oldest` record. Beyond `most_bytes` the oldest go; the newest one always
+    stays.
     """
     before = max((at for at in sizes if at <= oldest), default=0)
     needed = [at for at in sizes if at >= before]
-    dense = _first_of_each((at for at in needed if at > now - DENSE_US), HOUR_US)
+    dense = _first_of_each((at for at in needed if at > now - DENSE_US), span_us)
     thin = _first_of_each((at for at in needed if at <= now - DENSE_US), _DAY_US)
     kept: set[Micros] = set()
     left = most_bytes

@@ -49,7 +49,11 @@ def restore(
     root: Annotated[str, typer.Argument(help="Folder or URI of the new queue: empty.")],
     as_of: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="As it was then (RFC 3339); default: all it has."),
+        typer.Option(
+            metavar="TIME",
+            help="Records as of then (RFC 3339), groups as of the last run of `backup` before; "
+            "default: all it has.",
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -38,6 +38,7 @@ BATCH_TXN: Final = "batch"
 OFFSETS_TXN: Final = "offsets"
 METRICS_TXN: Final = "metrics"
 HISTORY_TXN: Final = "history"
+BACKUP_TXN: Final = "backup"
 
 _OFFSET = "offset/"
 _OF_GROUPS = ("consumed/", "generation/")

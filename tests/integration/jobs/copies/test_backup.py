@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 from jobs.backup import backup, restore
 from jobs.measuring.history import said
-from lakequeue.clock import wall_micros
-from lakequeue.errors import RootUnusable
+from lakequeue.clock import Micros, wall_micros
+from lakequeue.errors import InvalidRequest, RootUnusable
 from lakequeue.steps import Step
 from lakequeue_cli.app import app
 from queue_access.registry import entry_of_grant
@@ -24,7 +24,17 @@ from queue_tables.group_settings import GroupSettings, Key, Setting
 from queue_tables.root import QueueRoot
 from queue_tables.topics import TopicStore
 from tests.support.data.order_truth import log_rows
-from tests.support.data.replicas import fill, first_life, is_prefix, is_same, second_life
+from tests.support.data.replicas import (
+    NOW,
+    commit,
+    fill,
+    first_life,
+    is_prefix,
+    is_same,
+    positions,
+    second_life,
+)
+from tests.support.data.wall import HOUR
 from tests.support.services.zookeeper import wait_for
 
 PROJECT = Path(__file__).parents[4]
@@ -135,20 +145,33 @@ def test_nothing_is_overwritten_neither_by_a_backup_nor_by_a_restore(
         restore(target, second, None, BY)
 
 
-def test_a_backup_is_restored_as_it_was_after_an_earlier_run(
+def test_a_backup_is_restored_as_of_any_time_with_groups_as_of_the_run_before(
     source: QueueRoot, target: str, fresh: str, tmp_path: Path
 ) -> None:
+    orders = TopicStore(source).get("orders")
     backup(source, target, BY)
-    rows, made = log_rows(source), wall_micros()
-    # Positions are those of five seconds before, so that they are not ahead whatever clocks say.
-    wait_for(lambda: wall_micros() > made + 5_500_000, "the clocks' difference is over")
-    at = said(wall_micros())
-    fill(source, 2, 0, "z", [TopicStore(source).get("orders")])
+    fill(source, 2, hours_ago(), "y", [orders])
+    rows, at = log_rows(source), wall_micros() + 2_000
+    wait_for(lambda: wall_micros() > at + 2_000, "it is later")
+    fill(source, 3, hours_ago(), "z", [orders])
+    commit(source, orders, "billing", 5)
     backup(source, target, BY)
-    restore(target, fresh, at, BY)
-    assert log_rows(QueueRoot.open(fresh)) == rows
-    restore(target, str(tmp_path / "newest"), None, BY)
-    assert len(log_rows(QueueRoot.open(str(tmp_path / "newest")))) == len(rows) + 2
+    report = restore(target, fresh, said(Micros(at)), BY)
+    restored = QueueRoot.open(fresh)
+    assert log_rows(restored) == rows, "to the record, though no run of the backup was then"
+    assert {state.committed_offset for state in positions(restored).values()} == {1}
+    assert report["groups_as_of"] < report["records_as_of"] == said(Micros(at))
+    newest = str(tmp_path / "newest")
+    restore(target, newest, None, BY)
+    is_same(QueueRoot.open(newest), source)
+    before = said(Micros(at - 3_600_000_000))
+    with pytest.raises(InvalidRequest, match="do not reach back"):
+        restore(target, str(tmp_path / "before"), before, BY)
+
+
+def hours_ago() -> float:
+    """Now, as `fill` wants it."""
+    return (NOW - wall_micros()) / HOUR
 
 
 @pytest.mark.parametrize(

@@ -41,3 +41,11 @@ def test_it_is_bounded_in_bytes_and_the_newest_always_stays() -> None:
 
 def test_an_instant_is_said_as_it_can_be_asked_for() -> None:
     assert said(1_700_000_000_123_000) == "2023-11-14T22:13:20.123Z"
+
+
+def test_a_backup_keeps_a_run_a_minute_for_two_days_and_then_one_a_day() -> None:
+    runs = {NOW - n * 20_000_000: 10 for n in range(3 * 60)}
+    old = {NOW - 3 * DAY - n * HOUR_US: 10 for n in range(24)}
+    kept = snapshots_to_keep(runs | old, NOW, 0, MUCH, 60_000_000)
+    assert len([at for at in kept if at in runs]) == 60 + 1
+    assert 1 <= len([at for at in kept if at in old]) <= 2
