@@ -19,4 +19,5 @@ def test_processes_are_exchanged_both_ways_and_the_format_is_raised_under_load(
     verdict, rolling = rolled(tmp_path, previous, minutes=0)
     assert verdict.ok, str(verdict)
     assert rolling.exchanged == 3 * len(NAMES)
+    assert len(rolling.clients) == 3, "each release's SDK has worked with the other one's nodes"
     assert "raise the format of the root from 1 to 2" in rolling.upgraded

@@ -25,20 +25,25 @@ from tests.support.upgrading.mixed_cluster import NAMES, MixedCluster, Release
 from tests.support.upgrading.previous import PROJECT, PreviousRelease
 
 RATE = 200
+CLIENT_SCRIPT = Path(__file__).with_name("client_script.py")
 
 
 class Rolling:
     """What is done to the queue while it is under load."""
 
-    def __init__(self, cluster: MixedCluster, minutes: float) -> None:
+    def __init__(self, cluster: MixedCluster, old: PreviousRelease, minutes: float) -> None:
         self._cluster = cluster
+        self._old = old
         self._until = time.monotonic() + 60 * minutes
         self.exchanged = 0
         self.upgraded = ""
         """What the command said."""
+        self.clients: list[str] = []
+        """Whose SDK has worked with whose nodes."""
 
     def __call__(self) -> None:
         """There and back while there is time, once at least, and there for good."""
+        self._try_client("new", "old nodes")
         while True:
             self._all("new")
             self._all("old")
@@ -46,7 +51,9 @@ class Rolling:
                 break
         self._all("new")
         assert QueueRoot.existing(self._cluster.root).format.number == 1, "nobody raised it"
+        self._try_client("old", "new nodes")
         self.upgraded = upgrade(self._cluster)
+        self._try_client("old", "new nodes, on a root of the new format")
 
     def _all(self, release: Release) -> None:
         # Each time in another order, so that every pair of roles was mixed.
@@ -55,6 +62,22 @@ class Rolling:
             self._cluster.exchange(name, release)
             self.exchanged += 1
             sys.stderr.write(f"{time.strftime('%X')} {name} is of the {release} release\n")
+
+    def _try_client(self, release: Release, nodes: str) -> None:
+        """What a program does with that release's SDK."""
+        asked = (
+            *(",".join(self._cluster.ingest_urls), ",".join(self._cluster.consumer_urls)),
+            f"client-{len(self.clients)}",
+        )
+        if release == "old":
+            said = self._old.script(CLIENT_SCRIPT.read_text(), *asked)
+        else:
+            command = [sys.executable, str(CLIENT_SCRIPT), *asked]
+            done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stderr
+            said = done.stdout
+        assert said == "ok\n"
+        self.clients.append(f"SDK of the {release} release, {nodes}")
 
 
 def upgrade(cluster: MixedCluster) -> str:
@@ -76,7 +99,7 @@ def rolled(folder: Path, old: PreviousRelease, minutes: float) -> tuple[Verdict,
     history = folder / "history"
     history.mkdir(parents=True)
     with MixedCluster(folder, old) as cluster:
-        rolling = Rolling(cluster, minutes)
+        rolling = Rolling(cluster, old, minutes)
         verdict = SoakLoad(cluster, history, "rolling", RATE).under(rolling)
         assert QueueRoot.existing(cluster.root).format == NEWEST
     return verdict, rolling
@@ -92,6 +115,7 @@ def main() -> int:
     verdict, rolling = rolled(folder / "queue", old, args.minutes)
     told = f"{rolling.exchanged} processes exchanged between {old.release} and this release"
     sys.stdout.write(f"{told}: {verdict}\n{rolling.upgraded}")
+    sys.stdout.writelines(f"tried: {one}\n" for one in rolling.clients)
     if not verdict.ok:
         sys.stdout.write(f"history: {folder}\n")
         return 1
