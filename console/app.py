@@ -11,7 +11,18 @@ from markupsafe import Markup, escape
 from werkzeug.exceptions import HTTPException
 
 from console.context import Context
-from console.pages import dead_letters, groups, overview, records, sending, sign_in, topics
+from console.pages import (
+    dead_letters,
+    doing,
+    groups,
+    overview,
+    records,
+    sending,
+    sign_in,
+    sign_in_elsewhere,
+    topics,
+    webhooks,
+)
 from console.rules.charts import short
 from console.rules.texts import ago, amount, harmless, moment
 from console.sessions import COOKIE
@@ -29,7 +40,13 @@ _HEADERS = {
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
 }
-_OPEN = ("static", "sign_in.show", "sign_in.begin")
+_OPEN = (
+    "static",
+    "sign_in.show",
+    "sign_in.begin",
+    "sign_in_elsewhere.away",
+    "sign_in_elsewhere.back",
+)
 LIVE = "X-Live"
 """A part of a page is asked for by the page itself; it says which state it has."""
 
@@ -46,7 +63,16 @@ def create_app(context: Context, *, secure: bool = False) -> Flask:
     _answer(app, secure=secure)
     app.context_processor(lambda: _shared(context))
     app.register_blueprint(overview.pages(context))
-    for room in (topics, records, groups, dead_letters, sign_in):
+    for room in (
+        topics,
+        records,
+        groups,
+        doing,
+        webhooks,
+        dead_letters,
+        sign_in,
+        sign_in_elsewhere,
+    ):
         app.register_blueprint(room.pages(context))
     app.register_blueprint(sending.pages())
     return app

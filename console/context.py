@@ -7,6 +7,7 @@ from typing import cast
 
 from flask import g
 
+from console.asking.issuer import Issuer
 from console.asking.patience import PATIENCE_S, Patience
 from console.asking.processes import Processes
 from console.asking.tables import Tables
@@ -24,6 +25,8 @@ class Context:
     masks: Masks
     read_only: bool
     patience: Patience
+    issuer: Issuer | None = None
+    """Where people may sign in, beside with a key."""
     locked: bool = field(default=False)
     """The services ask for keys. It stays so while none of them answers."""
 

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import threading
 from functools import partial
+from pathlib import Path
 
 from console.app import create_app
 from console.asking.desk import LOOK_S, Desk
+from console.asking.issuer import Issuer
 from console.asking.patience import Patience
 from console.asking.services import Addresses
 from console.asking.tables import Tables
 from console.context import Context
 from console.gate import ConsoleGate
+from console.pages.sign_in_elsewhere import BACK
 from console.rules.masks import Masks
+from console.rules.oidc import Client
 from console.sessions import Sessions
 from lakequeue.calling.addresses import consumer_urls, ingest_urls, named
-from lakequeue.settings import Settings
+from lakequeue.errors import InvalidSetting
+from lakequeue.settings import ConsoleSettings, Settings
 from queue_access.pages import is_loopback
 from queue_tables.entries import must_be_locked
 from serving.doors.gate import names_of
@@ -41,7 +46,7 @@ def _start(settings: Settings, url: str) -> Served:
     if not is_loopback(settings.console.host):
         # Of one that only this machine reaches nothing is read before it listens.
         must_be_locked(settings.root, settings.console.host, settings.access)
-    context = make_context(settings)
+    context = make_context(settings, url)
     scheme = url.partition(":")[0]
     gate = ConsoleGate(
         [*names_of(url, settings.console.host), *settings.access.hosts],
@@ -62,8 +67,8 @@ def _start(settings: Settings, url: str) -> Served:
     )
 
 
-def make_context(settings: Settings) -> Context:
-    """What all pages share."""
+def make_context(settings: Settings, url: str) -> Context:
+    """What all pages share; `url`: by which browsers reach the console."""
     patience = Patience()
     at = Addresses(
         tuple(named(ingest_urls(None, settings))),
@@ -78,7 +83,39 @@ def make_context(settings: Settings) -> Context:
         masks=Masks(settings.console.mask),
         read_only=settings.console.read_only,
         patience=patience,
+        issuer=issuer_of(settings.console, url),
     )
+
+
+def issuer_of(console: ConsoleSettings, url: str) -> Issuer | None:
+    """Where people may sign in; None: with keys alone. Raises `InvalidSetting`."""
+    if console.oidc_issuer is None or console.oidc_client_id is None:
+        if console.oidc_issuer != console.oidc_client_id:
+            raise InvalidSetting(
+                "console.oidc_issuer and console.oidc_client_id belong together",
+                hint="set both, or neither",
+            )
+        return None
+    client = Client(
+        console.oidc_issuer,
+        console.oidc_client_id,
+        url.rstrip("/") + BACK,
+        console.oidc_scope,
+        console.oidc_audience,
+    )
+    return Issuer(client, _secret_in(console.oidc_client_secret_file))
+
+
+def _secret_in(file: Path | None) -> str | None:
+    if file is None:
+        return None
+    try:
+        return file.read_text().strip()
+    except OSError as error:
+        raise InvalidSetting(
+            f"the file {file} cannot be read: {error.strerror}",
+            hint="console.oidc_client_secret_file has to name a file with the secret",
+        ) from None
 
 
 def _driver(settings: Settings) -> str:

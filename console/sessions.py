@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import math
 import secrets
 import threading
 import time
@@ -15,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from console.asking.desk import Desk
+from console.rules.oidc import name_in
 from queue_access.keys import id_of
 
 COOKIE = "lakequeue_console"
@@ -30,6 +32,8 @@ class Session:
     who: str = ""
     """What may be shown of the key: its public part."""
     used_at: float = 0.0
+    until: float = math.inf
+    """The token that it goes by is good until then."""
     id: str = field(default="", repr=False)
 
 
@@ -49,9 +53,11 @@ class Sessions:
         self._known: dict[str, Session] = {}
         self._seal = secrets.token_bytes(32)
 
-    def of(self, key: str) -> Session:
-        """A session of whoever has this key. It is nobody's until it is kept."""
-        return Session(self._new_desk(key), told(key), self._clock(), secrets.token_urlsafe(32))
+    def of(self, key: str, lasts_s: float | None = None) -> Session:
+        """A session of whoever has this key. It is nobody's until it is kept. A token lasts."""
+        now = self._clock()
+        until = math.inf if lasts_s is None else now + lasts_s
+        return Session(self._new_desk(key), told(key), now, until, secrets.token_urlsafe(32))
 
     def keep(self, session: Session) -> Session:
         """Its key is good. The session that was not used for longest makes room."""
@@ -88,8 +94,10 @@ class Sessions:
         return bool(cookie) and hmac.compare_digest(self.token(cookie).encode(), shown.encode())
 
     def _forget_old(self) -> None:
-        limit = self._clock() - IDLE_S
-        for name in [n for n, one in self._known.items() if one.used_at < limit]:
+        now = self._clock()
+        for name in [
+            n for n, one in self._known.items() if one.used_at < now - IDLE_S or one.until < now
+        ]:
             self._known.pop(name).desk.close()
 
 
@@ -100,4 +108,4 @@ def _kept_as(cookie: str) -> str:
 def told(key: str) -> str:
     """What may be shown of a key or token: who has read it can do nothing with it. Pure."""
     key_id = id_of(key)
-    return "a token" if key_id is None else f"lq_{key_id}"
+    return f"lq_{key_id}" if key_id is not None else name_in(key) or "a token"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from collections.abc import Callable
 from typing import Any
 
 from flask import Blueprint, Response, g, render_template, request
@@ -13,13 +14,14 @@ from console.asking.desk import Desk
 from console.asking.patience import Kept
 from console.asking.redrives import Redrives
 from console.context import Context, session
+from console.pages.forms import must_be_typed, tried
 from console.pages.topics import described
 from console.rules import copies
 from console.rules.found import Failed, Found
 from lakequeue.client.dead_records import dead_letter_topics, look_through_as
 from lakequeue.client.dead_summary import waiting_dead_letters
 from lakequeue.client.redriven import Wanted
-from lakequeue.errors import InvalidRequest, LakequeueError
+from lakequeue.errors import LakequeueError
 from lakequeue.records import checked_name
 from lakequeue.times import micros_of_time
 from lakequeue.wire import DeadLetterHeader, TopicDescription
@@ -46,7 +48,7 @@ def pages(context: Context) -> Blueprint:
 
     @made.get("/dead-letters/<topic>")
     def one(topic: str) -> str:
-        return render_template("dead_letter.html", **seen(context, redrives, topic), preview=None)
+        return shown(topic, None)
 
     @made.get("/live/dead-letters/<topic>")
     def live(topic: str) -> str:
@@ -54,32 +56,23 @@ def pages(context: Context) -> Blueprint:
 
     @made.post("/dead-letters/<topic>")
     def change(topic: str) -> ResponseReturnValue:
-        desk, form = session().desk, request.form
+        if request.form.get("do") != "redrive":
+            what = "the look through the dead letters"
+            return shown(topic, tried(what, lambda: looking_through(topic), _PREVIEW_S))
         try:
-            wanted, body = chosen()
-            if form.get("do") == "redrive":
-                if form.get("confirm", "") != topic:
-                    raise InvalidRequest("the name that was typed is not the topic's", hint=topic)
-                redrives.begin(desk.services, _who(), checked_name(topic, "topic"), body)
-                return Response(status=303, headers={"Location": f"/dead-letters/{topic}"})
+            must_be_typed(topic, "topic")
+            _, body = chosen()
+            name = checked_name(topic, "topic")
         except LakequeueError as error:
-            preview: Found[Any] = Found(None, Failed(error.detail, error.hint or ""))
-            return render_template(
-                "dead_letter.html", **seen(context, redrives, topic), preview=preview
-            )
-        preview = desk.patience.ask(
-            "the look through the dead letters", lambda: _preview(desk, topic, wanted), _PREVIEW_S
-        )
-        return render_template(
-            "dead_letter.html", **seen(context, redrives, topic), preview=preview
-        )
+            return shown(topic, Found(None, Failed(error.detail, error.hint or "")))
+        redrives.begin(session().desk.services, _who(), name, body)
+        return Response(status=303, headers={"Location": f"/dead-letters/{topic}"})
+
+    def shown(topic: str, preview: Found[Any] | None) -> str:
+        told = seen(context, redrives, topic)
+        return render_template("dead_letter.html", **told, preview=preview)
 
     return made
-
-
-def _shown(context: Context, redrives: Redrives, topic: str, preview: Found[Any]) -> str:
-    told = seen(context, redrives, topic)
-    return render_template("dead_letter.html", **told, preview=preview)
 
 
 def every_topic(desk: Desk) -> dict[str, Any]:
@@ -125,9 +118,15 @@ def _counted(desk: Desk, topic: str) -> Kept[list[dict[str, Any]]]:
     return desk.kept(f"the dead letters of {topic}", count)
 
 
-def _preview(desk: Desk, topic: str, wanted: Wanted) -> Any:
-    with desk.services.admin(5.0) as admin:
-        return look_through_as(admin, topic, wanted)
+def looking_through(topic: str) -> Callable[[], Any]:
+    """The count of what would go back. Raises `InvalidRequest`."""
+    services, (wanted, _) = session().desk.services, chosen()
+
+    def look() -> Any:
+        with services.admin(5.0) as admin:
+            return look_through_as(admin, topic, wanted)
+
+    return look
 
 
 def chosen() -> tuple[Wanted, dict[str, Any]]:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any, cast
 
 from flask import Blueprint, render_template, request
 
 from console.asking.patience import PATIENCE_S
 from console.context import Context, session
-from console.pages.topics import PAGE, described_group
+from console.pages.forms import must_be_typed, tried, whole_number
+from console.pages.lists import chosen
+from console.pages.topics import described_group
 from console.rules import copies, flow
 from console.rules.charts import chart
-from console.rules.found import Failed, Found
+from console.rules.found import Found
 from console.rules.rates import KEPT_S
-from lakequeue.errors import InvalidRequest, LakequeueError
+from lakequeue.errors import InvalidRequest
 from lakequeue.records import checked_name
 from lakequeue.times import micros_of_time
 from lakequeue.wire import SeekTo
@@ -34,23 +37,19 @@ def pages(context: Context) -> Blueprint:
         groups = desk.groups.get()
         looked = desk.look(0.3)
         each = looked.value.each if looked.value else ()
-        lags = flow.group_lags(each, desk.advice.get(0.0).value, groups.value or [])
-        find = request.args.get("find", "").strip().casefold()
-        known = {row.group for row in lags}
-        named = [g for g in groups.value or () if g["group"] not in known]
-        rows = [row for row in lags if find in row.group.casefold()]
+        rows = flow.group_lags(each, desk.advice.get(0.0).value, groups.value or [])
+        known = {row.group for row in rows}
         rows += [
             flow.GroupLag(g["group"], "", 0, members=g["members"])
-            for g in named
-            if find in g["group"].casefold()
+            for g in groups.value or ()
+            if g["group"] not in known
         ]
-        rows.sort(key=lambda row: (row.group, row.topic))
-        first = max(0, request.args.get("from", 0, type=int))
         return render_template(
-            "groups.html", rows=rows[first : first + PAGE], count=len(rows), first=first,
-            page=PAGE, find=request.args.get("find", ""), failed=groups.failed,
+            "groups.html",
+            **chosen(rows, lambda row: (row.group, row.topic)),
+            failed=groups.failed,
             sql=copies.sql_of_groups(context.tables.uri),
-        )  # fmt: skip
+        )
 
     @made.get("/groups/<group>")
     def one(group: str) -> str:
@@ -62,8 +61,9 @@ def pages(context: Context) -> Blueprint:
 
     @made.post("/groups/<group>/seek")
     def seek(group: str) -> str:
+        done = tried("the seek", lambda: moving(group), _CHANGE_S)
         return render_template(
-            "group.html", **seen(context, group), **status(group), **moved(group)
+            "group.html", **seen(context, group), **status(group), seek=done, form=request.form
         )
 
     return made
@@ -111,38 +111,28 @@ def status(group: str) -> dict[str, Any]:
     return {"place": place, "status": desk.patience.ask("the record", ask)}
 
 
-def moved(group: str) -> dict[str, Any]:
-    """A seek that is tried, or done if the group's name was typed."""
+def moving(group: str) -> Callable[[], Any]:
+    """A seek that is tried, or done if the group's name was typed. Raises `InvalidRequest`."""
     form, desk = request.form, session().desk
     execute = form.get("do") == "seek"
-    try:
-        if execute and form.get("confirm", "") != group:
-            raise InvalidRequest("the name that was typed is not that of the group", hint=group)
-        to = form.get("to", "")
-        if to not in _TO:
-            raise InvalidRequest(f"{to[:20]!r} is no position", hint=", ".join(_TO))
-        at = form.get("at", "").strip()
-        topic, partition = form.get("topic", ""), form.get("partition", "")
-        given: dict[str, Any] = {
-            "offset": _number(at) if to == "offset" else None,
-            "time": micros_of_time(at, "time") if to == "time" else None,
-            "shift": _number(form.get("shift", "").strip() or "0"),
-            "topics": [topic] if topic else None,
-            "partition": _number(partition) if partition else None,
-            "dry_run": not execute,
-        }
-    except LakequeueError as error:
-        return {"seek": Found(None, Failed(error.detail, error.hint or "")), "form": form}
+    if execute:
+        must_be_typed(group, "group")
+    to = form.get("to", "")
+    if to not in _TO:
+        raise InvalidRequest(f"{to[:20]!r} is no position", hint=", ".join(_TO))
+    at = form.get("at", "").strip()
+    topic, partition = form.get("topic", ""), form.get("partition", "")
+    given: dict[str, Any] = {
+        "offset": whole_number(at) if to == "offset" else None,
+        "time": micros_of_time(at, "time") if to == "time" else None,
+        "shift": whole_number(form.get("shift", "").strip() or "0"),
+        "topics": [topic] if topic else None,
+        "partition": whole_number(partition) if partition else None,
+        "dry_run": not execute,
+    }
 
     def ask() -> dict[str, Any]:
         with desk.services.admin(_CHANGE_S / 3) as admin:
             return admin.seek(group, cast("SeekTo", to), **given).model_dump()
 
-    return {"seek": desk.patience.ask("the seek", ask, _CHANGE_S), "form": form}
-
-
-def _number(text: str) -> int:
-    digits = text.removeprefix("-")
-    if not (digits.isascii() and digits.isdigit()) or len(digits) > 18:
-        raise InvalidRequest(f"{text[:40]!r} is no whole number", hint="write one, as in 42")
-    return int(text)
+    return ask

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import orjson
 from flask import Blueprint, render_template, request
 
 from console.context import session
-from console.rules.found import Failed, Found
-from lakequeue.errors import InvalidRequest, LakequeueError
+from console.pages.forms import tried
+from console.rules.found import Found
+from lakequeue.errors import InvalidRequest
 from lakequeue.records import checked_name
 
 _SEND_S = 8.0
@@ -28,21 +29,21 @@ def pages() -> Blueprint:
 
     @made.post("/topics/<topic>/send")
     def send(topic: str) -> str:
-        desk = session().desk
-        try:
-            record = written()
-            path = f"/v1/topics/{checked_name(topic, 'topic')}/records?wait=ordered&timeout_ms="
-        except LakequeueError as error:
-            return _page(topic, Found(None, Failed(error.detail, error.hint or "")))
-
-        def ask() -> Any:
-            body = {"records": [record]}
-            answer = desk.services.request("ingest", "POST", f"{path}{_ORDER_MS}", body, _SEND_S)
-            return orjson.loads(answer)["records"][0]
-
-        return _page(topic, desk.patience.ask("the ingest node", ask, _SEND_S))
+        return _page(topic, tried("the ingest node", lambda: sending(topic), _SEND_S))
 
     return made
+
+
+def sending(topic: str) -> Callable[[], Any]:
+    """The call that sends the record of the form. Raises `InvalidRequest`."""
+    services, body = session().desk.services, {"records": [written()]}
+    path = f"/v1/topics/{checked_name(topic, 'topic')}/records?wait=ordered&timeout_ms={_ORDER_MS}"
+
+    def send() -> Any:
+        answer = services.request("ingest", "POST", path, body, _SEND_S)
+        return orjson.loads(answer)["records"][0]
+
+    return send
 
 
 def written() -> dict[str, Any]:

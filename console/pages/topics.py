@@ -6,18 +6,18 @@ import time
 from functools import partial
 from typing import Any
 
-from flask import Blueprint, render_template, request
+from flask import Blueprint, render_template
 
 from console.asking.desk import Desk
 from console.asking.patience import PATIENCE_S, Kept, Patience
 from console.asking.tables import LogPart
 from console.context import Context, session
+from console.pages.lists import chosen
 from console.rules import copies, flow
 from console.rules.found import Found
 from lakequeue.records import checked_name
 from lakequeue.wire.calls.topics import TopicSettings
 
-PAGE = 100
 _MOST_GROUPS = 12
 
 
@@ -29,21 +29,10 @@ def pages(context: Context) -> Blueprint:
     def listed() -> str:
         desk = session().desk
         topics = desk.topics.get()
-        lags = _lags(desk)
-        find = request.args.get("find", "").strip()
-        rows = [
-            row
-            for row in sorted(flow.topic_lags(topics.value or [], lags), key=lambda r: r.topic)
-            if find.casefold() in row.topic.casefold()
-        ]
-        first = max(0, request.args.get("from", 0, type=int))
+        rows = flow.topic_lags(topics.value or [], _lags(desk))
         return render_template(
             "topics.html",
-            rows=rows[first : first + PAGE],
-            count=len(rows),
-            first=first,
-            page=PAGE,
-            find=find,
+            **chosen(rows, lambda row: (row.topic,)),
             failed=topics.failed,
             sql=copies.sql_of_topics(context.tables.uri),
         )

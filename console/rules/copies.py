@@ -77,6 +77,19 @@ def sql_of_dead_letters(root: str, topic_id: str) -> str:
     )
 
 
+def sql_of_webhooks(root: str, group: str | None = None) -> str:
+    """What groups post where, and since when. The table comes with the first such setting."""
+    only = "" if group is None else f" AND `group` = {text_of_sql(group)}"
+    return (
+        "SELECT `group`, get_json_object(newest.body, '$.url') AS url,\n"
+        "       get_json_object(newest.body, '$.topics') AS topics, newest.changed_at\n"
+        "FROM (SELECT `group`, max_by(struct(body, deleted, changed_at), version) AS newest\n"
+        f"      FROM {table(root, 'group_settings')}\n"
+        f"      WHERE kind = 'webhook'{only} GROUP BY `group`)\n"
+        "WHERE NOT newest.deleted\nORDER BY `group`"
+    )
+
+
 def sql_of_hours(root: str) -> str:
     """What came in and went out, hour by hour."""
     return (

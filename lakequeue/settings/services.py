@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from pydantic import Field
 
 from lakequeue.settings.slice import Slice
@@ -188,6 +190,25 @@ class ConsoleSettings(Slice):
         description="what of records is hidden: `TOPIC:PATH`, as in `orders:card.number`, "
         "`*:headers.authorization`, `people*:key`, `raw:value`; `*` in a path is any field. "
         "A JSON list",
+    )
+    oidc_issuer: str | None = Field(
+        None,
+        description="URL of the OIDC issuer at which people may sign in, as its tokens name it; "
+        "the queue has to know it (`lakequeue auth issuer add`)",
+    )
+    oidc_client_id: str | None = Field(
+        None,
+        description="what the issuer knows the console by. Its callback is "
+        "`/sign-in/back` at `console.url`",
+    )
+    oidc_client_secret_file: Path | None = Field(
+        None, description="file with the secret of that client, if it has one"
+    )
+    oidc_scope: str = Field("openid", description="which scopes the console asks for")
+    oidc_audience: str | None = Field(
+        None,
+        description="audience that the console asks for, if the issuer does not choose it by the "
+        "client: that of `lakequeue auth issuer add`",
     )
 
 

@@ -9,39 +9,14 @@ import httpx2
 import pytest
 from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
-from selenium.webdriver.support.expected_conditions import staleness_of
 from selenium.webdriver.support.select import Select
 
 from lakequeue import Producer
+from tests.support.console.person import Person, body, press
 from tests.support.console.running import ConsoleProcess, Running, die
 from tests.support.services.zookeeper import wait_for
 
 pytestmark = pytest.mark.zookeeper
-
-
-class Person:
-    """Somebody at a browser, as far as forms go."""
-
-    def __init__(self, url: str) -> None:
-        self.http = httpx2.Client(base_url=url, timeout=60, follow_redirects=True)
-
-    def form(self, path: str, **fields: str) -> httpx2.Response:
-        """Load a page, and send a form that is on it."""
-        page = self.http.get(path).text
-        found = re.search(r'name="csrf" value="(\w+)"', page)
-        assert found
-        return self.http.post(path, data={"csrf": found[1], **fields})
-
-
-def body(browser: Chrome) -> str:
-    return browser.find_element(By.TAG_NAME, "main").text
-
-
-def press(browser: Chrome, name: str) -> None:
-    """Press a button that sends a form, and wait for the page that answers."""
-    page = browser.find_element(By.TAG_NAME, "html")
-    browser.find_element(By.XPATH, f"//button[contains(., '{name}')]").click()
-    wait_for(lambda: staleness_of(page)(browser), "another page")
 
 
 def test_a_test_record_is_sent_and_shown(queue: Running, browser: Chrome) -> None:

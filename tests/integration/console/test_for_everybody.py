@@ -25,6 +25,8 @@ PAGES = (
     "/groups",
     "/groups/billing",
     "/groups/shop?record=payments/0@1",
+    "/webhooks",
+    "/webhooks/shop",
     "/dead-letters",
     "/dead-letters/payments.dlq",
     "/sign-in",

@@ -13,14 +13,11 @@ from selenium.webdriver.common.by import By
 
 from lakequeue import Consumer, Producer
 from tests.support.console.browser import said_by
+from tests.support.console.person import body
 from tests.support.console.running import ConsoleProcess, Running
 from tests.support.services.zookeeper import wait_for
 
 pytestmark = pytest.mark.zookeeper
-
-
-def body(browser: Chrome) -> str:
-    return browser.find_element(By.TAG_NAME, "main").text
 
 
 def look(queue: Running, query: str, topic: str = "orders") -> str:

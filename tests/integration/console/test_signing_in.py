@@ -3,40 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import httpx2
 import pytest
 
-from queue_access.registry import LOCKED, Entry
 from queue_tables.delta.table import TableLog
 from queue_tables.files.parquet import read_data_file
 from queue_tables.schema.schemas import AUDIT
-from tests.support.access.locked import Locks, secret_of, wait_status
+from tests.support.access.locked import Locks, secret_of
 from tests.support.console.running import Running
 from tests.support.services.zookeeper import wait_for
 
 pytestmark = pytest.mark.zookeeper
-
-
-@pytest.fixture
-def locked(queue: Running) -> Iterator[Locks]:
-    """The queue, with authentication switched on for as long as the test lasts."""
-    locks = Locks(queue.queue.root).lock()
-    with (
-        httpx2.Client(base_url=queue.node.url) as node,
-        httpx2.Client(base_url=queue.ingest_url) as ingest,
-    ):
-        for http in (node, ingest):
-            wait_status(http, "/v1/nodes", None, 401)
-        page = httpx2.Client(base_url=queue.console.url)
-        wait_for(lambda: page.get("/").status_code == 303, "the console asks for a key")
-        yield locks
-        locks.put([Entry(LOCKED, LOCKED, deleted=True)])
-        for http in (node, ingest):
-            wait_status(http, "/v1/nodes", None, 200)
-        wait_for(lambda: page.get("/").status_code == 200, "the console asks for none")
-        page.close()
 
 
 class Person:

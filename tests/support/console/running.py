@@ -91,7 +91,7 @@ def running(folder: Path) -> Iterator[Running]:
         queue = Queue(root, zookeeper, session, LogBuilder(root, notifier))
         ingest = stack.enter_context(IngestService(Path(root.uri), "--zookeeper", zookeeper.hosts))
         stack.enter_context(ordering(root, notifier=notifier))
-        node = NodeProcess(queue, "consumer-1")
+        node = NodeProcess(queue, "consumer-1", LAKEQUEUE_CONSUMER__WEBHOOK_ALLOW_PRIVATE="true")
         stack.callback(node.terminate)
         fill(str(ingest.ready["url"]), node.url)
         console = ConsoleProcess(root.uri, str(ingest.ready["url"]), node.url)
