@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import subprocess
@@ -134,6 +135,22 @@ def test_every_role_runs_more_than_once_under_a_name_of_its_own() -> None:
             assert set(service["depends_on"]) == set(services("zookeeper"))
     ensemble = services("driver")["driver-1"]["environment"]["LAKEQUEUE_ZOOKEEPER"]
     assert {host.partition(":")[0] for host in ensemble.split(",")} == set(services("zookeeper"))
+
+
+def test_the_console_is_for_this_machine_has_no_key_and_writes_nothing() -> None:
+    console = COMPOSE["services"]["console"]
+    given = console["environment"]
+    secrets = {"LAKEQUEUE_API_KEY", "LAKEQUEUE_COORDINATION__PASSWORD", "LAKEQUEUE_ZOOKEEPER"}
+    assert not secrets & set(given)
+    assert console["ports"] == ["127.0.0.1:8083:8083"]
+    assert console["volumes"] == ["queue:/queue:ro"]
+    drivers = json.loads(given["LAKEQUEUE_CONSOLE__DRIVERS"])
+    assert drivers == [f"http://{name}:{ROLES['driver']}" for name in services("driver")]
+    told = subprocess.run(
+        [sys.executable, "-m", "lakequeue_cli.app", "console", "--", "--help"],
+        cwd=REPOSITORY, capture_output=True, text=True, check=True, timeout=60,
+    ).stdout  # fmt: skip
+    assert all(word in told for word in console["command"] if word.startswith("--"))
 
 
 def test_prometheus_scrapes_every_process_of_the_cluster() -> None:

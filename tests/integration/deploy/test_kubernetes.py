@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from lakequeue import metrics
-from lakequeue.settings import meanings, variable
+from lakequeue.settings import Settings, meanings, variable
 from tests.support.deployed.images import ROLES, instruction, stage
 
 FOLDER = Path(__file__).parents[3] / "deploy" / "kubernetes"
@@ -64,6 +64,8 @@ def patched(manifest: Manifest) -> Manifest:
 
 
 NODES = {n: s for n, s in of_kind("StatefulSet").items() if n in ROLES}
+CONSOLE = of_kind("Deployment")["console"]
+CONSOLE_WITH_TLS = patched(CONSOLE)
 WITH_TLS = [patched(one) for one in NODES.values()]
 
 
@@ -74,7 +76,7 @@ def container(manifest: Manifest) -> Manifest:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_every_manifest_is_valid(version: str) -> None:
-    for manifest in [*BASE, *WITH_TLS, *WORKER]:
+    for manifest in [*BASE, *WITH_TLS, CONSOLE_WITH_TLS, *WORKER]:
         kubernetes_validate.validate(manifest, version, strict=True)
     wrong = deepcopy(NODES["ingest"])
     wrong["spec"]["replica"] = 2
@@ -100,12 +102,10 @@ def test_a_pod_runs_what_the_image_runs(role: str, port: int) -> None:
     assert "LAKEQUEUE_WORK_DIR=/var/lib/lakequeue" in stage("base")
 
 
-@pytest.mark.parametrize("manifests", [list(NODES.values()), WITH_TLS], ids=["plain", "tls"])
+@pytest.mark.parametrize("manifests", [[CONSOLE, *NODES.values()], [CONSOLE_WITH_TLS, *WITH_TLS]])
 def test_variables_are_settings_and_files_are_mounted(manifests: list[Manifest]) -> None:
     known = {variable(name) for name in meanings()} | {"LAKEQUEUE_CA"}
     for manifest in manifests:
-        if manifest["kind"] != "StatefulSet":
-            continue
         one = container(manifest)
         given = {entry["name"]: entry.get("value", "") for entry in one["env"]}
         assert given.keys() <= known
@@ -117,7 +117,8 @@ def test_variables_are_settings_and_files_are_mounted(manifests: list[Manifest])
     names = {literal.partition("=")[0] for literal in generated["literals"]}
     assert names <= known | {"AWS_REGION"}
     assert {"LAKEQUEUE_ROOT", "LAKEQUEUE_ZOOKEEPER"} <= names
-    assert {image["name"] for image in overlay["images"]} == {f"lakequeue-{r}" for r in ROLES}
+    used = {container(one)["image"] for one in [CONSOLE, *NODES.values()]}
+    assert {image["name"] for image in overlay["images"]} == used
     worker = container(of_kind("Deployment", WORKER)["billing"])
     assert {entry["name"] for entry in worker["env"]} <= known | {"LAKEQUEUE_API_KEY_FILE"}
 
@@ -135,6 +136,39 @@ def test_a_node_says_the_url_at_which_others_reach_it(
         assert env["LAKEQUEUE_NODE"]["valueFrom"]["fieldRef"]["fieldPath"] == "metadata.name"
         url = env[f"LAKEQUEUE_{role.upper()}__URL"]["value"]
         assert url == f"{scheme}://$(LAKEQUEUE_NODE).{headless}.lakequeue.svc:{ROLES[role]}"
+
+
+@pytest.mark.parametrize(("scheme", "manifest"), [("http", CONSOLE), ("https", CONSOLE_WITH_TLS)])
+def test_the_console_finds_the_services_and_the_drivers(scheme: str, manifest: Manifest) -> None:
+    env = {entry["name"]: entry.get("value", "") for entry in container(manifest)["env"]}
+    for role in ("ingest", "consumer"):
+        assert (
+            env[f"LAKEQUEUE_{role.upper()}__URL"]
+            == f"{scheme}://{role}.lakequeue.svc:{ROLES[role]}"
+        )
+    drivers = of_kind("StatefulSet")["driver"]["spec"]
+    nodes = [f"driver-{n}.{drivers['serviceName']}" for n in range(drivers["replicas"])]
+    urls = [f"{scheme}://{name}.lakequeue.svc:{ROLES['driver']}" for name in nodes]
+    assert json.loads(env["LAKEQUEUE_CONSOLE__DRIVERS"]) == urls
+    (policy,) = (
+        one for one in of_kind("NetworkPolicy").values() if one["metadata"]["name"] == "drivers"
+    )
+    assert policy["spec"]["ingress"][0]["from"] == [
+        {"podSelector": {"matchLabels": {"app": "console"}}}
+    ]
+
+
+def test_the_console_runs_what_its_image_runs_and_holds_nothing() -> None:
+    pod, one = CONSOLE["spec"]["template"]["spec"], container(CONSOLE)
+    assert instruction("ENTRYPOINT", stage("cli")) == ["lakequeue"]
+    assert one["args"] == ["console", "--host", "0.0.0.0", "--port", "8083"]
+    compose = yaml.safe_load((FOLDER.parent / "compose.yml").read_text())["services"]["console"]
+    assert compose["command"] == one["args"]
+    assert f"USER {pod['securityContext']['runAsUser']}\n" in stage("cli")
+    (exposed,) = of_kind("Service")["console"]["spec"]["ports"]
+    assert exposed["port"] == one["ports"][0]["containerPort"] == Settings().console.port
+    assert all("emptyDir" in volume for volume in pod["volumes"])
+    assert "lakequeue-zookeeper" not in json.dumps(CONSOLE), "it does not speak to ZooKeeper"
 
 
 def test_a_busy_node_is_not_killed() -> None:
@@ -216,7 +250,7 @@ def test_what_scales_exists() -> None:
 
 
 def test_no_pod_may_do_more_than_it_needs() -> None:
-    for manifest in of_kind("StatefulSet").values():
+    for manifest in [CONSOLE, *of_kind("StatefulSet").values()]:
         pod, one = manifest["spec"]["template"]["spec"], container(manifest)
         assert pod["securityContext"]["runAsNonRoot"] is True
         assert pod["automountServiceAccountToken"] is False

@@ -18,7 +18,7 @@ READ.optionxform = str  # type: ignore[assignment,method-assign]
 READ.read_string(UNIT.read_text())
 
 
-@pytest.mark.parametrize("role", ["ingest", "consumer", "driver", "zookeeper"])
+@pytest.mark.parametrize("role", ["ingest", "consumer", "driver", "zookeeper", "console"])
 def test_it_starts_a_role_of_the_command_line(role: str) -> None:
     command = shlex.split(READ["Service"]["ExecStart"].replace("%i", role))
     assert Path(command[0]).name == "lakequeue"
