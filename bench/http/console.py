@@ -1,18 +1,23 @@
 """The console on a queue with many topics and groups: its first screen, and what live costs.
 
 python -m bench.http.console [--topics 500] [--groups 200] [--seconds 60]
+
+Wall time is that of a quiet machine only; so CPU time and the machine's load stand beside it.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
+from functools import partial
 
 import httpx2
 import psutil
@@ -42,23 +47,33 @@ def measured(cluster: Cluster, seconds: float) -> dict[str, float]:
     """`cold` is a console that has seen nothing yet."""
     cold = first_screens_of_new_consoles(cluster)
     url = str(cluster.console_url)
+    own = cluster.child("console").pid
     with httpx2.Client(base_url=url, timeout=30) as http:
-        warm = []
-        for _ in range(LOOKS):
-            began = time.perf_counter()
-            http.get("/").raise_for_status()
-            warm.append(time.perf_counter() - began)
+        warm = [looked(own, lambda: http.get("/").raise_for_status()) for _ in range(LOOKS)]
         idle = shares(cluster, seconds, lambda: None)
         live = shares(cluster, seconds, lambda: http.get("/live/overview", headers={"X-Live": "-"}))
     return {
-        "first_screen_cold_s": round(statistics.median(cold), 3),
-        "first_screen_warm_s": round(statistics.median(warm), 3),
+        "load": round(os.getloadavg()[0], 1),
+        **{
+            f"first_screen_{name}_{what}_s": round(statistics.median(times), 3)
+            for name, each in (("cold", cold), ("warm", warm))
+            for what, times in zip(("wall", "cpu"), zip(*each, strict=True), strict=True)
+        },
         **{f"idle_{name}_core": round(share, 4) for name, share in idle.items()},
         **{f"live_{name}_core": round(share, 4) for name, share in live.items()},
     }
 
 
-def first_screens_of_new_consoles(cluster: Cluster) -> list[float]:
+def looked(pid: int, look: Callable[[], object]) -> tuple[float, float]:
+    """(wall, CPU of the console) in seconds of one look."""
+    process = psutil.Process(pid)
+    began, used = time.perf_counter(), sum(process.cpu_times()[:2])
+    look()
+    took = time.perf_counter() - began
+    return took, sum(process.cpu_times()[:2]) - used
+
+
+def first_screens_of_new_consoles(cluster: Cluster) -> list[tuple[float, float]]:
     """A process each, and its first page."""
     took = []
     for _ in range(LOOKS):
@@ -69,16 +84,14 @@ def first_screens_of_new_consoles(cluster: Cluster) -> list[float]:
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             url = json.loads(process.stdout.readline())["url"]
-            began = time.perf_counter()
-            httpx2.get(url, timeout=30).raise_for_status()
-            took.append(time.perf_counter() - began)
+            ask = partial(httpx2.get, url, timeout=30)
+            took.append(looked(process.pid, ask))
             process.terminate()
     return took
 
 
-def shares(cluster: Cluster, seconds: float, look: object) -> dict[str, float]:
+def shares(cluster: Cluster, seconds: float, look: Callable[[], object]) -> dict[str, float]:
     """The share of a core that each process takes, with a look every five seconds."""
-    assert callable(look)
     processes = {
         name: psutil.Process(cluster.child(name).pid)
         for name in ("console", "ingest-1", "consumer-1")
