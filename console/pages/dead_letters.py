@@ -44,7 +44,8 @@ def pages(context: Context) -> Blueprint:
 
     @made.get("/dead-letters")
     def listed() -> str:
-        return render_template("dead_letters.html", **every_topic(session().desk))
+        sql = copies.sql_of_all_dead_letters(context.tables.uri)
+        return render_template("dead_letters.html", **every_topic(session().desk), sql=sql)
 
     @made.get("/dead-letters/<topic>")
     def one(topic: str) -> str:

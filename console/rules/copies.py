@@ -77,6 +77,15 @@ def sql_of_dead_letters(root: str, topic_id: str) -> str:
     )
 
 
+def sql_of_all_dead_letters(root: str) -> str:
+    """How many dead letters each topic holds, those included that have gone back."""
+    return (
+        "SELECT topic, count(*) AS records, min(timestamp) AS oldest, max(timestamp) AS newest\n"
+        f"FROM {table(root, 'log')}\nWHERE exists(headers, h -> h.key = 'lakequeue-reason')\n"
+        "GROUP BY topic\nORDER BY records DESC"
+    )
+
+
 def sql_of_webhooks(root: str, group: str | None = None) -> str:
     """What groups post where, and since when. The table comes with the first such setting."""
     only = "" if group is None else f" AND `group` = {text_of_sql(group)}"

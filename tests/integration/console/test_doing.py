@@ -131,7 +131,7 @@ def wait_until_over(person: Person, topic: str) -> int:
         page = person.http.get(f"/dead-letters/{topic}").text
         return "Sent back." in page or "Ended." in page
 
-    wait_for(over, "the redrive is over")
+    wait_for(over, "the redrive is over", every_s=0.3)
     found = re.search(r"(\d+) went back", page)
     assert found, page
     return int(found[1])

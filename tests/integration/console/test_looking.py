@@ -112,6 +112,20 @@ def test_a_queue_group_shows_what_is_open(queue: Running) -> None:
         assert word in page
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/", "/topics", "/topics/orders", "/topics/orders/records", "/topics/orders/records/0/3"),
+        *("/groups", "/groups/billing", "/webhooks", "/webhooks/shop"),
+        *("/dead-letters", "/dead-letters/payments.dlq"),
+    ],
+)
+def test_each_view_says_how_to_see_it_in_spark(queue: Running, path: str) -> None:
+    page = httpx2.get(queue.console.url + path, timeout=20).text
+    assert "See this in Spark" in page or "SQL for Spark" in page
+    assert "SELECT " in page
+
+
 def test_what_a_rule_hides_is_nowhere(queue: Running) -> None:
     rules = '["orders:card.number", "orders:headers.trace"]'
     console = ConsoleProcess(

@@ -18,12 +18,12 @@ class Person:
     def __init__(self, url: str) -> None:
         self.http = httpx2.Client(base_url=url, timeout=60, follow_redirects=True)
 
-    def form(self, path: str, to: str = "", **fields: str) -> httpx2.Response:
-        """Load a page, and send a form that is on it, to `to` or to the page itself."""
+    def form(self, path: str, action: str = "", **fields: str) -> httpx2.Response:
+        """Load a page, and send a form that is on it, to `action` or to the page itself."""
         page = self.http.get(path).text
         found = re.search(r'name="csrf" value="(\w+)"', page)
         assert found
-        return self.http.post(to or path, data={"csrf": found[1], **fields})
+        return self.http.post(action or path, data={"csrf": found[1], **fields})
 
 
 def body(browser: Chrome) -> str:
