@@ -55,8 +55,9 @@ def test_a_key_opens_what_it_may_and_stands_nowhere(queue: Running, locked: Lock
     cookie = first.history[0].headers["set-cookie"].lower()
     assert "httponly" in cookie
     assert "samesite=strict" in cookie
-    pages = [reader.http.get(p).text for p in ("/", "/topics", "/topics/orders/records")]
-    assert "card" in pages[2]
+    records = "/topics/orders/records"
+    wait_for(lambda: "card" in reader.http.get(records).text, "records are shown", every_s=0.5)
+    pages = [reader.http.get(path).text for path in ("/", "/topics", records)]
     assert not any(secret_of(reader.key) in page for page in [*pages, cookie])
     # Only what the key may see: neither other topics nor what concerns the whole queue.
     assert "payments" not in pages[1]
