@@ -141,7 +141,8 @@ def left_behind(root: QueueRoot, table_path: str) -> Behind:
         )
     removed = _existing(root, table_path, removed)
     own = TableLog(root.store, table_path).open()
-    unnamed = set(listed) - set(removed) - _vectors(root, own)
+    # A file that was committed since delta-rs looked has a name by now.
+    unnamed = set(listed) - set(removed) - set(own.files) - _vectors(root, own)
     return Behind(removed, _existing(root, table_path, unnamed))
 
 

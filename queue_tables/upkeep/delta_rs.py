@@ -19,10 +19,9 @@ from lakequeue.records import Version
 from queue_tables.delta.counting import delete_counted
 from queue_tables.delta.snapshot import write_down_what_counts
 from queue_tables.delta.table import TableLog
+from queue_tables.delta.tail import commit_versions
 from queue_tables.root import QueueRoot
 from queue_tables.schema.schemas import GROUP_OFFSETS
-
-_LISTINGS = 5
 
 
 def checkpoint_table(root: QueueRoot, table_path: str) -> Version:
@@ -33,9 +32,7 @@ def checkpoint_table(root: QueueRoot, table_path: str) -> Version:
     """
     if not root.store.names(f"{table_path}/_delta_log"):
         raise FileNotFoundError(f"no Delta table at {table_path}")
-    with translated(table_path):
-        table = opened(root, table_path)
-    return _checkpoint(root, table_path, table)
+    return _checkpoint(root, table_path)[1]
 
 
 def trim_table(root: QueueRoot, table_path: str, keep_hours: int = 1) -> Version:
@@ -49,9 +46,8 @@ def trim_table(root: QueueRoot, table_path: str, keep_hours: int = 1) -> Version
     if table_path != GROUP_OFFSETS.name:
         raise ValueError(f"{table_path} is tailed: its commits are not to be removed")
     with translated(table_path):
-        table = opened(root, table_path)
         # Dry: delta-rs would put two commits of its own into the table, not durable ones.
-        replaced = table.vacuum(
+        replaced = opened(root, table_path).vacuum(
             retention_hours=keep_hours, dry_run=True, enforce_retention_duration=False
         )
     own = TableLog(root.store, table_path).open()
@@ -59,7 +55,7 @@ def trim_table(root: QueueRoot, table_path: str, keep_hours: int = 1) -> Version
         if path not in own.files:  # another engine may have taken out what still counts
             root.store.delete(f"{table_path}/{path}")
     # A checkpoint that is not durable must not be all that is left of the commits.
-    version = _checkpoint(root, table_path, table)
+    table, version = _checkpoint(root, table_path)
     if not own.is_settled:
         # Else only the commits tell what of the checkpoint counts.
         write_down_what_counts(root.store, table_path, version)
@@ -70,18 +66,14 @@ def trim_table(root: QueueRoot, table_path: str, keep_hours: int = 1) -> Version
 
 
 def opened(root: QueueRoot, table_path: str) -> DeltaTable:
-    """The table as delta-rs sees it.
+    """The table as delta-rs sees it, at the newest version that is there now.
 
     A listing that is made while others commit may have a version and not the one before it, which
-    delta-rs takes for a damaged log. So it is listed anew, a few times, before that is believed.
+    delta-rs takes for a damaged log. What is there before its listing begins is in that listing. So
+    a listing of ours goes first, and names the version up to which delta-rs looks.
     """
-    for left in reversed(range(_LISTINGS)):
-        try:
-            return DeltaTable(f"{root.uri}/{table_path}")
-        except DeltaError:
-            if not left:
-                raise
-    raise AssertionError("unreachable")
+    versions = commit_versions(root.store, table_path)
+    return DeltaTable(f"{root.uri}/{table_path}", version=max(versions, default=None))
 
 
 @contextmanager
@@ -95,13 +87,13 @@ def translated(table_path: str) -> Iterator[None]:
         ) from error
 
 
-def _checkpoint(root: QueueRoot, table_path: str, table: DeltaTable) -> Version:
+def _checkpoint(root: QueueRoot, table_path: str) -> tuple[DeltaTable, Version]:
     with translated(table_path):
-        table.update_incremental()
+        table = opened(root, table_path)
         table.create_checkpoint()
         version = Version(table.version())
     make_checkpoint_durable(root, table_path, version)
-    return version
+    return table, version
 
 
 def make_checkpoint_durable(root: QueueRoot, table_path: str, version: Version) -> None:
