@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
+import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
@@ -37,6 +39,7 @@ from lakequeue.settings.zookeeper import CoordinationSettings as CoordinationSet
 from lakequeue.settings.zookeeper import ServerSettings as ServerSettings
 
 _PREFIX = "LAKEQUEUE_"
+_IN_URL = re.compile(r"://[^/,]*@")
 CONFIG_VARIABLE = "LAKEQUEUE_CONFIG"
 """Names the file of settings, for every command and process."""
 
@@ -103,6 +106,10 @@ class Settings(BaseSettings):
             raise explain(error) from error
         except SettingsError as error:
             raise no_json(error) from None
+        except tomllib.TOMLDecodeError as error:
+            raise InvalidSetting(
+                f"{settings_file()} is no TOML: {error}", hint="docs/configuration.md has examples"
+            ) from None
 
     @classmethod
     def settings_customise_sources(
@@ -148,10 +155,10 @@ def no_json(error: SettingsError) -> InvalidSetting:
     """What is wrong with a variable that is no JSON where a list or a slice is wanted. Pure."""
     field = str(error).partition('field "')[2].partition('"')[0]
     wanted = [name for name in meanings() if name.split(".")[0] == field]
-    lists = [variable(name) for name in wanted if "JSON list" in meanings()[name]]
+    lists = ", ".join(variable(name) for name in wanted if "JSON list" in meanings()[name])
+    as_list = f'{lists}: a list, as in ["a.example.org"]; ' if lists else ""
     return InvalidSetting(
-        f"a value of {field} is no JSON",
-        hint=f'{", ".join(lists)}: a list, as in ["a.example.org"]; {variable(field)}: an object',
+        f"a value of {field} is no JSON", hint=f"{as_list}{variable(field)}: an object"
     )
 
 
@@ -204,6 +211,7 @@ def explain(error: ValidationError) -> InvalidSetting:
         return unknown(name)
     meaning = meanings().get(name)
     given = f" = {problem['input']!r}" if may_be_shown(problem["loc"]) else ""
+    given = _IN_URL.sub("://…@", given)
     return InvalidSetting(
         f"setting {name}{given}: {problem['msg']}",
         hint=(f"{meaning}; " if meaning else "")

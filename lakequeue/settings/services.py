@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from lakequeue.settings.slice import Slice
 
@@ -15,12 +16,24 @@ _URL = (
 )
 
 
+def _without_secret(url: str | None) -> str | None:
+    if url is not None and any("@" in one.partition("://")[2] for one in url.split(",")):
+        raise ValueError(
+            "no user name or password belongs in a URL, which is shown: set an API key"
+        )
+    return url
+
+
+Url = Annotated[str | None, AfterValidator(_without_secret)]
+"""One or several, separated by commas."""
+
+
 class IngestSettings(Slice):
     """The ingest node."""
 
     host: str = Field("127.0.0.1", description="address to listen on")
     port: int = Field(8080, ge=0, le=65535, description="port to listen on; 0 takes a free one")
-    url: str | None = Field(None, description=_URL)
+    url: Url = Field(None, description=_URL)
     threads: int = Field(32, ge=1, le=4096, description="threads, divided among the kinds of calls")
     linger_ms: float = Field(
         5.0, ge=0, le=60000, description="how long a group waits for more records"
@@ -56,7 +69,7 @@ class ConsumerSettings(Slice):
 
     host: str = Field("127.0.0.1", description="address to listen on")
     port: int = Field(8081, ge=0, le=65535, description="port to listen on; 0 takes a free one")
-    url: str | None = Field(None, description=_URL)
+    url: Url = Field(None, description=_URL)
     threads: int = Field(
         64,
         ge=1,
@@ -178,7 +191,7 @@ class ConsoleSettings(Slice):
         description="port to listen on; 0 takes a free one. `lakequeue up` takes a free one, too, "
         "if this one is in use",
     )
-    url: str | None = Field(
+    url: Url = Field(
         None, description="base URL by which browsers reach it, if not by host and port"
     )
     drivers: tuple[str, ...] = Field(

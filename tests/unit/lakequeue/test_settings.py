@@ -53,6 +53,7 @@ def test_a_variable_that_cannot_be_is_named(
         ("coordination = 20261129", "coordination"),
         ("[coordination]\npassword = 20261129", "coordination.password"),
         ("[coordination]\npassword = [20261129]", "coordination.password"),
+        ('[ingest]\nurl = "https://a:1,http://ada:20261129@b:8080/"', "ingest.url"),
     ],
 )
 def test_a_secret_of_a_wrong_kind_is_named_and_not_shown(
@@ -61,7 +62,7 @@ def test_a_secret_of_a_wrong_kind_is_named_and_not_shown(
     (nowhere / "lakequeue.toml").write_text(file)
     with pytest.raises(InvalidSetting) as caught:
         Settings()
-    assert f"setting {name}:" in caught.value.detail
+    assert caught.value.detail.startswith(f"setting {name}")
     assert "20261129" not in f"{caught.value.detail} {caught.value.hint}"
 
 
@@ -69,6 +70,13 @@ def test_so_is_an_entry_of_the_file(nowhere: Path) -> None:
     (nowhere / "lakequeue.toml").write_text('roott = "x"\n')
     with pytest.raises(InvalidSetting, match="did you mean root "):
         Settings()
+
+
+def test_a_file_that_is_no_toml_is_named_and_not_shown(nowhere: Path) -> None:
+    (nowhere / "lakequeue.toml").write_text('api_key = "20261129\n')
+    with pytest.raises(InvalidSetting, match=r"lakequeue\.toml is no TOML") as caught:
+        Settings()
+    assert "20261129" not in str(caught.value)
 
 
 def test_every_setting_is_found_by_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
