@@ -40,6 +40,7 @@ def create_app(gateway: Gateway, metrics: Metrics, *, url: str | None, max_waits
         raw = Raw(
             request.method,
             f"/{path}",
+            str(request.environ.get("RAW_URI") or request.path),
             request.query_string.decode("latin-1"),
             {name.lower(): value for name, value in request.headers.items()},
             request.get_data(cache=False),

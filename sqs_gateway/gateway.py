@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from time import perf_counter
 
 import structlog
@@ -14,11 +15,13 @@ from sqs_gateway.calls.asked import Asked, Do, Output
 from sqs_gateway.calls.caller import Callers
 from sqs_gateway.calls.moving import Moves
 from sqs_gateway.calls.refusals import refusal_of
+from sqs_gateway.keys import AccessKey, KeyFile
 from sqs_gateway.metrics import Metrics
 from sqs_gateway.protocols.incoming import Language, Raw, Written
 from sqs_gateway.protocols.json_protocol import TARGET_HEADER, JsonProtocol
 from sqs_gateway.protocols.query_protocol import QueryProtocol
-from sqs_gateway.rules.errors import FAILED, SqsError
+from sqs_gateway.protocols.signing import verified
+from sqs_gateway.rules.errors import FAILED
 from sqs_gateway.rules.names import Names
 from sqs_gateway.rules.operations import Operation
 from sqs_gateway.rules.shapes import Input
@@ -51,7 +54,11 @@ class Call:
 class Gateway:
     """Thread-safe."""
 
-    def __init__(self, names: Names, callers: Callers, metrics: Metrics) -> None:
+    def __init__(
+        self, names: Names, callers: Callers, metrics: Metrics, keys: KeyFile | None = None
+    ) -> None:
+        """`keys`: what clients sign with; None: any signature is taken, and none."""
+        self._keys = keys
         self._names = names
         self._callers = callers
         self._metrics = metrics
@@ -64,11 +71,32 @@ class Gateway:
         language = language_of(raw)
         request_id = str(uuid.uuid4())
         try:
+            key = None
+            if self._keys is not None:
+                key, raw = self._signed_by(raw, self._keys)
             operation, given = language.read(raw)
-        except SqsError as error:
-            self._metrics.answered("unreadable", error.code.name, 0.0)
-            return language.refusal(error, request_id)
-        return Call(language, operation, given, None, request_id, base_url)
+        except Exception as error:
+            refusal = refusal_of(error)
+            self._metrics.answered("unreadable", refusal.code.name, 0.0)
+            if refusal.code is FAILED:
+                log.exception("request.failed", operation="unreadable")
+            return language.refusal(refusal, request_id)
+        return Call(language, operation, given, key, request_id, base_url)
+
+    @staticmethod
+    def _signed_by(raw: Raw, keys: KeyFile) -> tuple[str | None, Raw]:
+        """What the services are shown, and the request without the frames of its chunks."""
+        known: dict[str, AccessKey] = {}
+
+        def secret_of(access_key: str) -> str | None:
+            found = keys.find(access_key)
+            if found is None:
+                return None
+            known[access_key] = found
+            return found.secret
+
+        signed = verified(raw, secret_of, datetime.now(UTC))
+        return known[signed.access_key].bearer, replace(raw, body=signed.body)
 
     def answer(self, call: Call, gone: Callable[[], bool] = lambda: False) -> Written:
         """Do what is asked; blocking."""

@@ -19,6 +19,7 @@ from sqs_gateway.calls.caller import Callers
 from sqs_gateway.calls.services import Services
 from sqs_gateway.gate import SqsGate
 from sqs_gateway.gateway import Gateway
+from sqs_gateway.keys import KeyFile
 from sqs_gateway.metrics import Metrics
 from sqs_gateway.rules.names import Names
 
@@ -39,10 +40,11 @@ def run(settings: Settings, parent: int | None) -> None:
 def check_host(settings: Settings) -> None:
     """Raise `UnlockedDoors` if others could reach a gateway that asks for no keys."""
     open_to_all = settings.access.let_anybody_read_write_and_delete
-    if not is_loopback(settings.sqs.host) and not open_to_all:
+    locked = settings.sqs.keys_file is not None
+    if not is_loopback(settings.sqs.host) and not locked and not open_to_all:
         raise UnlockedDoors(
             f"the gateway would listen on {settings.sqs.host}, and asks nobody for a key",
-            hint="listen on 127.0.0.1, or set access.let_anybody_read_write_and_delete",
+            hint="set sqs.keys_file, or listen on 127.0.0.1",
         )
 
 
@@ -52,7 +54,7 @@ def _start(settings: Settings, url: str) -> Served:
     gateway = gateway_of(settings, callers, metrics)
     gate = SqsGate(
         [*names_of(url, settings.sqs.host), *settings.access.hosts],
-        locked=False,
+        locked=settings.sqs.keys_file is not None,
         open_to_all=settings.access.let_anybody_read_write_and_delete,
     )
     sqs = settings.sqs
@@ -70,7 +72,9 @@ def _start(settings: Settings, url: str) -> Served:
 
 def gateway_of(settings: Settings, callers: Callers, metrics: Metrics) -> Gateway:
     """What answers requests."""
-    return Gateway(Names(settings.sqs.account, settings.sqs.region), callers, metrics)
+    file = settings.sqs.keys_file
+    keys = None if file is None else KeyFile(file)
+    return Gateway(Names(settings.sqs.account, settings.sqs.region), callers, metrics, keys)
 
 
 def callers_of(settings: Settings) -> Callers:

@@ -240,6 +240,11 @@ class SqsSettings(Slice):
     region: str = Field(
         "us-east-1", pattern="^[a-z0-9-]{1,32}$", description="region in the queues' ARNs"
     )
+    keys_file: Path | None = Field(
+        None,
+        description="file of the keys that clients sign with, one a line: API keys, or "
+        "`<access key>:<secret>`; none: signatures are not checked, and only this machine may ask",
+    )
     partitions: int = Field(
         4, ge=1, le=10_000, description="partitions of the topics of queues that SQS clients make"
     )

@@ -6,6 +6,7 @@ from lakequeue.errors import (
     Forbidden,
     GroupMismatch,
     InvalidName,
+    InvalidSetting,
     LakequeueError,
     NotOrdered,
     Overloaded,
@@ -32,6 +33,8 @@ from sqs_gateway.rules.errors import (
 )
 
 _CODES: tuple[tuple[type[LakequeueError], Code], ...] = (
+    # Of this gateway: the file of its keys.
+    (InvalidSetting, NOT_AVAILABLE),
     (UnknownTopic, QUEUE_DOES_NOT_EXIST),
     (UnknownGroup, QUEUE_DOES_NOT_EXIST),
     (Forbidden, ACCESS_DENIED),

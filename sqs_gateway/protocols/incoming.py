@@ -17,6 +17,8 @@ class Raw:
 
     method: str
     path: str
+    target: str
+    """The path and what follows it, as it was sent."""
     query: str
     headers: Mapping[str, str]
     """Names in small letters."""

@@ -67,6 +67,7 @@ NOT_READABLE: Final = Code(_COMMON + "SerializationException", "MalformedInput")
 ACCESS_DENIED: Final = Code(_COMMON + "AccessDeniedException", "AccessDenied", 403)
 UNKNOWN_KEY: Final = Code(_COMMON + "UnrecognizedClientException", "InvalidClientTokenId", 403)
 BAD_SIGNATURE: Final = Code(_COMMON + "InvalidSignatureException", "SignatureDoesNotMatch", 403)
+INCOMPLETE_SIGNATURE: Final = Code(_COMMON + "IncompleteSignatureException", "IncompleteSignature")
 NO_SIGNATURE: Final = Code(
     _COMMON + "MissingAuthenticationTokenException", "MissingAuthenticationToken", 403
 )

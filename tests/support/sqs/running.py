@@ -82,15 +82,13 @@ class GatewayProcess:
             self.process.stdout.close()
 
 
-def client(url: str, **config: Any) -> Any:
+def client(url: str, access_key: str = "anything", secret: str = "anything") -> Any:  # noqa: S107 - none
     """boto3, as anybody uses it, but that it does not try again what fails."""
     return boto3.client(
         "sqs",
         endpoint_url=url,
         region_name="us-east-1",
-        aws_access_key_id="anything",
-        aws_secret_access_key="anything",
-        config=Config(
-            retries={"total_max_attempts": 1}, proxies={}, max_pool_connections=50, **config
-        ),
+        aws_access_key_id=access_key,
+        aws_secret_access_key=secret,
+        config=Config(retries={"total_max_attempts": 1}, proxies={}, max_pool_connections=50),
     )

@@ -1,0 +1,109 @@
+"""A gateway with keys: who signs is let in, with the rights of the key; nobody else is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from botocore.auth import SigV4QueryAuth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+from botocore.exceptions import ClientError
+
+from lakequeue.calling import blocking_runner
+from lakequeue.errors import UnlockedDoors
+from lakequeue.settings import Settings, SqsSettings
+from lakequeue.testing import MemoryQueue
+from memory_queue.transport import MemoryTransport
+from sqs_gateway.server import check_host
+from tests.support.sqs.running import client, gateway
+
+Name = Callable[..., str]
+KEY = "lq_abcdefgh_a-secret_with_underscores"
+SEEN = "http://seen.memory"
+
+
+class Seen(MemoryTransport):
+    """Notes what the services are shown."""
+
+    def __init__(self, queue: MemoryQueue) -> None:
+        super().__init__(queue._service)
+        self.shown: list[str | None] = []
+
+    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+        """See httpx2."""
+        self.shown.append(request.headers.get("authorization"))
+        return super().handle_request(request)
+
+
+@pytest.fixture(scope="module")
+def seen(memory: MemoryQueue) -> Iterator[Seen]:
+    """The services of the queue in memory, watched."""
+    transport = Seen(memory)
+    unmount = blocking_runner.mount((SEEN,), transport)
+    yield transport
+    unmount()
+
+
+@pytest.fixture(scope="module")
+def locked(seen: Seen, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A gateway that asks for keys."""
+    file = tmp_path_factory.mktemp("keys") / "keys"
+    file.write_text(f"# two\n{KEY}\nAKIDSTATIC:of the gateway\n")
+    with gateway(SEEN, SEEN, keys_file=file) as url:
+        yield url
+
+
+def test_a_request_that_is_signed_has_the_rights_of_its_key(
+    locked: str, seen: Seen, name: Name
+) -> None:
+    for access, secret, bearer in (
+        ("lq_abcdefgh", KEY, f"Bearer {KEY}"),
+        ("AKIDSTATIC", "of the gateway", None),
+    ):
+        seen.shown.clear()
+        sqs = client(locked, access, secret)
+        url = sqs.create_queue(QueueName=name())["QueueUrl"]
+        sqs.send_message(QueueUrl=url, MessageBody="x")
+        assert sqs.receive_message(QueueUrl=url, WaitTimeSeconds=5)["Messages"]
+        assert set(seen.shown) == {bearer}
+
+
+@pytest.mark.parametrize(
+    ("access", "secret", "code"),
+    [
+        ("lq_abcdefgh", KEY + "x", "SignatureDoesNotMatch"),
+        ("lq_other", KEY, "InvalidClientTokenId"),
+        ("AKIDSTATIC", "", "SignatureDoesNotMatch"),
+    ],
+)
+def test_who_has_not_the_secret_is_refused(
+    locked: str, seen: Seen, access: str, secret: str, code: str
+) -> None:
+    seen.shown.clear()
+    sqs: Any = client(locked, access, secret or "another")
+    with pytest.raises(ClientError) as error:
+        sqs.list_queues()
+    assert error.value.response["Error"]["Code"] == code
+    assert error.value.response["ResponseMetadata"]["HTTPStatusCode"] == 403
+    assert seen.shown == [], "the services are not asked"
+
+
+def test_a_signed_address_is_good_and_an_unsigned_request_is_not(locked: str) -> None:
+    signed = AWSRequest(method="GET", url=f"{locked}/?Action=ListQueues&QueueNamePrefix=a%20b")
+    SigV4QueryAuth(Credentials("lq_abcdefgh", KEY), "sqs", "us-east-1").add_auth(signed)
+    assert httpx2.get(str(signed.url)).status_code == 200
+    assert httpx2.get(str(signed.url).replace("a%20b", "a")).status_code == 403
+    assert httpx2.post(locked, data={"Action": "ListQueues"}).status_code == 403
+
+
+def test_a_gateway_that_asks_for_no_keys_is_for_this_machine(tmp_path: Path) -> None:
+    def settings(**sqs: Any) -> Settings:
+        return Settings().model_copy(update={"sqs": SqsSettings(host="0.0.0.0", **sqs)})
+
+    with pytest.raises(UnlockedDoors):
+        check_host(settings())
+    check_host(settings(keys_file=tmp_path / "keys"))
