@@ -8,6 +8,7 @@ Wall time is that of a quiet machine only; so CPU time and the machine's load st
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import statistics
@@ -16,14 +17,26 @@ import sys
 import tempfile
 import threading
 import time
+import uuid
 from collections.abc import Callable
 from functools import partial
 
 import httpx2
 import psutil
+import pyarrow as pa
 
-from lakequeue import Admin
+from lakequeue.clock import wall_micros
+from lakequeue.records import Epoch, Offset, Partition
 from lakequeue_cli.supervisor.cluster import Cluster, ClusterOptions
+from queue_tables.delta.actions import Txn
+from queue_tables.delta.table import TableLog
+from queue_tables.files.parquet import write_data_file
+from queue_tables.groups.facts import Fact, Kind, fold
+from queue_tables.groups.state import GroupOffsetsWriter
+from queue_tables.root import QueueRoot
+from queue_tables.schema.marks import TOPICS_TXN
+from queue_tables.schema.schemas import TOPICS
+from queue_tables.schema.topic_rules import checked_config
 
 LOOKS = 5
 
@@ -31,16 +44,34 @@ LOOKS = 5
 def main(topics: int, groups: int, seconds: float) -> dict[str, float]:
     """Seconds of first screens, and shares of a core while one page is open."""
     with tempfile.TemporaryDirectory() as place:
+        fill(QueueRoot.open(f"{place}/queue"), topics, groups)
         options = ClusterOptions(root=f"{place}/queue", drivers=0, console=("127.0.0.1", 0))
         with Cluster(options) as cluster:
             cluster.wait_ready()
-            with Admin(cluster.ingest_urls, cluster.consumer_urls, timeout_s=60) as admin:
-                for number in range(topics):
-                    admin.create_topic(f"topic-{number:03}", partitions=1)
-                for number in range(groups):
-                    name = f"topic-{number % topics:03}"
-                    admin.seek(f"group-{number:03}", "earliest", topics=[name])
             return {"topics": topics, "groups": groups, **measured(cluster, seconds)}
+
+
+def fill(root: QueueRoot, topics: int, groups: int) -> None:
+    """So many topics in one commit, so many groups in another: one by one they take long."""
+    rows = [
+        checked_config(name, {"partitions": 1})
+        | {"topic": name, "topic_id": uuid.uuid4().hex, "version": 0, "deleted": False}
+        | {"closed_until": None, "changed_at": wall_micros()}
+        for name in (f"topic-{number:03}" for number in range(topics))
+    ]
+    table = pa.Table.from_pylist(rows, schema=TOPICS.arrow)
+    add = write_data_file(root.store, TOPICS.name, table, {}, TOPICS)
+    TableLog(root.store, TOPICS.name).open().commit([add, Txn(TOPICS_TXN, 1)], {})
+    facts = [
+        Fact(
+            Kind.COMMITTED, f"group-{number:03}", row["topic"], row["topic_id"], Partition(0), 0,
+            Epoch(1), Offset(0), at=wall_micros(),
+        )
+        for number, row in zip(range(groups), itertools.cycle(rows), strict=False)
+    ]  # fmt: skip
+    writer = GroupOffsetsWriter(root)
+    states, folded = writer.begin(Epoch(1))
+    writer.commit(fold(states, facts), folded)
 
 
 def measured(cluster: Cluster, seconds: float) -> dict[str, float]:
@@ -66,11 +97,9 @@ def measured(cluster: Cluster, seconds: float) -> dict[str, float]:
 
 def looked(pid: int, look: Callable[[], object]) -> tuple[float, float]:
     """(wall, CPU of the console) in seconds of one look."""
-    process = psutil.Process(pid)
-    began, used = time.perf_counter(), sum(process.cpu_times()[:2])
+    began, before = time.perf_counter(), used(pid)
     look()
-    took = time.perf_counter() - began
-    return took, sum(process.cpu_times()[:2]) - used
+    return time.perf_counter() - began, used(pid) - before
 
 
 def first_screens_of_new_consoles(cluster: Cluster) -> list[tuple[float, float]]:
@@ -92,18 +121,19 @@ def first_screens_of_new_consoles(cluster: Cluster) -> list[tuple[float, float]]
 
 def shares(cluster: Cluster, seconds: float, look: Callable[[], object]) -> dict[str, float]:
     """The share of a core that each process takes, with a look every five seconds."""
-    processes = {
-        name: psutil.Process(cluster.child(name).pid)
-        for name in ("console", "ingest-1", "consumer-1")
-    }
-    before = {name: sum(one.cpu_times()[:2]) for name, one in processes.items()}
+    pids = {name: cluster.child(name).pid for name in ("console", "ingest-1", "consumer-1")}
+    before = {name: used(pid) for name, pid in pids.items()}
     pause, until = threading.Event(), time.monotonic() + seconds
     while time.monotonic() < until:
         look()
         pause.wait(5.0)
-    return {
-        name: (sum(one.cpu_times()[:2]) - before[name]) / seconds for name, one in processes.items()
-    }
+    return {name: (used(pid) - before[name]) / seconds for name, pid in pids.items()}
+
+
+def used(pid: int) -> float:
+    """CPU seconds of a process and of its children: a service has a worker."""
+    one = psutil.Process(pid)
+    return sum(sum(each.cpu_times()[:2]) for each in (one, *one.children(recursive=True)))
 
 
 if __name__ == "__main__":
