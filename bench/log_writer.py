@@ -89,7 +89,8 @@ def fill(root: QueueRoot, rng: random.Random, random_values: bool) -> pa.Table:
 
 def newest_file(root: QueueRoot, table_path: str, version: int) -> str:
     """The data file that a version added."""
-    from queue_tables.delta.actions import commit_path, parse
+    from queue_tables.delta.actions import commit_path
+    from queue_tables.delta.commit_json import parse
 
     return parse(version, root.store.get(commit_path(table_path, version))).adds[0].path
 

@@ -20,7 +20,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
-import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -36,6 +35,7 @@ from queue_tables.delta.maintenance import ERASED_INFO, rewrite_files
 from queue_tables.delta.table import TableLog
 from queue_tables.files.deletion_vectors import deleted_rows, left_of
 from queue_tables.files.parquet import read_data_file, write_data_file
+from queue_tables.files.stats import FileStats
 from queue_tables.log.marks import LogMarks
 from queue_tables.log.writer import write_log_file
 from queue_tables.root import QueueRoot
@@ -277,10 +277,8 @@ def _note(found: _Found, files: dict[str, list[int]], path: str, hits: pa.Table)
 
 
 def _may_hold(add: Add | None, topic: Topic) -> bool:
-    stats = orjson.loads((add and add.stats) or "{}")
-    low, high = stats.get("minValues", {}), stats.get("maxValues", {})
-    lowest: str = low.get("topic_id", "")
-    highest: str = high.get("topic_id", topic.topic_id)
+    stats = FileStats(None if add is None else add.stats)
+    lowest, highest = stats.bounds("topic_id", str, "", topic.topic_id)
     return lowest <= topic.topic_id <= highest
 
 

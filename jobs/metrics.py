@@ -14,9 +14,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pyarrow as pa
 
+from jobs.maintenance.shard_rules import is_hour
+from queue_tables.files.stats import FileStats
 from queue_tables.schema.marks import METRICS_TXN
 
 if __package__ in {None, ""}:  # run as a file by spark-submit: find the packages beside it
@@ -97,9 +98,8 @@ def measure(root: QueueRoot, args: argparse.Namespace, now: Micros) -> Report:
     except FileNotFoundError:
         done = None  # a dry run on a root that an older release made
     reader = LogReader(root, MEASURED)
-    first = min(
-        (hour_number(a.partition_values["hour"] or "") for a in reader.files()), default=None
-    )
+    hours = (a.partition_values["hour"] or "" for a in reader.files())
+    first = min((hour_number(hour) for hour in hours if is_hour(hour)), default=None)
     due = due_hours(done, first, now, args.most_hours)
     written: list[str] = []
     rows = 0
@@ -126,8 +126,8 @@ def _read_hour(table: TableLog, number: int) -> dict[_Of, Row]:
     hour = hour_of(number * HOUR_US)
     found: dict[_Of, Row] = {}
     for add in table.files.values():
-        stats = orjson.loads(add.stats or "{}")
-        if stats["minValues"]["hour"] <= hour <= stats["maxValues"]["hour"]:
+        first, last = FileStats(add.stats).bounds("hour", str, hour, hour)
+        if first <= hour <= last:
             rows = read_data_file(table.store, table.path, add.path).to_pylist()
             found |= {_of(row): row for row in rows if row["hour"] == hour}
     return found

@@ -44,6 +44,8 @@ class QueueRoot:
         """As it was when the root was opened: an upgrade may raise it meanwhile."""
         self.damaged: dict[str, SchemaDrift | CorruptTable] = {}
         """Tables that were not well when the root was opened, and why: others can do without."""
+        self.suspects: dict[str, str] = {}
+        """Shards that a reader of this process has found damaged, and passed: what it met."""
         self._known: dict[str, frozenset[str]] = {"inbox": frozenset(), "journal": frozenset()}
 
     @property

@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Mapping
 from dataclasses import dataclass
-
-import orjson
 
 from console.asking.patience import Kept, Patience
 from jobs.measuring.order_health import Said, look_at_order
@@ -19,6 +16,7 @@ from lakequeue.clock import Micros, hour_of, wall_micros
 from lakequeue.records import Partition, TopicId
 from queue_tables.delta.table import TableLog
 from queue_tables.files.parquet import read_data_file
+from queue_tables.files.stats import FileStats
 from queue_tables.groups.record_states import Stage
 from queue_tables.groups.state import read_group_state
 from queue_tables.log.reader import LogReader
@@ -165,5 +163,4 @@ def past_hours(root: QueueRoot) -> list[Hour]:
 
 def _newest(stats: str | None) -> str:
     """The last hour in a file; one that sorts behind all if it is not told."""
-    told: Mapping[str, Mapping[str, str]] = orjson.loads(stats) if stats else {}
-    return str(told.get("maxValues", {}).get("hour", "~"))
+    return FileStats(stats).high("hour", str) or "~"

@@ -6,6 +6,7 @@ import threading
 
 from lakequeue.errors import CorruptTable, TailLost
 from lakequeue.records import ShardName, Version
+from queue_tables.delta.actions import whole
 from queue_tables.delta.tail import Tail
 from queue_tables.root import QueueRoot
 from queue_tables.shards.bulk import REFUSED, shard_of
@@ -36,7 +37,7 @@ class RefusedCount:
 
 def _read(tail: Tail) -> int:
     try:
-        return sum(int(commit.info.get(REFUSED, 0)) for commit in tail.poll())
+        return sum(whole(commit.info.get(REFUSED)) or 0 for commit in tail.poll())
     except (TailLost, CorruptTable):
         # It is only told: nothing is decided by it.
         return 0

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 import structlog
@@ -28,7 +27,8 @@ from lakequeue.steps import Step, reach
 from queue_tables.delta.actions import Add
 from queue_tables.delta.maintenance import rewrite_files
 from queue_tables.delta.table import TableLog
-from queue_tables.files.parquet import oldest_micros, read_data_file
+from queue_tables.files.parquet import read_data_file
+from queue_tables.files.stats import FileStats, oldest_micros
 from queue_tables.log.contested import REPAIR
 from queue_tables.log.reader import LogReader
 from queue_tables.log.writer import write_log_file
@@ -104,8 +104,7 @@ def _groups(reader: LogReader, now: Micros, bounds: Bounds) -> Iterator[list[Hou
 
 
 def _hour_file(add: Add) -> HourFile:
-    stats = orjson.loads(add.stats or "{}")
-    low, high = stats.get("minValues") or {}, stats.get("maxValues") or {}
+    stats = FileStats(add.stats)
     # A bound that cannot be said is left out. They only say what to put beside what: the rows are
     # read, and their offsets judged, before anything is written.
     hour = add.partition_values["hour"] or ""
@@ -114,10 +113,9 @@ def _hour_file(add: Add) -> HourFile:
         add.path,
         hour,
         add.size,
-        low.get("topic_id", ""),
-        high.get("topic_id", "~"),
+        *stats.bounds("topic_id", str, "", "~"),
         hour_end(hour) if oldest is None else oldest,
-        low.get("offset", 0),
+        stats.low("offset", int) or 0,
     )
 
 

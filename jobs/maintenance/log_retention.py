@@ -8,8 +8,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import orjson
-
 from jobs.maintenance.retention_rules import Limits, LogFile, Plan, needs, plan_retention
 from jobs.maintenance.shard_rules import CLOSED_AFTER_US, hour_end
 from jobs.ordering.rejects import unfinished_in
@@ -22,7 +20,7 @@ from queue_tables.delta.maintenance import rewrite_files
 from queue_tables.delta.stamps import sound_stamp
 from queue_tables.delta.table import TableLog
 from queue_tables.delta.tail import Tail, find_version
-from queue_tables.files.parquet import newest_micros
+from queue_tables.files.stats import FileStats, newest_micros
 from queue_tables.groups.state import read_group_state
 from queue_tables.log.index import PartitionKey
 from queue_tables.log.marks import LogMarks
@@ -158,11 +156,17 @@ def oldest_unordered(root: QueueRoot) -> int:
     for shard in root.shards("inbox"):
         path, mark = shard_path("inbox", shard), marks.get(shard, Stamp(0))
         try:
-            tail = Tail(root.store, path, find_version(root.store, path, mark))
+            start = find_version(root.store, path, mark)
+            tail = Tail(root.store, path, start, pass_torn=True)
             while commits := tail.poll(_SIGHT):
-                # Rows under an odd stamp wait as well, until it is put right.
-                stamps = [sound_stamp(c) or mark + 1 for c in commits if "stamp" in c.info]
-                if waiting := [stamp for stamp in stamps if stamp > mark]:
+                # Rows under an odd stamp wait as well, until it is put right; and what a torn
+                # commit brings.
+                waiting = [
+                    max(sound_stamp(c) or 0, mark + 1)
+                    for c in commits
+                    if c.torn or "stamp" in c.info
+                ]
+                if waiting:
                     oldest = min(oldest, *waiting)
                     break
         except (FileNotFoundError, TailLost):
@@ -180,17 +184,16 @@ def _may_go(box: _Box, limits: Mapping[TopicId, Limits], *, closed: bool) -> boo
 
 
 def _box_of(add: Add) -> _Box:
-    stats = orjson.loads(add.stats or "{}")
-    low, high = stats.get("minValues") or {}, stats.get("maxValues") or {}
+    stats = FileStats(add.stats)
     newest = newest_micros(add.stats, "ordered_at")
     if newest is None:
         # A bound that cannot be said is left out: then the hour of the file is one.
         newest = hour_end(add.partition_values["hour"] or _LAST_HOUR)
+    stamp = stats.high("stamp", int)
     return _Box(
-        low.get("topic_id", ""),
-        high.get("topic_id", _LAST_ID),
+        *stats.bounds("topic_id", str, "", _LAST_ID),
         newest,
-        Stamp(high.get("stamp", newest)),
+        Stamp(newest if stamp is None else stamp),
     )
 
 
@@ -249,7 +252,7 @@ def retain_metrics(root: QueueRoot, now: Micros, keep_us: int, *, dry_run: bool)
     old = [
         add
         for add in table.files.values()
-        if hour_end(orjson.loads(add.stats or "{}")["maxValues"]["hour"]) <= now - keep_us
+        if hour_end(FileStats(add.stats).high("hour", str) or "") <= now - keep_us
     ]
     return let_go(table, old, dry_run=dry_run)
 

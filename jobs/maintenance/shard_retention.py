@@ -6,14 +6,16 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import structlog
+
 from jobs.maintenance.shard_rules import ShardFacts, done_files, removable
 from lakequeue.clock import Micros
 from lakequeue.errors import CommitConflict, CorruptTable, TailLost
 from lakequeue.records import ShardName, Stamp
 from lakequeue.steps import Step, reach
-from queue_tables.delta.actions import Add, commit_path, parse
+from queue_tables.delta.actions import Add, commit_path
+from queue_tables.delta.commit_json import parse
 from queue_tables.delta.maintenance import rewrite_files
-from queue_tables.delta.stamps import sound_stamp
 from queue_tables.delta.table import TableLog
 from queue_tables.delta.tail import Tail, find_version
 from queue_tables.groups.facts import Key, States
@@ -32,6 +34,9 @@ ROW_MARGIN_US: dict[ShardKind, Micros] = {"inbox": 600 * 1_000_000, "journal": M
 """Rows that are done stay this long after they were written: what reads them has long done so."""
 BULK_MARGIN_US = 24 * MARGIN_US
 """Tasks of a bulk writer may still write files for a run whose shard was sealed."""
+
+
+log = structlog.get_logger("retention")
 
 
 @dataclass(slots=True)
@@ -109,9 +114,12 @@ def _named(root: QueueRoot, states: States, folded: Mapping[ShardName, Stamp]) -
         path = shard_path("journal", shard)
         try:
             start = find_version(root.store, path, folded.get(shard, Stamp(0)))
-            commits = Tail(root.store, path, start).poll()
+            commits = Tail(root.store, path, start, pass_torn=True).poll()
         except (FileNotFoundError, TailLost):
             named.add(shard)  # it moved on, or another run removes it
+            continue
+        if any(commit.torn for commit in commits):
+            named.add(shard)
             continue
         for fence in journal_news(root.store, shard, [c for c in commits if not c.adds]).fences:
             state = states.get(Key(fence.group, fence.topic_id, fence.partition))
@@ -130,7 +138,7 @@ def _waits(root: QueueRoot, table: TableLog, done: Stamp) -> bool:
         commits = Tail(root.store, table.path, find_version(root.store, table.path, done)).poll()
     except (FileNotFoundError, TailLost):
         return True  # another run cleans it up, or removes it: next time
-    return any(c.appends and (sound_stamp(c) or done + 1) > done for c in commits)
+    return any(commit.appends for commit in commits)
 
 
 def _pending(root: QueueRoot, table: TableLog, done: Stamp) -> set[str]:
@@ -146,10 +154,10 @@ def _read_all(
     for shard in root.shards(kind):
         try:
             found[shard] = _read(root, kind, shard, done.get(shard, Stamp(0)))
-        except (FileNotFoundError, CorruptTable):
+        except (FileNotFoundError, CorruptTable) as error:
+            # Another run removes it; or it cannot be read, and all of it stays until a repair.
             if root.is_table(shard_path(kind, shard)):
-                raise
-            # Another run removes it.
+                log.warning("retention.failed", table=shard_path(kind, shard), why=str(error))
     return found
 
 

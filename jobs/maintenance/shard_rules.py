@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Final
 
 from lakequeue.clock import Micros
 from lakequeue.records import ShardName, Stamp
@@ -77,7 +78,19 @@ def done_files(
     return [add for add in files if add.path not in pending and add.modification_time <= limit_ms]
 
 
+NEVER: Final = 1 << 62
+"""No time that anything is compared with."""
+
+
 def hour_end(hour: str) -> Micros:
-    """The first microsecond after an hour `2013-01-31T07`."""
-    begin = datetime.strptime(hour, "%Y-%m-%dT%H").replace(tzinfo=UTC)
-    return int((begin + timedelta(hours=1)).timestamp()) * 1_000_000
+    """The first microsecond after an hour `2013-01-31T07`; what is no hour never ends."""
+    try:
+        begin = datetime.strptime(hour, "%Y-%m-%dT%H").replace(tzinfo=UTC)
+        return int((begin + timedelta(hours=1)).timestamp()) * 1_000_000
+    except (ValueError, OverflowError):
+        return NEVER
+
+
+def is_hour(text: str) -> bool:
+    """Whether that is an hour. Another engine can have written a partition of any name."""
+    return hour_end(text) != NEVER

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import orjson
 import pyarrow as pa
 import structlog
 
@@ -22,6 +21,7 @@ from queue_tables.delta.columns import Table
 from queue_tables.delta.maintenance import rewrite_files
 from queue_tables.delta.table import TableLog
 from queue_tables.files.parquet import read_data_file, write_data_file
+from queue_tables.files.stats import FileStats
 from queue_tables.root import QueueRoot
 from queue_tables.schema.schemas import METRICS, REJECTS
 
@@ -47,9 +47,8 @@ def compact_metrics(
 
 
 def day_of(add: Add) -> str:
-    """The newest day in a file of `metrics`. Pure."""
-    hour: str = orjson.loads(add.stats or "{}")["maxValues"]["hour"]
-    return hour[:_DAY]
+    """The newest day in a file of `metrics`; one behind all if it is not known. Pure."""
+    return (FileStats(add.stats).high("hour", str) or "~")[:_DAY]
 
 
 def _hour_of(add: Add) -> str:

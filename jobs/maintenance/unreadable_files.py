@@ -15,7 +15,8 @@ import pyarrow as pa
 from lakequeue.errors import CorruptTable
 from lakequeue.records import Stamp
 from lakequeue.wire import ERASED_HEADER
-from queue_tables.delta.actions import Add, commit_path, parse
+from queue_tables.delta.actions import Add, commit_path
+from queue_tables.delta.commit_json import parse
 from queue_tables.delta.stamps import sound_stamp
 from queue_tables.delta.table import TableLog
 from queue_tables.delta.tail import commit_versions

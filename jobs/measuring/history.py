@@ -17,7 +17,7 @@ from lakequeue.steps import Step, reach
 from queue_tables.delta.actions import Txn
 from queue_tables.delta.maintenance import append_once
 from queue_tables.delta.table import TableLog, create_table
-from queue_tables.files.parquet import oldest_micros
+from queue_tables.files.stats import oldest_micros
 from queue_tables.groups.facts import States
 from queue_tables.groups.history import group_snapshot_times, write_group_snapshot
 from queue_tables.groups.state import read_group_state

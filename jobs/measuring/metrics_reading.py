@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.maintenance.shard_rules import hour_end
+from jobs.maintenance.shard_rules import hour_end, is_hour
 from jobs.measuring.metrics_rules import HOUR_US, Moves, RequestedRanges
 from lakequeue.clock import Micros, hour_of
 from lakequeue.errors import CorruptTable, OffsetOutOfRange
@@ -73,7 +73,7 @@ def _facts(root: QueueRoot, shard: ShardName, first_hour: str) -> list[pa.Table]
     path = shard_path("journal", shard)
     for attempt in range(_ATTEMPTS):
         try:
-            table = TableLog(root.store, path).open()
+            table = TableLog(root.store, path, pass_torn=True).open()
             return [
                 rows.filter(pc.is_in(rows["kind"], _KINDS))
                 for add in table.files.values()
@@ -92,8 +92,9 @@ def read_ends(reader: LogReader, first_hour: int) -> dict[PartitionKey, list[tup
     """(hour, last offset) of each partition in each file of `log` from an hour on."""
     found: dict[PartitionKey, list[tuple[int, Offset]]] = defaultdict(list)
     for add in reader.files():
-        number = hour_number(add.partition_values["hour"] or "")
-        if number >= first_hour:
+        hour = add.partition_values["hour"] or ""
+        number = hour_number(hour)
+        if number >= first_hour and is_hour(hour):
             for key, (_, last) in reader.parts(add.path).items():
                 found[key].append((number, last))
     return found

@@ -5,13 +5,17 @@ from __future__ import annotations
 import secrets
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from lakequeue.clock import Micros, hour_of, wall_micros
-from lakequeue.records import Partition
+from lakequeue.errors import CorruptTable, SchemaDrift
+from lakequeue.records import Partition, ShardName
 
 if TYPE_CHECKING:
+    from jobs.measuring.stuck_shards import Stuck
     from queue_tables.delta.store import Store
+    from queue_tables.root import ShardKind
 
 _DAY_US = 86_400_000_000
 
@@ -37,7 +41,11 @@ def look_at_order(root_uri: str) -> Iterator[Said]:
     yield from refused(root.store, wall_micros())
     since = Micros(wall_micros() - _DAY_US)
     yield put_aside(counts(root, RejectFilter(reasons=with_fate(Fate.PUT_ASIDE), since=since)))
-    yield from (waits(shard, why) for shard, why in sorted(stuck_shards(root).items()))
+    yield from (waits("inbox", *one) for one in sorted(stuck_shards(root).items()))
+    # If `group_offsets` cannot be read, the look at the tables says so.
+    with suppress(CorruptTable, SchemaDrift):
+        journals = stuck_shards(root, "journal")
+        yield from (waits("journal", *one) for one in sorted(journals.items()))
     reader = LogReader(root, ["offset"])
     if reader.is_plain():
         return  # no other engine's files: there are no gaps, and to look for them costs much
@@ -92,13 +100,15 @@ def put_aside(counts: Mapping[tuple[str | None, str], int]) -> Said:
     return Said(True, detail, "lakequeue rejects list --since 24h")
 
 
-def waits(shard: str, why: str) -> Said:
+def waits(kind: ShardKind, shard: ShardName, stuck: Stuck) -> Said:
     """Of a shard that waits. Pure."""
-    return Said(
-        True,
-        f"inbox/{shard} waits: {why}; all other shards go on",
-        "restore the file from a backup; or, to give its records up, put an empty file there",
+    path = f"{kind}/{shard}"
+    then = (
+        "all other shards go on"
+        if kind == "inbox"
+        else "its facts count, and are folded when it is mended"
     )
+    return Said(True, f"{path} waits: {stuck.why.removeprefix(f'{path}: ')}; {then}", stuck.remedy)
 
 
 def missing(where: str, gaps: Sequence[tuple[int, int]]) -> Said:

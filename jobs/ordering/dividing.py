@@ -93,7 +93,7 @@ def _commits(
     Stamps are those of rows.
     """
     path = shard_path("inbox", shard)
-    tail = Tail(store, path, find_version(store, path, first - 1))
+    tail = Tail(store, path, find_version(store, path, first - 1, exact=False))
     before = Stamp(0)
     while commits := tail.poll(1_000):
         for commit in commits:

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
-import orjson
 import pyarrow as pa
 
 from jobs.ordering.reject_rows import Key
@@ -22,12 +21,18 @@ from lakequeue.errors import CorruptTable, StorageUnavailable
 from lakequeue.records import ShardName, Stamp
 from queue_tables.delta.snapshot import load_snapshot
 from queue_tables.delta.store import Store
-from queue_tables.files.parquet import read_data_file
+from queue_tables.files.parquet import DataFile, read_data_file
+from queue_tables.files.stats import FileStats
 from queue_tables.root import QueueRoot
 from queue_tables.schema.reasons import Reason
 
 MOST_BYTES = 256 << 20
 """A larger file is not put aside: its shard waits for a person."""
+
+
+MOST_RECORDS = 1 << 20
+"""Of an unreadable file; a record takes a byte of it at least. What more it may have had is said by
+its first row alone."""
 
 
 class BlockedShard(NamedTuple):
@@ -44,10 +49,15 @@ class BlockedShard(NamedTuple):
     @property
     def remedy(self) -> str:
         """What lets it go on."""
-        return (
-            f"restore {self.path} from a backup; or, to give its records up, put an empty file "
-            "there: it is put aside in rejects"
-        )
+        return remedy_of(self.path)
+
+
+def remedy_of(path: str) -> str:
+    """What lets a shard go on that waits for this file."""
+    return (
+        f"restore {path} from a backup; or, to give its records up, put an empty file "
+        "there: it is put aside in rejects"
+    )
 
 
 def split_off_missing(
@@ -101,15 +111,16 @@ def settled_files(rows: pa.Table, root: QueueRoot) -> pa.Table:
         path = rows["file"][at].as_py()
         count = _records_of(root, path)
         if count > 1:
-            one = rows.slice(at, 1).to_pylist()[0]
             said = RowFault(fault.reason, f"{fault.detail} (the bytes stand at row 0)").text()
-            more.append(
-                pa.Table.from_pylist(
-                    [{**one, "row": row, "fault": said} for row in range(1, count)],
-                    schema=PROJECTED,
-                )
-            )
+            same = rows.slice(at, 1).take(pa.array(np.zeros(count - 1, np.int64)))
+            same = _with(same, "row", pa.array(np.arange(1, count)))
+            more.append(_with(same, "fault", pa.repeat(pa.scalar(said), count - 1)))
     return pa.concat_tables([rows, *more]).unify_dictionaries().combine_chunks() if more else rows
+
+
+def _with(rows: pa.Table, name: str, values: pa.Array) -> pa.Table:
+    at = PROJECTED.get_field_index(name)
+    return rows.set_column(at, PROJECTED.field(at), values.cast(PROJECTED.field(at).type))
 
 
 def with_verdicts(rows: pa.Table, recorded: Mapping[Key, str | None]) -> pa.Table:
@@ -145,13 +156,28 @@ def _size(store: Store, path: str) -> int:
 
 
 def _records_of(root: QueueRoot, path: str) -> int:
-    """How many records the shard's commit says the file has; 1 if that is not known either."""
+    """How many records the file should have: by its footer, else by the commit; 1 if none tells.
+
+    Neither is believed beyond what can be in a file of that size.
+    """
     kind, shard, name = path.split("/", 2)
+    table = f"{kind}/{shard}"
+    count = _in_footer(root.store, table, name)
+    if count is None:
+        try:
+            add = load_snapshot(root.store, table, pass_torn=True).files.get(name)
+        except (FileNotFoundError, CorruptTable):
+            add = None
+        count = None if add is None else FileStats(add.stats).records
+    return max(1, min(count or 1, MOST_RECORDS, _size(root.store, path)))
+
+
+def _in_footer(store: Store, table: str, name: str) -> int | None:
     try:
-        add = load_snapshot(root.store, f"{kind}/{shard}").files[name]
-    except (KeyError, FileNotFoundError, CorruptTable):
-        return 1
-    return int(orjson.loads(add.stats or "{}").get("numRecords", 1))
+        with DataFile(store, table, name) as file:
+            return int(file.begins[-1])
+    except (CorruptTable, FileNotFoundError):
+        return None
 
 
 def _can_be_read(store: Store, path: str) -> bool:

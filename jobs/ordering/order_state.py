@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import numpy as np
-import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 import structlog
@@ -23,6 +22,7 @@ from queue_tables.delta.actions import Add, Commit
 from queue_tables.delta.snapshot import load_snapshot
 from queue_tables.delta.table import TableLog
 from queue_tables.files.parquet import read_data_file
+from queue_tables.files.stats import FileStats
 from queue_tables.root import QueueRoot
 from queue_tables.schema.marks import ORDER_TXN, WATERMARKS, has_next_offset, offset_mark
 from queue_tables.schema.record_rules import whole_text
@@ -169,10 +169,7 @@ def _by_topic(rows: pa.Table) -> Iterator[tuple[TopicId, Ids]]:
 
 
 def _may_hold(add: Add, topic_id: str, from_: int, below: int) -> bool:
-    stats = orjson.loads(add.stats) if add.stats else {}
-    low, high = stats.get("minValues", {}), stats.get("maxValues", {})
-    if topic_id < low.get("topic_id", topic_id) or topic_id > high.get("topic_id", topic_id):
-        return False
-    if "stamp" in high and high["stamp"] < from_:
-        return False
-    return not ("stamp" in low and low["stamp"] >= below)
+    stats = FileStats(add.stats)
+    low_id, high_id = stats.bounds("topic_id", str, topic_id, topic_id)
+    low, high = stats.bounds("stamp", int, from_, from_)
+    return low_id <= topic_id <= high_id and low < below and high >= from_

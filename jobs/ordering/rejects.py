@@ -16,7 +16,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-import orjson
 import structlog
 
 from jobs.ordering.order_state import order_epoch, order_number
@@ -37,6 +36,7 @@ from queue_tables.delta.snapshot import load_snapshot
 from queue_tables.delta.storage_meter import METER
 from queue_tables.delta.table import TableLog
 from queue_tables.files.parquet import Rendered, read_data_file
+from queue_tables.files.stats import FileStats
 from queue_tables.root import QueueRoot
 from queue_tables.schema.marks import ORDER_TXN, PLANS
 from queue_tables.schema.reasons import Fate, Reason, with_fate
@@ -199,7 +199,7 @@ class RejectsTable:
         """Record what was written for a batch that has these `ends`."""
         plan = [Txn(PLANS.name(shard), int(end)) for shard, end in ends.items()]
         epoch = order_epoch(number)
-        rows = sum(orjson.loads(add.stats or "{}").get("numRecords", 0) for add in adds)
+        rows = sum(FileStats(add.stats).records or 0 for add in adds)
         info = {"epoch": epoch, "counter": number - order_number(epoch, 0), "rows": rows}
         fenced_commit(self._table, [*adds, Txn(ORDER_TXN, number), *plan], info, epoch)
 

@@ -8,7 +8,7 @@ from typing import Any
 from lakequeue.clock import Micros
 from lakequeue.errors import TailLost
 from lakequeue.records import ShardName, Stamp
-from queue_tables.delta.actions import Commit
+from queue_tables.delta.actions import Commit, whole
 from queue_tables.delta.stamps import sound_stamp
 from queue_tables.delta.tail import Tail, find_version
 from queue_tables.groups.state import read_group_offsets
@@ -32,8 +32,8 @@ def backlog_report(root: QueueRoot, kind: ShardKind, now: Micros) -> dict[str, A
     for shard in root.shards(kind):
         news = _news(root, kind, shard, done.get(shard, Stamp(0)))
         shards, commits = shards + bool(news), commits + len(news)
-        rows += sum(commit.info["rows"] for commit in news)
-        size += sum(commit.info["bytes"] for commit in news)
+        rows += sum(whole(commit.info.get("rows")) or 0 for commit in news)
+        size += sum(whole(commit.info.get("bytes")) or 0 for commit in news)
         oldest = min([oldest, *(stamp for c in news if (stamp := sound_stamp(c)) is not None)])
     return {
         "shards": shards,
@@ -47,8 +47,9 @@ def backlog_report(root: QueueRoot, kind: ShardKind, now: Micros) -> dict[str, A
 def _news(root: QueueRoot, kind: ShardKind, shard: ShardName, done: Stamp) -> list[Commit]:
     path = shard_path(kind, shard)
     try:
-        commits = Tail(root.store, path, find_version(root.store, path, done)).poll()
+        # What is behind a torn commit waits as well.
+        start = find_version(root.store, path, done)
+        commits = Tail(root.store, path, start, pass_torn=True).poll()
     except (FileNotFoundError, TailLost):
         return []  # done with, and removed
-    # Rows under an odd stamp wait until it is put right.
-    return [c for c in commits if c.appends and (sound_stamp(c) or done + 1) > done]
+    return [commit for commit in commits if commit.appends]

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
-from functools import partial
 from typing import NamedTuple
 
 from jobs.streaming.consistent_cut import ScanResult, VisibleCommit, consistent_cut, ends
 from jobs.streaming.leader_state import LeaderState
 from lakequeue.errors import CorruptTable, TailLost
 from lakequeue.records import ShardName, Stamp
-from queue_tables.delta.actions import Commit
-from queue_tables.delta.stamps import stamp_of
-from queue_tables.delta.tail import UNREADABLE, Tail, find_version
+from queue_tables.delta.actions import Commit, whole
+from queue_tables.delta.stamps import RisingStamps, stamp_of
+from queue_tables.delta.tail import UNREADABLE, Tail, find_version, stamp_at
 from queue_tables.groups.state import fences_in
 from queue_tables.root import QueueRoot, ShardKind
 from queue_tables.shards.bulk import IN_ORDER
@@ -285,10 +284,11 @@ class ShardScanner:
 
     def _open(self, name: ShardName) -> _Shard:
         path = f"{self._kind}/{name}"
-        start = find_version(self._root.store, path, self._marks.get(name, Stamp(0)))
+        store = self._root.store
+        start = find_version(store, path, self._marks.get(name, Stamp(0)))
         # What comes before a commit with an odd stamp is ordered; at that commit the shard waits.
-        judge = partial(stamp_of, table=path)
-        return _Shard(Tail(self._root.store, path, start, check=judge))
+        judge = RisingStamps(path, stamp_at(store, path, start))
+        return _Shard(Tail(store, path, start, check=judge))
 
     def _read(self, name: ShardName, shard: _Shard, *, more: bool = False) -> None:
         """Read on in a shard. A look must see all of it, or know that it does not (`truncated`)."""
@@ -304,7 +304,7 @@ class ShardScanner:
             commits = self._poll(name, shard, room)
             mark = shard.pending[-1].stamp if shard.pending else self._marks.get(name, 0)
             for commit in commits:
-                if (commit.configuration or {}).get(SEALED):
+                if not commit.foreign and (commit.configuration or {}).get(SEALED):
                     shard.sealed = True
                 shard.fences += fences_in(commit.info)
                 seen = _visible_commit(name, commit)
@@ -370,16 +370,12 @@ def _visible_commit(shard: ShardName, commit: Commit) -> VisibleCommit | None:
         stamp,
         shard,
         commit.version,
-        _count(info.get("rows")),
-        _count(info.get("bytes")),
+        # What is no number is 0: nothing but bounds depends on it.
+        whole(info.get("rows")) or 0,
+        whole(info.get("bytes")) or 0,
         tuple(add.path for add in commit.adds),
         sizes=tuple(add.size for add in commit.adds) if info.get(IN_ORDER) else (),
     )
-
-
-def _count(given: object) -> int:
-    """What a commit says of its size; 0 for what is no number: nothing but bounds depend on it."""
-    return given if type(given) is int and given > 0 else 0
 
 
 def _within(admitted: list[VisibleCommit], limit: Mapping[ShardName, Stamp]) -> list[VisibleCommit]:

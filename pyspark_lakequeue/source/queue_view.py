@@ -8,8 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-import orjson
-
 from lakequeue.clock import Micros
 from lakequeue.errors import InvalidRequest
 from lakequeue.records import Offset, Partition
@@ -29,6 +27,7 @@ from pyspark_lakequeue.source.positions import (
     starting_option,
 )
 from pyspark_lakequeue.source.vectors import Offsets, Place, names
+from queue_tables.files.stats import FileStats
 from queue_tables.log.gaps import gaps
 from queue_tables.log.index import Span
 from queue_tables.log.reader import LogReader
@@ -176,8 +175,7 @@ class QueueView:
 
     def records(self) -> int:
         """Records in all files of the log."""
-        stats = (orjson.loads(file.stats or "{}") for file in self._log.files())
-        return sum(one.get("numRecords", 0) for one in stats)
+        return sum(FileStats(file.stats).records or 0 for file in self._log.files())
 
     def is_plain(self) -> bool:
         """Whether Spark's own readers see the log as this one does."""
@@ -214,11 +212,11 @@ class QueueView:
 
     def _piece(self, path: str, row_group: int, found: list[tuple[RowSpan, Span]]) -> Piece:
         file = self._log.file(path)
-        stats = orjson.loads(file.stats or "{}")
+        stats = FileStats(file.stats)
         cuts = tuple(sorted(row_span for row_span, _ in found))
         rows = sum(row_span.end - row_span.start for row_span in cuts)
-        size = file.size * rows // max(1, stats.get("numRecords", rows))
-        ordered_at = (stats.get("minValues") or {}).get("ordered_at") or ""
+        size = file.size * rows // max(1, rows if stats.records is None else stats.records)
+        ordered_at = stats.low("ordered_at", str) or ""
         mixed_up = self._log.mixed_up(path, row_group)
         return Piece(ordered_at, path, row_group, size, cuts, mixed_up, file.deletion_vector)
 

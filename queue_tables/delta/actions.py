@@ -1,4 +1,4 @@
-"""The Delta protocol's actions and their JSON, as far as the queue's tables use them. No I/O.
+"""The Delta protocol's actions, as far as the queue's tables use them, and their JSON. No I/O.
 
 A commit file is one JSON object a line, each with one action. Paths are URL-encoded in the file
 and plain here. What the queue says about its own commits stands in `commitInfo.lakequeue`.
@@ -12,16 +12,17 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeAlias
-from urllib.parse import quote, unquote
+from typing import Any, NamedTuple, TypeAlias
+from urllib.parse import quote
 
 import orjson
 
-from lakequeue.errors import CorruptTable
 from lakequeue.records import Version
-from queue_tables.delta.checkpoint_names import checkpoint_part
 
 _COMMIT = re.compile(r"(\d{20})\.json\Z")
+_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parquet\Z")
+_NAMED_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.([0-9a-f-]{36})\.(?:parquet|json)\Z")
+"""With a name of its own: of version 2, by an engine with `delta.checkpointPolicy` = v2."""
 # The characters that Hadoop's Path and java.net.URI leave alone in a path.
 _SAFE = "/=:@!$&'()*+,;~-._"
 OWN_ENGINE = "lakequeue"
@@ -126,6 +127,10 @@ class Commit:
 
     version: Version
     actions: tuple[Action, ...]
+    faults: tuple[str, ...] = ()
+    """Of another engine's commit: what of it makes no sense, and is left out of `actions`."""
+    torn: str = ""
+    """Why the file cannot be read at all, for readers that pass such a commit: it is empty then."""
 
     @cached_property
     def adds(self) -> tuple[Add, ...]:
@@ -145,6 +150,8 @@ class Commit:
     @cached_property
     def info(self) -> dict[str, Any]:
         """What the queue says about the commit; {} if another engine made it."""
+        if self.foreign:
+            return {}
         return next((dict(a.lakequeue) for a in self.actions if isinstance(a, CommitInfo)), {})
 
     @cached_property
@@ -174,7 +181,7 @@ class Commit:
     @cached_property
     def has_effect(self) -> bool:
         """Whether anything is another after it: not so at the start of a vacuum."""
-        return any(not isinstance(a, CommitInfo) for a in self.actions)
+        return bool(self.faults) or any(not isinstance(a, CommitInfo) for a in self.actions)
 
     @cached_property
     def told(self) -> str:
@@ -205,6 +212,30 @@ def commit_version(name: str) -> Version | None:
     """The version of a commit file, or None if `name` is not one."""
     match = _COMMIT.match(name)
     return Version(int(match[1])) if match else None
+
+
+def whole(given: object) -> int | None:
+    """A number that somebody has written, if it is a whole one from 0 to 2^63 - 1."""
+    return given if type(given) is int and 0 <= given < 1 << 63 else None
+
+
+class CheckpointPart(NamedTuple):
+    """What the name of a checkpoint file says."""
+
+    version: Version
+    part: int
+    parts: int
+    own_name: str = ""
+    """Of a checkpoint that is one of several of its version."""
+
+
+def checkpoint_part(name: str) -> CheckpointPart | None:
+    """What the name of a checkpoint file says, or None if `name` is not one."""
+    if match := _CHECKPOINT.match(name):
+        return CheckpointPart(Version(int(match[1])), int(match[2] or 1), int(match[3] or 1))
+    if match := _NAMED_CHECKPOINT.match(name):
+        return CheckpointPart(Version(int(match[1])), 1, 1, match[2])
+    return None
 
 
 def has_table(names: Iterable[str]) -> bool:
@@ -287,97 +318,3 @@ def encode(actions: Iterable[Action]) -> bytes:
     """The content of a commit file; `commitInfo` first, as the other engines write it."""
     ordered = sorted(actions, key=lambda a: not isinstance(a, CommitInfo))
     return b"".join(orjson.dumps(_to_json(a), option=orjson.OPT_APPEND_NEWLINE) for a in ordered)
-
-
-def metadata_from(body: Mapping[str, Any]) -> Metadata:
-    """A metaData action, from a commit's JSON or a checkpoint's row."""
-    return Metadata(
-        id=body["id"],
-        schema_string=body["schemaString"],
-        partition_columns=tuple(body.get("partitionColumns") or ()),
-        configuration=dict(body.get("configuration") or {}),
-        name=body.get("name"),
-        created_time=body.get("createdTime"),
-    )
-
-
-def add_from(body: Mapping[str, Any]) -> Add:
-    """An add action, from a commit's JSON or a checkpoint's row."""
-    return Add(
-        path=unquote(body["path"]),
-        size=body["size"],
-        partition_values=dict(body.get("partitionValues") or {}),
-        modification_time=body.get("modificationTime") or 0,
-        data_change=body.get("dataChange", True),
-        stats=body.get("stats"),
-        deletion_vector=body.get("deletionVector"),
-    )
-
-
-def protocol_from(body: Mapping[str, Any]) -> Protocol:
-    """A protocol action, from a commit's JSON or a checkpoint's row."""
-    readers, writers = body.get("readerFeatures"), body.get("writerFeatures")
-    return Protocol(
-        body["minReaderVersion"],
-        body["minWriterVersion"],
-        None if readers is None else tuple(sorted(readers)),
-        None if writers is None else tuple(sorted(writers)),
-    )
-
-
-def _from_json(kind: str, body: Mapping[str, Any]) -> Action | None:
-    match kind:
-        case "add":
-            return add_from(body)
-        case "remove":
-            return Remove(
-                path=unquote(body["path"]),
-                deletion_timestamp=body.get("deletionTimestamp") or 0,
-                data_change=body.get("dataChange", True),
-                partition_values=body.get("partitionValues"),
-                size=body.get("size"),
-                deletion_vector=body.get("deletionVector"),
-            )
-        case "txn":
-            return Txn(body["appId"], body["version"])
-        case "metaData":
-            return metadata_from(body)
-        case "protocol":
-            return protocol_from(body)
-        case "commitInfo":
-            ours = body.get("lakequeue")
-            return CommitInfo(
-                lakequeue=ours if isinstance(ours, dict) else {},
-                timestamp=body.get("timestamp") or 0,
-                operation=body.get("operation") or "",
-                txn_id=body.get("txnId"),
-                engine=body.get("engineInfo") or "",
-            )
-        case _:
-            return None  # cdc, domainMetadata: never on the queue's tables, and not ours to judge
-
-
-def parse(version: int, data: bytes, table: str = "") -> Commit:
-    """Read a commit file. Raises `CorruptTable` for one that is empty, torn or not Delta's."""
-    actions: list[Action] = []
-    try:
-        for line in data.splitlines():
-            if line:
-                for kind, body in orjson.loads(line).items():
-                    action = _from_json(kind, body)
-                    if action is not None:
-                        actions.append(action)
-    except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as e:
-        raise _torn(version, str(e), table) from e
-    if not data.strip():
-        raise _torn(version, "the file is empty", table)
-    return Commit(Version(version), tuple(actions))
-
-
-def _torn(version: int, why: str, table: str) -> CorruptTable:
-    return CorruptTable(
-        f"{f'{table}: ' if table else ''}commit {version} cannot be read: {why}",
-        hint="lakequeue makes a commit durable before it is visible, so another engine wrote this"
-        " one; if it is the newest version and there was a power loss, nobody has acted on it:"
-        f" move {commit_path(table, version) if table else f'{version:020d}.json'} away",
-    )

@@ -14,7 +14,8 @@ from collections.abc import Iterable
 
 from lakequeue.errors import CorruptTable
 from lakequeue.records import Version
-from queue_tables.delta.actions import Action, CommitInfo, Metadata, Protocol, encode, parse
+from queue_tables.delta.actions import Action, CommitInfo, Metadata, Protocol, encode
+from queue_tables.delta.commit_json import parse
 from queue_tables.delta.store import Store
 
 _FOLDER = "_delta_log/_lakequeue"

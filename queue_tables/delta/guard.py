@@ -109,6 +109,11 @@ def is_guarded(protocol: Protocol) -> bool:
     return FEATURE in (protocol.writer_features or ())
 
 
+def unknown_features(protocol: Protocol) -> set[str]:
+    """Those with which this release cannot commit."""
+    return features(protocol) - _DROPPED - READABLE - {FEATURE}
+
+
 def check_readable(table: str, protocol: Protocol) -> None:
     """Raise `SchemaDrift` if the table needs a feature with which its files read otherwise."""
     needed = set(protocol.reader_features or ()) - READABLE
@@ -138,7 +143,7 @@ def reinstated(
     needed = _needed(protocol, metadata, vectors=vectors)
     if checkpoints and _CHECKPOINTS in features(protocol):
         needed.add(_CHECKPOINTS)
-    unknown = features(protocol) - _DROPPED - READABLE - {FEATURE}
+    unknown = unknown_features(protocol)
     if unknown or protocol.min_writer_version > GUARDED.min_writer_version:
         what = ", ".join(sorted(unknown)) or "a later protocol"
         raise SchemaDrift(

@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 
 from lakequeue.errors import CorruptTable, InvalidRequest
 from lakequeue.records import Version
-from queue_tables.delta.actions import Commit, commit_path, parse
+from queue_tables.delta.actions import Commit, commit_path
+from queue_tables.delta.commit_json import parse
 from queue_tables.delta.maintenance import ERASED_INFO
 from queue_tables.delta.store import Store
 from queue_tables.delta.table import TableLog

@@ -15,7 +15,7 @@ from typing import Any
 
 from lakequeue.errors import CommitConflict, TailLost
 from lakequeue.records import Version
-from queue_tables.delta.actions import Action, Add, Commit, Txn, has_table
+from queue_tables.delta.actions import Action, Add, Commit, Txn, has_table, whole
 from queue_tables.delta.table import TableLog
 
 VACUUM_INFO = "vacuum"
@@ -73,7 +73,7 @@ def vacuumed(adds: Iterable[Add], met: Iterable[Commit]) -> bool:
 
     A vacuum commits before it deletes, so a writer that slept with its files written meets it.
     """
-    before = max((int(commit.info.get(VACUUM_INFO, 0)) for commit in met), default=0)
+    before = max((whole(commit.info.get(VACUUM_INFO)) or 0 for commit in met), default=0)
     return any(add.modification_time <= before + _SKEW_MS for add in adds)
 
 

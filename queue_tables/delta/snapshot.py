@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -26,14 +26,19 @@ from queue_tables.delta.actions import (
     Protocol,
     Remove,
     Txn,
-    add_from,
+    checkpoint_part,
     commit_path,
     commit_version,
+)
+from queue_tables.delta.commit_json import (
+    add_from,
     metadata_from,
     parse,
+    parse_or_pass,
     protocol_from,
+    txn_from,
+    unreadable,
 )
-from queue_tables.delta.checkpoint_names import checkpoint_part
 from queue_tables.delta.counting import Counted, counted_versions, read_counted, write_counted
 from queue_tables.delta.guard import FOREIGN_TXN, GUARDED_TXN, REPAIRED_TXN, is_guarded
 from queue_tables.delta.store import Store
@@ -42,8 +47,8 @@ _NOTHING = Version(-1)
 _BASE = Protocol()
 _OWN_PROPERTIES = "lakequeue."
 """Table properties that begin so are the queue's: a shard is sealed, a Spark query is quiet."""
-_UNREADABLE = (pa.ArrowInvalid, OSError, KeyError, ValueError)
-"""What reading a half-written checkpoint raises."""
+_UNREADABLE = (pa.ArrowException, OSError, KeyError, ValueError, TypeError, AttributeError)
+"""What reading a checkpoint raises that is half-written, or says what makes no sense."""
 _ADD_FIELDS = (
     "path",
     "partitionValues",
@@ -78,6 +83,8 @@ class Snapshot:
     keep_files: bool = True
     from_v2: bool = False
     """It was read from a checkpoint of version 2, which Spark reads with that feature only."""
+    torn: dict[Version, str] = field(default_factory=dict)
+    """Commits that cannot be read and were passed, and why."""
 
     @property
     def configuration(self) -> Mapping[str, str]:
@@ -99,17 +106,14 @@ class Snapshot:
         """Move to `commit`, which must be the next version; what of it counts."""
         if commit.version != self.version + 1:
             raise ValueError(f"commit {commit.version} does not follow version {self.version}")
-        if commit.foreign and self.guarded and not self.every_engine:
-            if commit.has_effect:
-                self.foreign = commit.version
-            commit = _as_counts(commit, self.configuration)
+        commit = self._counting(commit)
         # Removes first: a file that gets a deletion vector leaves the table and comes back.
         for removed in commit.removes:
             self.files.pop(removed.path, None)
         for action in commit.actions:
             match action:
                 case Add() if self.keep_files:
-                    self.files[action.path] = action
+                    self.files[action.path] = self.placed(action)
                 case Txn():
                     self.txns[action.app_id] = action.version
                 case Metadata():
@@ -119,6 +123,28 @@ class Snapshot:
                     self.guarded = self.guarded or is_guarded(action)
         self.version = commit.version
         return commit
+
+    def _counting(self, commit: Commit) -> Commit:
+        """What of a commit counts. Raises `CorruptTable` if that makes no sense."""
+        if commit.torn:
+            self.torn[commit.version] = commit.torn
+        if self.every_engine or commit.torn:
+            return commit
+        if commit.foreign and self.guarded:
+            if commit.has_effect:
+                self.foreign = commit.version
+            return _as_counts(commit, self.configuration)
+        if commit.faults:
+            # The table was open to every engine then.
+            raise unreadable(commit.version, commit.faults[0])
+        return commit
+
+    def placed(self, add: Add) -> Add:
+        """The file with a value, perhaps none, of each partition column."""
+        columns = self.metadata.partition_columns if self.metadata else ()
+        if add.partition_values.keys() >= set(columns):
+            return add
+        return replace(add, partition_values=dict.fromkeys(columns) | dict(add.partition_values))
 
 
 def _as_counts(foreign: Commit, before: Mapping[str, str]) -> Commit:
@@ -145,16 +171,18 @@ def load_snapshot(
     keep_files: bool = True,
     at: Version | None = None,
     every_engine: bool = False,
+    pass_torn: bool = False,
 ) -> Snapshot:
     """Read the newest state of a table, or that of version `at`.
 
-    Raises `FileNotFoundError` if there is no table, `CorruptTable` if commits are missing.
+    `pass_torn`: a commit that cannot be read counts as an empty one. Raises `FileNotFoundError` if
+    there is no table, `CorruptTable` if commits are missing, or torn.
     """
+    read = parse_or_pass if pass_torn else parse
     for attempt in range(3):
         try:
-            return _load(
-                store, table_path, Snapshot(keep_files=keep_files, every_engine=every_engine), at
-            )
+            blank = Snapshot(keep_files=keep_files, every_engine=every_engine)
+            return _load(store, table_path, blank, at, read)
         except _Moved:
             # Log clean-up ran between the listing and the reading; the newer checkpoint is there.
             if attempt == 2:
@@ -218,7 +246,13 @@ def _is_trusted(checkpoint: Snapshot) -> bool:
     return checkpoint.guarded and checkpoint.is_settled
 
 
-def _load(store: Store, table_path: str, blank: Snapshot, at: Version | None) -> Snapshot:
+def _load(
+    store: Store,
+    table_path: str,
+    blank: Snapshot,
+    at: Version | None,
+    read: Callable[[int, bytes, str], Commit],
+) -> Snapshot:
     names = store.names(f"{table_path}/_delta_log")
     commits = {v for n in names if (v := commit_version(n)) is not None}
     complete = _complete(names)
@@ -235,7 +269,7 @@ def _load(store: Store, table_path: str, blank: Snapshot, at: Version | None) ->
             data = store.get(commit_path(table_path, version))
         except FileNotFoundError:
             break
-        snapshot.apply(parse(version, data, table_path))
+        snapshot.apply(read(version, data, table_path))
     if snapshot.version < max(commits, default=-1) or snapshot.metadata is None:
         raise _Moved
     return snapshot
@@ -276,7 +310,7 @@ def _start(
         if unguarded is None and not found.guarded and GUARDED_TXN not in found.txns:
             unguarded = found
     if newest is None or _are_there(commits, _NOTHING, last):
-        return replace(blank, files={}, txns={})
+        return replace(blank, files={}, txns={}, torn={})
     return _written_down(store, table_path, commits, blank) or unguarded or newest
 
 
@@ -287,7 +321,7 @@ def _written_down(
     for version in sorted(counted_versions(store, table_path), reverse=True):
         told = read_counted(store, table_path, version)
         if told is not None and _are_there(commits, version, max(commits, default=_NOTHING)):
-            snapshot = replace(blank, version=Version(version - 1), files={}, txns={})
+            snapshot = replace(blank, version=Version(version - 1), files={}, txns={}, torn={})
             snapshot.apply(Commit(version, told.actions))
             snapshot.guarded, snapshot.foreign = True, told.foreign
             return snapshot
@@ -301,7 +335,7 @@ def _are_there(commits: set[Version], after: Version, last: Version) -> bool:
 def _read_checkpoint(
     store: Store, table_path: str, version: Version, names: list[str], blank: Snapshot
 ) -> Snapshot:
-    snapshot = replace(blank, version=version, files={}, txns={})
+    snapshot = replace(blank, version=version, files={}, txns={}, torn={})
     log = f"{table_path}/_delta_log"
     for name in sorted(names):
         sidecars = _take_in(snapshot, name, store.get(f"{log}/{name}"))
@@ -332,10 +366,11 @@ def _take_in(snapshot: Snapshot, name: str, data: bytes) -> list[dict[str, Any]]
     for body in read("metaData"):
         snapshot.metadata = metadata_from(_without_maps(body, "configuration"))
     for body in read("txn"):
-        snapshot.txns[body["appId"]] = body["version"]
+        txn = txn_from(body)
+        snapshot.txns[txn.app_id] = txn.version
     for body in read("add") if snapshot.keep_files else ():
         add = add_from(_without_maps(body, "partitionValues"))
-        snapshot.files[add.path] = add
+        snapshot.files[add.path] = snapshot.placed(add)
     return read("sidecar")
 
 

@@ -61,13 +61,21 @@ class TableLog:
     """
 
     def __init__(
-        self, store: Store, path: str, *, keep_files: bool = True, every_engine: bool = False
+        self,
+        store: Store,
+        path: str,
+        *,
+        keep_files: bool = True,
+        every_engine: bool = False,
+        pass_torn: bool = False,
     ) -> None:
+        """`pass_torn`: a commit that cannot be read counts as an empty one."""
         self.store = store
         self.path = path
         self._every_engine = every_engine
+        self._pass_torn = pass_torn
         self._snapshot = Snapshot(keep_files=keep_files)
-        self._tail = Tail(store, path, Version(-1))
+        self._tail = self._tail_from(Version(-1))
 
     def open(self, at: Version | None = None, *, unreadable_too: bool = False) -> TableLog:
         """Load the newest state. Raises `FileNotFoundError` if there is no table.
@@ -82,8 +90,9 @@ class TableLog:
             keep_files=self._snapshot.keep_files,
             at=at,
             every_engine=self._every_engine,
+            pass_torn=self._pass_torn,
         )
-        self._tail = Tail(self.store, self.path, self._snapshot.version)
+        self._tail = self._tail_from(self.version)
         if not unreadable_too:
             check_readable(self.path, self.protocol)
         return self
@@ -131,6 +140,11 @@ class TableLog:
         return self._snapshot.metadata
 
     @property
+    def torn(self) -> Mapping[Version, str]:
+        """Commits that could not be read and were passed since the last checkpoint, and why."""
+        return self._snapshot.torn
+
+    @property
     def from_v2(self) -> bool:
         """Whether a checkpoint of version 2 stands for its earlier commits."""
         return self._snapshot.from_v2
@@ -147,9 +161,21 @@ class TableLog:
                 check_readable(self.path, newest[-1])
             except SchemaDrift:
                 # Not taken in: when the table is repaired, these commits are still to come.
-                self._tail = Tail(self.store, self.path, self.version)
+                self._tail = self._tail_from(self.version)
                 raise
-        return [self._snapshot.apply(commit) for commit in commits]
+        applied: list[Commit] = []
+        for commit in commits:
+            try:
+                applied.append(self._snapshot.apply(commit))
+            except CorruptTable:
+                self._tail = self._tail_from(self.version)
+                if applied:
+                    break  # the next call raises it
+                raise
+        return applied
+
+    def _tail_from(self, version: Version) -> Tail:
+        return Tail(self.store, self.path, version, pass_torn=self._pass_torn)
 
     def put_guard(self) -> bool:
         """Commit the guard (`queue_tables.delta.guard`) if it is missing; whether it was. Durable.
@@ -227,7 +253,7 @@ class TableLog:
             )
         self._refuse_a_gap(version)
         self._snapshot.apply(Commit(version, tuple(made)))
-        self._tail = Tail(self.store, self.path, version)
+        self._tail = self._tail_from(version)
         return version
 
     def _refuse_a_gap(self, version: Version) -> None:
@@ -238,7 +264,7 @@ class TableLog:
             if version == 0 or self.store.exists(commit_path(self.path, version - 1)):
                 return
             newest = self._newest_version()
-        except (StorageUnavailable, RootUnusable) as e:
+        except (StorageUnavailable, RootUnusable, CorruptTable) as e:
             raise _unknown(self.path, "the commit landed, and could not be checked", e) from e
         if newest == version:
             return
@@ -263,7 +289,9 @@ class TableLog:
     def _newest_version(self) -> Version | None:
         """None: the table was removed, and what we have put is all there is."""
         try:
-            return load_snapshot(self.store, self.path, keep_files=False).version
+            return load_snapshot(
+                self.store, self.path, keep_files=False, pass_torn=self._pass_torn
+            ).version
         except (FileNotFoundError, CorruptTable):
             if has_table(self.store.names(f"{self.path}/_delta_log")):
                 raise

@@ -10,8 +10,9 @@ from collections.abc import Callable
 
 from lakequeue.clock import boot_seconds
 from lakequeue.errors import CorruptTable, TailLost
-from lakequeue.records import Version
-from queue_tables.delta.actions import Commit, commit_path, commit_version, parse
+from lakequeue.records import Stamp, Version
+from queue_tables.delta.actions import Commit, commit_path, commit_version
+from queue_tables.delta.commit_json import parse, parse_or_pass
 from queue_tables.delta.stamps import sound_stamp
 from queue_tables.delta.store import Store
 
@@ -33,13 +34,19 @@ class Tail:
         start: Version,
         clock: Callable[[], float] = boot_seconds,
         check: Callable[[Commit], object] | None = None,
+        *,
+        pass_torn: bool = False,
     ) -> None:
-        """`check` raises `CorruptTable` for a commit that counts as a torn one."""
+        """`check` raises `CorruptTable` for a commit that counts as a torn one.
+
+        `pass_torn`: a torn one is returned as an empty commit, which says that it is `torn`.
+        """
         self._store = store
         self._table_path = table_path
         self._version = start
         self._clock = clock
         self._check = check
+        self._read = parse_or_pass if pass_torn else parse
         self._empty_polls = 0
         self._looked_at = 0.0
 
@@ -62,7 +69,7 @@ class Tail:
             except FileNotFoundError:
                 break
             try:
-                commit = parse(version, data, self._table_path)
+                commit = self._read(version, data, self._table_path)
                 if self._check is not None:
                     self._check(commit)
             except CorruptTable:
@@ -112,18 +119,21 @@ def commit_versions(store: Store, table_path: str) -> list[Version]:
     return [v for n in names if (v := commit_version(n)) is not None]
 
 
-def find_version(store: Store, table_path: str, stamp: int) -> Version:
+def find_version(store: Store, table_path: str, stamp: int, *, exact: bool = True) -> Version:
     """The newest version of a shard whose stamp is at most `stamp`: where to tail on from.
 
-    Commits without a stamp (creation, fence, seal) are not counted, so a tail that starts here
-    sees the fences behind the last stamp again. A stamp that is none counts as above all others, so
-    the tail meets that commit. Found by binary search over the commit files; if all of them are
-    above `stamp`, the one before the first. Raises `FileNotFoundError`.
+    Commits without a stamp (creation, fence, seal) are not counted, nor are torn ones, so a tail
+    that starts here sees the fences behind the last stamp again. A stamp that is none counts as
+    above all others, so the tail meets that commit. Found by binary search over the commit files;
+    if all of them are above `stamp`, the one before the first. Where stamps do not rise, the search
+    may miss the commit of just that stamp, which is then looked for one by one if it is `exact`.
+    Raises `FileNotFoundError`.
     """
     versions = commit_versions(store, table_path)
     if not versions:
         raise FileNotFoundError(f"no Delta table at {table_path}")
     best = Version(versions[0] - 1) if versions[0] > 0 else Version(0)
+    reached: int | None = None
     low, high = 0, len(versions)
     while low < high:
         middle = (low + high) // 2
@@ -135,16 +145,34 @@ def find_version(store: Store, table_path: str, stamp: int) -> Version:
             else:
                 high = at
         else:
-            best = versions[at]
+            best, reached = versions[at], found
             low = middle + 1
+    if exact and stamp > 0 and reached is not None and reached < stamp:
+        just = (v for v in reversed(versions) if _stamp_of(store, table_path, v) == stamp)
+        best = next(just, best)
     return best
+
+
+def stamp_at(store: Store, table_path: str, version: Version) -> Stamp | None:
+    """The stamp of one commit; None if it has none, or is cleaned up, or torn."""
+    try:
+        found = _stamp_of(store, table_path, version)
+    except FileNotFoundError:
+        return None
+    return None if found is None or found == _ABOVE_ALL else Stamp(found)
 
 
 def _stamp_at_or_before(
     store: Store, table_path: str, versions: list[Version], index: int, lowest: int
 ) -> tuple[int, int | None]:
     for i in range(index, lowest - 1, -1):
-        commit = parse(versions[i], store.get(commit_path(table_path, versions[i])), table_path)
-        if commit.info.get("stamp") is not None:
-            return i, sound_stamp(commit) or _ABOVE_ALL
+        if (found := _stamp_of(store, table_path, versions[i])) is not None:
+            return i, found
     return lowest, None
+
+
+def _stamp_of(store: Store, table_path: str, version: Version) -> int | None:
+    commit = parse_or_pass(version, store.get(commit_path(table_path, version)), table_path)
+    if commit.info.get("stamp") is None:
+        return None
+    return sound_stamp(commit) or _ABOVE_ALL

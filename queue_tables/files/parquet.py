@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lakequeue.clock import Micros
 from lakequeue.errors import CorruptTable
 from queue_tables.delta.actions import Add
 from queue_tables.delta.columns import Table
@@ -221,20 +220,3 @@ def _bound(value: pa.Scalar, *, up: bool) -> Any:
     millis = value.value / 1_000
     at = _EPOCH + timedelta(milliseconds=math.ceil(millis) if up else math.floor(millis))
     return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def newest_micros(stats: str | None, column: str) -> Micros | None:
-    """The highest time in a timestamp column, at most a millisecond too high; None: not known."""
-    return _micros_in(stats, "maxValues", column)
-
-
-def oldest_micros(stats: str | None, column: str) -> Micros | None:
-    """The lowest time in a timestamp column, at most a millisecond too low; None: not known."""
-    return _micros_in(stats, "minValues", column)
-
-
-def _micros_in(stats: str | None, bound: str, column: str) -> Micros | None:
-    found = orjson.loads(stats or "{}").get(bound, {}).get(column)
-    if found is None:
-        return None
-    return Micros((datetime.fromisoformat(found) - _EPOCH) // timedelta(microseconds=1))

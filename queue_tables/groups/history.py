@@ -16,7 +16,8 @@ from lakequeue.clock import Micros
 from queue_tables.delta.actions import Add
 from queue_tables.delta.store import Store
 from queue_tables.delta.table import TableLog
-from queue_tables.files.parquet import newest_micros, read_data_file, write_data_file
+from queue_tables.files.parquet import read_data_file, write_data_file
+from queue_tables.files.stats import newest_micros
 from queue_tables.groups.fact_rows import states_from_arrow, states_to_arrow
 from queue_tables.groups.facts import States
 from queue_tables.root import QueueRoot

@@ -24,7 +24,7 @@ from queue_tables.delta.actions import Add, Commit, Remove, Txn, commit_path
 from queue_tables.delta.stamps import sound_stamp
 from queue_tables.delta.store import Store
 from queue_tables.delta.table import TableLog
-from queue_tables.delta.tail import Tail, find_version
+from queue_tables.delta.tail import Tail, find_version, stamp_at
 from queue_tables.files.parquet import read_data_file, write_data_file
 from queue_tables.groups.fact_checks import SetAside
 from queue_tables.groups.fact_rows import (
@@ -38,6 +38,7 @@ from queue_tables.groups.set_aside import SetAsideLog
 from queue_tables.root import QueueRoot
 from queue_tables.schema.marks import FOLDED, OFFSETS_TXN
 from queue_tables.schema.schemas import GROUP_OFFSETS
+from queue_tables.shards.damage import brought_by
 from queue_tables.shards.shards import SEALED, shard_path
 
 FenceOf: TypeAlias = tuple[str, TopicId, Partition, Epoch]
@@ -58,6 +59,8 @@ class JournalNews:
     sealed: bool = False
     aside: list[SetAside] = field(default_factory=list)
     """Rows that are no facts."""
+    torn: str = ""
+    """Why a commit cannot be read. The facts that it brought are there, from its data file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,15 +91,17 @@ def journal_news(
     news = JournalNews()
     path = shard_path("journal", shard)
     for commit in commits:
-        if commit.appends:
-            for add in commit.adds:
+        if commit.torn:
+            news.torn = commit.torn
+        if commit.torn or commit.appends:
+            for name, stamp in _files_of(store, path, commit):
                 try:
-                    rows = under_stamp(_facts_in(store, path, add.path), sound_stamp(commit))
+                    rows = under_stamp(_facts_in(store, path, name), stamp)
                 except (FileNotFoundError, CorruptTable) as error:
                     if isinstance(error, FileNotFoundError) and not pass_gone:
                         raise
-                    why = f"{add.path} cannot be read: {type(error).__name__}: {error}"
-                    news.aside.append(SetAside(shard, sound_stamp(commit), None, why))
+                    why = f"{name} cannot be read: {type(error).__name__}: {error}"
+                    news.aside.append(SetAside(shard, stamp, None, why))
                     continue
                 if group is not None:
                     rows = rows.filter(pc.equal(rows.column("group"), pa.scalar(group)))
@@ -108,9 +113,15 @@ def journal_news(
         ]
         if (stamp := sound_stamp(commit)) is not None:
             news.last_stamp = stamp
-        if commit.configuration is not None and commit.configuration.get(SEALED):
+        if not commit.foreign and (commit.configuration or {}).get(SEALED):
             news.sealed = True
     return news
+
+
+def _files_of(store: Store, path: str, commit: Commit) -> list[tuple[str, Stamp | None]]:
+    if commit.torn:
+        return [(one.path, one.stamp) for one in brought_by(store, path, commit.version)]
+    return [(add.path, sound_stamp(commit)) for add in commit.adds]
 
 
 def _facts_in(store: Store, shard_table: str, path: str) -> pa.Table:
@@ -156,8 +167,20 @@ class _Followed:
     """A journal shard as far as it was read: the next reading goes on from there."""
 
     tail: Tail
+    newest: Stamp
+    """Of the commits so far."""
     news: list[JournalNews] = field(default_factory=list)
     """Of each commit behind the fold position."""
+
+    def add(self, news: JournalNews) -> None:
+        """What the next commit says."""
+        if news.last_stamp is not None:
+            if news.last_stamp > self.newest:
+                self.newest = news.last_stamp
+            else:
+                # The fold waits there: nothing up to it says that this is folded.
+                news.last_stamp = None
+        self.news.append(news)
 
     def drop_folded(self, folded: Stamp | None) -> None:
         """Forget what a newer fold has, and commits without a stamp below that."""
@@ -188,8 +211,9 @@ class GroupStateReader:
     def read(self, group: str | None = None) -> GroupReading:
         """All that is committed when this is called is in the answer, and durable.
 
-        Data files that are damaged or gone are set aside, as the fold does. Raises `CorruptTable`,
-        or `TailLost` if commits that are not folded are gone.
+        Data files that are damaged or gone are set aside, as the fold does. A journal's commit that
+        cannot be read counts by the data file that it brought. Raises `CorruptTable` for
+        `group_offsets`, or `TailLost` if commits that are not folded are gone.
         """
         for _ in range(_ATTEMPTS - 1):
             with contextlib.suppress(TailLost, FileNotFoundError):
@@ -237,10 +261,12 @@ class GroupStateReader:
         # Put back when all has gone well: whoever tries again begins anew.
         followed = self._followed.pop(shard, None) if group is None else None
         if followed is None:
-            followed = _Followed(self._tail_from(shard, folded))
+            followed = self._follow(shard, folded)
         for commit in followed.tail.poll():
             news = journal_news(store, shard, [commit], group, pass_gone=pass_gone)
-            followed.news.append(news)
+            if news.torn:
+                self._root.suspects[shard_path("journal", shard)] = news.torn
+            followed.add(news)
         # Whoever acts on a version makes it durable first.
         followed.tail.make_durable()
         followed.drop_folded(folded)
@@ -248,15 +274,16 @@ class GroupStateReader:
             self._followed[shard] = followed
         return followed.news
 
-    def _tail_from(self, shard: ShardName, folded: Stamp | None) -> Tail:
+    def _follow(self, shard: ShardName, folded: Stamp | None) -> _Followed:
         store, path = self._root.store, shard_path("journal", shard)
-        start = Version(-1)
+        start, newest = Version(-1), Stamp(0)
         if folded is not None:
             start = find_version(store, path, folded)
             if start > 0 and not store.exists(commit_path(path, start)):
                 # All that is left is above our fold: what was cleaned up is in a newer one.
                 raise TailLost(f"{path}: facts behind {folded} were cleaned up", hint="read again")
-        return Tail(store, path, start)
+            newest = stamp_at(store, path, start) or newest
+        return _Followed(Tail(store, path, start, pass_torn=True), newest)
 
 
 class GroupOffsetsWriter:

@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -24,6 +23,7 @@ from queue_tables.delta.store import Store
 from queue_tables.files.deletion_vectors import Rows, deleted_rows, left_of
 from queue_tables.files.parquet import complete, damage_named, file_stats, read_data_file
 from queue_tables.files.physical import OPENED_WITH, as_declared, schema_of
+from queue_tables.files.stats import FileStats
 from queue_tables.log.contested import REPAIR
 from queue_tables.log.index import PartitionKey, Span
 from queue_tables.log.row_groups import (
@@ -220,9 +220,7 @@ def read_group(
 
 
 def _has_stats(file: Add) -> bool:
-    stats = orjson.loads(file.stats or "{}")
-    bounds = (stats.get("minValues") or {}).keys() & (stats.get("maxValues") or {}).keys()
-    return "numRecords" in stats and bounds.issuperset(LOG.stats)
+    return FileStats(file.stats).has_bounds(schema_of(LOG, LOG.stats))
 
 
 def _falls(rows: pa.Table) -> bool:

@@ -15,15 +15,15 @@ from __future__ import annotations
 
 import bisect
 from collections import deque
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import orjson
 
 from lakequeue.records import Offset
 from queue_tables.delta.actions import Add
+from queue_tables.files.stats import FileStats
 
 
 class PartitionKey(NamedTuple):
@@ -311,27 +311,13 @@ _ANYTHING = ("", "\U0010ffff")
 
 def _box(file: Add) -> _Box | None:
     """What a file may hold, by its statistics; any row at all, where they do not say."""
-    stats = orjson.loads(file.stats or "{}")
-    if stats.get("numRecords") == 0:
+    stats = FileStats(file.stats)
+    if stats.records == 0:
         return None
-    lows, highs = stats.get("minValues") or {}, stats.get("maxValues") or {}
-    topic_low, topic_high = _bounds(lows, highs, "topic_id", *_ANYTHING)
-    partition_low, partition_high = _bounds(lows, highs, "partition", 0, _HIGHEST)
-    offset_low, offset_high = _bounds(lows, highs, "offset", 0, _HIGHEST)
     return _Box(
-        lows.get("ordered_at") or "",
+        stats.low("ordered_at", str) or "",
         file.path,
-        topic_low,
-        topic_high,
-        partition_low,
-        partition_high,
-        offset_low,
-        offset_high,
+        *stats.bounds("topic_id", str, *_ANYTHING),
+        *stats.bounds("partition", int, 0, _HIGHEST),
+        *stats.bounds("offset", int, 0, _HIGHEST),
     )
-
-
-def _bounds(
-    lows: Mapping[str, Any], highs: Mapping[str, Any], name: str, lowest: Any, highest: Any
-) -> tuple[Any, Any]:
-    low, high = lows.get(name), highs.get(name)
-    return (lowest if low is None else low), (highest if high is None else high)

@@ -23,7 +23,7 @@ from lakequeue.errors import CorruptTable, OffsetOutOfRange, TailLost
 from lakequeue.records import Offset, Partition, TopicId, Version
 from queue_tables.delta.actions import Add, Commit
 from queue_tables.delta.table import TableLog
-from queue_tables.files.parquet import newest_micros
+from queue_tables.files.stats import newest_micros
 from queue_tables.log.contested import Contested, differing
 from queue_tables.log.decoded import Pieces, of_span, prefix_of
 from queue_tables.log.files import LogFiles

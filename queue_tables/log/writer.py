@@ -27,7 +27,8 @@ import pyarrow.parquet as pq
 
 from lakequeue.errors import CorruptTable
 from lakequeue.records import Version
-from queue_tables.delta.actions import Add, encode, parse
+from queue_tables.delta.actions import Add, encode
+from queue_tables.delta.commit_json import parse
 from queue_tables.delta.store import Store, open_store
 from queue_tables.files.parquet import file_stats, read_data_file
 from queue_tables.schema.schemas import INBOX, LOG

@@ -10,21 +10,21 @@ from __future__ import annotations
 
 import functools
 import operator
-from typing import Any
+from collections.abc import Mapping
 
-import orjson
 import pyarrow.dataset as ds
 from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
 from queue_tables.delta.actions import Add
 from queue_tables.delta.declared import lacking_columns
 from queue_tables.delta.table import TableLog
+from queue_tables.files.stats import FileStats
 from queue_tables.querying.arrow_files import files_of
 from queue_tables.root import QueueRoot, ShardKind
 from queue_tables.schema.schemas import TABLES
 from queue_tables.upkeep.delta_rs import opened
 
-_BOUNDED = ("topic_id", "partition", "offset")
+_BOUNDED: Mapping[str, type[str] | type[int]] = {"topic_id": str, "partition": int, "offset": int}
 """Columns by whose statistics files are skipped: those a query names most, never null."""
 
 
@@ -65,9 +65,9 @@ def shards_dataset(uri: str, kind: ShardKind) -> ds.Dataset:
 def _promised(add: Add) -> ds.Expression:
     """What holds for every row of the file."""
     parts = [ds.field(name) == value for name, value in add.partition_values.items()]
-    stats: dict[str, Any] = orjson.loads(add.stats or "{}")
-    low, high = stats.get("minValues", {}), stats.get("maxValues", {})
-    for name in _BOUNDED:
-        if name in low and name in high and not stats.get("nullCount", {}).get(name, 1):
-            parts += [ds.field(name) >= low[name], ds.field(name) <= high[name]]
+    stats = FileStats(add.stats)
+    for name, kind in _BOUNDED.items():
+        low, high = stats.low(name, kind), stats.high(name, kind)
+        if low is not None and high is not None and stats.nulls(name) == 0:
+            parts += [ds.field(name) >= low, ds.field(name) <= high]
     return functools.reduce(operator.and_, parts, ds.scalar(True))

@@ -28,11 +28,12 @@ from collections.abc import Mapping
 from typing import Final, Protocol
 
 from lakequeue.records import Offset, Partition, ShardName, Stamp, TopicId, TopicPartition
+from queue_tables.delta import stamps
 
 ORDER_TXN: Final = "order"
 TOPICS_TXN: Final = "topics"
 GROUP_TXN: Final = "group"
-STAMP_TXN: Final = "stamp"
+STAMP_TXN: Final = stamps.STAMP_TXN
 FENCE_TXN: Final = "fence"
 BATCH_TXN: Final = "batch"
 OFFSETS_TXN: Final = "offsets"

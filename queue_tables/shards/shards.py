@@ -19,12 +19,14 @@ from lakequeue.errors import (
     CommitConflict,
     CorruptTable,
     LakequeueError,
+    SchemaDrift,
     ShardSealed,
     TailLost,
 )
 from lakequeue.records import ShardName, Stamp, Version, checked_name
 from lakequeue.steps import Step, reach
-from queue_tables.delta.actions import Action, Add, Commit, Metadata, Txn, commit_path, parse
+from queue_tables.delta.actions import Action, Add, Commit, Metadata, Txn, commit_path
+from queue_tables.delta.commit_json import parse_or_pass
 from queue_tables.delta.snapshot import load_snapshot
 from queue_tables.delta.stamps import sound_stamp
 from queue_tables.delta.table import TableLog, create_table
@@ -137,6 +139,13 @@ class ShardWriter:
                 if not self._may_go_on(foreign):
                     conflict.extra["commits"] = tuple(foreign)
                     raise
+            except (CorruptTable, SchemaDrift) as damage:
+                # Another's commit, where ours would go. Nobody can go on behind it as it is.
+                raise ShardSealed(
+                    f"shard {self.name} cannot be continued: {damage.detail}",
+                    hint=damage.hint,
+                    stored=damage.stored or "no",
+                ) from damage
             except TailLost as lost:
                 # Asleep for so long that a seal or a fence may have come and been cleaned up.
                 raise ShardSealed(
@@ -184,8 +193,11 @@ def _record_bytes(rows: pa.Table) -> int:
 def fence_shard(
     root: QueueRoot, shard: ShardName, fences: Sequence[Fence], kind: ShardKind = "journal"
 ) -> bool:
-    """Forbid the shard's owner all facts below the given epochs. False if it is sealed already."""
-    log = TableLog(root.store, shard_path(kind, shard), keep_files=False).open()
+    """Forbid the shard's owner all facts below the given epochs. False if it is sealed already.
+
+    Behind a commit that cannot be read the fence stands all the same.
+    """
+    log = _opened(root, kind, shard)
     info = {"fence": [list(f) for f in fences]}
     while not log.configuration.get(SEALED):
         try:
@@ -199,7 +211,7 @@ def fence_shard(
 
 def seal_shard(root: QueueRoot, kind: ShardKind, shard: ShardName) -> Stamp:
     """Let the shard take no more rows, ever; the stamp of its last ones. Idempotent."""
-    log = TableLog(root.store, shard_path(kind, shard), keep_files=False).open()
+    log = _opened(root, kind, shard)
     while not log.configuration.get(SEALED):
         old = log.metadata
         sealed = Metadata(
@@ -221,8 +233,12 @@ def seal_shard(root: QueueRoot, kind: ShardKind, shard: ShardName) -> Stamp:
 
 def is_sealed(root: QueueRoot, kind: ShardKind, shard: ShardName) -> bool:
     """Whether the shard takes no more rows. Raises `FileNotFoundError` if it was removed."""
-    snapshot = load_snapshot(root.store, shard_path(kind, shard), keep_files=False)
+    snapshot = load_snapshot(root.store, shard_path(kind, shard), keep_files=False, pass_torn=True)
     return bool(snapshot.configuration.get(SEALED))
+
+
+def _opened(root: QueueRoot, kind: ShardKind, shard: ShardName) -> TableLog:
+    return TableLog(root.store, shard_path(kind, shard), keep_files=False, pass_torn=True).open()
 
 
 def highest_stamp(root: QueueRoot, kind: ShardKind, node: str) -> Stamp:
@@ -234,11 +250,12 @@ def highest_stamp(root: QueueRoot, kind: ShardKind, node: str) -> Stamp:
 def _newest_stamp(root: QueueRoot, path: str) -> int:
     try:
         for version in reversed(commit_versions(root.store, path)):
-            commit = parse(version, root.store.get(commit_path(path, version)))
+            commit = parse_or_pass(version, root.store.get(commit_path(path, version)))
             # An odd one, of a foreign writer, must not carry our clock away.
             if (stamp := sound_stamp(commit)) is not None:
                 return stamp
-        return load_snapshot(root.store, path, keep_files=False).txns.get(STAMP_TXN, 0)
+        snapshot = load_snapshot(root.store, path, keep_files=False, pass_torn=True)
+        return snapshot.txns.get(STAMP_TXN, 0)
     except (FileNotFoundError, CorruptTable):
         if root.is_table(path):
             raise

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from lakequeue.errors import CommitConflict, TailLost
 from lakequeue.records import Version
 from lakequeue.steps import Step, reach
-from queue_tables.delta.actions import commit_path, parse
-from queue_tables.delta.checkpoint_names import checkpoint_part
+from queue_tables.delta.actions import checkpoint_part, commit_path
+from queue_tables.delta.commit_json import parse
 from queue_tables.delta.counting import delete_counted
 from queue_tables.delta.maintenance import VACUUM_INFO
 from queue_tables.delta.snapshot import (

@@ -20,8 +20,9 @@ from lakequeue.errors import (
     StorageUnavailable,
     TailLost,
 )
-from queue_tables.delta.actions import Commit, commit_path, parse
+from queue_tables.delta.actions import Commit, commit_path
 from queue_tables.delta.columns import Table
+from queue_tables.delta.commit_json import parse
 from queue_tables.delta.declared import verify_schema
 from queue_tables.delta.guard import FEATURE, REPAIRED_TXN, features, is_guarded
 from queue_tables.delta.store import Store
@@ -70,12 +71,26 @@ def troubles_of(store: Store, path: str, declared: Table) -> list[Trouble]:
 
     Raises `FileNotFoundError` and storage errors.
     """
-    log = TableLog(store, path, keep_files=False)
+    log = TableLog(store, path, keep_files=False, pass_torn=declared.sharded)
     try:
         log.open()
     except (SchemaDrift, CorruptTable) as damage:
         return [_stopped(path, damage)]
-    return judged(log, declared)
+    return [*_torn(log), *judged(log, declared)]
+
+
+def _torn(log: TableLog) -> list[Trouble]:
+    """Of a shard: its commits that cannot be read."""
+    waits = log.path.startswith("inbox/")
+    then = (
+        "the records behind it wait"
+        if waits
+        else "its facts are read from the data file that it brought, and are not folded"
+    )
+    return [
+        Trouble(log.path, f"{why.removeprefix(f'{log.path}: ')}; {then}", REMEDY, stops=False)
+        for _, why in sorted(log.torn.items())
+    ]
 
 
 def judged(log: TableLog, declared: Table) -> list[Trouble]:
@@ -147,16 +162,20 @@ def _effect(commit: Commit) -> str:
         parts.append("schema or properties")
     if commit.protocol:
         parts.append("protocol")
+    if commit.faults:
+        parts.append(f"what makes no sense, {commit.faults[0]}")
     return f": {', '.join(parts)}" if parts else ""
 
 
 class TablesWatch:
-    """What is wrong with the tables that are not shards, asked again and again. Thread-safe.
+    """What is wrong with the tables that are not shards, and with shards that this process has met
+    damaged (`QueueRoot.suspects`), asked again and again. Thread-safe.
 
     Costs one failed read a table, every few seconds at most, as long as nothing happens.
     """
 
     def __init__(self, root: QueueRoot, clock: Callable[[], float] = boot_seconds) -> None:
+        self._root = root
         self._store = root.store
         self._clock = clock
         self._lock = threading.Lock()
@@ -170,6 +189,9 @@ class TablesWatch:
             if self._clock() - self._looked_at >= _FRESH_S:
                 with contextlib.suppress(StorageUnavailable, RootUnusable):
                     self._found = [t for name in TABLES for t in self._look(name)]
+                    self._found += [
+                        t for path in list(self._root.suspects) for t in self._suspect(path)
+                    ]
                 self._looked_at = self._clock()
             return self._found
 
@@ -195,6 +217,16 @@ class TablesWatch:
         except TailLost:
             self._handles.pop(name, None)
             return []
+
+    def _suspect(self, path: str) -> list[Trouble]:
+        """Of a shard that a reader of this process has met damaged: until it is not any more."""
+        try:
+            found = troubles_of(self._store, path, TABLES[path.partition("/")[0]])
+        except FileNotFoundError:
+            found = []
+        if not found:
+            self._root.suspects.pop(path, None)
+        return found
 
 
 def _files_of_others(store: Store) -> list[Trouble]:

@@ -12,23 +12,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-
-import orjson
+from functools import partial
 
 from lakequeue.clock import wall_micros
-from lakequeue.errors import CommitConflict, TailLost
+from lakequeue.errors import CommitConflict, CorruptTable, SchemaDrift, TailLost
+from lakequeue.records import ShardName, Stamp
 from queue_tables.delta.actions import Action, Add, Metadata, Txn
 from queue_tables.delta.columns import Table
 from queue_tables.delta.declared import delta_schema
-from queue_tables.delta.guard import FEATURE, GUARDED, REPAIRED_TXN, features
+from queue_tables.delta.guard import FEATURE, GUARDED, REPAIRED_TXN, features, unknown_features
 from queue_tables.delta.snapshot import load_snapshot
+from queue_tables.delta.stamps import LAST_STAMP
 from queue_tables.delta.table import TableLog
+from queue_tables.files.stats import FileStats
 from queue_tables.log.row_groups import is_own
 from queue_tables.root import QueueRoot
-from queue_tables.schema.schemas import LOG
+from queue_tables.schema.marks import FOLDED, WATERMARKS
+from queue_tables.schema.schemas import GROUP_OFFSETS, LOG
+from queue_tables.shards.shards import SEALED
 from queue_tables.upkeep.delta_rs import checkpoint_table
 from queue_tables.upkeep.health import foreign_commits, named
 from queue_tables.upkeep.normal_files import normal_files
+from queue_tables.upkeep.shard_commits import Anew, commits_anew, write_anew
 
 REPAIR_INFO = "repair"
 
@@ -52,6 +57,8 @@ class Repair:
     gone: list[Add] = field(default_factory=list)
     """Of `outs`: files of the queue that are deleted."""
     rest: list[Action] = field(default_factory=list)
+    anew: list[Anew] = field(default_factory=list)
+    """Of a shard: commits that are written anew."""
 
 
 def repair_table(root: QueueRoot, path: str, declared: Table, *, execute: bool) -> Repair:
@@ -60,8 +67,10 @@ def repair_table(root: QueueRoot, path: str, declared: Table, *, execute: bool) 
     Safe beside everything that runs, and twice. Raises `FileNotFoundError` if there is no table.
     """
     while True:
-        log = TableLog(root.store, path).open(unreadable_too=True)
+        log = TableLog(root.store, path, pass_torn=declared.sharded).open(unreadable_too=True)
         plan = planned(root, log, declared)
+        if declared.sharded:
+            _plan_shard(root, log, declared, plan)
         if not execute or not plan.steps:
             return plan
         outs = _ids(plan.outs)
@@ -80,6 +89,8 @@ def repair_table(root: QueueRoot, path: str, declared: Table, *, execute: bool) 
             for add in fresh:
                 root.store.delete(f"{path}/{add.path}")
             continue  # the table moved on: judge it anew
+        # Behind the seal: whoever slept over all this goes on in a shard of its own.
+        write_anew(root.store, path, plan.anew)
         plan.done = True
         if log.from_v2:
             # Without that feature Spark does not read such a checkpoint.
@@ -112,9 +123,35 @@ def planned(root: QueueRoot, log: TableLog, declared: Table) -> Repair:
     return plan
 
 
+def _plan_shard(root: QueueRoot, log: TableLog, declared: Table, plan: Repair) -> None:
+    """A shard with commits that cannot be followed takes no more rows; they are written anew."""
+    kind, _, shard = log.path.partition("/")
+    done = partial(_done, root, kind, ShardName(shard))
+    plan.anew = commits_anew(root.store, log.path, declared, done)
+    plan.lost += [one.says for one in plan.anew if one.data is None]
+    plan.steps += [one.says for one in plan.anew if one.data is not None]
+    if not plan.anew and not unknown_features(log.protocol):
+        return
+    said = next((a for a in plan.rest if isinstance(a, Metadata)), log.metadata)
+    sealed = replace(said, configuration={**said.configuration, SEALED: "true"})
+    plan.rest = [sealed, *(a for a in plan.rest if not isinstance(a, Metadata))]
+
+
+def _done(root: QueueRoot, kind: str, shard: ShardName) -> Stamp:
+    """Up to where a shard is ordered or folded."""
+    table, marks = (LOG, WATERMARKS) if kind == "inbox" else (GROUP_OFFSETS, FOLDED)
+    try:
+        txns = TableLog(root.store, table.name, keep_files=False).open().txns
+    except (CorruptTable, SchemaDrift):
+        return Stamp(LAST_STAMP)  # not known: no stamp is touched
+    return marks.read(txns).get(shard, Stamp(0))
+
+
 def _plan_files(root: QueueRoot, log: TableLog, plan: Repair) -> None:
     """What a reader of Delta sees becomes what counts."""
-    seen = load_snapshot(root.store, log.path, at=log.version, every_engine=True).files
+    seen = load_snapshot(
+        root.store, log.path, at=log.version, every_engine=True, pass_torn=bool(log.torn)
+    ).files
     own = log.files
     plan.outs = [add for path, add in seen.items() if not _same(own.get(path), add)]
     plan.ins = [add for path, add in own.items() if not _same(seen.get(path), add)]
@@ -180,4 +217,4 @@ def _count_lost(plan: Repair, fresh: Sequence[Add]) -> None:
 
 
 def _rows(adds: Iterable[Add]) -> int:
-    return sum(orjson.loads(add.stats or "{}").get("numRecords", 0) for add in adds)
+    return sum(FileStats(add.stats).records or 0 for add in adds)

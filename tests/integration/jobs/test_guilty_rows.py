@@ -18,7 +18,8 @@ from jobs.rows.projected_rows import ProjectedBatch
 from lakequeue.clock import hour_of
 from lakequeue.records import Stamp
 from lakequeue.steps import Step
-from queue_tables.delta.actions import commit_path, parse
+from queue_tables.delta.actions import commit_path
+from queue_tables.delta.commit_json import parse
 from queue_tables.delta.tail import commit_versions
 from queue_tables.files.parquet import read_data_file, write_data_file
 from queue_tables.root import QueueRoot

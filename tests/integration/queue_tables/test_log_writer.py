@@ -12,7 +12,8 @@ import pytest
 
 from lakequeue.errors import CorruptTable
 from lakequeue.records import Stamp
-from queue_tables.delta.actions import commit_path, parse
+from queue_tables.delta.actions import commit_path
+from queue_tables.delta.commit_json import parse
 from queue_tables.files.parquet import read_data_file
 from queue_tables.log.writer import PLAN, adds_from_arrow, adds_to_arrow, write_log_files
 from queue_tables.root import QueueRoot

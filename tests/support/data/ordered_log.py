@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from lakequeue.clock import hour_of
 from lakequeue.records import Stamp, Version
-from queue_tables.delta.actions import Txn, commit_path, parse
+from queue_tables.delta.actions import Txn, commit_path
+from queue_tables.delta.commit_json import parse
 from queue_tables.delta.table import TableLog
 from queue_tables.log.writer import PLAN, write_log_files
 from queue_tables.root import QueueRoot

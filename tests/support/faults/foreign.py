@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import polars
 from deltalake import DeltaTable, write_deltalake
 
-from queue_tables.delta.actions import CommitInfo, Protocol, commit_path, encode, parse
+from queue_tables.delta.actions import CommitInfo, Protocol, commit_path, encode
+from queue_tables.delta.commit_json import parse
 from queue_tables.delta.store import Store
 from queue_tables.delta.table import TableLog
 from queue_tables.delta.tail import commit_versions

@@ -56,7 +56,7 @@ def test_a_shard_waits_at_a_stamp_that_is_none_and_all_others_go_on(
         assert [r["value"] for r in log_rows(root)] == [b"a", b"other"]
         assert "commit 2 brings rows under the stamp" in orderer.scanner.stuck()[shard.name]
         assert list(orderer.scanner.stuck()) == [shard.name]
-    assert "commit 2 brings rows under the stamp" in stuck_shards(root)[shard.name]
+    assert "commit 2 brings rows under the stamp" in stuck_shards(root)[shard.name].why
     assert backlog_report(root, "inbox", BASE + 9)["records"] == 2
     assert oldest_unordered(root) == BASE + 1, "its ids are looked up in a window behind it"
     # Nothing of it is taken for done with, whatever the shard says of itself.

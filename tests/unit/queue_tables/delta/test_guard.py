@@ -6,16 +6,8 @@ import pytest
 
 from lakequeue.errors import SchemaDrift
 from lakequeue.records import Stamp
-from queue_tables.delta.actions import (
-    Add,
-    CommitInfo,
-    Metadata,
-    Protocol,
-    Txn,
-    commit_path,
-    encode,
-    parse,
-)
+from queue_tables.delta.actions import Add, CommitInfo, Metadata, Protocol, Txn, commit_path, encode
+from queue_tables.delta.commit_json import parse
 from queue_tables.delta.declared import delta_schema, verify_schema
 from queue_tables.delta.guard import GUARDED, check_readable, reinstated
 from queue_tables.delta.store import ObjectStore

@@ -212,7 +212,7 @@ def test_no_table_and_missing_commits(store: FaultyStore) -> None:
         TableLog(store, "nothing").open()
     with pytest.raises(ValueError, match="not open"):
         _ = TableLog(store, "t").metadata
-    store.put_new(commit_path("gap", 0), encode([Protocol(), Metadata("id", "{}")]))
+    store.put_new(commit_path("gap", 0), encode([Protocol(), Metadata("id", '{"fields":[]}')]))
     store.put_new(commit_path("gap", 2), encode([Txn("a", 1)]))
     with pytest.raises(CorruptTable, match="commits of the Delta log are missing"):
         TableLog(store, "gap").open()
