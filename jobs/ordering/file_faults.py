@@ -9,6 +9,7 @@ putting an empty file in its place, which is put aside like any other.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
@@ -41,7 +42,7 @@ class BlockedShard(NamedTuple):
     stamp: Stamp
     """Of the commit that it waits at: nothing from there on is ordered."""
     after: Stamp
-    """Of the commit before."""
+    """What comes up to there is ordered."""
     path: str
     """The file, relative to the root."""
     why: str
@@ -158,18 +159,15 @@ def _size(store: Store, path: str) -> int:
 def _records_of(root: QueueRoot, path: str) -> int:
     """How many records the file should have: by its footer, else by the commit; 1 if none tells.
 
-    Neither is believed beyond what can be in a file of that size.
+    Neither is believed beyond what can be in a file of that size, as it was when it was committed.
     """
     kind, shard, name = path.split("/", 2)
     table = f"{kind}/{shard}"
-    count = _in_footer(root.store, table, name)
-    if count is None:
-        try:
-            add = load_snapshot(root.store, table, pass_torn=True).files.get(name)
-        except (FileNotFoundError, CorruptTable):
-            add = None
-        count = None if add is None else FileStats(add.stats).records
-    return max(1, min(count or 1, MOST_RECORDS, _size(root.store, path)))
+    count, most = _in_footer(root.store, table, name), MOST_RECORDS
+    with suppress(KeyError, FileNotFoundError, CorruptTable):
+        add = load_snapshot(root.store, table, pass_torn=True).files[name]
+        count, most = count or FileStats(add.stats).records, min(most, add.size)
+    return max(1, min(count or 1, most))
 
 
 def _in_footer(store: Store, table: str, name: str) -> int | None:

@@ -39,7 +39,8 @@ class VisibleCommit(NamedTuple):
     sizes: tuple[int, ...] = ()
     """Bytes of the data files, if they follow each other in the order of records; else ()."""
     after: Stamp = Stamp(0)
-    """The stamp of the shard's commit before; of the first that was seen, its watermark."""
+    """Its rows have stamps above this: one below its own; of a bulk writer's that of the shard's
+    commit before, or the watermark of the shard."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from queue_tables.delta.stamps import RisingStamps, stamp_of
 from queue_tables.delta.tail import UNREADABLE, Tail, find_version, stamp_at
 from queue_tables.groups.state import fences_in
 from queue_tables.root import QueueRoot, ShardKind
+from queue_tables.schema.marks import BATCH_TXN
 from queue_tables.shards.bulk import IN_ORDER
 from queue_tables.shards.shards import SEALED
 
@@ -309,9 +310,9 @@ class ShardScanner:
                 shard.fences += fences_in(commit.info)
                 seen = _visible_commit(name, commit)
                 if seen is not None and seen.stamp > mark:
-                    shard.pending.append(
-                        seen._replace(fences=tuple(shard.fences), after=Stamp(mark))
-                    )
+                    # The files of a bulk writer have stamps of their own, up to the commit's.
+                    after = Stamp(mark) if BATCH_TXN in commit.txns else Stamp(seen.stamp - 1)
+                    shard.pending.append(seen._replace(fences=tuple(shard.fences), after=after))
                     shard.fences.clear()
                     mark = seen.stamp
             shard.truncated = len(commits) == room

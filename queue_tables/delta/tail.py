@@ -133,7 +133,7 @@ def find_version(store: Store, table_path: str, stamp: int, *, exact: bool = Tru
     if not versions:
         raise FileNotFoundError(f"no Delta table at {table_path}")
     best = Version(versions[0] - 1) if versions[0] > 0 else Version(0)
-    reached: int | None = None
+    reached, place = None, 0
     low, high = 0, len(versions)
     while low < high:
         middle = (low + high) // 2
@@ -145,11 +145,13 @@ def find_version(store: Store, table_path: str, stamp: int, *, exact: bool = Tru
             else:
                 high = at
         else:
-            best, reached = versions[at], found
+            best, reached, place = versions[at], found, at
             low = middle + 1
-    if exact and stamp > 0 and reached is not None and reached < stamp:
-        just = (v for v in reversed(versions) if _stamp_of(store, table_path, v) == stamp)
-        best = next(just, best)
+    if exact and stamp > 0 and reached is not None:
+        before = _stamp_at_or_before(store, table_path, versions, place - 1, 0)[1]
+        if reached < stamp or (before is not None and before >= reached):
+            just = (v for v in versions if _stamp_of(store, table_path, v) == stamp)
+            best = next(just, best)
     return best
 
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lakequeue.clock import hour_of
 from lakequeue.steps import Step
+from queue_tables.files.parquet import write_data_file
 from queue_tables.root import QueueRoot
+from queue_tables.schema.schemas import INBOX
 from tests.support.data.foreign_shard import ForeignShard, records
 from tests.support.data.order_truth import log_rows, reject_rows
 from tests.support.data.topic_values import new_topic
@@ -93,6 +99,29 @@ def test_a_file_that_cannot_be_read_is_put_aside_as_its_bytes(
         (BASE + 1, row, "unreadable") for row in range(3)
     ]
     assert [r["value"] for r in rejects] == [data, None, None]
+
+
+CLAIMS = ["x", "-7", "null", "true", "2.5", "[3]", "9" * 30, "1e400", '"3"', "{", "1000000000000"]
+"""Of how many records a file has, by who wrote the commit."""
+
+
+@pytest.mark.parametrize("how", ["emptied", "page"])
+def test_how_many_records_it_had_is_believed_only_within_reason(root: QueueRoot, how: str) -> None:
+    topic_id = new_topic(root)
+    shard = ForeignShard(root)
+    for n, said in enumerate(CLAIMS):
+        rows = records(topic_id, BASE + n, [b"0", b"1", b"2"]).drop_columns(["hour"])
+        hour = {"hour": hour_of(BASE + n)}
+        file = write_data_file(root.store, shard.path, rows, hour, INBOX)
+        lying = replace(file, size=500, stats=f'{{"numRecords":{said}}}')
+        damage(root, shard.file_of(shard.commit_file(BASE + n, lying, 3)), how)
+    shard.commit(BASE + 99, records(topic_id, BASE + 99, [b"good"]))
+    Orderer(root, 1).drain()
+    assert [r["stamp"] for r in log_rows(root)] == [BASE + 99]
+    # Of an emptied one only the commit tells, of the other its own footer.
+    told = [1] * 10 + [500] if how == "emptied" else [3] * 11
+    counted = Counter(r["stamp"] for r in reject_rows(root))
+    assert [counted[BASE + n] for n in range(len(CLAIMS))] == told
 
 
 def test_a_shard_whose_file_is_gone_waits_and_all_others_go_on(root: QueueRoot) -> None:

@@ -27,13 +27,17 @@ ODD_STAMPS: Mapping[str, Any] = {
 }
 
 
-def restamp(store: Store, table_path: str, version: int, stamp: Any) -> None:
-    """Give the commit another stamp, as a foreign writer would."""
+def restamp(
+    store: Store, table_path: str, version: int, stamp: Any, *, mark_too: bool = False
+) -> None:
+    """Give the commit another stamp, as a foreign writer would; its mark too."""
     path = commit_path(table_path, version)
     actions = [orjson.loads(line) for line in bytes(store.get(path)).splitlines()]
     for action in actions:
         if "commitInfo" in action:
             action["commitInfo"]["lakequeue"]["stamp"] = _small(stamp)
+        if mark_too and action.get("txn", {}).get("appId") == "stamp":
+            action["txn"]["version"] = _small(stamp)
     text = b"\n".join(orjson.dumps(action) for action in actions)
     store.delete(path)
     store.put(path, text.replace(b'"<big>"', str(stamp).encode()))

@@ -21,10 +21,11 @@ from lakequeue.records import Epoch, Partition, Stamp, TopicId, Version
 from queue_tables.delta.actions import commit_path
 from queue_tables.delta.tail import Tail
 from queue_tables.groups.facts import Key
-from queue_tables.groups.state import read_group_offsets, read_group_state
+from queue_tables.groups.state import GroupStateReader, read_group_offsets, read_group_state
 from queue_tables.root import QueueRoot
-from queue_tables.schema.schemas import JOURNAL
+from queue_tables.schema.schemas import INBOX, JOURNAL
 from queue_tables.shards.shards import ShardWriter, highest_stamp, seal_shard
+from queue_tables.upkeep.repair import repair_table
 from tests.support.data.foreign_shard import ForeignShard, records
 from tests.support.data.hostile_rows import sound_rows
 from tests.support.data.odd_stamps import ODD_STAMPS, restamp
@@ -132,3 +133,68 @@ def test_the_clock_of_a_node_follows_no_stamp_that_is_none(root: QueueRoot, odd:
         shard.commit(BASE + n, records(topic_id, BASE + n, [b"a"]))
     restamp(root.store, shard.path, 2, odd)
     assert highest_stamp(root, "inbox", "node") == BASE
+
+
+@pytest.mark.parametrize("own", [False, True], ids=["its mark says another", "the mark as well"])
+@pytest.mark.parametrize("by", [-1, -50 * YEAR_US, 10**6, 100 * YEAR_US], ids=str)
+def test_a_stamp_that_was_changed_hides_no_commit_behind_it(
+    root: QueueRoot, by: int, own: bool
+) -> None:
+    """Below the year 2200, and not the one that it had."""
+    topic_id = new_topic(root)
+    shard = ForeignShard(root)
+    for n, value in enumerate([b"a", b"b", b"c"]):
+        shard.commit(BASE + n, records(topic_id, BASE + n, [value]))
+    restamp(root.store, shard.path, 2, BASE + 1 + by, mark_too=own)
+    for epoch in (1, 2):
+        orderer = Orderer(root, epoch)
+        for _ in range(4):
+            orderer.drain()
+    values = [r["value"] for r in log_rows(root)]
+    rises = own and by > 0
+    # A stamp that rises may be one. Rows that have another are put aside; what comes behind waits.
+    assert values == [b"a"]
+    aside = [(b"b", BASE + 1 + by)] if rises else []
+    assert [(r["value"], r["stamp"]) for r in reject_rows(root)] == aside
+    assert f"commit {3 if rises else 2} brings" in orderer.scanner.stuck()[shard.name]
+    stuck = stuck_shards(root)[shard.name]
+    assert "brings rows under the stamp" in stuck.why
+    assert "lakequeue repair" in stuck.remedy
+    assert oldest_unordered(root) > BASE
+    seal_shard(root, "inbox", shard.name)
+    assert retain_shards(root, "inbox", BASE + 500 * YEAR_US, dry_run=False).removed == []
+    report = repair_table(root, shard.path, INBOX, execute=True)
+    orderer.drain()
+    orderer.drain()
+    left = [r["value"] for r in log_rows(root)]
+    if rises:
+        assert "restore it from a backup" in report.lost[0]
+        assert left == [b"a"]
+    else:
+        assert report.lost == []
+        assert left == [b"a", b"b", b"c"]
+        assert not stuck_shards(root)
+    assert len(reject_rows(root)) == len(aside)
+
+
+def test_facts_under_a_stamp_that_does_not_rise_count_while_the_fold_waits(
+    tmp_path: Path,
+) -> None:
+    root = QueueRoot.open(str(tmp_path / "root"))
+    writer = ShardWriter.create(root, "journal", "c")
+    said = {"kind": "acked", "mode": "queue", "options": "{}", "group": "sound"}
+    for n, at in enumerate([0, 5]):
+        rows = sound_rows(JOURNAL, 1, said | {"offset": at, "end_offset": at + 5})
+        writer.append(rows.drop_columns(["hour", "stamp", "row"]), Stamp(BASE + n))
+    restamp(root.store, writer.path, 2, BASE - 9, mark_too=True)
+    running = GroupStateReader(root)
+    assert running.read().states[SOUND].committed_offset == 10
+    job = OffsetsJob(root)
+    job.begin(Epoch(1))
+    [first, _] = Tail(root.store, writer.path, Version(0)).poll()
+    file = BatchFile(writer.name, first.adds[0].path, Stamp(BASE - 1), Stamp(BASE))
+    job.fold(pa.Table.from_batches(fact_rows(root.store, [file])))
+    for _ in range(2):
+        assert running.read().states[SOUND].committed_offset == 10
+        assert read_group_state(root).states[SOUND].committed_offset == 10
+    assert list(stuck_shards(root, "journal")) == [writer.name]
