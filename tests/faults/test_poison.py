@@ -6,10 +6,12 @@ Measured: from the commit of an ingest shard until `log` has passed it, at 500 r
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,7 @@ from queue_tables.root import QueueRoot
 from queue_tables.schema.marks import WATERMARKS
 from queue_tables.shards.shards import ShardWriter
 from queue_tables.topics import TopicStore
+from queue_tables.upkeep.health import look
 from tests.support.data.order_truth import log_rows, reject_rows
 from tests.support.data.rows import inbox_rows, raw_texts
 from tests.support.faults.patching import environ
@@ -122,9 +125,9 @@ class Run:
                     self.waited.append(now - sent)
             pause.wait(0.005)
 
-    def measured(self) -> tuple[float, float]:
+    def measured(self, epoch: int = 1) -> tuple[float, float]:
         """p50 and p99, in seconds; ordered in this process."""
-        orderer = Orderer(self._root, 1, whole=True)
+        orderer = Orderer(self._root, epoch, whole=True)
         threads = self._threads()
         pause = threading.Event()
         while not self._done.is_set() or orderer.step() is not None or self._sent:
@@ -208,3 +211,46 @@ def test_what_other_topics_wait_for_of_a_driver(
     ordered = [row for row in log_rows(root) if row["topic"] == "good"]
     assert [row["offset"] for row in ordered] == list(range(len(ordered)))
     assert {row["reason"] for row in reject_rows(root)} == {"unorderable"}
+
+
+FOREIGN = {
+    "compact": ("log", "delta-rs compact"),
+    "append": ("log", "delta-rs append"),
+    "properties": ("group_offsets", "delta-rs properties"),
+}
+"""What somebody does again and again to which table, who takes the guard off each time."""
+
+
+def test_what_records_wait_for_beside_an_engine_that_gets_through(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """Without it first, and again after each, on the same root."""
+    for name, (table, call) in FOREIGN.items():
+        root = QueueRoot.open(str(tmp_path_factory.mktemp(name)))
+        figures = {"before": Run(root, sound).measured()}
+        with foreign_writer(root, table, call) as landed:
+            figures[name] = Run(root, sound).measured(2)
+        figures["after"] = Run(root, sound).measured(3)
+        for when, (half, most) in figures.items():
+            ratio = most / figures["before"][1]
+            sys.stderr.write(f"{name}, {when}: p50 {half:.3f} s, p99 {most:.3f} s, {ratio:.1f}\n")
+        sys.stderr.write(f"{name}: landed {landed[0]} times\n")
+        assert landed[0] > 0
+        assert any(trouble.table == table for trouble in look(root))
+        ordered = [row for row in log_rows(root) if row["topic"] == "good"]
+        assert [row["offset"] for row in ordered] == list(range(len(ordered)))
+        assert reject_rows(root) == []
+
+
+@contextmanager
+def foreign_writer(root: QueueRoot, table: str, call: str) -> Iterator[list[int]]:
+    """A process that writes; how often, when it has ended."""
+    module = ["-m", "tests.support.runs.foreign_process", "--root", root.uri]
+    command = [sys.executable, *module, "--table", table, "--call", call]
+    landed: list[int] = []
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=Path(__file__).parents[2]
+    ) as writer:
+        yield landed
+        said, _ = writer.communicate()
+        landed.append(int(said))
