@@ -290,7 +290,8 @@ class LocalStore:
     def remove_folder(self, path: str) -> None:
         """Remove a folder if no file is in it, but for what a crash left; else nothing happens."""
         with _translated("removing", path), contextlib.suppress(FileNotFoundError):
-            for left in (self._dir / path).glob(".*.tmp"):
+            folder = self._dir / path
+            for left in (*folder.glob(".*.tmp"), *folder.glob(".*.lock")):
                 if left.stat().st_mtime < time.time() - _LEFT_AFTER_S:
                     left.unlink(missing_ok=True)
             try:

@@ -32,6 +32,8 @@ class Anew(NamedTuple):
     """In a sentence."""
     data: bytes | None
     """The new commit; None: it cannot be told what it was."""
+    was: bytes = b""
+    """What the file holds."""
 
 
 def commits_anew(store: Store, path: str, declared: Table, done: Callable[[], Stamp]) -> list[Anew]:
@@ -41,14 +43,14 @@ def commits_anew(store: Store, path: str, declared: Table, done: Callable[[], St
     if any(True for _ in _odd(store, path, commits, 0)):
         # A stamp that is done with is what the mark of the shard says: it stays.
         anew += _odd(store, path, commits, find_version(store, path, done()) + 1)
-    return anew
+    return [one._replace(was=store.get(commit_path(path, one.version))) for one in anew]
 
 
 def write_anew(store: Store, path: str, anew: Sequence[Anew]) -> None:
-    """Do it. Safe beside everything, and twice: whoever does it writes the same rows."""
+    """Do it. Safe beside everything, and twice: a file that is another by now stays."""
     for one in anew:
         if one.data is not None:
-            store.replace(commit_path(path, one.version), one.data)
+            store.replace(commit_path(path, one.version), one.was, one.data)
 
 
 def _torn(store: Store, path: str, declared: Table, commits: Sequence[Commit]) -> Iterator[Anew]:
