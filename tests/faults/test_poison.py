@@ -245,7 +245,7 @@ def test_what_records_wait_for_beside_an_engine_that_gets_through(
 @contextmanager
 def foreign_writer(root: QueueRoot, table: str, call: str) -> Iterator[list[int]]:
     """A process that writes; how often, when it has ended."""
-    module = ["-m", "tests.support.runs.foreign_process", "--root", root.uri]
+    module = ["-m", "tests.support.faults.foreign", "--root", root.uri]
     command = [sys.executable, *module, "--table", table, "--call", call]
     landed: list[int] = []
     with subprocess.Popen(

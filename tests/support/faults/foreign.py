@@ -1,12 +1,22 @@
-"""What other engines do to the queue's tables: statements of Spark, calls of delta-rs, polars."""
+"""What other engines do to the queue's tables: statements of Spark, calls of delta-rs, polars.
+
+As a program (`… --root DIR --table NAME --call NAME`) it does that again and again, until its input
+is closed. Each time it takes the guard off, which the queue's next commit puts back. In the end it
+prints how often it got through.
+"""
 
 from __future__ import annotations
 
+import argparse
+import contextlib
+import sys
+import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import polars
 from deltalake import DeltaTable, write_deltalake
+from deltalake.exceptions import DeltaError
 
 from queue_tables.delta.actions import CommitInfo, Protocol, commit_path, encode
 from queue_tables.delta.commit_json import parse
@@ -125,3 +135,29 @@ def take_guard_off(store: Store, table: str) -> None:
     version = TableLog(store, table).open().version + 1
     info = CommitInfo(operation="DROP FEATURE", engine="somebody")
     store.put_new(commit_path(table, version), encode([info, Protocol(1, 2)]))
+
+
+def _write_until(ended: threading.Event, root: QueueRoot, table: str, call: str) -> int:
+    landed = 0
+    while not ended.is_set():
+        # The queue may be faster: with its own commit, or with the guard.
+        with contextlib.suppress(FileExistsError, DeltaError):
+            CALLS[call](unguarded(root, table))
+            landed += 1
+        ended.wait(0.1)
+    return landed
+
+
+def _wait_for_the_end(ended: threading.Event) -> None:
+    sys.stdin.read()
+    ended.set()
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    for name in ("root", "table", "call"):
+        parser.add_argument(f"--{name}", required=True)
+    args = parser.parse_args()
+    ended = threading.Event()
+    threading.Thread(target=_wait_for_the_end, args=(ended,), daemon=True).start()
+    print(_write_until(ended, QueueRoot.open(args.root), args.table, args.call))
