@@ -83,11 +83,11 @@ def make_context(settings: Settings, url: str) -> Context:
         masks=Masks(settings.console.mask),
         read_only=settings.console.read_only,
         patience=patience,
-        issuer=issuer_of(settings.console, url),
+        issuer=issuer_of(settings.console, url, settings.ca),
     )
 
 
-def issuer_of(console: ConsoleSettings, url: str) -> Issuer | None:
+def issuer_of(console: ConsoleSettings, url: str, ca: Path | None = None) -> Issuer | None:
     """Where people may sign in; None: with keys alone. Raises `InvalidSetting`."""
     if console.oidc_issuer is None or console.oidc_client_id is None:
         if console.oidc_issuer != console.oidc_client_id:
@@ -103,7 +103,7 @@ def issuer_of(console: ConsoleSettings, url: str) -> Issuer | None:
         console.oidc_scope,
         console.oidc_audience,
     )
-    return Issuer(client, _secret_in(console.oidc_client_secret_file))
+    return Issuer(client, _secret_in(console.oidc_client_secret_file), ca=ca)
 
 
 def _secret_in(file: Path | None) -> str | None:

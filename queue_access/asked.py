@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import urlsplit
 
 from lakequeue.errors import InvalidName, InvalidRequest
+from queue_access.pages import is_loopback
 from queue_access.registry import NODES
 
 RESERVED = frozenset({"everybody", NODES, "cert"})
@@ -37,6 +39,22 @@ def checked_subject(name: str) -> str:
             "(corp/groups/analysts), or a client certificate (cert/prometheus)",
         )
     return name
+
+
+def checked_jwks_url(url: str) -> str:
+    """Where the keys of an issuer are: whoever could change them on the way could make tokens.
+
+    Raises `InvalidRequest`.
+    """
+    parts = urlsplit(url)
+    here = parts.scheme == "http" and is_loopback(parts.hostname or "")
+    if not (parts.scheme == "https" and parts.hostname) and not here:
+        raise InvalidRequest(
+            f"the keys of an issuer are fetched by https, not from {url!r}",
+            hint="--jwks-url https://…",
+            field="jwks_url",
+        )
+    return url
 
 
 def age_s(text: str) -> int:

@@ -72,6 +72,17 @@ def tls_of(settings: TlsSettings) -> Tls | None:
     return None if given is None else Tls(settings)
 
 
+def trusting(ca: Path | None) -> ssl.SSLContext:
+    """For a client of an issuer: it is often not of the authority that signs the queue's own
+    certificates (`ca`), so those of the system are trusted, too. Raises `OSError`.
+    """
+    made = ssl.create_default_context()
+    made.minimum_version = ssl.TLSVersion.TLSv1_2
+    if ca is not None:
+        made.load_verify_locations(ca)
+    return made
+
+
 def _state_of(path: Path) -> tuple[int, int] | None:
     try:
         found = path.stat()

@@ -8,6 +8,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -16,6 +17,7 @@ import orjson
 from console.rules import oidc
 from console.rules.oidc import Client, Endpoints, Token
 from lakequeue.errors import Unauthenticated, Unreachable
+from serving.tls import trusting
 
 ON_THE_WAY_S = 600.0
 """Somebody has so long to sign in at the issuer."""
@@ -40,8 +42,11 @@ class Issuer:
         client: Client,
         secret: str | None = None,
         clock: Callable[[], float] = time.monotonic,
+        ca: Path | None = None,
     ) -> None:
+        """`ca`: authorities that are trusted beside those of the system."""
         self.client = client
+        self._ca = ca
         self._secret, self._clock = secret, clock
         self._lock = threading.Lock()
         self._on_the_way: OrderedDict[str, _OnTheWay] = OrderedDict()
@@ -76,13 +81,13 @@ class Issuer:
             form["client_secret"] = self._secret
         elif self._secret is not None:
             basic = httpx2.BasicAuth(self.client.client_id, self._secret)
-        return oidc.token_in(*_asked("POST", at.token, form, basic)), begun.there
+        return oidc.token_in(*_asked("POST", at.token, self._ca, form, basic)), begun.there
 
     def _endpoints(self) -> Endpoints:
         with self._lock:
             if self._known is not None and self._clock() - self._known[0] < _KEPT_S:
                 return self._known[1]
-        status, document = _asked("GET", oidc.metadata_url(self.client.issuer))
+        status, document = _asked("GET", oidc.metadata_url(self.client.issuer), self._ca)
         if status != httpx2.codes.OK or not isinstance(document, dict):
             raise _away(self.client.issuer, f"its description cannot be had: {status}")
         found = oidc.endpoints_in(document, self.client.issuer)
@@ -94,6 +99,7 @@ class Issuer:
 def _asked(
     method: str,
     url: str,
+    ca: Path | None,
     form: Mapping[str, str] | None = None,
     basic: httpx2.BasicAuth | None = None,
 ) -> tuple[int, Any]:
@@ -104,7 +110,7 @@ def _asked(
     until = time.monotonic() + _TIMEOUT_S
     try:
         with (
-            httpx2.Client(timeout=_TIMEOUT_S, trust_env=False) as http,
+            httpx2.Client(timeout=_TIMEOUT_S, trust_env=False, verify=trusting(ca)) as http,
             http.stream(method, url, data=form, auth=basic, follow_redirects=False) as answer,
         ):
             whole = b""
@@ -112,7 +118,7 @@ def _asked(
                 whole += piece
                 if len(whole) > _MOST_BYTES or time.monotonic() > until:
                     raise _away(url, "it answers too much, or too slowly")
-    except (httpx2.RequestError, httpx2.InvalidURL) as error:
+    except (httpx2.RequestError, httpx2.InvalidURL, OSError) as error:
         raise _away(url, type(error).__name__) from error
     try:
         return answer.status_code, orjson.loads(whole)

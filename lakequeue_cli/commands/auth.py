@@ -252,7 +252,7 @@ def issuer_add(
     root: Root = None,
 ) -> None:
     """Take the tokens of an issuer."""
-    from queue_access.asked import checked_principal
+    from queue_access.asked import checked_jwks_url, checked_principal
     from queue_access.registry import entry_of_issuer
     from queue_access.tokens import ALGORITHMS, Issuer
 
@@ -260,7 +260,7 @@ def issuer_add(
         checked_principal(name),
         url,
         audience,
-        jwks_url,
+        checked_jwks_url(jwks_url),
         tuple(algorithm or ALGORITHMS),
         principal_claim,
         groups_claim,

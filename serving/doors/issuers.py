@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ssl
 import threading
 import time
 from pathlib import Path
@@ -15,6 +14,7 @@ import structlog
 from queue_access.doors import Doors
 from queue_access.issuer_keys import IssuerKeys, Look
 from queue_access.tokens import Issuer, PublicKeys
+from serving.tls import trusting
 
 log = structlog.get_logger(__name__)
 
@@ -65,17 +65,13 @@ class Issuers:
 def fetched(url: str, ca: Path | None = None) -> bytes:
     """The document, within its time and its size, from that address and no other.
 
-    An issuer is often not of the authority that signs the queue's own certificates (`ca`), so those
-    of the system are trusted, too. Raises `ValueError`, and what the transport raises.
+    Raises `ValueError`, and what the transport raises.
     """
     if urlsplit(url).scheme not in {"http", "https"}:
         raise ValueError(f"{url} is not an http address")
     deadline = time.monotonic() + TIMEOUT_S
     with contextlib.ExitStack() as stack:
-        trust = ssl.create_default_context()
-        if ca is not None:
-            trust.load_verify_locations(ca)
-        client = httpx2.Client(timeout=TIMEOUT_S, trust_env=False, verify=trust)
+        client = httpx2.Client(timeout=TIMEOUT_S, trust_env=False, verify=trusting(ca))
         http = stack.enter_context(client)
         answer = stack.enter_context(http.stream("GET", url, follow_redirects=False))
         if answer.status_code != httpx2.codes.OK:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hmac
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -22,6 +23,7 @@ from queue_access.registry import entry_of_grant, entry_of_issuer
 from queue_access.rights import checked_grant
 from queue_access.tokens import MOST_CHARS, Issuer, PublicKeys
 from serving.doors.issuers import fetched
+from tests.support.access.certificates import Authority
 from tests.support.access.locked import Locks, as_, locks
 from tests.support.services.ingest_service import IngestService
 from tests.support.services.zookeeper import wait_for
@@ -33,7 +35,7 @@ ISS, AUDIENCE = "https://id.example.org/", "lakequeue"
 class OidcServer:
     """Answers with its keys, or with whatever `answer` does."""
 
-    def __init__(self) -> None:
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self.keys: list[RSAKey | ECKey] = [RSAKey.generate_key(2048, {"kid": "one"})]
         self.answer: Callable[[BaseHTTPRequestHandler], None] = self.document
         self.asked = 0
@@ -49,7 +51,10 @@ class OidcServer:
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/jwks"
+        if tls is not None:
+            self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
+        scheme = "http" if tls is None else "https"
+        self.url = f"{scheme}://127.0.0.1:{self._server.server_address[1]}/jwks"
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
     def document(self, handler: BaseHTTPRequestHandler) -> None:
@@ -275,6 +280,21 @@ def test_what_is_no_document_of_keys_is_none(
         except ValueError:
             return
     assert not len(keys), "a secret is no public key"
+
+
+def test_an_issuer_of_an_authority_of_our_own_is_trusted_if_that_is_named(
+    oidc: OidcServer, tmp_path: Path
+) -> None:
+    authority = Authority(tmp_path)
+    files = authority.sign("id")
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(files.cert, files.key)
+    server = OidcServer(tls)
+    server.keys = oidc.keys
+    with pytest.raises(httpx2.ConnectError):
+        fetched(server.url)
+    assert len(PublicKeys.read(fetched(server.url, authority.ca)))
+    server.close()
 
 
 def test_the_keys_of_an_issuer_are_fetched_from_http_alone(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lakequeue.errors import InvalidName, InvalidRequest
-from queue_access.asked import age_s, checked_principal, checked_subject
+from queue_access.asked import age_s, checked_jwks_url, checked_principal, checked_subject
 
 RESERVED = ["everybody", "nodes-of-this-queue", "cert"]
 SUBJECTS = ["corp/ada", "corp/groups/analysts", "cert/prometheus", "*"]
@@ -32,6 +32,20 @@ def test_grants_are_also_for_principals_of_others_their_groups_and_everybody(nam
 def test_other_names_are_nobody(name: str) -> None:
     with pytest.raises(InvalidName):
         checked_subject(name)
+
+
+@pytest.mark.parametrize("url", ["https://id.example.org/jwks", "http://127.0.0.1:8090/jwks"])
+def test_keys_of_an_issuer_come_by_https_or_from_this_machine(url: str) -> None:
+    assert checked_jwks_url(url) == url
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://id.example.org/jwks", "http://127.0.0.1.example.org/", "file:///jwks", "https://", ""],
+)
+def test_keys_that_others_could_change_on_the_way_are_not_taken(url: str) -> None:
+    with pytest.raises(InvalidRequest, match="fetched by https"):
+        checked_jwks_url(url)
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("30m", 1_800), ("12h", 43_200), ("90d", 7_776_000)])
