@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from lakequeue.wire import GroupDescription, PartitionState
 from tests.support.documents.blocks import (
     REASONS,
     REPOSITORY,
@@ -15,7 +16,8 @@ from tests.support.documents.blocks import (
     commands,
     uneven_tables,
 )
-from tests.support.documents.pages import PAGES, WITH_SPARK
+from tests.support.documents.pages import PAGES, SPARK_PAGE, WITH_SPARK
+from tests.support.documents.python_blocks import has_read_all
 
 GENERATED = {"docs/reference.md", "docs/notebooks"}
 """Run from what they are made of: docstrings, notebooks."""
@@ -29,8 +31,6 @@ DOCUMENTS = [
     if not any(str(page.relative_to(REPOSITORY)).startswith(one) for one in GENERATED)
 ]
 BLOCKS = [block for page in DOCUMENTS for block in blocks_of(page)]
-NOT_RUN = {"docs/spark.md"}
-"""A page that no test runs as it is printed: what it says is tried in `tests/integration/spark`."""
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=str)
@@ -40,7 +40,7 @@ def test_every_block_is_run_or_says_why_not(block: Block) -> None:
     elif block.reason is not None:
         assert block.reason in REASONS
     elif block.language not in SHOWN:
-        assert block.page in {*PAGES, *WITH_SPARK, *NOT_RUN}
+        assert block.page in {*PAGES, *WITH_SPARK, SPARK_PAGE}
 
 
 def test_every_reason_is_still_needed() -> None:
@@ -67,3 +67,10 @@ def test_a_row_with_one_cell_too_many_is_found(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("| a | b |\n|---|---|\n| `x | y` | 2 |\n| `x \\| y` | 2 |\n")
     assert uneven_tables(page) == ["page.md:3: | `x | y` | 2 |"]
+
+
+def test_a_group_whose_member_is_joining_has_not_read_all() -> None:
+    made = GroupDescription(group="billing", mode="stream", partitions=[], members=[])
+    assert not has_read_all(made)
+    row = PartitionState(topic="orders", partition=0, end_offset=1, lag=1)
+    assert not has_read_all(made.model_copy(update={"partitions": [row]}))

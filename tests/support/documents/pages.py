@@ -56,3 +56,25 @@ def enrich(order): return order | {"rich": True}
 """Run on plain services; the value is run before the page."""
 WITH_SPARK = ("README.md", "docs/tutorial.md")
 """Run on a queue of `lakequeue up`."""
+SPARK_PAGE = "docs/spark.md"
+"""Run in the Spark session of the tests, on a root: `tests/integration/spark/test_page.py`."""
+FOR_SPARK = """
+import tempfile
+
+class Fresh:
+    # The page has one name for the checkpoints of several streams: each gets its own.
+    def __str__(self):
+        return tempfile.mkdtemp()
+
+checkpoint = Fresh()
+spark.sql("CREATE SCHEMA IF NOT EXISTS sales")
+sales = spark.range(5).selectExpr("id", "2 * id AS total")
+lines = spark.readStream.format("lakequeue").options(
+    root=root, subscribe="lines", startingOffsets="earliest"
+)
+stream = lines.load().selectExpr("CAST(value AS string) AS value")
+counts = stream.groupBy("value").count().selectExpr("to_json(struct(*)) AS value")
+query = stream.writeStream.format("noop").option("checkpointLocation", checkpoint).start()
+query.processAllAvailable()
+"""
+"""What it takes for granted: beside these a session `spark`, and a `root` with its topics."""
