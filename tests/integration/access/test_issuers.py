@@ -19,6 +19,8 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import ECKey, RSAKey
 
+from jobs.streaming.driver_metrics import DriverMetrics
+from lakequeue.settings import Settings
 from queue_access.registry import entry_of_grant, entry_of_issuer
 from queue_access.rights import checked_grant
 from queue_access.tokens import MOST_CHARS, Issuer, PublicKeys
@@ -26,7 +28,7 @@ from serving.doors.issuers import fetched
 from tests.support.access.certificates import Authority
 from tests.support.access.locked import Locks, as_, locks
 from tests.support.services.ingest_service import IngestService
-from tests.support.services.zookeeper import wait_for
+from tests.support.services.zookeeper import MakeSession, wait_for
 
 pytestmark = pytest.mark.timeout(180)
 ISS, AUDIENCE = "https://id.example.org/", "lakequeue"
@@ -280,6 +282,23 @@ def test_what_is_no_document_of_keys_is_none(
         except ValueError:
             return
     assert not len(keys), "a secret is no public key"
+
+
+@pytest.mark.zookeeper
+def test_a_driver_takes_tokens_too(locked: Locks, oidc: OidcServer, sessions: MakeSession) -> None:
+    locked.put([entry_of_grant("corp/prometheus", checked_grant("read", "queue", "*"))])
+    settings = Settings(root=locked.root.uri, driver={"port": 0})
+    driver = DriverMetrics("driver", sessions("driver"), locked.root, settings)
+    url = driver.start()
+    try:
+        shown = as_(oidc.token(sub="prometheus"))
+
+        def status() -> int:
+            return httpx2.get(f"{url}/metrics", headers=shown, timeout=60).status_code
+
+        wait_for(lambda: status() == 200, "the keys are known", every_s=0.2)
+    finally:
+        driver.close()
 
 
 def test_an_issuer_of_an_authority_of_our_own_is_trusted_if_that_is_named(
