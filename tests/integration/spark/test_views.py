@@ -62,7 +62,8 @@ def queue(root: QueueRoot, monkeypatch: pytest.MonkeyPatch) -> QueueRoot:
         (orders.topic_id, 0, b'{"n": 1}', 2, "m1", []),
         (gone.topic_id, 0, b"lost", 1, "m4", []),
         (orders.topic_id, 0, b"odd", 1, "", []),  # an id that is none: it is put aside
-        (letters.topic_id, 0, b'{"n": 9}', 2, "m5", _dead_headers()),
+        (letters.topic_id, 0, b'{"n": 9}', 2, "m5", _dead_headers("card: declined")),
+        (letters.topic_id, 0, b'{"n": 8}', 2, "m6", _dead_headers()),
         *((work.topic_id, 0, b"w", 1, f"w{n}", []) for n in range(len(WORK))),
     ]
     columns = {
@@ -88,6 +89,11 @@ def queue(root: QueueRoot, monkeypatch: pytest.MonkeyPatch) -> QueueRoot:
             Offset(offset), "m", at=STAMP,
         )
         for group, partition, offset in (("billing", 0, 1), ("billing", 1, 0), ("done", 0, 2))
+    ] + [
+        Fact(
+            Kind.COMMITTED, "redrive.orders.dlq", "orders.dlq", letters.topic_id, Partition(0), 0,
+            Epoch(1), Offset(1), "m", at=STAMP,
+        )
     ]  # fmt: skip
     facts += _work_facts(work.topic_id)
     journal = ShardWriter.create(root, "journal", "consumer")
@@ -115,12 +121,12 @@ def _work_facts(topic_id: TopicId) -> list[Fact]:
         fact(Kind.DEAD, 4, 3, reason="expired", dead_letter="work.dlq/0@7"),
         fact(Kind.EXPIRED, 5, 0),
         fact(Kind.ACKED, 6, 2, member="m"),
-        fact(Kind.DYING, 7, 2, until=STAMP, reason="max_attempts", first_at=STAMP),
+        fact(Kind.DYING, 7, 2, until=STAMP, reason="max_attempts: no: 2", first_at=STAMP),
         fact(Kind.PARKED, 9, 2, until=STAMP),
     ]
 
 
-def _dead_headers() -> list[dict[str, Any]]:
+def _dead_headers(nack_reason: str | None = None) -> list[dict[str, Any]]:
     said = {
         Dead.TOPIC: "orders",
         Dead.PARTITION: "1",
@@ -129,6 +135,7 @@ def _dead_headers() -> list[dict[str, Any]]:
         Dead.ATTEMPTS: "5",
         Dead.REASON: "max_attempts",
     }
+    said |= {} if nack_reason is None else {Dead.NACK_REASON: nack_reason}
     return [{"key": key, "value": value.encode()} for key, value in said.items()]
 
 
@@ -211,6 +218,7 @@ def test_every_view_answers_the_same_in_spark_and_duckdb(
         ("billing", 0, 1),
         ("billing", 1, 2),
         ("done", 0, 0),
+        ("redrive.orders.dlq", 0, 1),
         ("workers", 0, sum(status in UNDONE for status, _ in WORK)),
     ]
     assert ask(
@@ -224,8 +232,10 @@ def test_every_view_answers_the_same_in_spark_and_duckdb(
     assert ask("SELECT `offset` FROM queue_views.backlog('workers') ORDER BY 1") == [
         (n,) for n in undone
     ]
-    assert ask("SELECT topic, from_offset, attempts, reason FROM queue_views.dead_letters") == [
-        ("orders", 1, 5, "max_attempts")
+    letters = "SELECT from_offset, attempts, reason, nack_reason, redriven FROM {}dead_letters"
+    assert ask(f"{letters.format('queue_views.')} ORDER BY `offset`") == [
+        (1, 5, "max_attempts", "card: declined", True),
+        (1, 5, "max_attempts", None, False),
     ]
     assert ask(
         "SELECT status, `offset` FROM queue_views.message_status"
@@ -233,6 +243,10 @@ def test_every_view_answers_the_same_in_spark_and_duckdb(
     ) == [("duplicate", 0), ("ordered", 0), ("topic_gone", None)]
     payload = "SELECT CAST(value_json:n AS INT) FROM queue_views.records WHERE message_id = 'm1'"
     assert ask(payload) == [(1,)]
+    assert connection.sql(f'{letters.format("")} ORDER BY "offset"').fetchall() == [
+        (1, 5, "max_attempts", "card: declined", True),
+        (1, 5, "max_attempts", None, False),
+    ]
     in_duckdb_too = "SELECT CAST(value_json->>'n' AS INT) FROM records WHERE message_id = 'm1'"
     assert connection.sql(in_duckdb_too).fetchall() == [(1,)]
 
