@@ -39,6 +39,7 @@ class Metrics:
             metrics.ingest.INGEST_REQUEST_S,
             metrics.ingest.INGEST_COMMIT_S,
             metrics.ingest.INGEST_GROUP_ROWS,
+            metrics.ingest.INGEST_FAULTY,
         )
         meters.on_scrape(lambda: samples(METER.snapshot()), *metrics.every.STORAGE)
         meters.on_scrape(lambda: session_samples(node.presence.session), *metrics.every.ZOOKEEPER)
@@ -96,6 +97,10 @@ class Metrics:
         meters.count(metrics.ingest.INGEST_BYTES, sum(size for _, size, _ in some))
         for _, _, seconds in some:
             meters.observe(metrics.ingest.INGEST_REQUEST_S, seconds)
+
+    def faulty(self, records: int) -> None:
+        """So many values that are not of their topic's schema were taken."""
+        self._meters.count(metrics.ingest.INGEST_FAULTY, records)
 
     def refused(self, code: str) -> None:
         """A request is answered with an error."""

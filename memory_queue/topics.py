@@ -8,7 +8,14 @@ from typing import Any
 
 from lakequeue.clock import Micros
 from lakequeue.records import TopicId, checked_name
-from queue_tables.schema.topic_rules import Topic, altered, checked_config, is_new, unknown_topic
+from queue_tables.schema.topic_rules import (
+    Topic,
+    altered,
+    checked_config,
+    is_new,
+    schemas_of,
+    unknown_topic,
+)
 
 
 class Topics:
@@ -57,4 +64,9 @@ class Topics:
 
     def _put(self, name: str, topic_id: TopicId, full: Mapping[str, Any]) -> None:
         version = self._versions[name] = self._versions.get(name, -1) + 1
-        self.by_name[name] = Topic(topic=name, topic_id=topic_id, version=version, **full)
+        before = self.by_name.get(name)
+        had = () if before is None else schemas_of(before)
+        earlier = tuple(one for one in had if one != full["value_schema"])
+        self.by_name[name] = Topic(
+            topic=name, topic_id=topic_id, version=version, earlier_schemas=earlier, **full
+        )

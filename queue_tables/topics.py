@@ -9,21 +9,24 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from lakequeue.clock import WallClock, wall_micros
-from lakequeue.errors import CommitConflict, TailLost
+from lakequeue.errors import CommitConflict, OlderFormat, TailLost
 from lakequeue.records import TopicId, Version, checked_name
 from queue_tables.delta.actions import Add, Commit, Txn
 from queue_tables.delta.table import TableLog
 from queue_tables.files.parquet import read_data_file, write_data_file
+from queue_tables.identity import identity_of
 from queue_tables.root import QueueRoot
+from queue_tables.schema.formats import VALUE_SCHEMAS
 from queue_tables.schema.marks import TOPICS_TXN
 from queue_tables.schema.schemas import TOPICS
 from queue_tables.schema.topic_rules import Topic, altered, checked_config, is_new, unknown_topic
+from queue_tables.schema.value_rules import OF_VALUES
 
 
 class TopicStore:
@@ -47,6 +50,8 @@ class TopicStore:
         self._newest: dict[str, dict[str, Any]] = {}
         self._topics: dict[str, Topic] = {}
         self._by_id: dict[TopicId, Topic] = {}
+        self._schemas: dict[TopicId, dict[int, str]] = {}
+        """Schemas in Avro, by the version of the topic that they came with."""
         self._behind = True
         """The table has moved on, and not all of it is in the cache (storage failed between)."""
         self._reload()
@@ -102,6 +107,7 @@ class TopicStore:
         Raises `TopicExists` if there is one with other settings, `InvalidName`, `InvalidRequest`.
         """
         full = checked_config(checked_name(name, "topic"), config)
+        self._check_format(full)
 
         def judge() -> dict[str, Any] | None:
             if not is_new(name, full, self._topics):
@@ -118,6 +124,8 @@ class TopicStore:
         def judge() -> dict[str, Any] | None:
             found = self.get(name)
             full = altered(found, changes, self._topics, self._wall())
+            if full is not None:
+                self._check_format(full)
             return None if full is None else {"topic_id": found.topic_id, "deleted": False} | full
 
         self._change(name, judge)
@@ -131,6 +139,16 @@ class TopicStore:
             return {"topic_id": found.topic_id, "deleted": True} | found.config
 
         self._change(name, judge)
+
+    def _check_format(self, full: Mapping[str, Any]) -> None:
+        """Raise `OlderFormat` if releases that use this root would not understand the settings."""
+        said = [name for name in OF_VALUES if full[name] is not None]
+        if said and VALUE_SCHEMAS.name not in identity_of(self._store).format.features:
+            raise OlderFormat(
+                f"{self._store.uri} does not have the feature {VALUE_SCHEMAS.name}, which"
+                f" {min(said)} needs",
+                hint=f"`lakequeue upgrade --check --root {self._store.uri}` says what it takes",
+            )
 
     def _change(self, name: str, judge: Callable[[], dict[str, Any] | None]) -> bool:
         """Commit the row that `judge` asks for; judge anew whenever another was faster."""
@@ -188,6 +206,9 @@ class TopicStore:
             self._remember(row)
 
     def _remember(self, row: dict[str, Any]) -> None:
+        if row.get("value_schema_type") == "avro" and row["value_schema"] is not None:
+            schemas = self._schemas.setdefault(row["topic_id"], {})
+            schemas[row["version"]] = row["value_schema"]
         known = self._newest.get(row["topic"])
         if known is None or known["version"] < row["version"]:
             self._newest[row["topic"]] = row
@@ -195,6 +216,15 @@ class TopicStore:
     def _index(self) -> None:
         # Replaced whole, so that readers need no lock.
         self._topics = {
-            name: Topic.of_row(row) for name, row in self._newest.items() if not row["deleted"]
+            name: Topic.of_row(row | {"earlier_schemas": self._earlier(row)})
+            for name, row in self._newest.items()
+            if not row["deleted"]
         }
         self._by_id = {topic.topic_id: topic for topic in self._topics.values()}
+
+    def _earlier(self, row: Mapping[str, Any]) -> tuple[str, ...]:
+        schemas = self._schemas.get(row["topic_id"], {})
+        # Of equal ones the last: it may have come back.
+        texts = dict.fromkeys(schemas[version] for version in sorted(schemas, reverse=True))
+        texts.pop(row["value_schema"], None)
+        return tuple(reversed(texts))

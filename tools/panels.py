@@ -53,6 +53,7 @@ ROWS: dict[str, list[Panel]] = {
                 "acknowledged": _rate("lakequeue_ingest_records_total"),
                 "{{result}}": _rate("lakequeue_order_records_total", "result"),
                 "put aside: {{reason}}": _rate("lakequeue_order_put_aside_total", "reason"),
+                "taken, not of the schema": _rate("lakequeue_ingest_faulty_values_total"),
                 "to {{group}}": _rate("lakequeue_consumer_delivered_records_total", "group"),
             },
         ),

@@ -93,7 +93,7 @@ def columns_of_arrow(
     else:
         rows.message_ids = ids
     rows.timestamps = [NO_TIMESTAMP if t is None else t for t in times]
-    check_values(rows, limits.value_schema)
+    check_values(rows, limits)
     return rows
 
 

@@ -155,6 +155,8 @@ class Producing:
         taken(parsed, None)
         if tell is not None:
             tell(parsed.sent(answer), None)
+        if faulty := sum([part.rows.faulty for part in parsed.parts]):
+            self._metrics.faulty(faulty)
         count = sum(len(part.rows) for part in parsed.parts)
         producer, took = parsed.parts[0].producer_id, time.perf_counter() - parsed.started
         self._metrics.produced(count, parsed.size, took, producer)

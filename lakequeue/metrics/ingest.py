@@ -37,6 +37,11 @@ INGEST_INCARNATIONS = gauge(
 INGEST_PRODUCERS = gauge(
     "ingest_producers", "producers with an id that sent something in the last 5 minutes"
 )
+INGEST_FAULTY = counter(
+    "ingest_faulty_values_total",
+    "records that were taken though their value does not satisfy the schema of the topic (policy "
+    "warn)",
+)
 INBOX_RECORDS = gauge(
     "ingest_unordered_records",
     "records acknowledged by this process that are not in `log` yet",
@@ -56,6 +61,7 @@ INGEST = (
     INGEST_PENDING,
     INGEST_INCARNATIONS,
     INGEST_PRODUCERS,
+    INGEST_FAULTY,
     INBOX_RECORDS,
     INBOX_BYTES,
     INBOX_AGE,

@@ -14,10 +14,11 @@ from lakequeue.errors import InvalidRequest, TooLarge, UnknownTopic
 from lakequeue.partitioner import partition_of
 from lakequeue.records import Format
 from lakequeue.wire import MAX_MESSAGE_ID_CHARS, MAX_RECORD_BYTES
+from lakequeue.wire.calls.topics import VALUE_FAULT_HEADER
 from queue_tables.delta.columns import HEADERS
 from queue_tables.schema.record_rules import faults_of, first_not_text
 from queue_tables.schema.schemas import INBOX
-from queue_tables.schema.value_schema import value_schema_of
+from queue_tables.schema.value_rules import values_of
 
 _TEXT_COLUMNS = {"topic", "message_id", "key", "value", "headers"}
 STICKY_BYTES = 16 << 10
@@ -37,6 +38,10 @@ class Target:
     ttl_ms: int | None
     max_record_bytes: int | None
     value_schema: str | None = None
+    value_schema_type: str | None = None
+    earlier_schemas: tuple[str, ...] = ()
+    warns: bool = False
+    """Values that are not of the schema are taken, and marked."""
 
 
 @dataclass(slots=True)
@@ -73,7 +78,7 @@ class Shaper:
         headers = _headers(given.get("headers"), count)
         sizes = _lengths(key) + _lengths(value) + _header_bytes(headers)
         self._check_sizes(sizes, codes, targets, names)
-        _check_values(value, value_format, codes, targets, names)
+        headers = _check_values(value, value_format, headers, codes, targets, names)
         timestamp = _or_else(given.get("timestamp"), pa.scalar(self.arrival, _TIME), count)
         columns = {
             "topic_id": pa.array([t.topic_id for t in targets], pa.string()).take(topics.indices),
@@ -209,22 +214,33 @@ class Shaper:
 def _check_values(
     value: pa.Array,
     value_format: int,
+    headers: pa.Array,
     codes: npt.NDArray[np.int64],
     targets: list[Target],
     names: list[str],
-) -> None:
+) -> pa.Array:
+    """The headers, with the faults of values whose topics only warn."""
+    faults: dict[int, str] = {}
     for code, target in enumerate(targets):
-        schema = value_schema_of(target.value_schema)
+        schema = values_of(target.value_schema, target.value_schema_type, target.earlier_schemas)
         if schema is None:
             continue
         for at in np.flatnonzero(codes == code).tolist():
             fault = schema.fault(value[at].as_py(), value_format)
-            if fault is not None:
+            if fault is not None and target.warns:
+                faults[at] = fault
+            elif fault is not None:
                 raise InvalidRequest(
                     f"a value for topic {names[code]!r} does not satisfy its schema: {fault}",
                     hint="filter such rows out before the write",
                     field="value",
                 )
+    if not faults:
+        return headers
+    marked = headers.to_pylist()
+    for at, fault in faults.items():
+        marked[at].append({"key": VALUE_FAULT_HEADER, "value": fault.encode(errors="replace")})
+    return pa.array(marked, HEADERS)
 
 
 def _content(given: pa.Array | None, count: int) -> tuple[pa.Array, int]:

@@ -214,6 +214,9 @@ def _targets(options: SinkOptions) -> dict[str, Target]:
             t.ttl_ms,
             t.max_record_bytes,
             t.value_schema,
+            t.value_schema_type,
+            t.earlier_schemas,
+            t.value_policy == "warn",
         )
         for t in topics
     }

@@ -10,7 +10,7 @@ from queue_rules.produce.rows import NO_PARTITION, NO_TIMESTAMP, Request, Rows
 from queue_rules.produce.timing import due_of
 from queue_rules.produce.validation import Limits
 from queue_tables.schema.topic_rules import Topic
-from queue_tables.schema.value_schema import value_schema_of
+from queue_tables.schema.value_rules import values_of
 
 
 def limits_of(topic: Topic, settings: IngestSettings) -> Limits:
@@ -21,7 +21,8 @@ def limits_of(topic: Topic, settings: IngestSettings) -> Limits:
         partitioner=topic.partitioner,
         max_record_bytes=min(most, topic.max_record_bytes or most),
         max_records=settings.max_request_records,
-        value_schema=value_schema_of(topic.value_schema),
+        value_schema=values_of(topic.value_schema, topic.value_schema_type, topic.earlier_schemas),
+        warns=topic.value_policy == "warn",
     )
 
 

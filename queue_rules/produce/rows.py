@@ -34,6 +34,8 @@ class Rows:
     """What records say of their delivery and expiry. None: no record says anything."""
     dues: list[Due] | None = None
     """The times that follow from it at arrival. None: all at once, and for ever."""
+    faulty: int = 0
+    """Records whose values are not of their topic's schema, and that are taken nevertheless."""
     sizes: list[int] = field(default_factory=list)
     """Key + value + headers, in bytes."""
 

@@ -19,11 +19,12 @@ from lakequeue.errors import InvalidRequest, LakequeueError, TooLarge
 from lakequeue.partitioner import PARTITIONERS
 from lakequeue.records import Format
 from lakequeue.tracing.context import TRACEPARENT, TRACESTATE
+from lakequeue.wire.calls.topics import VALUE_FAULT_HEADER
 from queue_rules.produce import timing
 from queue_rules.produce.rows import NO_PARTITION, NO_TIMESTAMP, Headers, Rows
 from queue_tables.schema.schema_cost import MOST_OF_REQUEST
 from queue_tables.schema.topic_rules import check_partition
-from queue_tables.schema.value_schema import ValueSchema
+from queue_tables.schema.value_rules import Values, check_value
 
 _FIELDS = wire.RECORD_FIELDS
 _MISSING: Any = object()
@@ -46,7 +47,9 @@ class Limits:
     partitioner: str
     max_record_bytes: int
     max_records: int
-    value_schema: ValueSchema | None = None
+    value_schema: Values | None = None
+    warns: bool = False
+    """A value that is not of the schema is taken, and marked."""
 
 
 def columns_of(  # noqa: C901 -- one pass over all records: calls would cost more than checks
@@ -146,17 +149,17 @@ def columns_of(  # noqa: C901 -- one pass over all records: calls would cost mor
         raise InvalidRequest(
             "the request has no records", hint="send at least one", field="records", stored="no"
         )
-    check_values(rows, limits.value_schema, numbers)
+    check_values(rows, limits, numbers)
     return rows
 
 
-def check_values(
-    rows: Rows, schema: ValueSchema | None, numbers: Sequence[int] | None = None
-) -> None:
+def check_values(rows: Rows, limits: Limits, numbers: Sequence[int] | None = None) -> None:
     """Raise `InvalidRequest` for the first record whose value does not satisfy the schema.
 
-    Raises `TooLarge` before values are judged that would take too long.
+    With the policy `warn` it is marked. Raises `TooLarge` before values are judged that would take
+    too long.
     """
+    schema = limits.value_schema
     if schema is None:
         return
     so_far = 0
@@ -173,9 +176,24 @@ def check_values(
                     hint="send fewer records in one request",
                     field="value",
                 )
-            schema.check(value, fmt)
+            if not limits.warns:
+                check_value(schema, value, fmt)
+            elif (fault := schema.fault(value, fmt)) is not None:
+                _mark(rows, i, fault)
         except LakequeueError as e:
             raise at_record(e, i if numbers is None else numbers[i]) from None
+
+
+def _mark(rows: Rows, row: int, fault: str) -> None:
+    """It does not count in the record's size, and gives way to 64 headers of its producer."""
+    rows.faulty += 1
+    if rows.headers is None:
+        rows.headers = [[] for _ in rows.values]
+    if len(rows.headers[row]) < wire.MAX_HEADERS:
+        rows.headers[row] = [
+            *rows.headers[row],
+            (VALUE_FAULT_HEADER, fault.encode(errors="replace")),
+        ]
 
 
 def _is_dead_letter(headers: Headers) -> bool:

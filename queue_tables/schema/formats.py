@@ -41,7 +41,13 @@ GROUP_SETTINGS: Final = Feature(
     "What people said about groups is in a table: a release that changes it in ZooKeeper alone"
     " would have its changes undone.",
 )
-FEATURES: Final[tuple[Feature, ...]] = (GROUP_SETTINGS,)
+VALUE_SCHEMAS: Final = Feature(
+    "value_schemas",
+    "0.2.0",
+    "Topics may have schemas in Avro, and policies for values: a release without it would take them"
+    " for JSON Schema, and drop what is said of them.",
+)
+FEATURES: Final[tuple[Feature, ...]] = (GROUP_SETTINGS, VALUE_SCHEMAS)
 """Those that this release knows, and gives to new roots."""
 
 

@@ -74,7 +74,7 @@ TOPICS = Table(
         ),
         Column("changed_at", "timestamp", "time of this version"),
     ),
-    later=frozenset({"annotations"}),
+    later=frozenset({"annotations", "value_schema_type", "value_compatibility", "value_policy"}),
 )
 
 INBOX = Table(

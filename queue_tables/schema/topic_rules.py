@@ -6,7 +6,6 @@ import difflib
 from collections.abc import Mapping
 from typing import Any
 
-import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from lakequeue.clock import MAX_SKEW_S, Micros
@@ -14,8 +13,7 @@ from lakequeue.errors import InvalidRequest, LakequeueError, TopicExists, Unknow
 from lakequeue.records import Partition, TopicPartition, checked_name
 from lakequeue.wire import TopicChanges, TopicConfig, TopicDescription, default_dead_letters
 from lakequeue.wire.calls.topics import TopicIdentity, TopicSettings
-from queue_tables.schema.schema_cost import check_cost
-from queue_tables.schema.value_schema import value_schema_of
+from queue_tables.schema.value_rules import check_next, check_settings
 
 MAX_SKEW_US = int(MAX_SKEW_S * 1e6)
 
@@ -27,6 +25,8 @@ class Topic(TopicSettings, TopicIdentity):
     """No records are taken until then, microseconds since 1970; see
     docs/protocols/repartitioning.md.
     """
+    earlier_schemas: tuple[str, ...] = ()
+    """Schemas in Avro that it had before, the oldest first: records may still be of them."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -121,6 +121,8 @@ def altered(
 ) -> dict[str, Any] | None:
     """The settings of a topic after `changes`, `closed_until` too; None if nothing changes."""
     full = checked_change(found, changes)
+    if full["value_schema_type"] == "avro" and full["value_schema"] != found.value_schema:
+        check_next(full["value_compatibility"], full["value_schema"], schemas_of(found))
     closed_until = found.closed_until
     if "closed_for_ms" in changes:
         for_ms = changes["closed_for_ms"]
@@ -131,6 +133,14 @@ def altered(
         return None
     check_dead_letters(found.topic, full, others)
     return full | {"closed_until": closed_until}
+
+
+def schemas_of(topic: Topic) -> tuple[str, ...]:
+    """The schemas in Avro that a topic has had, the oldest first, with the present one."""
+    present = topic.value_schema
+    if topic.value_schema_type != "avro" or present is None:
+        return topic.earlier_schemas
+    return (*(one for one in topic.earlier_schemas if one != present), present)
 
 
 def unknown_topic(name: str) -> UnknownTopic:
@@ -219,5 +229,4 @@ def _check_together(topic: str, full: Mapping[str, Any]) -> None:
         )
     if full["dead_letter_topic"] is not None:
         checked_name(full["dead_letter_topic"], "dead_letter_topic")
-    if value_schema_of(full["value_schema"]) is not None:
-        check_cost(orjson.loads(full["value_schema"]))
+    check_settings(full)

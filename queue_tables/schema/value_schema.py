@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -15,7 +14,6 @@ MOST_STEPS_BACK = 20_000
 """Of a pattern that looks around or refers back, on one text: some 3 ms. A text that needs more
 does not satisfy it. Other patterns take time linear in the text, and never step back."""
 _SHOWN_CHARS = 300
-_HINT = "`lakequeue topic describe` shows the schema"
 
 
 class ValueSchema:
@@ -86,14 +84,6 @@ class ValueSchema:
             return None
         return self._first(held)
 
-    def check(self, value: bytes | None, fmt: int) -> None:
-        """Raise `InvalidRequest` with what is wrong, and where."""
-        fault = self.fault(value, fmt)
-        if fault is not None:
-            raise InvalidRequest(
-                f"the value does not satisfy the topic's schema: {fault}", hint=_HINT, field="value"
-            )
-
     def _first(self, value: Any) -> str | None:
         try:
             self._validator.validate(value)  # unlike iter_errors, it makes no more than one error
@@ -101,12 +91,6 @@ class ValueSchema:
             place = "/".join(map(str, error.instance_path))
             return f"{_short(error.message)}" + (f" (at {place[:100]})" if place else "")
         return None
-
-
-@lru_cache(256)
-def value_schema_of(text: str | None) -> ValueSchema | None:
-    """The schema of a topic, compiled once; None if it has none. Raises `InvalidRequest`."""
-    return None if text is None else ValueSchema(text)
 
 
 def _refuse(uri: str) -> Any:

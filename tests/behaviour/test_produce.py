@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from datetime import UTC, datetime
 from decimal import Decimal
 from enum import Enum
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from lakequeue import AsyncProducer
+from lakequeue.avro import Avro
 from lakequeue.client.producing.record_accumulator import Outgoing, RecordMetadata
 from lakequeue.errors import (
     InvalidRequest,
@@ -172,6 +174,47 @@ def test_a_value_that_does_not_satisfy_the_schema_of_its_topic_is_refused(backen
         assert producer.send(topic, {"id": 1}).result(60).offset == 0
         with pytest.raises(InvalidRequest):
             producer.flush()
+
+
+ORDER = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}
+NOTE = {"name": "note", "type": "string", "default": ""}
+
+
+def test_values_in_avro_are_judged_also_by_the_schemas_that_their_topic_had(
+    backend: Backend,
+) -> None:
+    wider = ORDER | {"fields": [{"name": "id", "type": "long"}, NOTE]}
+    first, second = Avro(ORDER), Avro(wider, earlier=[ORDER])
+    topic = backend.topic(
+        value_schema=json.dumps(ORDER), value_schema_type="avro", value_compatibility="full"
+    )
+    with backend.producer() as producer, backend.admin() as admin:
+        producer.send(topic, first.encode({"id": 1}), partition=0).result(60)
+        with pytest.raises(InvalidRequest, match="not backward compatible with version 1"):
+            admin.alter_topic(topic, value_schema='"string"')
+        admin.alter_topic(topic, value_schema=json.dumps(wider))
+        for value in (first.encode({"id": 2}), second.encode({"id": 3, "note": "x"})):
+            producer.send(topic, value, partition=0).result(60)
+        for wrong in ({"id": 4}, "4", second.encode({"id": 5}) + b"-"):
+            with pytest.raises(InvalidRequest, match="does not satisfy the topic's schema"):
+                producer.send(topic, wrong).result(60)
+        with pytest.raises(InvalidRequest):
+            producer.flush()
+    with backend.consumer(topic, group=f"of-{topic}", stop_after=3) as consumer:
+        found = [second.decode(message.value) for message in consumer]
+    assert found == [{"id": 1, "note": ""}, {"id": 2, "note": ""}, {"id": 3, "note": "x"}]
+
+
+def test_a_value_that_a_topic_only_warns_of_is_taken_and_marked(backend: Backend) -> None:
+    topic = backend.topic(value_schema='{"type": "integer"}', value_policy="warn")
+    with backend.producer() as producer:
+        producer.send(topic, "x", partition=0).result(60)
+        producer.send(topic, 1, partition=0).result(60)
+    with backend.consumer(topic, group=f"of-{topic}", stop_after=2) as consumer:
+        wrong, right = (message.header("lakequeue-value-fault") for message in consumer)
+    assert wrong is not None
+    assert b"is not of type" in wrong
+    assert right is None
 
 
 def test_an_atomic_batch_over_the_limits_of_a_request_is_refused(backend: Backend) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hashlib import md5
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel
 
@@ -25,6 +25,19 @@ from lakequeue.wire.shapes import AnswerShape
 Partitioner = Literal["crc32", "murmur2"]
 OnExpired = Literal["drop", "dead_letter"]
 """What becomes of a record whose time to live is over."""
+SchemaType = Literal["json", "avro"]
+Compatibility = Literal[
+    "none",
+    "backward",
+    "backward_transitive",
+    "forward",
+    "forward_transitive",
+    "full",
+    "full_transitive",
+]
+ValuePolicy = Literal["reject", "warn"]
+VALUE_FAULT_HEADER: Final = "lakequeue-value-fault"
+"""Header of a record that was taken though its value is not of the schema: why it is not."""
 
 
 _LONGEST_NAME = 249
@@ -92,8 +105,8 @@ class TopicSettings(BaseModel):
     value_schema: Annotated[
         str | None,
         Setting(
-            "JSON Schema that values must satisfy. At one place of a value, 2,000 schemas may be "
-            "evaluated",
+            "schema that values must satisfy: JSON Schema, or what value_schema_type says. At one "
+            "place of a value, 2,000 schemas may be evaluated",
             "any value",
             from_file=True,
         ),
@@ -116,6 +129,26 @@ class TopicSettings(BaseModel):
             least=1,
             most=MAX_ANNOTATIONS_CHARS,
             from_file=True,
+        ),
+    ] = None
+    value_schema_type: Annotated[
+        SchemaType | None, Setting("what value_schema is: json or avro", "json")
+    ] = None
+    value_compatibility: Annotated[
+        Compatibility | None,
+        Setting(
+            "what a new value_schema must be, compared with the one before (`_transitive`: with all"
+            " before): backward, forward, full; for avro",
+            "none",
+            option="--compatibility",
+        ),
+    ] = None
+    value_policy: Annotated[
+        ValuePolicy | None,
+        Setting(
+            "what happens to a record that does not satisfy the schema: reject, or warn (it is"
+            " taken, marked and counted)",
+            "reject",
         ),
     ] = None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
 import json
 import zlib
@@ -165,6 +166,43 @@ def test_values_satisfy_the_schema_of_their_topic(service: IngestService) -> Non
     assert_problem(service.http.post("/v1/records", json=several), 422, "invalid_request")
     assert service.http.patch("/v1/topics/checked", json={"value_schema": None}).status_code == 200
     assert service.http.post(path, json=bad).status_code == 200
+
+
+def test_values_in_avro_are_judged_whichever_way_they_come(service: IngestService) -> None:
+    said = {"value_schema": '"int"', "value_schema_type": "avro"}
+    made = service.http.put("/v1/topics/in-avro", json=said)
+    assert (made.status_code, made.json()["value_schema_type"]) == (201, "avro")
+    path, good, bad = "/v1/topics/in-avro/records", b"\x02", b"\x02\x02"
+    for value, status in ((good, 200), (bad, 422)):
+        encoded = base64.b64encode(value).decode()
+        record = {"value_base64": encoded}
+        event = {"specversion": "1.0", "id": encoded, "source": "/t", "type": "t"}
+        event["data_base64"] = encoded
+        columns = pa.table({"value": pa.array([value], pa.binary())})
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, columns.schema) as writer:
+            writer.write_table(columns)
+        for body, kind in (
+            (json.dumps({"records": [record]}).encode(), "application/json"),
+            (json.dumps(record).encode(), "application/x-ndjson"),
+            (sink.getvalue().to_pybytes(), "application/vnd.apache.arrow.stream"),
+            (json.dumps(event).encode(), "application/cloudevents+json"),
+        ):
+            answer = service.http.post(path, content=body, headers={"content-type": kind})
+            assert answer.status_code == status, (kind, answer.text)
+        several = {"records": [{"topic": "in-avro", **record}]}
+        assert service.http.post("/v1/records", json=several).status_code == status
+    for said in ({"value_schema": "{"}, {"value_schema": '"no-type"'}):
+        refused = assert_problem(
+            service.http.patch("/v1/topics/in-avro", json=said), 422, "invalid_request", None
+        )
+        assert refused["field"] == "value_schema"
+    assert service.http.patch("/v1/topics/in-avro", json={"value_policy": "warn"}).is_success
+    marked = {"records": [{"value": 1, "message_id": "marked"}]}
+    assert service.http.post(path, json=marked).status_code == 200
+    (row,) = rows_with(service, "marked")
+    assert [header["key"] for header in row["headers"]] == ["lakequeue-value-fault"]
+    assert "lakequeue_ingest_faulty_values_total 1.0" in service.http.get("/metrics").text
 
 
 def test_stamps_rise_and_a_carried_one_is_passed(service: IngestService) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
@@ -13,13 +14,17 @@ import pytest
 from lakequeue.errors import (
     InvalidName,
     InvalidRequest,
+    OlderFormat,
     StorageUnavailable,
     TopicExists,
     UnknownTopic,
 )
+from queue_tables.identity import FORMAT_PATH
 from queue_tables.root import QueueRoot
+from queue_tables.schema.formats import VALUE_SCHEMAS
 from queue_tables.schema.topic_rules import Topic
 from queue_tables.topics import TopicStore
+from queue_tables.upkeep.upgrade import upgrade
 from tests.support.faults.faulty_store import FaultyStore
 
 
@@ -43,6 +48,41 @@ def test_created_topics_are_seen_by_other_processes(root: QueueRoot) -> None:
     assert others.by_id(topic.topic_id) == topic
     assert TopicStore(root).list() == [topic]
     assert (topic.partitions, topic.partitioner, topic.ttl_ms) == (8, "crc32", None)
+
+
+def test_schemas_that_a_topic_had_are_known_to_other_processes_and_after_a_restart(
+    root: QueueRoot,
+) -> None:
+    mine, others = TopicStore(root), TopicStore(root)
+    avro = {"value_schema_type": "avro"}
+    mine.create("orders", value_schema='"int"', **avro)
+    for text in ('"long"', '"string"', '"int"', '"bytes"'):
+        mine.alter("orders", value_schema=text)
+    others.refresh()
+    for store in (mine, others, TopicStore(root)):
+        found = store.get("orders")
+        assert found.value_schema == '"bytes"'
+        assert found.earlier_schemas == ('"long"', '"string"', '"int"')
+    mine.delete("orders")
+    assert mine.create("orders", value_schema='"int"', **avro)[0].earlier_schemas == ()
+
+
+def test_a_root_that_earlier_releases_use_has_no_settings_that_they_do_not_know(
+    tmp_path: Path,
+) -> None:
+    root = QueueRoot.open(str(tmp_path / "old"))
+    path = tmp_path / "old" / FORMAT_PATH
+    said = json.loads(path.read_text())
+    del said["features"][VALUE_SCHEMAS.name]
+    path.write_text(json.dumps(said))
+    topics = TopicStore(QueueRoot.open(root.uri))
+    topics.create("orders", value_schema='{"type": "object"}')
+    avro = {"value_schema_type": "avro", "value_schema": '"int"'}
+    for later in (avro, {"value_policy": "warn"}):
+        with pytest.raises(OlderFormat, match="does not have the feature value_schemas"):
+            topics.alter("orders", **later)
+    upgrade(root, lambda _: None)
+    assert topics.alter("orders", value_policy="warn").value_policy == "warn"
 
 
 def test_a_change_that_could_not_be_read_is_read_at_the_next_look(root: QueueRoot) -> None:

@@ -22,10 +22,10 @@ ARRIVAL = 1_700_000_000_000_000
 
 
 def sorted_rows(
-    frame: pa.Table, topic: str | None = "orders", bad: Target = BAD
+    frame: pa.Table, topic: str | None = "orders", bad: Target = BAD, orders: Target = ORDERS
 ) -> tuple[Sorted, list[dict[str, Any]], list[dict[str, Any]]]:
     """What sorted them, the rows of `orders`, and those of `bad`."""
-    targets = TARGETS | {"bad": bad}
+    targets = TARGETS | {"bad": bad, "orders": orders}
     sorting = Sorted(
         Shaper(targets, topic, ARRIVAL, "w/0/0/"), Shaper(targets, "bad", ARRIVAL, "w/0/0/refused/")
     )
@@ -92,6 +92,20 @@ def test_a_row_that_the_frame_itself_refuses_goes_with_its_headers() -> None:
         "lakequeue-refused": "no JSON",
         "lakequeue-wanted-topic": "orders",
     }
+
+
+def test_values_in_avro_are_judged_and_a_topic_that_only_warns_takes_and_marks_them() -> None:
+    rows = pa.table({"value": [b"\x02", b"", b"\x04"]})
+    avro: dict[str, Any] = {"value_schema": '"int"', "value_schema_type": "avro"}
+    _, good, stray = sorted_rows(rows, orders=replace(ORDERS, **avro))
+    assert ([row["value"] for row in good], len(stray)) == ([b"\x02", b"\x04"], 1)
+    _, good, stray = sorted_rows(rows, orders=replace(ORDERS, **avro, warns=True))
+    assert [said(row) for row in good] == [
+        {},
+        {"lakequeue-value-fault": "there is no number of 64 bits"},
+        {},
+    ]
+    assert stray == []
 
 
 def test_a_topic_for_such_rows_that_refuses_them_is_named() -> None:

@@ -13,7 +13,8 @@ from lakequeue.records import Format
 from queue_rules.produce.json_body import json_request_of
 from queue_rules.produce.validation import Limits
 from queue_tables.schema.topic_rules import checked_config
-from queue_tables.schema.value_schema import ValueSchema, value_schema_of
+from queue_tables.schema.value_rules import values_of
+from queue_tables.schema.value_schema import ValueSchema
 from tests.unit.queue_tables.schema.test_schema_cost import ORDER as PEOPLES
 from tests.unit.queue_tables.schema.test_schema_cost import doubled
 
@@ -75,7 +76,7 @@ def test_what_is_no_schema_of_its_own_is_refused_when_the_topic_is_made(text: st
 
 
 def test_one_bad_value_refuses_the_request_and_is_named() -> None:
-    limits = Limits(1, "crc32", 1_000, 10, value_schema_of(ORDER))
+    limits = Limits(1, "crc32", 1_000, 10, values_of(ORDER))
     good = b'{"records":[{"value":{"id":1}},{"value":null}]}'
     assert len(json_request_of(good, "t", limits).rows) == 2
     with pytest.raises(InvalidRequest, match=r"record 1: .*integer") as refused:
