@@ -15,7 +15,10 @@ import pytest
 from coordination.embedded import EmbeddedZooKeeper
 from jobs.streaming.driver_metrics import DriverMetrics
 from lakequeue.settings import Settings
+from queue_tables.delta.actions import commit_path
+from queue_tables.delta.tail import commit_versions
 from queue_tables.root import QueueRoot
+from queue_tables.schema.schemas import TABLES
 from queue_tables.upkeep.health import table_paths
 from queue_tables.upkeep.repair import repair_table
 from tests.support.data.log_builder import LogBuilder
@@ -120,6 +123,50 @@ def test_services_go_on_and_start_after_every_statement(
             assert repair_table(root, path, declared, execute=True).lost == []
         wait_for(lambda: warned(again.url) == set(), "nothing is wrong any more")
     assert QueueRoot.open(root.uri).damaged == {}
+
+
+def test_a_torn_commit_of_a_journal_stops_no_group_and_is_named(
+    tmp_path: Path, own_zookeeper: EmbeddedZooKeeper, start_node: Callable[..., NodeProcess]
+) -> None:
+    """While its node runs, and after a restart: what was acked does not come again."""
+    [queue] = list(_opened(tmp_path, own_zookeeper))
+    root, store = queue.root, queue.root.store
+    topic = queue.log.topic("orders")
+    queue.log.append(topic, ["0", "1", "2"])
+    node = start_node(queue, "node")
+    with HttpMember(node.url, topic) as member:
+        assert member.ack(member.poll_until(3)).status_code == 200
+        [shard] = root.shards("journal")
+        path = f"journal/{shard}"
+        newest = max(commit_versions(store, path))
+        # The newest commit is torn, and one stands where the node's next would go.
+        acked = commit_path(path, newest)
+        kept = bytes(store.get(acked))
+        store.delete(acked)
+        store.put(acked, kept[: len(kept) // 2])
+        store.put_new(commit_path(path, newest + 1), b"")
+
+        LogBuilder(root).append(topic, ["3"])
+        got: list[str] = []
+
+        def acks_again() -> bool:
+            # The lease is taken anew, under a shard that can be written to.
+            records = member.poll_until(1)
+            got.extend(r["value"] for r in records)
+            return member.ack(records).status_code == 200
+
+        wait_for(acks_again, "an ack is taken", 60.0)
+        assert set(got) == {"3"}
+        wait_for(partial(_warns, node.url, {path}), "it is named")
+
+    node.kill()
+    again = start_node(queue, "node")
+    with HttpMember(again.url, topic) as member:
+        LogBuilder(root).append(topic, ["4"])
+        assert [r["value"] for r in member.poll_until(1)] == ["4"]
+        wait_for(partial(_warns, again.url, {path}), "it is named after a restart")
+        assert repair_table(root, path, TABLES["journal"], execute=True).lost == []
+        wait_for(partial(_warns, again.url, set()), "nothing is wrong any more")
 
 
 def _opened(folder: Path, server: EmbeddedZooKeeper) -> list[Queue]:
