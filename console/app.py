@@ -23,6 +23,7 @@ from console.pages import (
     topics,
     webhooks,
 )
+from console.pages.sign_in import local
 from console.rules.charts import short
 from console.rules.texts import ago, amount, harmless, moment
 from console.sessions import COOKIE
@@ -97,6 +98,8 @@ def _let_in(app: Flask, context: Context) -> None:
         context.look_around()
         found = context.sessions.find(g.cookie)
         g.session = found or context.sessions.everybody
+        if _comes_from_elsewhere() and request.endpoint != "sign_in_elsewhere.back":
+            return _once_more()
         if request.endpoint in _OPEN:
             return None
         if context.locked and found is None:
@@ -106,6 +109,24 @@ def _let_in(app: Flask, context: Context) -> None:
         if request.method not in {"GET", "HEAD"}:
             return _check_form(context)
         return None
+
+
+def _comes_from_elsewhere() -> bool:
+    """Somebody follows a link of another site: then the browser has kept our cookie back."""
+    said = request.headers.get
+    return (
+        request.method == "GET"
+        and COOKIE not in request.cookies
+        and (said("Sec-Fetch-Site"), said("Sec-Fetch-Dest")) == ("cross-site", "document")
+    )
+
+
+def _once_more() -> Response:
+    """Let the page ask by itself. A new cookie would end the session that there may be."""
+    g.new_cookie = False
+    there = local(request.full_path.rstrip("?"))
+    page = render_template("onward.html", there=there, title="One moment")
+    return Response(page, content_type="text/html; charset=utf-8")
 
 
 def _to_sign_in() -> Response:

@@ -47,8 +47,15 @@ def pages(context: Context) -> Blueprint:
     def back() -> ResponseReturnValue:
         state, issuer = request.args.get("state", ""), context.issuer
         mine = request.cookies.get(_COOKIE, "")
-        if issuer is None or not mine or not hmac.compare_digest(mine.encode(), state.encode()):
-            return page(context, "This browser did not begin to sign in; try again.", "/"), 403
+        if issuer is None:
+            return page(context, "There is no issuer to sign in at.", "/"), 404
+        if not mine or not hmac.compare_digest(mine.encode(), state.encode()):
+            # Under another name of the console the browser keeps other cookies.
+            at = issuer.client.callback.removesuffix(BACK)
+            told = (
+                f"This browser did not begin to sign in. Open the console at `{at}`, and try again."
+            )
+            return page(context, told, "/"), 403
         try:
             token, there = issuer.end(request.args)
             session = let_in(context, token.text, token.lasts_s)
@@ -60,7 +67,7 @@ def pages(context: Context) -> Blueprint:
         else:
             # A page, and no redirect: what the issuer has begun carries no cookie of ours.
             response = Response(
-                render_template("signed_in.html", there=there),
+                render_template("onward.html", there=there, title="You are signed in"),
                 content_type="text/html; charset=utf-8",
             )
             with_cookie(response, session, secure=_is_secure(issuer))

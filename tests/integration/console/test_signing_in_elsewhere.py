@@ -114,6 +114,7 @@ def test_an_answer_that_this_browser_did_not_ask_for_opens_nothing(
         back = issuer.let_in(dict(httpx2.URL(away).params), {"do": "yes", "user": "ada"})
         refused = victim.get(back)
         assert refused.status_code == 403
+        assert f"Open the console at <code>{console.url}</code>" in refused.text
         assert victim.get("/topics").status_code == 303
         taken = other.get(back)
         assert taken.status_code == 200
