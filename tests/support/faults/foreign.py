@@ -137,12 +137,27 @@ def take_guard_off(store: Store, table: str) -> None:
     store.put_new(commit_path(table, version), encode([info, Protocol(1, 2)]))
 
 
+BY_HAND = "by hand"
+"""Faster than the queue puts the guard back: one commit takes it off, and all files out."""
+
+
+def take_files_out(store: Store, table: str) -> None:
+    """What an engine would commit that does not look at the guard."""
+    log = TableLog(store, table).open()
+    info = CommitInfo(operation="OPTIMIZE", engine="somebody")
+    gone = [add.removal(0) for add in log.files.values()]
+    store.put_new(commit_path(table, log.version + 1), encode([info, Protocol(1, 2), *gone]))
+
+
 def _write_until(ended: threading.Event, root: QueueRoot, table: str, call: str) -> int:
     landed = 0
     while not ended.is_set():
         # The queue may be faster: with its own commit, or with the guard.
         with contextlib.suppress(FileExistsError, DeltaError):
-            CALLS[call](unguarded(root, table))
+            if call == BY_HAND:
+                take_files_out(root.store, table)
+            else:
+                CALLS[call](unguarded(root, table))
             landed += 1
         ended.wait(0.1)
     return landed
