@@ -3,62 +3,27 @@
 from __future__ import annotations
 
 import argparse
-import sys
-from collections.abc import Sequence
 from typing import Any
 
 from console.server import run
-from lakequeue.errors import LakequeueError
-from lakequeue.processes.logs import log_to_stderr
-from lakequeue.processes.programs import add_parent_option
-from lakequeue.settings import Settings
-from serving.process import EXIT_UNUSABLE, print_event
+from serving.asking_command import main, parser_of
 
 
-def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
-    """The command line; what is not given is left to `LAKEQUEUE_*`, lakequeue.toml, defaults."""
-    parser = argparse.ArgumentParser(
-        prog="lakequeue console", description="A page to look at: what moves, and what is stuck."
-    )
-    parser.add_argument("--root", help="root URI or directory of the queue")
-    parser.add_argument("--host", help="address to listen on; default 127.0.0.1")
-    parser.add_argument("--port", type=int, help="port to listen on; 0 takes a free one")
-    parser.add_argument("--read-only", action="store_true", help="show everything, change nothing")
-    parser.add_argument("--ingest-url", help="ingest nodes, separated by commas")
-    parser.add_argument("--consumer-url", help="consumer-service nodes, separated by commas")
-    parser.add_argument("--driver-url", help="endpoints of the drivers, separated by commas")
-    parser.add_argument("--log-level", help="debug, info, warning or error")
-    add_parent_option(parser)
-    return parser.parse_args(argv)
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    made = parser_of("lakequeue console", "A page to look at: what moves, and what is stuck.")
+    made.add_argument("--read-only", action="store_true", help="show everything, change nothing")
+    made.add_argument("--driver-url", help="endpoints of the drivers, separated by commas")
+    return made
 
 
-def settings_of(args: argparse.Namespace) -> Settings:
-    """The settings, command line first. Raises `InvalidSetting`."""
-    names = ("root", "log_level")
-    given: dict[str, Any] = {n: getattr(args, n) for n in names if getattr(args, n) is not None}
-    own = {n: getattr(args, n) for n in ("host", "port") if getattr(args, n) is not None}
-    if args.read_only:
-        own["read_only"] = True
+def own(args: argparse.Namespace) -> dict[str, Any]:
+    """What its options set in `[console]`."""
+    found: dict[str, Any] = {"read_only": True} if args.read_only else {}
     if args.driver_url:
-        own["drivers"] = args.driver_url.split(",")
-    parts = {"console": own}
-    parts |= {"ingest": {"url": args.ingest_url}} if args.ingest_url else {}
-    parts |= {"consumer": {"url": args.consumer_url}} if args.consumer_url else {}
-    return Settings(**given, **{name: part for name, part in parts.items() if part})
-
-
-def main(argv: Sequence[str] | None = None) -> None:
-    """Serve until SIGTERM; 3 as exit code when the port is not usable."""
-    args = parse(argv)
-    try:
-        settings = settings_of(args)
-        log_to_stderr(settings.log_level)
-        run(settings, args.die_with_parent)
-    except LakequeueError as e:
-        print_event("failed", **e.to_problem())
-        sys.stderr.write(f"{e}\n")
-        sys.exit(EXIT_UNUSABLE)
+        found["drivers"] = args.driver_url.split(",")
+    return found
 
 
 if __name__ == "__main__":
-    main()
+    main(parser(), "console", own, run)

@@ -8,6 +8,7 @@ from typing import Any
 
 from sqs_gateway.calls.caller import Caller
 from sqs_gateway.calls.queues import Queue
+from sqs_gateway.rules.errors import QUEUE_DOES_NOT_EXIST, SqsError
 from sqs_gateway.rules.names import Names, name_in_url
 from sqs_gateway.rules.shapes import Input
 
@@ -36,6 +37,16 @@ class Asked:
     def queue(self) -> Queue:
         """The queue of `QueueUrl`, as it was a moment ago at the earliest. Raises `SqsError`."""
         return self.caller.queues.find(self.queue_name)
+
+    def queue_of(self, arn: str) -> Queue | None:
+        """The queue of an ARN, as it is now; None if there is none here."""
+        name = self.names.of_arn(arn)
+        try:
+            return None if name is None else self.caller.queues.newest(name)
+        except SqsError as error:
+            if error.code is not QUEUE_DOES_NOT_EXIST:
+                raise
+            return None
 
     def url(self, name: str) -> str:
         """The URL of a queue."""

@@ -12,7 +12,6 @@ from sqs_gateway.calls.queues import Queue
 from sqs_gateway.rules import attributes as rules
 from sqs_gateway.rules.errors import (
     PURGE_IN_PROGRESS,
-    QUEUE_DOES_NOT_EXIST,
     QUEUE_NAME_EXISTS,
     SqsError,
     no_such_queue,
@@ -73,13 +72,7 @@ def _config(asked: Asked, name: str, attributes: Mapping[str, str]) -> dict[str,
 
 
 def _target(asked: Asked, source: str, arn: str) -> Queue:
-    name = asked.names.of_arn(arn)
-    try:
-        target = None if name is None else asked.caller.queues.newest(name)
-    except SqsError as error:
-        if error.code is not QUEUE_DOES_NOT_EXIST:
-            raise
-        target = None
+    target = asked.queue_of(arn)
     if target is None:
         raise rules.invalid_value("RedrivePolicy", "Dead letter target does not exist.")
     if target.fifo != is_fifo(source):

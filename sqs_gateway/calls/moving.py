@@ -25,7 +25,6 @@ from sqs_gateway.calls.caller import Caller
 from sqs_gateway.calls.queues import Queue
 from sqs_gateway.calls.settling import Action
 from sqs_gateway.rules.errors import (
-    QUEUE_DOES_NOT_EXIST,
     RESOURCE_NOT_FOUND,
     UNSUPPORTED,
     SqsError,
@@ -139,13 +138,7 @@ class Moves:
 
 
 def _named(asked: Asked, parameter: str, arn: str) -> Queue:
-    name = asked.names.of_arn(arn)
-    try:
-        found = None if name is None else asked.caller.queues.find(name)
-    except SqsError as error:
-        if error.code is not QUEUE_DOES_NOT_EXIST:
-            raise
-        found = None
+    found = asked.queue_of(arn)
     if found is None:
         said = f"The resource that you specified for the {parameter} parameter doesn't exist."
         raise SqsError(RESOURCE_NOT_FOUND, said)
