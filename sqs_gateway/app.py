@@ -8,7 +8,7 @@ from functools import partial
 
 from flask import Flask, Response, request
 
-from lakequeue.errors import Overloaded
+from lakequeue.errors import Overloaded, Unauthenticated
 from serving.answers import answer_errors, waiting
 from serving.front import wsgi
 from serving.front.call import Call as FrontCall
@@ -32,6 +32,11 @@ def create_app(gateway: Gateway, metrics: Metrics, *, url: str | None, max_waits
 
     @app.get("/metrics")
     def shown() -> Response:
+        if not gateway.may_watch(request.headers.get("Authorization", "")):
+            raise Unauthenticated(
+                "the metrics of this gateway need an API key",
+                hint="show one of sqs.keys_file: Authorization: Bearer lq_…",
+            )
         return Response(metrics.text(), content_type=CONTENT_TYPE)
 
     @app.route("/", methods=["GET", "POST"])

@@ -66,6 +66,11 @@ class Gateway:
             managing.operations() | messaging.operations() | Moves().operations()
         )
 
+    def may_watch(self, authorization: str) -> bool:
+        """Whether who shows this header may read the metrics."""
+        kind, _, key = authorization.partition(" ")
+        return self._keys is None or (kind.lower() == "bearer" and self._keys.has(key.strip()))
+
     def read(self, raw: Raw, base_url: str) -> Call | Written:
         """What is asked, or why it cannot be."""
         language = language_of(raw)

@@ -8,6 +8,7 @@ client has one.
 
 from __future__ import annotations
 
+import hmac
 import threading
 import time
 from collections.abc import Callable
@@ -69,6 +70,11 @@ class KeyFile:
                 if stamp != self._stamp:
                     self._keys, self._stamp = keys_in(self._text()), stamp
             return self._keys.get(access_key)
+
+    def has(self, api_key: str) -> bool:
+        """Whether that is one of its API keys."""
+        found = self.find(f"{PREFIX}{id_of(api_key)}")
+        return found is not None and hmac.compare_digest(found.secret.encode(), api_key.encode())
 
     def _stamp_of(self) -> tuple[int, int]:
         try:

@@ -38,13 +38,23 @@ def run(settings: Settings, parent: int | None) -> None:
 
 
 def check_host(settings: Settings) -> None:
-    """Raise `UnlockedDoors` if others could reach a gateway that asks for no keys."""
+    """Raise `UnlockedDoors` if others could reach a gateway that asks for no keys, or use its own.
+
+    A gateway with a key of its own stands before a locked queue. On this machine, too, whoever
+    reached it would have the rights of that key.
+    """
     open_to_all = settings.access.let_anybody_read_write_and_delete
     locked = settings.sqs.keys_file is not None
     if not is_loopback(settings.sqs.host) and not locked and not open_to_all:
         raise UnlockedDoors(
             f"the gateway would listen on {settings.sqs.host}, and asks nobody for a key",
             hint="set sqs.keys_file, or listen on 127.0.0.1",
+        )
+    if (settings.api_key or settings.api_key_file) and not locked and not open_to_all:
+        raise UnlockedDoors(
+            "the gateway would lend its key to everybody on this machine",
+            hint="set sqs.keys_file: clients then sign with keys of their own; or take"
+            " LAKEQUEUE_API_KEY and LAKEQUEUE_API_KEY_FILE away",
         )
 
 

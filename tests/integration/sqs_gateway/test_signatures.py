@@ -107,3 +107,20 @@ def test_a_gateway_that_asks_for_no_keys_is_for_this_machine(tmp_path: Path) -> 
     with pytest.raises(UnlockedDoors):
         check_host(settings())
     check_host(settings(keys_file=tmp_path / "keys"))
+
+
+def test_a_gateway_lends_its_own_key_to_nobody(tmp_path: Path) -> None:
+    own = Settings().model_copy(update={"api_key_file": tmp_path / "own"})
+    with pytest.raises(UnlockedDoors, match="lend its key"):
+        check_host(own)
+    check_host(own.model_copy(update={"sqs": SqsSettings(keys_file=tmp_path / "keys")}))
+
+
+def test_the_metrics_of_a_gateway_with_keys_need_one(locked: str) -> None:
+    assert httpx2.get(f"{locked}/metrics").status_code == 401
+    for shown in (f"Bearer {KEY[:-1]}?", KEY, "Bearer AKIDSTATIC", "Bearer", f"Basic {KEY}"):
+        answer = httpx2.get(f"{locked}/metrics", headers={"Authorization": shown})
+        assert (answer.status_code, answer.json()["code"]) == (401, "unauthenticated")
+    answer = httpx2.get(f"{locked}/metrics", headers={"Authorization": f"Bearer {KEY}"})
+    assert answer.status_code == 200
+    assert "lakequeue_sqs_requests_total" in answer.text
