@@ -21,7 +21,14 @@ set -eu
 folder=$1; shift
 mount --make-rprivate /
 for place in queue work; do mount --bind "$folder/$place" "$folder/$place"; done
-mount --bind "$folder/tmp" /tmp
+case $PYTHONPATH in
+  /tmp/*)  # a working copy that its own /tmp would hide
+    kept="$folder/tmp/${PYTHONPATH#/tmp/}"
+    mkdir -p "$kept"
+    mount --bind "$PYTHONPATH" "$kept"
+    ;;
+esac
+mount --rbind "$folder/tmp" /tmp
 for place in $(cut -d ' ' -f 5 /proc/self/mountinfo | sort -u); do
   case $place in
     /proc*|/sys*|/dev*|/tmp|"$folder"/*) ;;
