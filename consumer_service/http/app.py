@@ -36,11 +36,11 @@ from lakequeue.tracing.context import TRACEPARENT, TRACESTATE, context_of
 from queue_access.audit_line import Nowhere, Sink
 from queue_access.rights import Kind, Right
 from serving.answers import (
-    answer_document,
     answer_errors,
     bad_path,
     in_pieces,
     json_answer,
+    made_once,
     waiting,
 )
 from serving.doors.asked import (
@@ -320,7 +320,11 @@ def _state(app: OpenAPI, node: Node, metrics: Metrics) -> None:
     def show_metrics() -> Response:
         return Response(metrics.text(), content_type=CONTENT_TYPE)
 
-    answer_document(app, lambda: completed(app.api_doc, openapi.DEFINITIONS))
+    document = made_once(lambda: completed(app.api_doc, openapi.DEFINITIONS))
+
+    @app.route("/openapi.json")
+    def openapijson_answer() -> Response:
+        return document()
 
 
 # -- bodies and answers ---------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from lakequeue.tracing.context import TRACEPARENT, TRACESTATE, context_of
 from queue_access.audit_line import Nowhere, Sink
 from queue_access.quotas import check_topics
 from queue_access.rights import Kind, Right
-from serving.answers import answer_document, answer_errors, json_answer, waiting
+from serving.answers import answer_errors, json_answer, made_once, waiting
 from serving.doors.asked import audit_changes, caller, may_know, must, says, was
 from serving.front.messages import Answer, json_of
 from serving.front.parking import Steps
@@ -224,7 +224,11 @@ def _state(app: OpenAPI, node: IngestNode, metrics: Metrics) -> None:
     def show_metrics() -> Response:
         return Response(metrics.text(), content_type=CONTENT_TYPE)
 
-    answer_document(app, lambda: completed(openapi.finished(app.api_doc)))
+    document = made_once(lambda: completed(openapi.finished(app.api_doc)))
+
+    @app.route("/openapi.json")
+    def openapijson_answer() -> Response:
+        return document()
 
 
 # -- bodies and answers -------------------------------------------------------------------------
