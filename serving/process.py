@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from lakequeue.errors import LakequeueError, RootUnusable
+from lakequeue.errors import LakequeueError, PortUnusable
 from lakequeue.processes.parent import die_with_parent
 from lakequeue.settings import FrontSettings
 from lakequeue.tracing import export
@@ -69,12 +69,6 @@ class Listening:
     tls: Tls | None = None
     url: str | None = None
     """By which others reach it, if they do not by host and port."""
-
-
-class PortUnusable(RootUnusable):
-    """The port is in use, or may not be used: choose another with --port."""
-
-    code = "port_unusable"
 
 
 def reached_at(host: str, port: int, scheme: str = "http") -> str:

@@ -40,6 +40,12 @@ class RootUnusable(Broken):
     exit_code = 4
 
 
+class PortUnusable(RootUnusable):
+    """The port is in use, or may not be used: choose another with --port."""
+
+    code = "port_unusable"
+
+
 class CorruptTable(Broken):
     """A commit or data file is missing or damaged: `lakequeue doctor` names the table."""
 
