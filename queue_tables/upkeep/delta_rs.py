@@ -30,8 +30,6 @@ def checkpoint_table(root: QueueRoot, table_path: str) -> Version:
     `table_path` is relative to the root. Raises `FileNotFoundError` if there is no table,
     `StorageUnavailable` if delta-rs fails: the table is as it was, try at the next occasion.
     """
-    if not root.store.names(f"{table_path}/_delta_log"):
-        raise FileNotFoundError(f"no Delta table at {table_path}")
     return _checkpoint(root, table_path)[1]
 
 
@@ -70,10 +68,23 @@ def opened(root: QueueRoot, table_path: str) -> DeltaTable:
 
     A listing that is made while others commit may have a version and not the one before it, which
     delta-rs takes for a damaged log. What is there before its listing begins is in that listing. So
-    a listing of ours goes first, and names the version up to which delta-rs looks.
+    a listing of ours goes first, and names the version up to which delta-rs looks. Raises
+    `FileNotFoundError` if there is no table.
     """
-    versions = commit_versions(root.store, table_path)
-    return DeltaTable(f"{root.uri}/{table_path}", version=max(versions, default=None))
+    return _opened(root, table_path, _newest(root, table_path))
+
+
+def _opened(root: QueueRoot, table_path: str, newest: Version | None) -> DeltaTable:
+    return DeltaTable(f"{root.uri}/{table_path}", version=newest)
+
+
+def _newest(root: QueueRoot, table_path: str) -> Version | None:
+    """The newest commit; None if a checkpoint is all there is. Raises `FileNotFoundError`."""
+    if versions := commit_versions(root.store, table_path):
+        return versions[-1]
+    if not root.store.names(f"{table_path}/_delta_log"):
+        raise FileNotFoundError(f"no Delta table at {table_path}")
+    return None
 
 
 @contextmanager
@@ -88,8 +99,9 @@ def translated(table_path: str) -> Iterator[None]:
 
 
 def _checkpoint(root: QueueRoot, table_path: str) -> tuple[DeltaTable, Version]:
+    newest = _newest(root, table_path)
     with translated(table_path):
-        table = opened(root, table_path)
+        table = _opened(root, table_path, newest)
         table.create_checkpoint()
         version = Version(table.version())
     make_checkpoint_durable(root, table_path, version)
