@@ -11,6 +11,7 @@ import typer
 from pydantic import BaseModel
 
 from lakequeue.arguments import duration_ms_of
+from lakequeue.protobuf import text_of_file
 from lakequeue.wire.declared import Declared, declared
 
 
@@ -147,5 +148,6 @@ def _said(typed: Mapping[str, tuple[Declared, Any]]) -> Iterator[tuple[str, Any]
         if one.unit == "ms":
             value = duration_ms_of(value)
         elif one.setting.from_file:
-            value = value.read_text()
+            data = value.read_bytes()
+            value = text_of_file(data) if name == "value_schema" else data.decode()
         yield name, value or None if _taken_back(one) else value

@@ -66,7 +66,7 @@ class Topics:
         version = self._versions[name] = self._versions.get(name, -1) + 1
         before = self.by_name.get(name)
         had = () if before is None else schemas_of(before)
-        earlier = tuple(one for one in had if one != full["value_schema"])
+        earlier = tuple(one for one in had if one.text != full["value_schema"])
         self.by_name[name] = Topic(
             topic=name, topic_id=topic_id, version=version, earlier_schemas=earlier, **full
         )

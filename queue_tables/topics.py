@@ -26,7 +26,7 @@ from queue_tables.schema.formats import VALUE_SCHEMAS
 from queue_tables.schema.marks import TOPICS_TXN
 from queue_tables.schema.schemas import TOPICS
 from queue_tables.schema.topic_rules import Topic, altered, checked_config, is_new, unknown_topic
-from queue_tables.schema.value_rules import OF_VALUES
+from queue_tables.schema.values.rules import OF_VALUES, WITH_VERSIONS, EarlierSchema
 
 
 class TopicStore:
@@ -50,7 +50,7 @@ class TopicStore:
         self._newest: dict[str, dict[str, Any]] = {}
         self._topics: dict[str, Topic] = {}
         self._by_id: dict[TopicId, Topic] = {}
-        self._schemas: dict[TopicId, dict[int, str]] = {}
+        self._schemas: dict[TopicId, dict[int, EarlierSchema]] = {}
         """Schemas in Avro, by the version of the topic that they came with."""
         self._behind = True
         """The table has moved on, and not all of it is in the cache (storage failed between)."""
@@ -206,9 +206,10 @@ class TopicStore:
             self._remember(row)
 
     def _remember(self, row: dict[str, Any]) -> None:
-        if row.get("value_schema_type") == "avro" and row["value_schema"] is not None:
+        kind, text = row.get("value_schema_type"), row["value_schema"]
+        if kind in WITH_VERSIONS and text is not None:
             schemas = self._schemas.setdefault(row["topic_id"], {})
-            schemas[row["version"]] = row["value_schema"]
+            schemas[row["version"]] = EarlierSchema(kind, text)
         known = self._newest.get(row["topic"])
         if known is None or known["version"] < row["version"]:
             self._newest[row["topic"]] = row
@@ -222,9 +223,9 @@ class TopicStore:
         }
         self._by_id = {topic.topic_id: topic for topic in self._topics.values()}
 
-    def _earlier(self, row: Mapping[str, Any]) -> tuple[str, ...]:
+    def _earlier(self, row: Mapping[str, Any]) -> tuple[EarlierSchema, ...]:
         schemas = self._schemas.get(row["topic_id"], {})
         # Of equal ones the last: it may have come back.
-        texts = dict.fromkeys(schemas[version] for version in sorted(schemas, reverse=True))
-        texts.pop(row["value_schema"], None)
-        return tuple(reversed(texts))
+        each = dict.fromkeys(schemas[version] for version in sorted(schemas, reverse=True))
+        each.pop(EarlierSchema(row.get("value_schema_type") or "", row["value_schema"] or ""), None)
+        return tuple(reversed(each))

@@ -18,7 +18,7 @@ from lakequeue.wire.calls.topics import VALUE_FAULT_HEADER
 from queue_tables.delta.columns import HEADERS
 from queue_tables.schema.record_rules import faults_of, first_not_text
 from queue_tables.schema.schemas import INBOX
-from queue_tables.schema.value_rules import values_of
+from queue_tables.schema.values.rules import EarlierSchema, values_of
 
 _TEXT_COLUMNS = {"topic", "message_id", "key", "value", "headers"}
 STICKY_BYTES = 16 << 10
@@ -39,7 +39,7 @@ class Target:
     max_record_bytes: int | None
     value_schema: str | None = None
     value_schema_type: str | None = None
-    earlier_schemas: tuple[str, ...] = ()
+    earlier_schemas: tuple[EarlierSchema, ...] = ()
     warns: bool = False
     """Values that are not of the schema are taken, and marked."""
 

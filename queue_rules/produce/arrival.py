@@ -10,7 +10,7 @@ from queue_rules.produce.rows import NO_PARTITION, NO_TIMESTAMP, Request, Rows
 from queue_rules.produce.timing import due_of
 from queue_rules.produce.validation import Limits
 from queue_tables.schema.topic_rules import Topic
-from queue_tables.schema.value_rules import values_of
+from queue_tables.schema.values.rules import values_of
 
 
 def limits_of(topic: Topic, settings: IngestSettings) -> Limits:

@@ -22,9 +22,9 @@ from lakequeue.tracing.context import TRACEPARENT, TRACESTATE
 from lakequeue.wire.calls.topics import VALUE_FAULT_HEADER
 from queue_rules.produce import timing
 from queue_rules.produce.rows import NO_PARTITION, NO_TIMESTAMP, Headers, Rows
-from queue_tables.schema.schema_cost import MOST_OF_REQUEST
 from queue_tables.schema.topic_rules import check_partition
-from queue_tables.schema.value_rules import Values, check_value
+from queue_tables.schema.values.json_cost import MOST_OF_REQUEST
+from queue_tables.schema.values.rules import Values, check_value
 
 _FIELDS = wire.RECORD_FIELDS
 _MISSING: Any = object()

@@ -13,7 +13,13 @@ from lakequeue.errors import InvalidRequest, LakequeueError, TopicExists, Unknow
 from lakequeue.records import Partition, TopicPartition, checked_name
 from lakequeue.wire import TopicChanges, TopicConfig, TopicDescription, default_dead_letters
 from lakequeue.wire.calls.topics import TopicIdentity, TopicSettings
-from queue_tables.schema.value_rules import check_next, check_settings
+from queue_tables.schema.values.rules import (
+    WITH_VERSIONS,
+    EarlierSchema,
+    check_next,
+    check_settings,
+    texts_of,
+)
 
 MAX_SKEW_US = int(MAX_SKEW_S * 1e6)
 
@@ -25,8 +31,8 @@ class Topic(TopicSettings, TopicIdentity):
     """No records are taken until then, microseconds since 1970; see
     docs/protocols/repartitioning.md.
     """
-    earlier_schemas: tuple[str, ...] = ()
-    """Schemas in Avro that it had before, the oldest first: records may still be of them."""
+    earlier_schemas: tuple[EarlierSchema, ...] = ()
+    """Schemas with versions that it had before, the oldest first: records may still be of them."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -121,8 +127,10 @@ def altered(
 ) -> dict[str, Any] | None:
     """The settings of a topic after `changes`, `closed_until` too; None if nothing changes."""
     full = checked_change(found, changes)
-    if full["value_schema_type"] == "avro" and full["value_schema"] != found.value_schema:
-        check_next(full["value_compatibility"], full["value_schema"], schemas_of(found))
+    kind, text = full["value_schema_type"], full["value_schema"]
+    if kind in WITH_VERSIONS and text != found.value_schema:
+        had = texts_of(kind, schemas_of(found))
+        check_next(full["value_compatibility"], kind, text, had)
     closed_until = found.closed_until
     if "closed_for_ms" in changes:
         for_ms = changes["closed_for_ms"]
@@ -135,11 +143,12 @@ def altered(
     return full | {"closed_until": closed_until}
 
 
-def schemas_of(topic: Topic) -> tuple[str, ...]:
-    """The schemas in Avro that a topic has had, the oldest first, with the present one."""
-    present = topic.value_schema
-    if topic.value_schema_type != "avro" or present is None:
+def schemas_of(topic: Topic) -> tuple[EarlierSchema, ...]:
+    """The schemas with versions that a topic has had, the oldest first, with the present one."""
+    kind, text = topic.value_schema_type, topic.value_schema
+    if kind is None or kind not in WITH_VERSIONS or text is None:
         return topic.earlier_schemas
+    present = EarlierSchema(kind, text)
     return (*(one for one in topic.earlier_schemas if one != present), present)
 
 

@@ -10,6 +10,8 @@ from enum import Enum
 from typing import Any
 
 import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
+from google.protobuf.wrappers_pb2 import StringValue
 
 from lakequeue import AsyncProducer
 from lakequeue.avro import Avro
@@ -21,6 +23,7 @@ from lakequeue.errors import (
     TooLarge,
     UnknownTopic,
 )
+from lakequeue.protobuf import schema_of
 from tests.support.services.backends import Backend, take
 
 
@@ -203,6 +206,25 @@ def test_values_in_avro_are_judged_also_by_the_schemas_that_their_topic_had(
     with backend.consumer(topic, group=f"of-{topic}", stop_after=3) as consumer:
         found = [second.decode(message.value) for message in consumer]
     assert found == [{"id": 1, "note": ""}, {"id": 2, "note": ""}, {"id": 3, "note": "x"}]
+
+
+def test_values_in_protobuf_are_judged_by_their_message(backend: Backend) -> None:
+    topic = backend.topic(
+        value_schema=schema_of(Timestamp),
+        value_schema_type="protobuf",
+        value_compatibility="backward_transitive",
+    )
+    with backend.producer() as producer, backend.admin() as admin:
+        producer.send(topic, Timestamp(seconds=7).SerializeToString(), partition=0).result(60)
+        with pytest.raises(InvalidRequest, match="backward compatible with version 1: int64"):
+            admin.alter_topic(topic, value_schema=schema_of(StringValue))
+        for wrong in ({"seconds": 7}, "7", b"\x0a\x01a"):
+            with pytest.raises(InvalidRequest, match="does not satisfy the topic's schema"):
+                producer.send(topic, wrong).result(60)
+        with pytest.raises(InvalidRequest):
+            producer.flush()
+    with backend.consumer(topic, group=f"of-{topic}", stop_after=1) as consumer:
+        assert [Timestamp.FromString(m.value).seconds for m in consumer] == [7]
 
 
 def test_a_value_that_a_topic_only_warns_of_is_taken_and_marked(backend: Backend) -> None:

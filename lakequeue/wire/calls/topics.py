@@ -25,7 +25,7 @@ from lakequeue.wire.shapes import AnswerShape
 Partitioner = Literal["crc32", "murmur2"]
 OnExpired = Literal["drop", "dead_letter"]
 """What becomes of a record whose time to live is over."""
-SchemaType = Literal["json", "avro"]
+SchemaType = Literal["json", "avro", "protobuf"]
 Compatibility = Literal[
     "none",
     "backward",
@@ -132,13 +132,13 @@ class TopicSettings(BaseModel):
         ),
     ] = None
     value_schema_type: Annotated[
-        SchemaType | None, Setting("what value_schema is: json or avro", "json")
+        SchemaType | None, Setting("what value_schema is: json, avro or protobuf", "json")
     ] = None
     value_compatibility: Annotated[
         Compatibility | None,
         Setting(
             "what a new value_schema must be, compared with the one before (`_transitive`: with all"
-            " before): backward, forward, full; for avro",
+            " before): backward, forward, full; for avro and protobuf",
             "none",
             option="--compatibility",
         ),

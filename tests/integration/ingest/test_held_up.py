@@ -19,7 +19,7 @@ from tests.support.http.openapi_check import faults
 from tests.support.services.fronts import Raw, posted
 from tests.support.services.ingest_service import IngestService
 from tests.support.services.zookeeper import wait_for
-from tests.unit.queue_tables.schema.test_schema_cost import doubled
+from tests.unit.queue_tables.schema.values.test_json_cost import doubled
 
 JSON = "Content-Type: application/json"
 PATH = "/v1/topics/orders/records"

@@ -22,7 +22,8 @@ from lakequeue.errors import (
 from queue_tables.identity import FORMAT_PATH
 from queue_tables.root import QueueRoot
 from queue_tables.schema.formats import VALUE_SCHEMAS
-from queue_tables.schema.topic_rules import Topic
+from queue_tables.schema.topic_rules import Topic, schemas_of
+from queue_tables.schema.values.rules import texts_of
 from queue_tables.topics import TopicStore
 from queue_tables.upkeep.upgrade import upgrade
 from tests.support.faults.faulty_store import FaultyStore
@@ -62,7 +63,8 @@ def test_schemas_that_a_topic_had_are_known_to_other_processes_and_after_a_resta
     for store in (mine, others, TopicStore(root)):
         found = store.get("orders")
         assert found.value_schema == '"bytes"'
-        assert found.earlier_schemas == ('"long"', '"string"', '"int"')
+        assert schemas_of(found)[-1] == ("avro", '"bytes"')
+        assert texts_of("avro", found.earlier_schemas) == ('"long"', '"string"', '"int"')
     mine.delete("orders")
     assert mine.create("orders", value_schema='"int"', **avro)[0].earlier_schemas == ()
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
+from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 from typer.testing import CliRunner
 
 from lakequeue.errors import InvalidRequest
@@ -63,6 +65,9 @@ def test_a_schema_is_read_from_its_file(tmp_path: Path) -> None:
     file.write_text('{"type": "object"}')
     assert said("--value-schema", str(file))[1] == {"value_schema": '{"type": "object"}'}
     assert said("--value-schema", str(tmp_path / "no")) == 2
+    file.write_bytes(FileDescriptorSet(file=[FileDescriptorProto(name="\xff")]).SerializeToString())
+    text = base64.b64encode(file.read_bytes()).decode()
+    assert json.loads(said("--value-schema", str(file))[1]["value_schema"]) == {"descriptors": text}
 
 
 def test_bounds_are_those_of_the_declaration() -> None:

@@ -2,24 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import orjson
 
 from lakequeue.errors import InvalidRequest, TooLarge
 from lakequeue.records import Format
-from queue_tables.schema.avro_compatibility import unreadable
-from queue_tables.schema.avro_schema import AvroSchema, AvroValues
-from queue_tables.schema.schema_cost import MOST_OF_RECORD, check_cost
-from queue_tables.schema.value_schema import ValueSchema
+from queue_tables.schema.values import avro_compatibility, protobuf_compatibility
+from queue_tables.schema.values.avro_schema import AvroSchema, AvroValues
+from queue_tables.schema.values.json_cost import MOST_OF_RECORD, check_cost
+from queue_tables.schema.values.json_schema import ValueSchema
+from queue_tables.schema.values.protobuf_schema import schema_of
+from queue_tables.schema.values.protobuf_values import ProtobufValues
 
 OF_VALUES: Final = ("value_schema_type", "value_policy", "value_compatibility")
 """Settings that go with `value_schema`, and that came later than it."""
+WITH_VERSIONS: Final = frozenset({"avro", "protobuf"})
+"""Kinds of schemas of which all are remembered that a topic has had."""
 MOST_VERSIONS: Final = 100
 """Schemas that a topic has had, and that records may be of."""
 _HINT = "`lakequeue topic describe` shows the schema"
+
+
+class EarlierSchema(NamedTuple):
+    """One that a topic has had."""
+
+    kind: str
+    text: str
+
+
+def texts_of(kind: str, schemas: Iterable[EarlierSchema]) -> tuple[str, ...]:
+    """Those of a kind, in their order."""
+    return tuple(one.text for one in schemas if one.kind == kind)
 
 
 class Values(Protocol):
@@ -32,11 +48,12 @@ class Values(Protocol):
         """What is wrong with a value in its stored form; None: nothing."""
 
 
-class _Avro:
-    """Values in Avro: bytes, always. A record without a value is a tombstone, and is not judged."""
+class _Binary:
+    """Values are bytes, always. A record without a value is a tombstone, and is not judged."""
 
-    def __init__(self, text: str, earlier: tuple[str, ...]) -> None:
-        self._values = AvroValues(text, earlier)
+    def __init__(self, kind: str, values: AvroValues | ProtobufValues) -> None:
+        self._kind = kind
+        self._values = values
 
     def evaluations(self, value: bytes | None) -> int:
         found = 0 if value is None else self._values.evaluations(value)
@@ -53,18 +70,22 @@ class _Avro:
             return None
         if fmt != Format.BYTES:
             kind = "JSON" if fmt == Format.JSON else "text"
-            return f"it is {kind}, and the schema is of Avro: send bytes"
+            return f"it is {kind}, and the schema is of {self._kind}: send bytes"
         return self._values.fault(value)
 
 
 @lru_cache(256)
 def values_of(
-    text: str | None, kind: str | None = None, earlier: tuple[str, ...] = ()
+    text: str | None, kind: str | None = None, earlier: tuple[EarlierSchema, ...] = ()
 ) -> Values | None:
     """The rule of a topic, compiled once; None if any value is taken. Raises `InvalidRequest`."""
     if text is None:
         return None
-    return _Avro(text, earlier) if kind == "avro" else ValueSchema(text)
+    if kind == "protobuf":
+        return _Binary("Protobuf", ProtobufValues(text))
+    if kind == "avro":
+        return _Binary("Avro", AvroValues(text, texts_of(kind, earlier)))
+    return ValueSchema(text)
 
 
 def check_value(values: Values, value: bytes | None, fmt: int) -> None:
@@ -89,17 +110,18 @@ def check_settings(full: Mapping[str, Any]) -> None:
                 hint="give value_schema as well",
                 field=name,
             )
-    if full["value_compatibility"] not in {None, "none"} and kind != "avro":
+    if full["value_compatibility"] not in {None, "none"} and kind not in WITH_VERSIONS:
         raise InvalidRequest(
-            f"value_compatibility = {full['value_compatibility']!r} is for schemas of Avro",
-            hint="give value_schema_type = 'avro', or no value_compatibility",
+            f"value_compatibility = {full['value_compatibility']!r} is for schemas of Avro and"
+            " Protobuf",
+            hint="give value_schema_type = 'avro' or 'protobuf', or no value_compatibility",
             field="value_compatibility",
         )
-    if values_of(text, kind) is not None and kind != "avro":
+    if values_of(text, kind) is not None and kind not in WITH_VERSIONS:
         check_cost(orjson.loads(text))
 
 
-def check_next(rule: str | None, text: str, earlier: Sequence[str]) -> None:
+def check_next(rule: str | None, kind: str, text: str, earlier: Sequence[str]) -> None:
     """Raise `InvalidRequest` if a schema may not follow the `earlier` ones, the oldest first."""
     if len(earlier) >= MOST_VERSIONS:
         raise InvalidRequest(
@@ -108,26 +130,37 @@ def check_next(rule: str | None, text: str, earlier: Sequence[str]) -> None:
             field="value_schema",
         )
     plain = (rule or "none").removesuffix("_transitive")
-    new = AvroSchema(text)
     compared = earlier if plain != rule else earlier[-1:]
     for number, old_text in reversed(list(enumerate(earlier, 1))):
         if old_text not in compared:
             continue
-        old = AvroSchema(old_text)
-        for word, fault in _faults(plain, new, old):
+        for word, fault in _faults(plain, kind, text, old_text):
             if fault is not None:
                 raise InvalidRequest(
                     f"value_schema is not {word} compatible with version {number}: {fault}",
-                    hint="give new fields a default, and keep the types of the others; or set "
-                    "value_compatibility to none",
+                    hint=_NEXT_HINTS[kind],
                     field="value_schema",
                 )
 
 
-def _faults(rule: str, new: AvroSchema, old: AvroSchema) -> list[tuple[str, str | None]]:
+_NEXT_HINTS: Final = {
+    "avro": "give new fields a default, and keep the types of the others; or set "
+    "value_compatibility to none",
+    "protobuf": "keep the numbers and types of fields, and give new ones new numbers; or set "
+    "value_compatibility to none",
+}
+
+
+def _faults(rule: str, kind: str, text: str, old_text: str) -> list[tuple[str, str | None]]:
     found: list[tuple[str, str | None]] = []
     if rule in {"backward", "full"}:
-        found.append(("backward", unreadable(new, old)))
+        found.append(("backward", _unreadable(kind, text, old_text)))
     if rule in {"forward", "full"}:
-        found.append(("forward", unreadable(old, new)))
+        found.append(("forward", _unreadable(kind, old_text, text)))
     return found
+
+
+def _unreadable(kind: str, reader: str, writer: str) -> str | None:
+    if kind == "protobuf":
+        return protobuf_compatibility.unreadable(schema_of(reader), schema_of(writer))
+    return avro_compatibility.unreadable(AvroSchema(reader), AvroSchema(writer))

@@ -8,9 +8,9 @@ import orjson
 import pytest
 
 from lakequeue.errors import InvalidRequest
-from queue_tables.schema.avro_compatibility import unreadable
-from queue_tables.schema.avro_schema import AvroSchema
 from queue_tables.schema.topic_rules import Topic, altered, checked_config, schemas_of
+from queue_tables.schema.values.avro_compatibility import unreadable
+from queue_tables.schema.values.avro_schema import AvroSchema
 
 
 def record(*fields: Any, name: str = "Order") -> dict[str, Any]:

@@ -14,21 +14,22 @@ from typing import Any, Final
 import orjson
 
 from lakequeue.errors import MissingDependency
-from queue_tables.schema.avro_cost import Node, cost_of, no_schema
+from queue_tables.schema.values.avro_cost import Node, cost_of, no_schema
+from queue_tables.schema.values.walking import (
+    MOST_DEPTH,
+    STEP,
+    Wrong,
+    check_text,
+    enough,
+    short,
+    wrong,
+)
 
-MOST_DEPTH: Final = 100
-"""Levels of a value, and of a schema."""
-STEP: Final = 9
-"""What a step counts as, among the evaluations of other schemas: some 100 ns."""
 SINGLE_OBJECT: Final = b"\xc3\x01"
 """How a value begins that says which schema it is of: this, and eight bytes of a fingerprint."""
 _HEAD = len(SINGLE_OBJECT) + 8
 _FIXED_SIZES = {"null": 0, "boolean": 1, "float": 4, "double": 8}
 _LEAST_INT, _MOST_INT = -(1 << 31), (1 << 31) - 1
-
-
-class Wrong(Exception):
-    """A value is not of the schema."""
 
 
 class AvroSchema:
@@ -119,19 +120,19 @@ class AvroSchema:
             node = self.named[node.name]
         kind = node.kind
         if kind in _FIXED_SIZES:
-            end = _enough(data, at, _FIXED_SIZES[kind], place)
+            end = enough(data, at, _FIXED_SIZES[kind], place)
             if kind == "boolean" and data[at] > 1:
-                raise _wrong(f"{data[at]} is no boolean", place)
+                raise wrong(f"{data[at]} is no boolean", place)
             return end
         if kind in {"int", "long"}:
             number, end = _long(data, at, place)
             if kind == "int" and not _LEAST_INT <= number <= _MOST_INT:
-                raise _wrong(f"{number} is no int", place)
+                raise wrong(f"{number} is no int", place)
             return end
         if kind in {"string", "bytes"}:
             return _text(data, at, place, is_text=kind == "string")
         if kind == "fixed":
-            return _enough(data, at, node.size, place)
+            return enough(data, at, node.size, place)
         if kind == "enum":
             return _index(data, at, node.size, "symbols", place)[1]
         if kind == "union":
@@ -155,13 +156,13 @@ class AvroSchema:
                 size, at = _long(data, at, place)
                 end = at + size
             if count > len(data) - at or (end is not None and not at <= end <= len(data)):
-                raise _wrong(f"a block says {count} items, and there are fewer bytes", place)
+                raise wrong(f"a block says {count} items, and there are fewer bytes", place)
             for _ in range(count):
                 if node.kind == "map":
                     at = _text(data, at, place, is_text=True)
                 at = self._walk(items, data, at, depth, place)
             if end is not None and at != end:
-                raise _wrong("a block is not as long as it says", place)
+                raise wrong("a block is not as long as it says", place)
 
 
 class AvroValues:
@@ -196,12 +197,6 @@ class AvroValues:
 # -- parts of a value ---------------------------------------------------------------------------
 
 
-def _enough(data: bytes, at: int, size: int, place: str) -> int:
-    if size > len(data) - at:
-        raise _wrong(f"{len(data) - at} bytes are left, and {size} are needed", place)
-    return at + size
-
-
 def _long(data: bytes, at: int, place: str) -> tuple[int, int]:
     number = shift = 0
     for end in range(at, min(at + 10, len(data))):
@@ -212,31 +207,24 @@ def _long(data: bytes, at: int, place: str) -> tuple[int, int]:
                 break
             return (number >> 1) ^ -(number & 1), end + 1
         shift += 7
-    raise _wrong("there is no number of 64 bits", place)
+    raise wrong("there is no number of 64 bits", place)
 
 
 def _text(data: bytes, at: int, place: str, *, is_text: bool) -> int:
     size, at = _long(data, at, place)
     if size < 0:
-        raise _wrong(f"a length is {size}", place)
-    end = _enough(data, at, size, place)
+        raise wrong(f"a length is {size}", place)
+    end = enough(data, at, size, place)
     if is_text:
-        try:
-            data[at:end].decode()
-        except UnicodeDecodeError:
-            raise _wrong("text is not UTF-8", place) from None
+        check_text(data, at, end, place)
     return end
 
 
 def _index(data: bytes, at: int, count: int, what: str, place: str) -> tuple[int, int]:
     index, at = _long(data, at, place)
     if not 0 <= index < count:
-        raise _wrong(f"{index} is none of {count} {what}", place)
+        raise wrong(f"{index} is none of {count} {what}", place)
     return index, at
-
-
-def _wrong(why: str, place: str) -> Wrong:
-    return Wrong(f"{why} (at {place[1:][:100]})" if place else why)
 
 
 # -- the text of a schema -------------------------------------------------------------------------
@@ -255,9 +243,9 @@ def _parsed(text: str) -> tuple[Any, dict[str, Any]]:
         _check_depth(raw)
         return parse_schema(raw, named, _write_hint=False), named
     except (ValueError, KeyError, TypeError, AttributeError) as e:
-        raise no_schema(_short(e)) from e
+        raise no_schema(short(e)) from e
     except (SchemaParseException, UnknownType) as e:
-        raise no_schema(_short(e)) from e
+        raise no_schema(short(e)) from e
 
 
 def _check_depth(raw: Any) -> None:
@@ -278,7 +266,3 @@ def _fingerprint(parsed: Any) -> bytes:
     from fastavro.schema import fingerprint, to_parsing_canonical_form
 
     return bytes.fromhex(fingerprint(to_parsing_canonical_form(parsed), "CRC-64-AVRO"))
-
-
-def _short(error: object) -> str:
-    return (str(error).splitlines() or [repr(error)])[0][:300]

@@ -5,8 +5,8 @@ The rules are those of the Avro specification. Names of types count without thei
 
 from __future__ import annotations
 
-from queue_tables.schema.avro_cost import Node
-from queue_tables.schema.avro_schema import AvroSchema
+from queue_tables.schema.values.avro_cost import Node
+from queue_tables.schema.values.avro_schema import AvroSchema
 
 _PROMOTED = {
     ("int", "long"),

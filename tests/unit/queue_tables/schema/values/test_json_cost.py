@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lakequeue.errors import InvalidRequest
-from queue_tables.schema.schema_cost import check_cost
+from queue_tables.schema.values.json_cost import check_cost
 
 
 def doubled(levels: int, how: str = "allOf") -> dict[str, Any]:

@@ -8,7 +8,7 @@ import orjson
 
 from lakequeue.errors import InvalidRequest, MissingDependency, TooLarge
 from lakequeue.records import Format
-from queue_tables.schema.schema_cost import MOST_OF_RECORD, cost_of, evaluations
+from queue_tables.schema.values.json_cost import MOST_OF_RECORD, cost_of, evaluations
 
 MOST_STEPS_BACK = 20_000
 """Of a pattern that looks around or refers back, on one text: some 3 ms. A text that needs more

@@ -13,10 +13,10 @@ from lakequeue.records import Format
 from queue_rules.produce.json_body import json_request_of
 from queue_rules.produce.validation import Limits
 from queue_tables.schema.topic_rules import checked_config
-from queue_tables.schema.value_rules import values_of
-from queue_tables.schema.value_schema import ValueSchema
-from tests.unit.queue_tables.schema.test_schema_cost import ORDER as PEOPLES
-from tests.unit.queue_tables.schema.test_schema_cost import doubled
+from queue_tables.schema.values.json_schema import ValueSchema
+from queue_tables.schema.values.rules import values_of
+from tests.unit.queue_tables.schema.values.test_json_cost import ORDER as PEOPLES
+from tests.unit.queue_tables.schema.values.test_json_cost import doubled
 
 ORDER = '{"type": "object", "required": ["id"], "properties": {"id": {"type": "integer"}}}'
 

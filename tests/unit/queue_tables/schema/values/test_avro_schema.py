@@ -15,9 +15,9 @@ from lakequeue.errors import InvalidRequest, TooLarge
 from lakequeue.records import Format
 from queue_rules.produce.rows import Rows
 from queue_rules.produce.validation import Limits, check_values
-from queue_tables.schema.avro_schema import SINGLE_OBJECT, AvroSchema, AvroValues
 from queue_tables.schema.topic_rules import checked_config
-from queue_tables.schema.value_rules import values_of
+from queue_tables.schema.values.avro_schema import SINGLE_OBJECT, AvroSchema, AvroValues
+from queue_tables.schema.values.rules import values_of
 
 ORDER = {
     "type": "record",

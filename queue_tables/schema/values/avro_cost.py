@@ -8,12 +8,11 @@ value whose arrays are empty, and how many more each byte can bring.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from lakequeue.errors import InvalidRequest
+from queue_tables.schema.values.walking import MOST_STEPS
 
-MOST_STEPS: Final = 2_000
-"""Of a value whose arrays and maps are empty; and of an item of one."""
 _BYTES = {"null": 0, "float": 4, "double": 8}
 
 
