@@ -237,7 +237,9 @@ def test_what_records_wait_for_beside_an_engine_that_gets_through(
         sys.stderr.write(f"{name}: landed {landed[0]} times\n")
         # Beside a queue that commits all the time, delta-rs mostly meets the guard again.
         assert landed[0] > 0 or call != BY_HAND
-        assert any(trouble.table == table for trouble in look(root)) == (landed[0] > 0)
+        # Who takes the guard off commits as well, and is named for that.
+        assert any(trouble.table == table for trouble in look(root))
+        assert figures[name][1] <= 2 * figures["before"][1]
         ordered = [row for row in log_rows(root) if row["topic"] == "good"]
         assert [row["offset"] for row in ordered] == list(range(len(ordered)))
         assert reject_rows(root) == []
