@@ -33,7 +33,7 @@ demo-s3: setup ## the same on an S3 server of this machine (RECORDS=20000 for fe
 	@$(VENV)/python -m tools.local_s3 $(VENV)/python -m examples.flights.demo --root s3://bucket/demo \
 	  $(if $(RECORDS),--records $(RECORDS))
 
-test: check services ## the checks, and the tests with real services but those of `make faults`
+test: check services ## the checks, and the tests with real services; with FAULTS=1 also those of `make faults`
 
 check: setup lint types contracts sizes docs-check coverage unit-rest ## lint, types, import contracts, sizes, documents, unit tests with coverage
 
@@ -77,7 +77,7 @@ browser: ## install Chromium for the tests of the console, if there is none
 	@tools/browser
 
 services: setup jars browser ## the tests with real services, one of each kind that kills or spoils
-	@$(VENV)/python -m tools.run_services
+	@$(VENV)/python -m tools.run_services $(if $(FAULTS),--with-faults)
 
 faults: setup jars browser ## all tests that kill and spoil, and those that take minutes; with `make test`, all that CI runs
 	@$(VENV)/python -m tools.run_services --faults

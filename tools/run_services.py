@@ -1,10 +1,12 @@
 """Run tests, a room of them at a time; of a few that failed say whether they fail again, alone.
 
-    python -m tools.run_services [--faults | --matrix] [ROOM …]      a folder or file of tests each
+    python -m tools.run_services [--faults | --with-faults | --matrix] [ROOM …]
 
+A ROOM is a folder or file of tests.
 `--faults`: tests marked `faults`, which kill and spoil in one more way, or take minutes.
 `--matrix`: tests marked `matrix`, which try every combination and take an hour.
 Without either: all others. They have one test of each kind.
+`--with-faults`: these and those marked `faults`, in one pass.
 
 Tests with real services race real clocks: a machine that stops for seconds at the wrong instant
 fails a test of a program without fault. Whoever only starts again whatever is red gets used to red;
@@ -12,7 +14,8 @@ so this starts again at once, says which tests were unstable, last, and is green
 them has passed then. More than `MOST` failures are no coincidence, and end it.
 Each room is a process of its own: what one leaves behind (a session, a meter, a process that
 would not end) does not reach another, and a room that dies takes no other with it.
-Three rooms run at a time: the tests marked `spark` of one, and the others of two more.
+Four rooms run at a time: the tests marked `spark` of one, and the others of three more. Folders
+inside a room are rooms of their own for tests without Spark: else the largest would end alone.
 With UNSTABLE_LEDGER=FILE unstable tests are written down there, with their seeds; one that is
 named twice in twenty runs fails the run. Decision records 0014 and 0027 have the reasons.
 """
@@ -26,6 +29,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections import deque
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -35,15 +39,15 @@ from typing import BinaryIO
 from tools.unstable_ledger import RUNS, note, seeds_in
 
 MOST = 5
-LONGEST_S = 2700
-"""What a room may take; the one with Spark takes up to 30 minutes beside two others."""
+LONGEST_S = 3_600
+"""What a room may take; the one with Spark takes up to 40 minutes beside the others."""
 MATRIX_LONGEST_S = 3 * 3_600
 """The same with the whole matrix."""
 _TESTS = Path("tests")
 _NO_ROOMS = {"unit", "support", "integration"}
-_LANES = ("spark", "not spark", "not spark")
+_LANES = ("spark", "not spark", "not spark", "not spark")
 """Marks of the tests in each lane. Two Sparks at once would be too much for two cores."""
-_CHOSEN = {"--faults": "faults", "--matrix": "matrix"}
+_CHOSEN = {"--faults": "faults", "--with-faults": "not matrix", "--matrix": "matrix"}
 """What an option chooses, by a mark."""
 _OF_EACH_KIND = "not faults and not matrix"
 _ALSO_UNITS = "tests/behaviour"
@@ -67,6 +71,13 @@ def rooms() -> list[str]:
     )
 
 
+def folders(room: str) -> list[str]:
+    """The folders of a room that have tests themselves, the room among them; or the file it is."""
+    inside = [Path(room), *Path(room).rglob("*")]
+    found = [str(one) for one in inside if one.is_dir() and any(one.glob("test_*.py"))]
+    return sorted(found) or [room]
+
+
 def main(given: list[str]) -> int:
     """0 if every test has passed, be it the second time; else pytest's exit code."""
     # A shell starts what it runs in the background with Ctrl-C ignored, and programs that tests
@@ -75,12 +86,16 @@ def main(given: list[str]) -> int:
     option = next(iter(_CHOSEN.keys() & given), "")
     every = [room for room in given if room != option] or rooms()
     chosen = _CHOSEN.get(option, _OF_EACH_KIND)
-    if option:
+    if chosen in {"faults", "matrix"}:
         every = [room for room in every if _names(Path(room), chosen)]
     longest_s = MATRIX_LONGEST_S if chosen == "matrix" else LONGEST_S
     failed: list[str] = []
     # Large ones first: a lane that begins one last would go on alone.
-    waiting = {mark: deque(sorted(every, key=_size, reverse=True)) for mark in _LANES}
+    inner = [folder for room in every for folder in folders(room)]
+    waiting = {
+        "spark": deque(sorted(every, key=_size, reverse=True)),
+        "not spark": deque(sorted(inner, key=lambda one: _size(*_alone(one)), reverse=True)),
+    }
     with ThreadPoolExecutor(len(_LANES)) as pool:
         codes = list(
             pool.map(lambda mark: _in_turn(waiting[mark], mark, chosen, failed, longest_s), _LANES)
@@ -125,7 +140,8 @@ def _in_turn(
         if mark == "spark" and not _names(Path(room), mark):
             continue
         needs = "zookeeper and " if room == _ALSO_UNITS else ""
-        code, found = _run(room, mark=f"{needs}{mark} and {chosen}", longest_s=longest_s)
+        what = [room] if mark == "spark" else _alone(room)
+        code, found = _run(*what, mark=f"{needs}{mark} and {chosen}", longest_s=longest_s)
         if code not in (_PASSED, _TESTS_FAILED, _NO_TESTS):
             return code
         failed += found
@@ -133,9 +149,15 @@ def _in_turn(
             return _PASSED
 
 
-def _size(room: str) -> int:
-    """Bytes of its tests, as a measure of how long it takes."""
-    return sum(file.stat().st_size for file in _files(Path(room)))
+def _alone(folder: str) -> list[str]:
+    """A folder, or its own tests if folders inside it have tests as well."""
+    inside = [one for one in folders(folder) if one != folder]
+    return sorted(map(str, Path(folder).glob("test_*.py"))) if inside else [folder]
+
+
+def _size(*what: str) -> int:
+    """Bytes of tests, as a measure of how long they take."""
+    return sum(file.stat().st_size for one in what for file in _files(Path(one)))
 
 
 def _names(room: Path, mark: str) -> bool:
@@ -152,7 +174,8 @@ def _run(*what: str, mark: str, longest_s: float) -> tuple[int, list[str]]:
 
     What it says is shown when it ends, in one piece.
     """
-    print(f"begun: {' '.join(what)} ({mark})", flush=True)
+    began = time.monotonic()
+    print(f"begun: {what[0]}{' and more' * (len(what) > 1)} ({mark})", flush=True)
     with tempfile.TemporaryDirectory() as cache, tempfile.TemporaryFile() as said:
         command = [sys.executable, "-m", "pytest", "-o", f"cache_dir={cache}", *what, "-m", mark]
         try:
@@ -166,7 +189,7 @@ def _run(*what: str, mark: str, longest_s: float) -> tuple[int, list[str]]:
         except subprocess.TimeoutExpired:
             _show(said, f"\n{' '.join(what)} took more than {longest_s} s, and was ended")
             return _TESTS_FAILED, list(what)
-        _show(said)
+        _show(said, f"ended: {what[0]} ({mark}) after {time.monotonic() - began:.0f} s")
         failed = _failed(Path(cache))
         said.seek(0)
         _SEEDS.update(seeds_in(said.read().decode(errors="replace"), failed))

@@ -177,3 +177,33 @@ def test_what_is_unstable_twice_fails_the_run(
     assert "unstable in several of the last" in capfd.readouterr().out
     Path("runs").unlink()
     assert main([write("test_sample.py", 1, 1, FAILS)]) == 0, "it was stable this time"
+
+
+def test_folders_of_a_room_are_run_by_themselves_without_spark_and_as_one_with_it(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    Path("pytest.ini").write_text(MARKERS)
+    Path("room/inner").mkdir(parents=True)
+    (Path("room") / "inner" / "only_a_helper").mkdir()
+    one = (
+        "import pytest\n\ndef test_{0}():\n    pass\n\n"
+        "@pytest.mark.spark\ndef test_{0}_spark():\n    pass\n"
+    )
+    Path("room/test_outer.py").write_text(one.format("outer"))
+    Path("room/inner/test_inner.py").write_text(one.format("inner"))
+    assert main(["room"]) == 0
+    out = capfd.readouterr().out
+    assert out.count("2 passed, 2 deselected") == 1
+    assert out.count("1 passed, 1 deselected") == 2
+
+
+def test_with_faults_runs_what_either_call_runs(capfd: pytest.CaptureFixture[str]) -> None:
+    Path("pytest.ini").write_text(MARKERS)
+    Path("test_all.py").write_text(
+        "import pytest\n\ndef test_plain():\n    pass\n\n"
+        "@pytest.mark.faults\ndef test_long():\n    pass\n\n"
+        "@pytest.mark.matrix\ndef test_of_the_matrix():\n    pytest.fail('is not chosen')\n"
+    )
+    for options, passed in (([], 1), (["--faults"], 1), (["--with-faults"], 2)):
+        assert main([*options, "test_all.py"]) == 0
+        assert f"{passed} passed" in capfd.readouterr().out
