@@ -9,7 +9,7 @@ UNIT := $(VENV)/python $(UNIT_ARGUMENTS)
 DRIVE_RULES := tests/behaviour $(addprefix tests/unit/,queue_rules queue_access memory_queue ingest consumer_service jobs)
 OTHER_UNITS := tests/unit $(addprefix --ignore=,$(filter tests/unit/%,$(DRIVE_RULES)))
 
-.PHONY: help browser screenshots setup up demo failover test check fast lint types contracts sizes docs docs-check unit unit-rest coverage services faults matrix soak rolling-upgrade bench bench-spark bench-front flat notebooks audit site lock clean jars wheel release demo-s3
+.PHONY: help browser sqs-clients screenshots setup up demo failover test check fast lint types contracts sizes docs docs-check unit unit-rest coverage services faults matrix soak rolling-upgrade bench bench-spark bench-front flat notebooks audit site lock clean jars wheel release demo-s3
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -76,10 +76,13 @@ unit-rest: setup # those that `coverage` does not run
 browser: ## install Chromium for the tests of the console, if there is none
 	@tools/browser
 
-services: setup jars browser ## the tests with real services, one of each kind that kills or spoils
+sqs-clients: setup ## install the clients of SQS that tests of the gateway run, into .venv/clients
+	@tools/sqs_clients
+
+services: setup jars browser sqs-clients ## the tests with real services, one of each kind that kills or spoils
 	@$(VENV)/python -m tools.run_services $(if $(FAULTS),--with-faults)
 
-faults: setup jars browser ## all tests that kill and spoil, and those that take minutes; with `make test`, all that CI runs
+faults: setup jars browser sqs-clients ## all tests that kill and spoil, and those that take minutes; with `make test`, all that CI runs
 	@$(VENV)/python -m tools.run_services --faults
 
 matrix: setup jars ## every statement of other engines on every table, and every kind of poison (an hour and more)
@@ -129,7 +132,7 @@ site: setup ## the pages of docs/ as a site, into site/
 	@NO_MKDOCS_2_WARNING=1 .venv/site/bin/mkdocs build --quiet
 
 lock: setup ## compile the lock files anew from pyproject.toml and requirements-*.in
-	@cd . && for name in build java audit site; do $(VENV)/uv pip compile --quiet --universal --python-version 3.11 \
+	@cd . && for name in build java audit site clients; do $(VENV)/uv pip compile --quiet --universal --python-version 3.11 \
 	  --generate-hashes --no-emit-index-url --no-header requirements-$$name.in -o requirements-$$name.txt || exit 1; done
 	@$(VENV)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	  --no-header --all-extras -c requirements-build.txt pyproject.toml -o requirements.txt

@@ -11,7 +11,7 @@ import pytest
 
 from lakequeue.testing import MemoryQueue
 from tests.support.services.backends import Backend, real
-from tests.support.sqs.running import client, gateway
+from tests.support.sqs.running import GatewayProcess, client, gateway
 
 _NUMBERS = itertools.count()
 
@@ -67,3 +67,11 @@ def cluster(
     zookeeper = request.getfixturevalue("zookeeper")
     with real(tmp_path_factory.mktemp("sqs"), zookeeper) as backend:
         yield backend
+
+
+@pytest.fixture(scope="session")
+def cluster_gateway(cluster: Backend) -> Iterator[GatewayProcess]:
+    """A gateway to it, as a process."""
+    process = GatewayProcess(cluster.ingest_url, cluster.consumer_url)
+    yield process
+    process.kill()

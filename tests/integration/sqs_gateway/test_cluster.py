@@ -18,19 +18,18 @@ pytestmark = pytest.mark.zookeeper
 Name = Callable[..., str]
 
 
-@pytest.fixture(scope="module")
-def gateways(cluster: Backend) -> Iterator[list[GatewayProcess]]:
-    """Both; a test may kill the second."""
-    there = [GatewayProcess(cluster.ingest_url, cluster.consumer_url) for _ in range(2)]
-    yield there
-    for one in there:
-        one.kill()
+@pytest.fixture
+def second(cluster: Backend) -> Iterator[GatewayProcess]:
+    """Another gateway, which a test may kill."""
+    process = GatewayProcess(cluster.ingest_url, cluster.consumer_url)
+    yield process
+    process.kill()
 
 
 @pytest.fixture(scope="module")
-def real_sqs(gateways: list[GatewayProcess]) -> Any:
+def real_sqs(cluster_gateway: GatewayProcess) -> Any:
     """boto3 at the first."""
-    return client(gateways[0].url)
+    return client(cluster_gateway.url)
 
 
 def test_a_message_goes_all_the_way(real_sqs: Any, name: Name) -> None:
@@ -102,13 +101,13 @@ def test_a_queue_may_be_deleted_under_a_receive_that_waits(real_sqs: Any, name: 
 
 
 def test_a_handle_is_good_at_another_gateway_when_one_was_killed(
-    gateways: list[GatewayProcess], real_sqs: Any, name: Name
+    second: GatewayProcess, real_sqs: Any, name: Name
 ) -> None:
-    there = client(gateways[1].url)
+    there = client(second.url)
     queue = there.create_queue(QueueName=name())["QueueUrl"]
     there.send_message(QueueUrl=queue, MessageBody="x")
     (got,) = received(there, queue)
-    gateways[1].kill()
+    second.kill()
     # The URL names the gateway that is gone: SDKs ask where they were told to ask.
     real_sqs.delete_message(QueueUrl=queue, ReceiptHandle=got["ReceiptHandle"])
     names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]

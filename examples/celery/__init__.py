@@ -1,0 +1,1 @@
+"""A shop whose tasks Celery runs, on lakequeue: see README.md."""
