@@ -9,7 +9,7 @@ UNIT := $(VENV)/python $(UNIT_ARGUMENTS)
 DRIVE_RULES := tests/behaviour $(addprefix tests/unit/,queue_rules queue_access memory_queue ingest consumer_service jobs)
 OTHER_UNITS := tests/unit $(addprefix --ignore=,$(filter tests/unit/%,$(DRIVE_RULES)))
 
-.PHONY: help browser sqs-clients screenshots setup up demo failover test check fast lint types contracts sizes docs docs-check unit unit-rest coverage services faults matrix soak rolling-upgrade bench bench-spark bench-front flat notebooks audit site lock clean jars wheel release demo-s3
+.PHONY: help browser sqs-clients screenshots setup up demo failover test check fast lint types contracts sizes docs docs-check unit unit-rest coverage services faults matrix soak rolling-upgrade bench bench-spark bench-front bench-sqs flat notebooks audit site lock clean jars wheel release demo-s3
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -109,6 +109,9 @@ bench-spark: setup jars ## measure Spark on a queue (20 min); writes bench/spark
 
 bench-front: setup ## measure the services while clients hold them up; writes bench/front.json (BEFORE=DIR: an older checkout)
 	@$(VENV)/python -m bench.http.front --json bench/front.json $(if $(BEFORE),--before $(BEFORE))
+
+bench-sqs: setup jars ## measure the SQS gateway, ElasticMQ and moto's server (5 min); writes bench/sqs.json and docs/sqs.md
+	@$(VENV)/python -m bench.sqs --json bench/sqs.json --docs docs/sqs.md
 
 flat: setup ## measure whether 20,000 batches take as long at the end as in the beginning (BATCHES=…)
 	@$(VENV)/python -m bench.flat $(if $(BATCHES),--batches $(BATCHES))

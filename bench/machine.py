@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
+import time
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import TypedDict
@@ -33,6 +35,32 @@ def describe() -> Machine:
         "kernel": platform.release(),
         "python": platform.python_version(),
         "versions": {name: version(name) for name in _PACKAGES},
+    }
+
+
+class Calibration(TypedDict):
+    """How fast the machine is just now. It says what absolute figures of two runs are worth."""
+
+    loop_ms: float
+    """Of work that is always the same, on one core."""
+    load_average: float
+
+
+_ROUNDS = 200_000
+
+
+def calibrated() -> Calibration:
+    """Time five loops on one core (Python's own work, a hash of 8 MiB), and take the middle one."""
+    block, times = bytes(8 << 20), []
+    for _ in range(5):
+        began, total = time.perf_counter(), 0
+        for number in range(_ROUNDS):
+            total += number % 7
+        hashlib.sha256(block).digest()
+        times.append(time.perf_counter() - began)
+    return {
+        "loop_ms": round(sorted(times)[2] * 1_000, 1),
+        "load_average": round(os.getloadavg()[0], 1),
     }
 
 

@@ -173,7 +173,7 @@ def _fetch(scratch: Path, ivy_settings: Path | None) -> Path:
     command = [
         java_command(),
         "-jar",
-        str(_ivy()),
+        str(ivy_jar()),
         *(["-settings", str(ivy_settings)] if ivy_settings else []),
         *("-ivy", str(descriptor)),
         *("-cache", str(scratch / "ivy-cache")),
@@ -214,7 +214,7 @@ def _put_in_place(fetched: Path, target: Path) -> None:
             fetched.rename(target)
 
 
-def _ivy() -> Path:
+def ivy_jar() -> Path:
     """The Ivy jar inside PySpark, which is found, not imported."""
     spec = importlib.util.find_spec("pyspark")
     places = list(spec.submodule_search_locations or []) if spec else []
