@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
+import structlog
+
 from coordination.zookeeper.registry import FORMAT
 from ingest.commit.appender import Appender, Committed, Submission
 from ingest.commit.draining import refuse_if_closed, settle
@@ -19,16 +21,18 @@ from ingest.presence import Presence
 from ingest.request_ids import RequestIds
 from lakequeue import wire
 from lakequeue.clock import MAX_SKEW_S, HybridClock, Micros, WallClock, wall_micros
-from lakequeue.errors import NotReady, OrderTimeout
+from lakequeue.errors import NotReady, OrderTimeout, UnknownTopic
 from lakequeue.partitioner import StickyRoundRobin
 from lakequeue.records import Stamp, Version, checked_name
 from lakequeue.settings import IngestSettings, Settings
 from queue_rules.produce.answers import answer_of
 from queue_rules.produce.arrival import check_whole, fill_in, limits_of, spread
+from queue_rules.produce.dead_values import Parted, parted
 from queue_rules.produce.fencing_checks import check_consumed, refuse_if_judged_so
 from queue_rules.produce.outcomes import Outcome
 from queue_rules.produce.rows import NO_PARTITION, Request
 from queue_rules.produce.validation import Limits
+from queue_rules.queues.dead_records import new_dead_letters
 from queue_tables.log.marks import LogMarks
 from queue_tables.root import QueueRoot
 from queue_tables.schema.formats import NUMBER
@@ -40,6 +44,8 @@ from queue_tables.topics import TopicStore
 from queue_tables.upkeep.health import TablesWatch
 from serving.front.limits.budget import Budget
 from serving.front.parking import FOREVER, Done, Steps, Until, finish
+
+log = structlog.get_logger("ingest")
 
 _MOST_LIMITS = 4_096
 _ASSUMED_ROOM = 64 << 20
@@ -123,6 +129,28 @@ class IngestNode:
     def now(self) -> int:
         """The wall clock, microseconds since 1970 UTC."""
         return self._wall()
+
+    # -- dead letters of values -------------------------------------------------------------------
+
+    def with_dead_letters(
+        self, parts: Sequence[Request], topics: Sequence[Topic], numbers: Sequence[int]
+    ) -> Parted:
+        """The request with its dead records for the topics of dead letters, which are made if they
+        are not there.
+
+        Raises `TooLarge`, `StorageUnavailable`.
+        """
+        return parted(parts, topics, numbers, self._wall(), self._letters_of, self.limits_of)
+
+    def _letters_of(self, topic: Topic) -> Topic:
+        name = topic.dead_letters
+        try:
+            return self.fresh_topics.get(name)
+        except UnknownTopic:
+            letters, made = self.topics.create(name, **new_dead_letters(topic))
+            if made:
+                log.info("dead_letter_topic.created", topic=topic.topic, dead_letter_topic=name)
+            return letters
 
     # -- produce ----------------------------------------------------------------------------------
 

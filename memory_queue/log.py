@@ -19,6 +19,7 @@ from lakequeue.wire import ProduceQuery
 from memory_queue.topics import Topics
 from queue_rules.produce.answers import answer_of
 from queue_rules.produce.arrival import check_whole, fill_in, limits_of, spread
+from queue_rules.produce.dead_values import parted
 from queue_rules.produce.fencing_checks import (
     check_consumed,
     refuse_if_judged_so,
@@ -34,6 +35,7 @@ from queue_rules.produce.transactional_requests import (
 )
 from queue_rules.produce.validation import Limits
 from queue_rules.queues.attempts import NewRecord
+from queue_rules.queues.dead_records import new_dead_letters
 from queue_rules.queues.key_order import key_hash
 from queue_tables.groups.record_states import NEVER
 from queue_tables.schema.marks import NO_TOPIC, offset_mark, producer_mark, sequence_mark
@@ -103,7 +105,11 @@ class Log:
 
         `numbers`: where in the request the records of the parts stood, one part after the other.
         """
-        request, now = parts[0], self._wall()
+        now = self._wall()
+        parts, topics, numbers = parted(
+            parts, topics, numbers, now, self._letters_of, self.limits_of
+        )
+        request = parts[0]
         check_whole(
             request,
             sum(part.rows.total_bytes for part in parts),
@@ -125,6 +131,11 @@ class Log:
             refuse_if_judged_so(request, outcomes, self)
         waits = query.wait == "ordered" or request.judged
         return answer_of(parts, numbers, stamp, outcomes if waits else None)
+
+    def _letters_of(self, topic: Topic) -> Topic:
+        if topic.dead_letters not in self._topics.by_name:
+            self._topics.create(topic.dead_letters, new_dead_letters(topic))
+        return self._topics.get(topic.dead_letters)
 
     def begin_epoch(self, producer_id: str) -> dict[str, Any]:
         """Take the next epoch of a producer (`wire.EpochAnswer`). Raises `InvalidName`."""
@@ -163,11 +174,9 @@ class Log:
         request = parts[0]
         if not request.judged:
             return ""
-        rows, consumed, sequence = sum(len(p.rows) for p in parts), None, None
+        rows, consumed = sum(len(p.rows) for p in parts), None
         if request.consumed is not None:
             consumed = request.consumed.model_dump() | {"topic_id": request.consumed_topic_id}
-        if request.sequence is not None:
-            sequence = request.sequence + rows
         judged = [
             TransactionalRequest(
                 0,
@@ -175,7 +184,7 @@ class Log:
                 request.topic_id,
                 request.producer_id,
                 request.producer_epoch,
-                sequence,
+                request.next_sequence,
                 consumed,
             )
         ]

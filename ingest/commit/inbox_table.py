@@ -39,7 +39,7 @@ def to_table(requests: Sequence[Request]) -> pa.Table:
         "message_id": pa.array([m for r in rows for m in r.message_ids], pa.string()),
         "producer_id": _each(counts, [r.producer_id for r in requests], pa.string()),
         "producer_epoch": _each(counts, [r.producer_epoch for r in requests], pa.int64()),
-        "sequence": _sequences(counts, [r.sequence for r in requests]),
+        "sequence": _sequences(rows, [r.sequence for r in requests]),
         "deliver_at": _dues(rows, counts, 0),
         "expires_at": _dues(rows, counts, 1),
         "request": _each(counts, [r.request_id for r in requests], pa.string()),
@@ -66,15 +66,17 @@ def _each(counts: list[int], values: list[Any], kind: pa.DataType) -> pa.Array:
     return pa.array([v for v, n in zip(values, counts, strict=True) for _ in range(n)], kind)
 
 
-def _sequences(counts: list[int], firsts: list[int | None]) -> pa.Array:
+def _sequences(rows: list[Rows], firsts: list[int | None]) -> pa.Array:
     if set(firsts) == {None}:
-        return pa.nulls(sum(counts), pa.int64())
+        return pa.nulls(sum(map(len, rows)), pa.int64())
     out: list[int | None] = []
-    for first, count in zip(firsts, counts, strict=True):
+    for first, one in zip(firsts, rows, strict=True):
         if first is None:
-            out.extend([None] * count)
+            out.extend([None] * len(one))
+        elif one.places is None:
+            out.extend(range(first, first + len(one)))
         else:
-            out.extend(range(first, first + count))
+            out.extend([first + place for place in one.places])
     return pa.array(out, pa.int64())
 
 

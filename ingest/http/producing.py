@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -54,7 +54,7 @@ class Parsed:
 
     parts: list[Part]
     topics: list[Topic]
-    numbers: range | list[int]
+    numbers: Sequence[int]
     query: wire.ProduceQuery
     started: float
     size: int
@@ -182,11 +182,7 @@ class Producing:
             more = partial(take, parsing, held)
             part = request_of(body, kind, envelope, topic.topic_id, limits, asked.event, more)
         may_send(asked.caller, part)
-        if asked.trace is not None:
-            put_trace(part.rows, asked.trace)
-        size = part.rows.total_bytes
-        lease.shrink_to(size)
-        return Parsed([part], [topic], range(len(part.rows)), query, started, size)
+        return self._parsed([part], [topic], range(len(part.rows)), asked, query, started, lease)
 
     def _many_topics(self, asked: Asked, body: bytes, lease: Lease) -> Parsed:
         started = time.perf_counter()
@@ -200,12 +196,27 @@ class Producing:
             parts = parts_of(body, limits_of, node.settings.max_request_records)
         for part in parts.requests:
             may_send(asked.caller, part)
-            if asked.trace is not None:
-                put_trace(part.rows, asked.trace)
-        size = sum(part.rows.total_bytes for part in parts.requests)
-        lease.shrink_to(size)
         topics = [self._topic(name) for name in parts.topics]
-        return Parsed(parts.requests, topics, parts.numbers, query, started, size)
+        return self._parsed(parts.requests, topics, parts.numbers, asked, query, started, lease)
+
+    def _parsed(
+        self,
+        parts: list[Part],
+        topics: list[Topic],
+        numbers: Sequence[int],
+        asked: Asked,
+        query: wire.ProduceQuery,
+        started: float,
+        lease: Lease,
+    ) -> Parsed:
+        if any(part.rows.dead for part in parts):
+            parts, topics, numbers = self._node.with_dead_letters(parts, topics, numbers)
+        if asked.trace is not None:
+            for part in parts:
+                put_trace(part.rows, asked.trace)
+        size = sum([part.rows.total_bytes for part in parts])
+        lease.shrink_to(size)
+        return Parsed(parts, topics, numbers, query, started, size)
 
     def _limits_of(self, caller: Caller, name: str) -> tuple[str, Limits]:
         caller.must(Right.PRODUCE, Kind.TOPIC, name)

@@ -297,10 +297,8 @@ def _transactional(rows: pa.Table, files: Files, faults: Faults) -> pa.Array:
         epoch, said = epochs[start].as_py(), consumed[start].as_py()
         if (epoch is None and said is None) or all(row in faults for row in range(start, end)):
             continue
-        producer, sequence = rows["producer_id"][start], rows["sequence"][start]
-        out[start] = transactional_text(
-            end - start, producer.as_py(), epoch, sequence.as_py(), said
-        )
+        producer, last = rows["producer_id"][start], rows["sequence"][end - 1]
+        out[start] = transactional_text(end - start, producer.as_py(), epoch, last.as_py(), said)
     return pa.array(out, pa.string())
 
 

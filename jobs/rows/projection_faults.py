@@ -127,13 +127,13 @@ def judge_requests(rows: pa.Table, files: Files, faults: Faults) -> None:
 def _request_fault(rows: pa.Table, start: int, end: int) -> Fault | None:
     if not rows["producer_epoch"][start].is_valid:
         return None
-    producer, sequence = rows["producer_id"][start], rows["sequence"][start]
+    producer, last = rows["producer_id"][start], rows["sequence"][end - 1]
     try:
         checked_name(producer.as_py() or "", "producer")
     except InvalidName as error:
         return Fault("producer_id", f"has an epoch, and is no name: {error.detail}")
-    if sequence.is_valid and sequence.as_py() + end - start > _MAX_LONG:
-        return Fault("sequence", f"is {sequence.as_py()}, and would run over")
+    if last.is_valid and last.as_py() >= _MAX_LONG:
+        return Fault("sequence", f"is {last.as_py()}, and would run over")
     return None
 
 

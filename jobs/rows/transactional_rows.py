@@ -17,15 +17,15 @@ def transactional_text(
     rows: int,
     producer: str | None,
     epoch: int | None,
-    sequence: int | None,
+    last_sequence: int | None,
     consumed: str | None,
 ) -> str:
     """What the first row of such a request carries through Spark."""
     said: dict[str, Any] = {"rows": rows}
     if epoch is not None:
         said |= {"producer": producer, "epoch": epoch}
-        if sequence is not None:
-            said["next_sequence"] = sequence + rows
+        if last_sequence is not None:
+            said["next_sequence"] = last_sequence + 1
     if consumed is not None:
         said["consumed"] = orjson.Fragment(consumed)
     return orjson.dumps(said).decode()

@@ -35,7 +35,10 @@ def summed(records: Iterable[Record]) -> list[DeadLetters]:
         if ERASED_HEADER in headers:
             continue
         origin, group, reason = (
-            (headers.get(name) or b"?").decode(errors="replace") for name in _SAID
+            (headers.get(name) or (b"-" if name == DeadLetterHeader.GROUP else b"?")).decode(
+                errors="replace"
+            )
+            for name in _SAID
         )
         line = found.get((origin, group, reason))
         if line is None:

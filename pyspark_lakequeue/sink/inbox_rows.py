@@ -14,11 +14,11 @@ from lakequeue.errors import InvalidRequest, TooLarge, UnknownTopic
 from lakequeue.partitioner import partition_of
 from lakequeue.records import Format
 from lakequeue.wire import MAX_MESSAGE_ID_CHARS, MAX_RECORD_BYTES
-from lakequeue.wire.calls.topics import VALUE_FAULT_HEADER
+from pyspark_lakequeue.sink.judged_values import judge
+from pyspark_lakequeue.sink.targets import Target
 from queue_tables.delta.columns import HEADERS
 from queue_tables.schema.record_rules import faults_of, first_not_text
 from queue_tables.schema.schemas import INBOX
-from queue_tables.schema.values.rules import EarlierSchema, values_of
 
 _TEXT_COLUMNS = {"topic", "message_id", "key", "value", "headers"}
 STICKY_BYTES = 16 << 10
@@ -26,22 +26,6 @@ STICKY_BYTES = 16 << 10
 _TIME = pa.timestamp("us", tz="UTC")
 _TEXT, _BYTES = int(Format.TEXT), int(Format.BYTES)
 _ROWS = pa.schema([f for f in INBOX.file_arrow if f.name not in {"stamp", "row"}])
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A topic that is written to."""
-
-    topic_id: str
-    partitions: int
-    partitioner: str
-    ttl_ms: int | None
-    max_record_bytes: int | None
-    value_schema: str | None = None
-    value_schema_type: str | None = None
-    earlier_schemas: tuple[EarlierSchema, ...] = ()
-    warns: bool = False
-    """Values that are not of the schema are taken, and marked."""
 
 
 @dataclass(slots=True)
@@ -70,26 +54,29 @@ class Shaper:
             return _ROWS.empty_table()
         given = {name: batch.column(name).combine_chunks() for name in batch.column_names}
         self._check_text(given)
-        topics = self._topics(given, count)
+        given["topic"] = self._topics(given, count)
+        given["message_id"] = self._ids(given.get("message_id"), count)
+        value, value_format = _content(given["value"], count)
+        given["headers"] = _headers(given.get("headers"), count)
+        judged = judge(given, value, value_format, self._target, self.arrival)
+        topics = judged["topic"].dictionary_encode()
         names, codes = topics.dictionary.to_pylist(), np.asarray(topics.indices.to_numpy())
         targets = [self._target(name) for name in names]
         key, key_format = _content(given.get("key"), count)
-        value, value_format = _content(given["value"], count)
-        headers = _headers(given.get("headers"), count)
+        headers = judged["headers"]
         sizes = _lengths(key) + _lengths(value) + _header_bytes(headers)
         self._check_sizes(sizes, codes, targets, names)
-        headers = _check_values(value, value_format, headers, codes, targets, names)
         timestamp = _or_else(given.get("timestamp"), pa.scalar(self.arrival, _TIME), count)
         columns = {
             "topic_id": pa.array([t.topic_id for t in targets], pa.string()).take(topics.indices),
-            "partition": self._partitions(given, key, sizes, codes, targets, names),
+            "partition": self._partitions(judged, key, sizes, codes, targets, names),
             "key": key,
             "value": value,
             "key_format": pa.repeat(pa.scalar(key_format, pa.int32()), count),
             "value_format": pa.repeat(pa.scalar(value_format, pa.int32()), count),
             "headers": headers,
             "timestamp": timestamp,
-            "message_id": self._ids(given.get("message_id"), count),
+            "message_id": judged["message_id"],
             "expires_at": pa.array([self._expiry(t) for t in targets], _TIME).take(topics.indices),
             "request": pa.repeat(pa.scalar("0"), count),
             "atomic": pa.repeat(pa.scalar(False), count),
@@ -122,9 +109,9 @@ class Shaper:
         at = self.done + row
         return InvalidRequest(f"row {at} of task {self.task}: {why}", hint=hint, field=field)
 
-    def _topics(self, given: Mapping[str, pa.Array], count: int) -> pa.DictionaryArray:
+    def _topics(self, given: Mapping[str, pa.Array], count: int) -> pa.Array:
         if self.topic is not None:
-            return pa.repeat(pa.scalar(self.topic), count).dictionary_encode()
+            return pa.repeat(pa.scalar(self.topic), count)
         topics = given["topic"]
         if topics.null_count:
             raise InvalidRequest(
@@ -132,7 +119,7 @@ class Shaper:
                 hint='.option("topic", …) gives all records one',
                 field="topic",
             )
-        return topics.dictionary_encode()
+        return topics.cast(pa.string())
 
     def _target(self, name: str) -> Target:
         target = self.targets.get(name)
@@ -209,38 +196,6 @@ class Shaper:
 
     def _expiry(self, target: Target) -> int | None:
         return None if target.ttl_ms is None else self.arrival + target.ttl_ms * 1_000
-
-
-def _check_values(
-    value: pa.Array,
-    value_format: int,
-    headers: pa.Array,
-    codes: npt.NDArray[np.int64],
-    targets: list[Target],
-    names: list[str],
-) -> pa.Array:
-    """The headers, with the faults of values whose topics only warn."""
-    faults: dict[int, str] = {}
-    for code, target in enumerate(targets):
-        schema = values_of(target.value_schema, target.value_schema_type, target.earlier_schemas)
-        if schema is None:
-            continue
-        for at in np.flatnonzero(codes == code).tolist():
-            fault = schema.fault(value[at].as_py(), value_format)
-            if fault is not None and target.warns:
-                faults[at] = fault
-            elif fault is not None:
-                raise InvalidRequest(
-                    f"a value for topic {names[code]!r} does not satisfy its schema: {fault}",
-                    hint="filter such rows out before the write",
-                    field="value",
-                )
-    if not faults:
-        return headers
-    marked = headers.to_pylist()
-    for at, fault in faults.items():
-        marked[at].append({"key": VALUE_FAULT_HEADER, "value": fault.encode(errors="replace")})
-    return pa.array(marked, HEADERS)
 
 
 def _content(given: pa.Array | None, count: int) -> tuple[pa.Array, int]:

@@ -21,12 +21,14 @@ from pyspark.sql.datasource import (
 )
 
 from lakequeue.clock import hour_of, wall_micros
-from lakequeue.errors import Broken, InvalidRequest, NotReady
+from lakequeue.errors import Broken, InvalidRequest, NotReady, UnknownTopic
 from lakequeue.records import Stamp
 from lakequeue.steps import Step, reach
 from pyspark_lakequeue.sink.options import SinkOptions, check_columns
 from pyspark_lakequeue.sink.waiting import wait_ordered
+from queue_rules.queues.dead_records import new_dead_letters
 from queue_tables.root import QueueRoot
+from queue_tables.schema.topic_rules import Topic
 from queue_tables.shards.bulk import (
     ONCE,
     REFUSED,
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from pyspark_lakequeue.sink.inbox_rows import Target
+    from pyspark_lakequeue.sink.targets import Target
 
 _log = logging.getLogger("lakequeue.spark")
 FILE_BYTES = 32 << 20
@@ -200,12 +202,13 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
 
 def _targets(options: SinkOptions) -> dict[str, Target]:
     """The topics as they are now. Raises `UnknownTopic` if the option names none of them."""
-    from pyspark_lakequeue.sink.inbox_rows import Target
+    from pyspark_lakequeue.sink.targets import Target
 
     store = TopicStore(QueueRoot.existing(options.root))
     topics = store.list() if options.topic is None else [store.get(options.topic)]
     if options.bad_topic is not None:
         topics = [*topics, store.get(options.bad_topic)]
+    topics += [_letters_of(store, t) for t in topics if t.value_policy == "dead_letter"]
     return {
         t.topic: Target(
             str(t.topic_id),
@@ -216,10 +219,19 @@ def _targets(options: SinkOptions) -> dict[str, Target]:
             t.value_schema,
             t.value_schema_type,
             t.earlier_schemas,
-            t.value_policy == "warn",
+            t.value_policy or "reject",
+            t.dead_letters,
         )
         for t in topics
     }
+
+
+def _letters_of(store: TopicStore, topic: Topic) -> Topic:
+    """The topic for its dead letters, which is made if it is not there."""
+    try:
+        return store.get(topic.dead_letters)
+    except UnknownTopic:
+        return store.create(topic.dead_letters, **new_dead_letters(topic))[0]
 
 
 def _files(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:

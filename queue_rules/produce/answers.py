@@ -23,6 +23,12 @@ def answer_of(
         ]
     else:
         records = [_ordered(o, m) for o, m in zip(outcomes, ids, strict=True)]
+    first = 0
+    for part in parts:
+        if part.dead_letter_topic is not None:
+            for i in range(first, first + len(part.rows)):
+                records[i]["dead_letter_topic"] = part.dead_letter_topic
+        first += len(part.rows)
     if len(parts) > 1:
         by_number = dict(zip(numbers, records, strict=True))
         records = [by_number[number] for number in range(len(records))]

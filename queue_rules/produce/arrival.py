@@ -22,7 +22,7 @@ def limits_of(topic: Topic, settings: IngestSettings) -> Limits:
         max_record_bytes=min(most, topic.max_record_bytes or most),
         max_records=settings.max_request_records,
         value_schema=values_of(topic.value_schema, topic.value_schema_type, topic.earlier_schemas),
-        warns=topic.value_policy == "warn",
+        policy=topic.value_policy or "reject",
     )
 
 

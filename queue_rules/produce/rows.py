@@ -38,6 +38,10 @@ class Rows:
     """Records whose values are not of their topic's schema, and that are taken nevertheless."""
     sizes: list[int] = field(default_factory=list)
     """Key + value + headers, in bytes."""
+    dead: dict[int, str] | None = None
+    """Rows that go to the dead letters of their topic, and why. None: no row does."""
+    places: list[int] | None = None
+    """Where in their request the rows stood: they keep its numbers. None: all rows are there."""
 
     def __len__(self) -> int:
         return len(self.values)
@@ -64,11 +68,21 @@ class Request:
     placed_among: int = 0
     """How many partitions the topic had when these records got theirs; 0: no records."""
     request_id: str = ""
+    dead_letter_topic: str | None = None
+    """Its name, if these are dead letters of another one."""
 
     @property
     def bare(self) -> bool:
         """It has no records: its one row carries an epoch or `consumed` alone."""
         return self.topic_id == NO_TOPIC
+
+    @property
+    def next_sequence(self) -> int | None:
+        """The number after that of the last row; None: it has no numbers."""
+        if self.sequence is None:
+            return None
+        places = self.rows.places
+        return self.sequence + (len(self.rows) if places is None else places[-1] + 1)
 
     @property
     def judged(self) -> bool:

@@ -19,7 +19,7 @@ from lakequeue.errors import InvalidRequest, LakequeueError, TooLarge
 from lakequeue.partitioner import PARTITIONERS
 from lakequeue.records import Format
 from lakequeue.tracing.context import TRACEPARENT, TRACESTATE
-from lakequeue.wire.calls.topics import VALUE_FAULT_HEADER
+from lakequeue.wire.calls.topics import VALUE_FAULT_HEADER, ValuePolicy
 from queue_rules.produce import timing
 from queue_rules.produce.rows import NO_PARTITION, NO_TIMESTAMP, Headers, Rows
 from queue_tables.schema.topic_rules import check_partition
@@ -48,8 +48,8 @@ class Limits:
     max_record_bytes: int
     max_records: int
     value_schema: Values | None = None
-    warns: bool = False
-    """A value that is not of the schema is taken, and marked."""
+    policy: ValuePolicy = "reject"
+    """What becomes of a value that is not of the schema."""
 
 
 def columns_of(  # noqa: C901 -- one pass over all records: calls would cost more than checks
@@ -156,13 +156,14 @@ def columns_of(  # noqa: C901 -- one pass over all records: calls would cost mor
 def check_values(rows: Rows, limits: Limits, numbers: Sequence[int] | None = None) -> None:
     """Raise `InvalidRequest` for the first record whose value does not satisfy the schema.
 
-    With the policy `warn` it is marked. Raises `TooLarge` before values are judged that would take
-    too long.
+    With the policy `warn` it is marked, with `dead_letter` it is listed as dead. Raises `TooLarge`
+    before values are judged that would take too long.
     """
     schema = limits.value_schema
     if schema is None:
         return
     so_far = 0
+    dead: dict[int, str] = {}
     for i, (value, fmt) in enumerate(zip(rows.values, rows.value_formats, strict=True)):
         if rows.headers is not None and _is_dead_letter(rows.headers[i]):
             # It died for what it is, perhaps: its dead-letter topic must take it all the same.
@@ -176,12 +177,17 @@ def check_values(rows: Rows, limits: Limits, numbers: Sequence[int] | None = Non
                     hint="send fewer records in one request",
                     field="value",
                 )
-            if not limits.warns:
+            if limits.policy == "reject":
                 check_value(schema, value, fmt)
-            elif (fault := schema.fault(value, fmt)) is not None:
+            elif (fault := schema.fault(value, fmt)) is None:
+                continue
+            elif limits.policy == "warn":
                 _mark(rows, i, fault)
+            else:
+                dead[i] = fault
         except LakequeueError as e:
             raise at_record(e, i if numbers is None else numbers[i]) from None
+    rows.dead = dead or None
 
 
 def _mark(rows: Rows, row: int, fault: str) -> None:

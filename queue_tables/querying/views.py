@@ -129,7 +129,7 @@ SELECT topic AS dead_letter_topic, "partition", "offset", key, value, key_text, 
        CAST({{header:{Dead.PARTITION}}} AS INT) AS from_partition,
        CAST({{header:{Dead.OFFSET}}} AS BIGINT) AS from_offset,
        {{header:{Dead.GROUP}}} AS "group", {{header:{Dead.REASON}}} AS reason,
-       {{header:{Dead.NACK_REASON}}} AS nack_reason,
+       {{header:{Dead.NACK_REASON}}} AS nack_reason, {{header:{Dead.FAULT}}} AS fault,
        CAST({{header:{Dead.ATTEMPTS}}} AS INT) AS attempts, ordered_at, redriven
 FROM (SELECT r.*, coalesce(r."offset" < g.committed_offset, false) AS redriven
       FROM {{view:records}} r LEFT JOIN {{group_offsets}} g

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from datetime import UTC, datetime
 from decimal import Decimal
 from enum import Enum
 from typing import Any
 
 import pytest
-from google.protobuf.timestamp_pb2 import Timestamp
-from google.protobuf.wrappers_pb2 import StringValue
 
 from lakequeue import AsyncProducer
-from lakequeue.avro import Avro
 from lakequeue.client.producing.record_accumulator import Outgoing, RecordMetadata
 from lakequeue.errors import (
     InvalidRequest,
@@ -23,7 +19,6 @@ from lakequeue.errors import (
     TooLarge,
     UnknownTopic,
 )
-from lakequeue.protobuf import schema_of
 from tests.support.services.backends import Backend, take
 
 
@@ -177,66 +172,6 @@ def test_a_value_that_does_not_satisfy_the_schema_of_its_topic_is_refused(backen
         assert producer.send(topic, {"id": 1}).result(60).offset == 0
         with pytest.raises(InvalidRequest):
             producer.flush()
-
-
-ORDER = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}
-NOTE = {"name": "note", "type": "string", "default": ""}
-
-
-def test_values_in_avro_are_judged_also_by_the_schemas_that_their_topic_had(
-    backend: Backend,
-) -> None:
-    wider = ORDER | {"fields": [{"name": "id", "type": "long"}, NOTE]}
-    first, second = Avro(ORDER), Avro(wider, earlier=[ORDER])
-    topic = backend.topic(
-        value_schema=json.dumps(ORDER), value_schema_type="avro", value_compatibility="full"
-    )
-    with backend.producer() as producer, backend.admin() as admin:
-        producer.send(topic, first.encode({"id": 1}), partition=0).result(60)
-        with pytest.raises(InvalidRequest, match="not backward compatible with version 1"):
-            admin.alter_topic(topic, value_schema='"string"')
-        admin.alter_topic(topic, value_schema=json.dumps(wider))
-        for value in (first.encode({"id": 2}), second.encode({"id": 3, "note": "x"})):
-            producer.send(topic, value, partition=0).result(60)
-        for wrong in ({"id": 4}, "4", second.encode({"id": 5}) + b"-"):
-            with pytest.raises(InvalidRequest, match="does not satisfy the topic's schema"):
-                producer.send(topic, wrong).result(60)
-        with pytest.raises(InvalidRequest):
-            producer.flush()
-    with backend.consumer(topic, group=f"of-{topic}", stop_after=3) as consumer:
-        found = [second.decode(message.value) for message in consumer]
-    assert found == [{"id": 1, "note": ""}, {"id": 2, "note": ""}, {"id": 3, "note": "x"}]
-
-
-def test_values_in_protobuf_are_judged_by_their_message(backend: Backend) -> None:
-    topic = backend.topic(
-        value_schema=schema_of(Timestamp),
-        value_schema_type="protobuf",
-        value_compatibility="backward_transitive",
-    )
-    with backend.producer() as producer, backend.admin() as admin:
-        producer.send(topic, Timestamp(seconds=7).SerializeToString(), partition=0).result(60)
-        with pytest.raises(InvalidRequest, match="backward compatible with version 1: int64"):
-            admin.alter_topic(topic, value_schema=schema_of(StringValue))
-        for wrong in ({"seconds": 7}, "7", b"\x0a\x01a"):
-            with pytest.raises(InvalidRequest, match="does not satisfy the topic's schema"):
-                producer.send(topic, wrong).result(60)
-        with pytest.raises(InvalidRequest):
-            producer.flush()
-    with backend.consumer(topic, group=f"of-{topic}", stop_after=1) as consumer:
-        assert [Timestamp.FromString(m.value).seconds for m in consumer] == [7]
-
-
-def test_a_value_that_a_topic_only_warns_of_is_taken_and_marked(backend: Backend) -> None:
-    topic = backend.topic(value_schema='{"type": "integer"}', value_policy="warn")
-    with backend.producer() as producer:
-        producer.send(topic, "x", partition=0).result(60)
-        producer.send(topic, 1, partition=0).result(60)
-    with backend.consumer(topic, group=f"of-{topic}", stop_after=2) as consumer:
-        wrong, right = (message.header("lakequeue-value-fault") for message in consumer)
-    assert wrong is not None
-    assert b"is not of type" in wrong
-    assert right is None
 
 
 def test_an_atomic_batch_over_the_limits_of_a_request_is_refused(backend: Backend) -> None:

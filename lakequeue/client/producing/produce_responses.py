@@ -18,7 +18,15 @@ def metadata_of(topic: str, record: Outgoing, got: ProducedRecord, stamp: int) -
     """Where `record` went."""
     # Without an offset the answer did not wait for the order, where copies are found.
     duplicate = None if got.offset is None else got.duplicate
-    return RecordMetadata(topic, got.partition, record.message_id, stamp, got.offset, duplicate)
+    return RecordMetadata(
+        topic,
+        got.partition,
+        record.message_id,
+        stamp,
+        got.offset,
+        duplicate,
+        got.dead_letter_topic,
+    )
 
 
 def not_ordered(topic: str, got: ProducedRecord) -> NotOrdered:

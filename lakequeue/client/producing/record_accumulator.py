@@ -47,6 +47,9 @@ class RecordMetadata:
     Known where the answer waits for the order: `acks="ordered"`, `fence=True`, `atomic`,
     `transform`. None: with `acks="committed"` nobody has compared it yet. `lakequeue rejects list
     --reason duplicate` tells later."""
+    dead_letter_topic: str | None = None
+    """The value is not of the topic's schema, and the record went to the dead letters of its topic
+    (`value_policy`): partition and offset are those there."""
 
 
 Delivered = RecordMetadata

@@ -63,6 +63,9 @@ class ProducedRecord(AnswerShape):
     """The offset (and partition) are those of the original. Without an offset nothing is known."""
     reason: str | None = None
     """Why it was not ordered (topic_gone, …); it has no offset then."""
+    dead_letter_topic: str | None = None
+    """Its value is not of the topic's schema, and it went there (`value_policy`): partition, offset
+    and message id are those of the dead letter."""
 
 
 class ProduceAnswer(AnswerShape):

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 from zlib import crc32
 
 from lakequeue.errors import InvalidRequest
+from lakequeue.wire.calls.topics import VALUE_FAULT_HEADER
 
 _MARK: Final = "q"
 _RECEIPT: Final = re.compile(rf"{_MARK}\.([^.]+)" + r"\.([0-9]{1,19})" * 5)
@@ -56,7 +57,7 @@ class DeadLetterHeader:
     OFFSET: Final = "lakequeue-offset"
     ATTEMPTS: Final = "lakequeue-attempts"
     REASON: Final = "lakequeue-reason"
-    """max_attempts, expired or undecodable."""
+    """max_attempts, expired, undecodable or wrong_value."""
     NACK_REASON: Final = "lakequeue-nack-reason"
     """What the nack of the last attempt gave as its reason, if it did, and if the node that it came
     to still lived when the letter was sent."""
@@ -66,6 +67,8 @@ class DeadLetterHeader:
     """RFC 3339: when it was given up."""
     UNDECODABLE: Final = "lakequeue-undecodable"
     """Why the record could not be read; such a letter has neither key nor value."""
+    FAULT: Final = VALUE_FAULT_HEADER
+    """Why the value is not of the topic's schema."""
     TIMESTAMP: Final = "lakequeue-timestamp"
     """The record's own time in µs, if no record can be sent with it."""
     MORE: Final = "lakequeue-more-headers"

@@ -35,7 +35,7 @@ Compatibility = Literal[
     "full",
     "full_transitive",
 ]
-ValuePolicy = Literal["reject", "warn"]
+ValuePolicy = Literal["reject", "warn", "dead_letter"]
 VALUE_FAULT_HEADER: Final = "lakequeue-value-fault"
 """Header of a record that was taken though its value is not of the schema: why it is not."""
 
@@ -146,8 +146,8 @@ class TopicSettings(BaseModel):
     value_policy: Annotated[
         ValuePolicy | None,
         Setting(
-            "what happens to a record that does not satisfy the schema: reject, or warn (it is"
-            " taken, marked and counted)",
+            "what happens to a record that does not satisfy the schema: reject, warn (it is taken,"
+            " marked and counted) or dead_letter (it goes to the topic's dead letters)",
             "reject",
         ),
     ] = None

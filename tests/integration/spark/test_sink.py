@@ -267,3 +267,20 @@ def test_text_that_is_not_utf8_is_refused_with_row_and_column(
     if column != "message_id":
         write(frame.withColumn(column, frame[column].cast("binary")), root, topic="orders")
         assert b"\xff\xfe" in {row[column] for row in ordered(root, topic, 2)}
+
+
+def test_values_that_are_not_of_the_schema_go_to_dead_letters_that_are_made(
+    spark: SparkSession, root: QueueRoot
+) -> None:
+    topics = TopicStore(root)
+    schema, policy = '{"type": "integer"}', "dead_letter"
+    orders = topics.create("orders", partitions=2, value_schema=schema, value_policy=policy)[0]
+    frame = spark.sql("SELECT * FROM VALUES ('1', 'a'), ('x', 'b'), ('3', null) AS t(value, key)")
+    write(frame, root, topic="orders")
+    Orderer(root, 1).drain()
+    topics.refresh()
+    [letter] = ordered(root, topics.get("orders.dlq"), 2)
+    assert sorted(row["value"] for row in ordered(root, orders)) == [b"1", b"3"]
+    said = {h["key"]: h["value"].decode() for h in letter["headers"]}
+    assert (letter["value"], letter["key"]) == (b"x", b"b")
+    assert (said["lakequeue-topic"], said["lakequeue-reason"]) == ("orders", "wrong_value")

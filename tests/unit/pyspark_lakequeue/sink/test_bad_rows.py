@@ -10,10 +10,12 @@ import pyarrow as pa
 import pytest
 
 from lakequeue.errors import InvalidRequest
+from lakequeue.partitioner import partition_of
 from lakequeue.records import Format
 from lakequeue.wire import MAX_RECORD_BYTES
 from pyspark_lakequeue.sink.bad_rows import Sorted
-from pyspark_lakequeue.sink.inbox_rows import Shaper, Target
+from pyspark_lakequeue.sink.inbox_rows import Shaper
+from pyspark_lakequeue.sink.targets import Target
 
 ORDERS = Target("id-orders", 4, "crc32", None, 100, '{"required": ["id"]}')
 BAD = Target("id-bad", 1, "crc32", None, None)
@@ -99,7 +101,7 @@ def test_values_in_avro_are_judged_and_a_topic_that_only_warns_takes_and_marks_t
     avro: dict[str, Any] = {"value_schema": '"int"', "value_schema_type": "avro"}
     _, good, stray = sorted_rows(rows, orders=replace(ORDERS, **avro))
     assert ([row["value"] for row in good], len(stray)) == ([b"\x02", b"\x04"], 1)
-    _, good, stray = sorted_rows(rows, orders=replace(ORDERS, **avro, warns=True))
+    _, good, stray = sorted_rows(rows, orders=replace(ORDERS, **avro, policy="warn"))
     assert [said(row) for row in good] == [
         {},
         {"lakequeue-value-fault": "there is no number of 64 bits"},
@@ -112,3 +114,25 @@ def test_a_topic_for_such_rows_that_refuses_them_is_named() -> None:
     strict = replace(BAD, value_schema='{"required": ["id"]}')
     with pytest.raises(InvalidRequest, match="topic 'bad', for rows that are refused, refuses one"):
         sorted_rows(pa.table({"value": ["{}"]}), bad=strict)
+
+
+def test_a_row_whose_value_is_not_of_the_schema_goes_to_the_dead_letters_of_its_topic() -> None:
+    rows = pa.table({"value": ["1", "x", "3"], "key": ["k", "k", None], "partition": [2, None, 1]})
+    policy: dict[str, Any] = {"policy": "dead_letter", "dead_letters": "bad"}
+    orders = replace(ORDERS, value_schema='{"type": "integer"}', **policy)
+    sorting, (good, last), (dead,) = sorted_rows(rows, orders=orders)
+    assert sorting.refused == 0
+    assert (good["value"], dead["value"], last["value"]) == (b"1", b"x", b"3")
+    assert (good["partition"], last["partition"]) == (2, 1)
+    assert dead["partition"] < BAD.partitions
+    assert dead["message_id"] != good["message_id"]
+    assert said(dead) | {"lakequeue-dead-at": "", "lakequeue-value-fault": ""} == {
+        "lakequeue-topic": "orders",
+        "lakequeue-partition": str(partition_of(b"k", ORDERS.partitions, "crc32")),
+        "lakequeue-reason": "wrong_value",
+        "lakequeue-attempts": "0",
+        "lakequeue-first-delivered-at": "",
+        "lakequeue-dead-at": "",
+        "lakequeue-value-fault": "",
+    }
+    assert sorted_rows(rows, orders=orders)[2][0]["message_id"] == dead["message_id"]

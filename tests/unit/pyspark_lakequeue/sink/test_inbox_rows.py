@@ -10,7 +10,8 @@ import pytest
 from lakequeue.errors import InvalidRequest, TooLarge, UnknownTopic
 from lakequeue.partitioner import partition_of
 from lakequeue.wire import MAX_MESSAGE_ID_CHARS
-from pyspark_lakequeue.sink.inbox_rows import STICKY_BYTES, Shaper, Target
+from pyspark_lakequeue.sink.inbox_rows import STICKY_BYTES, Shaper
+from pyspark_lakequeue.sink.targets import Target
 from queue_tables.delta.columns import HEADERS
 from tests.support.data.hostile_rows import NOT_UTF8
 

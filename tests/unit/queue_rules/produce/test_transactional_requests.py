@@ -53,7 +53,7 @@ class Sent:
                 max(1, len(self.partitions)),
                 self.producer,
                 self.epoch,
-                self.sequence,
+                None if self.sequence is None else self.sequence + len(self.partitions) - 1,
                 None if self.consumed is None else self._consumed(),
             )
         atomic = f"{self.shard}.{self.stamp}.{self.first_row}" if self.consumed else None

@@ -208,7 +208,7 @@ def test_fingerprints_are_those_of_the_specification() -> None:
 
 
 def test_a_value_that_only_warns_is_taken_and_marked() -> None:
-    limits = Limits(1, "crc32", 100, 10, values_of('"int"', "avro"), warns=True)
+    limits = Limits(1, "crc32", 100, 10, values_of('"int"', "avro"), policy="warn")
     rows = Rows(values=[b"\x02", b"", b"x"], value_formats=[0, 0, 1])
     check_values(rows, limits)
     assert rows.faulty == 2
