@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from typing import Literal
 
 import orjson
-import structlog
 
 from lakequeue.errors import CorruptTable, RootUnusable, SchemaDrift
 from lakequeue.records import ShardName
@@ -20,8 +19,6 @@ from queue_tables.delta.table import TableLog, create_table
 from queue_tables.identity import FORMAT_PATH, PROMOTED_PATH, Identity, identity_of, make_identity
 from queue_tables.schema.formats import NEWEST, RootFormat, advice_of
 from queue_tables.schema.schemas import TABLES
-
-log = structlog.get_logger(__name__)
 
 ShardKind = Literal["inbox", "journal"]
 
@@ -75,7 +72,10 @@ class QueueRoot:
         if root.replica_of is not None:
             raise _not_promoted(root)
         if (advice := advice_of(root.uri, root.format)) is not None:
-            log.warning("root.upgrade_advised", advice=advice)
+            # Half as long to load as all of Arrow, and a reader of Spark's seldom needs it.
+            import structlog
+
+            structlog.get_logger(__name__).warning("root.upgrade_advised", advice=advice)
         return root
 
     @classmethod

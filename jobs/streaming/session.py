@@ -15,11 +15,9 @@ from lakequeue.processes import programs
 from lakequeue.processes.jars import jar_paths
 from lakequeue.processes.java import find_java
 from lakequeue.processes.java_logs import log4j_settings
-from lakequeue.processes.spark_sessions import has_host
+from lakequeue.processes.spark_sessions import QUIET, has_host
 
-_QUIET = {
-    "org.apache.hadoop.util.NativeCodeLoader": "error",
-    "org.apache.spark.sql.execution.streaming.runtime.ResolveWriteToStream": "error",
+_QUIET = QUIET | {
     "org.apache.spark.sql.execution.streaming.runtime.ProcessingTimeExecutor": "error",
 }
 """They warn of what is meant so."""

@@ -9,6 +9,14 @@ from pathlib import Path
 
 from lakequeue.processes.jars import jar_paths
 
+QUIET = {
+    "org.apache.hadoop.util.NativeCodeLoader": "error",
+    "org.apache.spark.sql.execution.streaming.runtime.ResolveWriteToStream": "error",
+}
+"""Classes of Spark that warn, in every session, of what is meant so."""
+_LOG4J = "log4j2.properties"
+_LAYOUT = "%d{yy/MM/dd HH:mm:ss} %p %c{1}: %m%n%ex"
+"""Spark's own."""
 _HOSTS = ("PYSPARK_GATEWAY_PORT", "DATABRICKS_RUNTIME_VERSION", "SPARK_REMOTE")
 
 
@@ -27,6 +35,29 @@ def delta_settings() -> dict[str, str]:
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     }
+
+
+def quiet_logs(folder: Path) -> Path | None:
+    """What goes first on the class path, so that a session that is all right says nothing.
+
+    It warns as Spark does, but for `QUIET`. None if the user has settings of their own.
+    """
+    theirs = os.environ.get("SPARK_CONF_DIR") or f"{os.environ.get('SPARK_HOME', '')}/conf"
+    if any((Path(theirs) / name).exists() for name in (_LOG4J, "log4j2.xml", "log4j2.yaml")):
+        return None
+    lines = [
+        "rootLogger.level = warn",
+        "rootLogger.appenderRef.stderr.ref = console",
+        "appender.console.type = Console",
+        "appender.console.name = console",
+        "appender.console.target = SYSTEM_ERR",
+        "appender.console.layout.type = PatternLayout",
+        f"appender.console.layout.pattern = {_LAYOUT}",
+    ]
+    for number, (name, level) in enumerate(QUIET.items()):
+        lines += [f"logger.own{number}.name = {name}", f"logger.own{number}.level = {level}"]
+    _write(folder / _LOG4J, "\n".join(lines) + "\n", 0o644)
+    return folder
 
 
 def worker_python(folder: Path) -> Path:
@@ -49,10 +80,15 @@ export PYTHONPATH="$path"
 exec {shlex.quote(sys.executable)} "$@"
 """
     wrapper = folder / "spark-python"
-    if not wrapper.exists() or wrapper.read_text(encoding="utf-8") != script:
-        folder.mkdir(parents=True, exist_ok=True)
-        part = folder / f"spark-python.{os.getpid()}"
-        part.write_text(script, encoding="utf-8")
-        part.chmod(0o755)
-        part.replace(wrapper)
+    _write(wrapper, script, 0o755)
     return wrapper
+
+
+def _write(path: Path, content: str, mode: int) -> None:
+    """Unless it is there; several processes may do so at once."""
+    if not path.exists() or path.read_text(encoding="utf-8") != content:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(f"{path.name}.{os.getpid()}")
+        part.write_text(content, encoding="utf-8")
+        part.chmod(mode)
+        part.replace(path)

@@ -11,145 +11,179 @@ member's host name, for people who look for it.
 
 from __future__ import annotations
 
-from lakequeue.times import (
-    check_time,
-    micros_of_time,
-    moment_of,
-    timestamp_from_json,
-    to_micros,
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lakequeue.times import (
+        check_time,
+        micros_of_time,
+        moment_of,
+        timestamp_from_json,
+        to_micros,
+    )
+    from lakequeue.wire.calls.advice import (
+        AddWhat,
+        Advice,
+        AdviceAnswer,
+        AdviceQuery,
+        Course,
+        Trend,
+    )
+    from lakequeue.wire.calls.browse import BrowseAnswer, BrowseQuery
+    from lakequeue.wire.calls.groups import (
+        AckAnswer,
+        AckRequest,
+        Assigned,
+        CommitPosition,
+        Committed,
+        Extend,
+        From,
+        GroupDescription,
+        GroupList,
+        GroupMode,
+        GroupOptions,
+        GroupSummary,
+        HeartbeatAnswer,
+        JoinAnswer,
+        JoinRequest,
+        MemberState,
+        Nack,
+        Ordering,
+        PartitionState,
+        PollAnswer,
+        PollQuery,
+        RefusedAck,
+        RefusedReceipt,
+        RefusedWhy,
+        SettleAnswer,
+        Settled,
+    )
+    from lakequeue.wire.calls.nodes import NodeInfo, NodeList
+    from lakequeue.wire.calls.pauses import PauseAnswer, PauseRequest, PauseRule
+    from lakequeue.wire.calls.produce import (
+        Consumed,
+        EpochAnswer,
+        ProduceAnswer,
+        ProducedRecord,
+        ProduceEnvelope,
+        ProduceQuery,
+        derived_message_id,
+    )
+    from lakequeue.wire.calls.queue_verbs import (
+        PurgeAnswer,
+        Purged,
+        PurgeRequest,
+        QueueGroupAnswer,
+        QueueGroupRequest,
+        ReceiveAnswer,
+        ReceiveRequest,
+    )
+    from lakequeue.wire.calls.receipts import (
+        DEAD_LETTER_HEADERS,
+        ERASED_HEADER,
+        DeadLetterHeader,
+        QueueReceipt,
+        dead_letter_id,
+        group_checksum,
+        parse_queue_receipt,
+        redrive_group,
+        redrive_id,
+    )
+    from lakequeue.wire.calls.redrive import RedriveAnswer, RedriveRequest
+    from lakequeue.wire.calls.seek import SeekAnswer, SeekMove, SeekRequest, SeekTo
+    from lakequeue.wire.calls.status import (
+        DeadLetterPlace,
+        RecordStatus,
+        StatusName,
+        StatusQuery,
+        parse_place,
+        place_of,
+    )
+    from lakequeue.wire.calls.topics import (
+        OnExpired,
+        Partitioner,
+        SettledTopic,
+        TopicChanges,
+        TopicConfig,
+        TopicDescription,
+        TopicList,
+        default_dead_letters,
+    )
+    from lakequeue.wire.calls.webhooks import WebhookDescription, WebhookRequest
+    from lakequeue.wire.encoding import (
+        UNDECODABLE,
+        format_in_fact,
+        from_bytes,
+        headers_from_json,
+        headers_to_json,
+        key_value_from_json,
+        key_value_to_json,
+        parse_receipt,
+        put_key_value,
+        receipt_of,
+        record_to_json,
+        to_bytes,
+    )
+    from lakequeue.wire.exact_json import dumps_exactly, loads_exactly
+    from lakequeue.wire.limits import (
+        ARROW_STREAM,
+        DEFAULT_CONSUMER_URL,
+        DEFAULT_DEDUP_WINDOW_MS,
+        DEFAULT_INGEST_URL,
+        DEFAULT_ORDER_TIMEOUT_MS,
+        DEFAULT_PARTITIONS,
+        HOST_HEADER,
+        JSON,
+        MAX_ATTEMPTS,
+        MAX_BACKOFF_MS,
+        MAX_CLOSED_MS,
+        MAX_DEDUP_WINDOW_MS,
+        MAX_HEADERS,
+        MAX_IN_FLIGHT,
+        MAX_MESSAGE_ID_CHARS,
+        MAX_NACK_REASON,
+        MAX_PARTITIONS,
+        MAX_RECORD_BYTES,
+        MAX_REQUEST_BYTES,
+        MAX_REQUEST_RECORDS,
+        MAX_SPAN_MS,
+        MAX_VISIBILITY_MS,
+        MAX_WAIT_MS,
+        MAX_WHOLE,
+        NDJSON,
+        PROBLEM,
+        RECORD_FIELDS,
+        SSE,
+    )
+    from lakequeue.wire.problems import from_problem
+    from lakequeue.wire.shapes import (
+        AnswerShape,
+        RequestShape,
+    )
+
+_HOMES = (
+    "lakequeue.wire.limits",
+    "lakequeue.times",
+    "lakequeue.wire.calls.advice",
+    "lakequeue.wire.calls.browse",
+    "lakequeue.wire.calls.groups",
+    "lakequeue.wire.calls.nodes",
+    "lakequeue.wire.calls.pauses",
+    "lakequeue.wire.calls.produce",
+    "lakequeue.wire.calls.queue_verbs",
+    "lakequeue.wire.calls.receipts",
+    "lakequeue.wire.calls.redrive",
+    "lakequeue.wire.calls.seek",
+    "lakequeue.wire.calls.status",
+    "lakequeue.wire.calls.topics",
+    "lakequeue.wire.calls.webhooks",
+    "lakequeue.wire.encoding",
+    "lakequeue.wire.exact_json",
+    "lakequeue.wire.problems",
+    "lakequeue.wire.shapes",
 )
-from lakequeue.wire.calls.advice import AddWhat, Advice, AdviceAnswer, AdviceQuery, Course, Trend
-from lakequeue.wire.calls.browse import BrowseAnswer, BrowseQuery
-from lakequeue.wire.calls.groups import (
-    AckAnswer,
-    AckRequest,
-    Assigned,
-    CommitPosition,
-    Committed,
-    Extend,
-    From,
-    GroupDescription,
-    GroupList,
-    GroupMode,
-    GroupOptions,
-    GroupSummary,
-    HeartbeatAnswer,
-    JoinAnswer,
-    JoinRequest,
-    MemberState,
-    Nack,
-    Ordering,
-    PartitionState,
-    PollAnswer,
-    PollQuery,
-    RefusedAck,
-    RefusedReceipt,
-    RefusedWhy,
-    SettleAnswer,
-    Settled,
-)
-from lakequeue.wire.calls.nodes import NodeInfo, NodeList
-from lakequeue.wire.calls.pauses import PauseAnswer, PauseRequest, PauseRule
-from lakequeue.wire.calls.produce import (
-    Consumed,
-    EpochAnswer,
-    ProduceAnswer,
-    ProducedRecord,
-    ProduceEnvelope,
-    ProduceQuery,
-    derived_message_id,
-)
-from lakequeue.wire.calls.queue_verbs import (
-    PurgeAnswer,
-    Purged,
-    PurgeRequest,
-    QueueGroupAnswer,
-    QueueGroupRequest,
-    ReceiveAnswer,
-    ReceiveRequest,
-)
-from lakequeue.wire.calls.receipts import (
-    DEAD_LETTER_HEADERS,
-    ERASED_HEADER,
-    DeadLetterHeader,
-    QueueReceipt,
-    dead_letter_id,
-    group_checksum,
-    parse_queue_receipt,
-    redrive_group,
-    redrive_id,
-)
-from lakequeue.wire.calls.redrive import RedriveAnswer, RedriveRequest
-from lakequeue.wire.calls.seek import SeekAnswer, SeekMove, SeekRequest, SeekTo
-from lakequeue.wire.calls.status import (
-    DeadLetterPlace,
-    RecordStatus,
-    StatusName,
-    StatusQuery,
-    parse_place,
-    place_of,
-)
-from lakequeue.wire.calls.topics import (
-    OnExpired,
-    Partitioner,
-    SettledTopic,
-    TopicChanges,
-    TopicConfig,
-    TopicDescription,
-    TopicList,
-    default_dead_letters,
-)
-from lakequeue.wire.calls.webhooks import WebhookDescription, WebhookRequest
-from lakequeue.wire.encoding import (
-    UNDECODABLE,
-    format_in_fact,
-    from_bytes,
-    headers_from_json,
-    headers_to_json,
-    key_value_from_json,
-    key_value_to_json,
-    parse_receipt,
-    put_key_value,
-    receipt_of,
-    record_to_json,
-    to_bytes,
-)
-from lakequeue.wire.exact_json import dumps_exactly, loads_exactly
-from lakequeue.wire.limits import (
-    ARROW_STREAM,
-    DEFAULT_CONSUMER_URL,
-    DEFAULT_DEDUP_WINDOW_MS,
-    DEFAULT_INGEST_URL,
-    DEFAULT_ORDER_TIMEOUT_MS,
-    DEFAULT_PARTITIONS,
-    HOST_HEADER,
-    JSON,
-    MAX_ATTEMPTS,
-    MAX_BACKOFF_MS,
-    MAX_CLOSED_MS,
-    MAX_DEDUP_WINDOW_MS,
-    MAX_HEADERS,
-    MAX_IN_FLIGHT,
-    MAX_MESSAGE_ID_CHARS,
-    MAX_NACK_REASON,
-    MAX_PARTITIONS,
-    MAX_RECORD_BYTES,
-    MAX_REQUEST_BYTES,
-    MAX_REQUEST_RECORDS,
-    MAX_SPAN_MS,
-    MAX_VISIBILITY_MS,
-    MAX_WAIT_MS,
-    MAX_WHOLE,
-    NDJSON,
-    PROBLEM,
-    RECORD_FIELDS,
-    SSE,
-)
-from lakequeue.wire.problems import from_problem
-from lakequeue.wire.shapes import (
-    AnswerShape,
-    RequestShape,
-)
+"""Where the names are. Whoever needs one call, as readers of tables do, does not load all."""
 
 __all__ = [
     "AddWhat",
@@ -287,3 +321,18 @@ __all__ = [
     "micros_of_time",
     "moment_of",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Load what is asked for, and the homes before it."""
+    if name in __all__:
+        for home in _HOMES:
+            found = vars(import_module(home))
+            if name in found:
+                globals()[name] = found[name]
+                return found[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING
 
 from lakequeue.processes.jars import cached_jars
 from lakequeue.processes.java import cache_dir, find_java
-from lakequeue.processes.spark_sessions import delta_settings, has_host, worker_python
+from lakequeue.processes.spark_sessions import (
+    delta_settings,
+    has_host,
+    quiet_logs,
+    worker_python,
+)
 from pyspark_lakequeue.session.registration import register
 
 if TYPE_CHECKING:
@@ -60,11 +65,14 @@ def session(app: str = "lakequeue", conf: Mapping[str, str] | None = None) -> Sp
     if SparkSession.getActiveSession() is None and not has_host():
         # Spark's launcher takes `JAVA_HOME`, and its workers `PYSPARK_PYTHON`.
         os.environ["JAVA_HOME"] = str(find_java().home)
-        os.environ.setdefault("PYSPARK_PYTHON", str(_python()))
+        # The address that is set below; Spark looks for another one before it reads that.
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        own = cache_dir(os.environ) / f"python-{zlib.crc32(sys.executable.encode()):08x}"
+        os.environ.setdefault("PYSPARK_PYTHON", str(_python(own)))
         if cached_jars() is None:
             where = cache_dir(os.environ)
             sys.stderr.write(f"lakequeue: fetching Delta Lake for Spark, 13 MB, once, to {where}\n")
-        given = _LOCAL | delta_settings() | given
+        given = _LOCAL | _with_logs(delta_settings(), own) | given
     for name, value in given.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
@@ -72,10 +80,21 @@ def session(app: str = "lakequeue", conf: Mapping[str, str] | None = None) -> Sp
     return spark
 
 
-def _python() -> Path:
+def _python(own: Path) -> Path:
     """Of workers: this Python, as quick to start as it can be."""
-    name = f"python-{zlib.crc32(sys.executable.encode()):08x}"
     try:
-        return worker_python(cache_dir(os.environ) / name)
+        return worker_python(own)
     except OSError:  # no folder of one's own
         return Path(sys.executable)
+
+
+def _with_logs(settings: dict[str, str], own: Path) -> dict[str, str]:
+    """The same, and Spark says nothing as long as nothing is wrong."""
+    try:
+        quiet = quiet_logs(own)
+    except OSError:
+        quiet = None
+    if quiet is None:
+        return settings
+    path = "spark.driver.extraClassPath"
+    return settings | {path: f"{quiet}:{settings[path]}"}

@@ -34,15 +34,29 @@ def register(spark: SparkSession, name: str = "lakequeue", *, native: bool = Tru
     Example:
         spark.read.format(register(spark)).option("root", root).option("subscribe", "orders").load()
     """
-    source = type("LakequeueSource", (DefaultSource,), {"name": classmethod(lambda _: name)})
-    try:
-        spark.dataSource.register(source)
-    except AnalysisException as error:
-        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
-            raise
+    if not _has_found(spark, name):
+        source = type("LakequeueSource", (DefaultSource,), {"name": classmethod(lambda _: name)})
+        try:
+            spark.dataSource.register(source)
+        except AnalysisException as error:
+            if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+                raise
     # A client of Spark Connect need not reach the root, nor have what a session with a JVM has.
     if native and isinstance(spark, ClassicSession):
         from pyspark_lakequeue.session.native_reader import read_natively
 
         read_natively(spark, name)
     return name
+
+
+def _has_found(spark: SparkSession, name: str) -> bool:
+    """Whether Spark has found the package by itself.
+
+    A source that is registered over it works as well, but Spark warns of that, also at the start
+    of every stream.
+    """
+    if name.lower() != DefaultSource.name() or not isinstance(spark, ClassicSession):
+        return False
+    state = spark._jsparkSession.sessionState()  # noqa: SLF001 -- PySpark has no call for it
+    found: bool = state.dataSourceManager().dataSourceExists(name)
+    return found

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakequeue.records import ShardName
-from lakequeue.wire import MAX_PARTITIONS, MAX_WHOLE
+from lakequeue.wire.limits import MAX_PARTITIONS, MAX_WHOLE
 from queue_tables.delta.stamps import LAST_STAMP
 from queue_tables.groups.facts import Kind
 from queue_tables.groups.record_states import RECORD_KINDS, STAGE_OF

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import structlog
 
 from lakequeue.records import Epoch, Partition, ShardName, Stamp, TopicId
-from lakequeue.wire import MAX_WHOLE
+from lakequeue.wire.limits import MAX_WHOLE
 from queue_tables.groups.fact_checks import SetAside, set_aside_of, sound_facts
 from queue_tables.groups.facts import (
     Fact,

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lakequeue.wire import StatusName
+from lakequeue.wire.calls.status import StatusName
 from queue_tables.groups.facts import GroupState
 from queue_tables.groups.offset_ranges import inside
 from queue_tables.groups.record_states import OpenRecord, Stage, parted_reason

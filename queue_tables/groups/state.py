@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from lakequeue.errors import CommitConflict, CorruptTable, LeadershipLost, TailLost
 from lakequeue.records import Epoch, Partition, ShardName, Stamp, TopicId, Version
 from lakequeue.steps import Step, reach
-from lakequeue.wire import MAX_WHOLE
+from lakequeue.wire.limits import MAX_WHOLE
 from queue_tables.delta.actions import Add, Commit, Remove, Txn, commit_path
 from queue_tables.delta.stamps import sound_stamp
 from queue_tables.delta.store import Store

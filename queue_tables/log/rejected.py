@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from lakequeue.clock import Micros, hour_of
 from lakequeue.records import Format
-from lakequeue.wire import headers_to_json, key_value_to_json
+from lakequeue.wire.encoding import headers_to_json, key_value_to_json
 from queue_tables.delta.snapshot import load_snapshot
 from queue_tables.files.parquet import read_data_file
 from queue_tables.log.marks import LogMarks

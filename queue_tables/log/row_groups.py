@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from lakequeue.errors import CorruptTable
 from lakequeue.records import Offset
-from lakequeue.wire import to_micros
+from lakequeue.times import to_micros
 from queue_tables.log.contested import REPAIR, differing, twice
 from queue_tables.log.index import PartitionKey, Span
 

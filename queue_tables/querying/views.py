@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from lakequeue.wire import DeadLetterHeader as Dead
+from lakequeue.wire.calls.receipts import DeadLetterHeader as Dead
 from queue_tables.schema.reasons import Fate, with_fate
 
 

@@ -11,8 +11,14 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from lakequeue.clock import MAX_SKEW_S, Micros
 from lakequeue.errors import InvalidRequest, LakequeueError, TopicExists, UnknownTopic
 from lakequeue.records import Partition, TopicPartition, checked_name
-from lakequeue.wire import TopicChanges, TopicConfig, TopicDescription, default_dead_letters
-from lakequeue.wire.calls.topics import TopicIdentity, TopicSettings
+from lakequeue.wire.calls.topics import (
+    TopicChanges,
+    TopicConfig,
+    TopicDescription,
+    TopicIdentity,
+    TopicSettings,
+    default_dead_letters,
+)
 from queue_tables.schema.values.rules import (
     WITH_VERSIONS,
     EarlierSchema,

@@ -98,6 +98,21 @@ def test_what_a_role_imports_is_declared(role: str) -> None:
     assert missing == []
 
 
+def test_the_sdk_brings_nothing_that_it_does_not_import() -> None:
+    """What services alone need made half of its 52 MB."""
+    used = {
+        name.partition(".")[0]
+        for path in (REPOSITORY / "lakequeue").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        for name in (
+            [alias.name for alias in node.names]
+            if isinstance(node, ast.Import)
+            else [(isinstance(node, ast.ImportFrom) and node.module) or ""]
+        )
+    }
+    assert {name.replace("-", "_") for name in declared("")} <= used
+
+
 @pytest.mark.parametrize("words", [["--help"], ["topic", "--help"], ["config", "show"]])
 def test_the_command_line_needs_no_package_of_the_services(words: list[str]) -> None:
     """Also not through what it imports of ours, which the other tests do not follow."""

@@ -121,3 +121,14 @@ def test_a_record_is_named_in_one_word() -> None:
 def test_what_names_no_record_is_refused(bad: str) -> None:
     with pytest.raises(InvalidRequest, match=r"names no record; write topic/partition@offset"):
         wire.parse_place(bad)
+
+
+def test_each_name_of_the_wire_is_found_where_it_is_declared() -> None:
+    found = {name: getattr(wire, name) for name in wire.__all__}
+    assert all(
+        thing.__module__.startswith(("lakequeue.wire.", "lakequeue.times"))
+        for thing in found.values()
+        if isinstance(thing, type)
+    )
+    with pytest.raises(AttributeError, match="no attribute 'Anything'"):
+        _ = wire.Anything

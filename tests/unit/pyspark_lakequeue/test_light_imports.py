@@ -1,4 +1,4 @@
-"""Spark starts Python processes that only make a reader and pickle it: they load no tables."""
+"""What the Python processes load that Spark starts for a query: no more than they use."""
 
 from __future__ import annotations
 
@@ -24,10 +24,27 @@ heavy = ("queue_tables", "pydantic", "deltalake", "obstore")
 print(sorted(name for name in sys.modules if name.split(".")[0] in heavy))
 """
 
+PLANS = """
+import sys
+from pyspark_lakequeue.source.queue_view import QueueView
+seldom = ("httpx2", "structlog", "rich", "pandas", "jsonschema_rs", "fastavro", "asyncio")
+print(sorted(name for name in sys.modules if name in seldom))
+print(sorted(name for name in sys.modules if name.startswith("lakequeue.wire.calls.")))
+"""
+
 
 def test_a_reader_is_made_without_what_reads_tables() -> None:
+    assert printed(PROGRAM) == ["[]"]
+
+
+def test_a_plan_is_made_without_what_services_and_clients_speak() -> None:
+    calls = ["lakequeue.wire.calls.retries", "lakequeue.wire.calls.topics"]
+    assert printed(PLANS) == ["[]", str(calls)]
+
+
+def printed(program: str) -> list[str]:
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == "[]"
+    return done.stdout.splitlines()
