@@ -9,9 +9,9 @@ from importlib.metadata import PackageNotFoundError, requires
 
 from lakequeue.errors import MissingDependency
 
-NODE = ("deltalake", "flask", "httptools", "kazoo", "obstore", "pandas", "pyarrow")
+NODE = ("deltalake", "flask", "httptools", "kazoo", "obstore", "pyarrow")
 """What a service or a job without Spark runs on, of the extra `server`."""
-SERVER = (*NODE, "pyspark")
+SERVER = (*NODE, "pandas", "pyspark")
 """What runs the queue itself, of the extras `server` and `spark`."""
 ALL = "lakequeue[all]"
 

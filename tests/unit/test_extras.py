@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import lakequeue
+from lakequeue_cli.packages import NODE, SERVER
 
 REPOSITORY = Path(__file__).parents[2]
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
@@ -111,6 +112,14 @@ def test_the_sdk_brings_nothing_that_it_does_not_import() -> None:
         )
     }
     assert {name.replace("-", "_") for name in declared("")} <= used
+
+
+@pytest.mark.parametrize(("asked", "extras"), [(NODE, "server"), (SERVER, "server,spark")])
+def test_a_command_asks_for_no_package_that_its_extras_do_not_bring(
+    asked: tuple[str, ...], extras: str
+) -> None:
+    """The remedy that it names would not help."""
+    assert set(asked) <= declared(extras)
 
 
 @pytest.mark.parametrize("words", [["--help"], ["topic", "--help"], ["config", "show"]])
