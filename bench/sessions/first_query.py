@@ -6,7 +6,8 @@ Two sessions of `lakequeue.spark.session()`, each in a process of its own, read 
 records: out of a queue, and out of a text file by the source `text`. One session begins with the
 queue, the other with the file, so that the beginnings can be compared: what they have in common is
 Spark's own. Then both take turns, warm. Times go up with the load of a machine, so read the ratios;
-processor time is that of the session and of all its processes. Writes bench/sessions/first_query.json.
+processor time is that of the session and of all its processes.
+Writes bench/sessions/first_query.json.
 """
 
 from __future__ import annotations
@@ -163,7 +164,7 @@ def measure(rounds: int) -> dict[str, Any]:
 
 def main() -> None:
     """Measure once."""
-    parser = argparse.ArgumentParser(prog="python -m bench.sessions.first_query", description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--session", choices=KINDS, help=argparse.SUPPRESS)
     parser.add_argument("--root", help=argparse.SUPPRESS)
