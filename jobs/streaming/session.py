@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import shlex
+import shutil
 import sys
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -109,6 +112,9 @@ def _launch(log4j: Path, work_dir: Path, driver_memory: str) -> dict[str, str]:
         ),
         "spark.python.worker.reuse": "true",
         "spark.python.daemon.module": "jobs.rows.daemon",
+        # Its Python daemons start a process for whoever connects, before they ask for a secret.
+        "spark.python.unix.domain.socket.enabled": "true",
+        "spark.python.unix.domain.socket.dir": str(socket_folder(work_dir)),
     }
     if jar := _file_system_jar():
         # Hadoop's own local file system forks a `chmod` for each checkpoint file.
@@ -121,6 +127,22 @@ def _launch(log4j: Path, work_dir: Path, driver_memory: str) -> dict[str, str]:
             ),
         }
     return launch
+
+
+def socket_folder(work_dir: Path) -> Path:
+    """A new folder for sockets that its owner alone may enter.
+
+    Its path is short, since a socket's may have 107 bytes and a work folder's often has more.
+    `work_dir` has a link to it: what a killed process left behind is removed by the next.
+    """
+    link = work_dir / "sockets"
+    if link.is_symlink():
+        shutil.rmtree(link.readlink(), ignore_errors=True)
+        link.unlink()
+    folder = Path(tempfile.mkdtemp(prefix="lakequeue-"))  # 0700
+    link.symlink_to(folder)
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def _file_system_jar() -> Path | None:

@@ -207,6 +207,8 @@ def test_without_credentials_no_port_of_any_process_answers(locked: Locked) -> N
     for port in ports:
         for path in ("/v1/topics", "/metrics", "/", "/commands/monitor"):
             assert answer_in_the_open(port, path) is None, (port, path)
+        # Nobody is greeted either: a port that speaks first has started something for a stranger.
+        assert said_to(port, b"") == b"", port
     for word in (b"ruok", b"stat", b"cons", b"mntr", b"envi", b"conf", b"dump"):
         found = said_to(zookeeper_port, word)
         assert b"not in the whitelist" in found or not found, (word, found)
