@@ -6,7 +6,8 @@
 
 # COMMAND ----------
 
-# Runs in Databricks, in Jupyter, and as `ipython dead_letters.py`, in the folder of `lakequeue up`.
+# Runs in Databricks. In the folder of `lakequeue up` it runs as `ipython dead_letters.py`, and in
+# Jupyter as `%run dead_letters.py`.
 # LAKEQUEUE_ROOT names a queue elsewhere; on another machine LAKEQUEUE_INGEST__URL and
 # LAKEQUEUE_CONSUMER__URL name its services.
 import os

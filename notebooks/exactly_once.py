@@ -6,7 +6,8 @@
 
 # COMMAND ----------
 
-# Runs in Databricks, in Jupyter, and as `ipython exactly_once.py`, in the folder of `lakequeue up`.
+# Runs in Databricks. In the folder of `lakequeue up` it runs as `ipython exactly_once.py`, and in
+# Jupyter as `%run exactly_once.py`.
 # LAKEQUEUE_ROOT names a queue elsewhere; on another machine LAKEQUEUE_INGEST__URL and
 # LAKEQUEUE_CONSUMER__URL name its services.
 import os

@@ -7,7 +7,8 @@
 
 # COMMAND ----------
 
-# Runs in Databricks, in Jupyter, and as `ipython produce_consume.py`, in the folder of `lakequeue up`.
+# Runs in Databricks. In the folder of `lakequeue up` it runs as `ipython produce_consume.py`, and in
+# Jupyter as `%run produce_consume.py`.
 # LAKEQUEUE_ROOT names a queue elsewhere; on another machine LAKEQUEUE_INGEST__URL and
 # LAKEQUEUE_CONSUMER__URL name its services.
 import os

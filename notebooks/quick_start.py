@@ -6,7 +6,8 @@
 
 # COMMAND ----------
 
-# Runs in Databricks, in Jupyter, and as `ipython quick_start.py`, in the folder of `lakequeue up`.
+# Runs in Databricks. In the folder of `lakequeue up` it runs as `ipython quick_start.py`, and in
+# Jupyter as `%run quick_start.py`.
 # LAKEQUEUE_ROOT names a queue elsewhere; on another machine LAKEQUEUE_INGEST__URL and
 # LAKEQUEUE_CONSUMER__URL name its services.
 import os
@@ -22,7 +23,7 @@ spark.conf.set("spark.sql.repl.eagerEval.enabled", True)  # Jupyter's `display` 
 from lakequeue import Admin, Consumer, Producer
 
 admin = Admin()
-admin.create_topic("orders", partitions=2)
+admin.create_topic("first_orders", partitions=2)
 
 # COMMAND ----------
 
@@ -34,7 +35,7 @@ admin.create_topic("orders", partitions=2)
 
 with Producer(acks="ordered") as producer:
     sent = [
-        producer.send("orders", {"id": n, "total": 10 * n}, key=f"customer-{n % 5}")
+        producer.send("first_orders", {"id": n, "total": 10 * n}, key=f"customer-{n % 5}")
         for n in range(12)
     ]
     placed = [handle.result(timeout=60) for handle in sent]
@@ -50,7 +51,7 @@ display(spark.createDataFrame(rows, "partition int, offset long"))
 # COMMAND ----------
 
 totals = {}
-with Consumer("orders", group="billing") as consumer:
+with Consumer("first_orders", group="billing") as consumer:
     for message in consumer:
         totals[message.key] = totals.get(message.key, 0) + message.value["total"]
         message.ack()
@@ -73,7 +74,7 @@ display(
     spark.sql(
         """
         SELECT key_text AS customer, count(*) AS orders
-        FROM sales.records WHERE topic = 'orders' GROUP BY key_text ORDER BY key_text
+        FROM sales.records WHERE topic = 'first_orders' GROUP BY key_text ORDER BY key_text
         """
     )
 )
@@ -86,7 +87,7 @@ display(
 
 # COMMAND ----------
 
-orders = spark.read.format("lakequeue").option("root", ROOT).option("subscribe", "orders").load()
+orders = spark.read.format("lakequeue").option("root", ROOT).option("subscribe", "first_orders").load()
 texts = orders.selectExpr("partition", "offset", "cast(value AS string) value")
 display(texts.orderBy("partition", "offset"))
 assert orders.count() == 12
