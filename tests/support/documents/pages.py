@@ -51,6 +51,7 @@ def enrich(order): return order | {"rich": True}
     "docs/queues.md": "",
     "docs/operations.md": _RECORDS + _DEAD,
     "docs/security.md": "",
+    "examples/celery/README.md": "",
     "examples/iot/README.md": "",
 }
 """Run on plain services; the value is run before the page."""
