@@ -133,42 +133,44 @@ def set_folder(cache: Path, jars: Sequence[Jar] = JARS) -> Path:
     return cache / f"jars-{digest.hexdigest()[:16]}"
 
 
-def cached_jars(cache: Path | None = None) -> list[Path] | None:
+def cached_jars(cache: Path | None = None, jars: Sequence[Jar] = JARS) -> list[Path] | None:
     """The paths of the jars if they are in the cache, whole; None if they must be fetched."""
-    folder = set_folder(cache or cache_dir(os.environ))
-    paths = [folder / jar.file_name for jar in JARS]
+    folder = set_folder(cache or cache_dir(os.environ), jars)
+    paths = [folder / jar.file_name for jar in jars]
     # A power cut can leave a file that was renamed into place empty.
     whole = all(path.is_file() and path.stat().st_size > 0 for path in paths)
     return paths if whole else None
 
 
-def jar_paths(cache: Path | None = None, ivy_settings: Path | None = None) -> list[Path]:
+def jar_paths(
+    cache: Path | None = None, ivy_settings: Path | None = None, jars: Sequence[Jar] = JARS
+) -> list[Path]:
     """The paths of the jars, fetched first if they are not in the cache.
 
     Raises `MissingDependency` with Ivy's complaint when they cannot be fetched.
     """
     cache = cache or cache_dir(os.environ)
-    found = cached_jars(cache)
+    found = cached_jars(cache, jars)
     if found is not None:
         return found
-    target = set_folder(cache)
+    target = set_folder(cache, jars)
     try:
         cache.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="fetching-", dir=cache) as scratch:
-            fetched = _fetch(Path(scratch), ivy_settings)
-            _put_in_place(fetched, target)
+            fetched = _fetch(Path(scratch), ivy_settings, jars)
+            _put_in_place(fetched, target, jars)
     except OSError as problem:
         raise MissingDependency(
-            f"the Delta jars cannot be kept in {cache}: {problem}",
+            f"the jars cannot be kept in {cache}: {problem}",
             hint="free some space there, or point XDG_CACHE_HOME at a folder that can be written",
         ) from problem
-    return [target / jar.file_name for jar in JARS]
+    return [target / jar.file_name for jar in jars]
 
 
-def _fetch(scratch: Path, ivy_settings: Path | None) -> Path:
+def _fetch(scratch: Path, ivy_settings: Path | None, jars: Sequence[Jar]) -> Path:
     """Fetch every jar into a folder inside `scratch`, and check it."""
     descriptor = scratch / "ivy.xml"
-    descriptor.write_text(module_descriptor(JARS), encoding="utf-8")
+    descriptor.write_text(module_descriptor(jars), encoding="utf-8")
     folder = scratch / "jars"
     command = [
         java_command(),
@@ -184,7 +186,7 @@ def _fetch(scratch: Path, ivy_settings: Path | None) -> Path:
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=_FETCH_TIMEOUT_S, check=False
     )
-    for jar in JARS:
+    for jar in jars:
         path = folder / jar.file_name
         if not path.is_file():
             complaint = (done.stderr + done.stdout).strip()[-2000:]
@@ -203,12 +205,12 @@ def _fetch(scratch: Path, ivy_settings: Path | None) -> Path:
     return folder
 
 
-def _put_in_place(fetched: Path, target: Path) -> None:
+def _put_in_place(fetched: Path, target: Path, jars: Sequence[Jar]) -> None:
     """Rename the whole folder; another process that was quicker has put the same files there."""
     try:
         fetched.rename(target)
     except OSError:
-        if cached_jars(target.parent) is None:
+        if cached_jars(target.parent, jars) is None:
             # A damaged folder, with files removed by hand: make way.
             shutil.rmtree(target, ignore_errors=True)
             fetched.rename(target)

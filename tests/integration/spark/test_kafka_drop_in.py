@@ -28,9 +28,9 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]
     root = QueueRoot.open(str(folder / "queue"))
     for name in ("orders", "copy", "fed"):
         TopicStore(root).create(name, partitions=PARTITIONS, partitioner="murmur2")
-    with kafka_broker(folder, PARTITIONS) as address, ordering(root):
+    with kafka_broker(folder, PARTITIONS) as broker, ordering(root):
         command = [sys.executable, "-m", "tests.support.spark.kafka_runner"]
-        given = ["--broker", address, "--root", root.uri, "--folder", str(folder)]
+        given = ["--broker", broker.address, "--root", root.uri, "--folder", str(folder)]
         done = subprocess.run(
             [*command, *given], capture_output=True, text=True, timeout=800, check=False
         )

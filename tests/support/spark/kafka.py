@@ -1,4 +1,4 @@
-"""A real Kafka broker and Spark's Kafka source, fetched once by the Ivy that PySpark carries."""
+"""A real Kafka broker and Spark's Kafka source; kafka_jars.txt names each jar with its hash."""
 
 from __future__ import annotations
 
@@ -6,81 +6,46 @@ import os
 import shutil
 import socket
 import subprocess
-import tempfile
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Literal, NamedTuple
 
-from lakequeue.processes.java import cache_dir, find_java
+from lakequeue.processes import parent
+from lakequeue.processes.jars import Jar, jar_paths
+from lakequeue.processes.java import java_command
 
-KAFKA, SPARK = "4.0.0", "4.2.0"
-_IVY = f"""<ivy-module version="2.0">
-  <info organisation="lakequeue" module="kafka"/>
-  <configurations><conf name="default"/></configurations>
-  <dependencies>
-    <dependency org="org.apache.kafka" name="kafka_2.13" rev="{KAFKA}" conf="default->default"/>
-    <dependency org="org.apache.spark" name="spark-sql-kafka-0-10_2.13" rev="{SPARK}"
-      conf="default->default"/>
-    <exclude org="org.apache.hadoop"/>
-    <exclude org="org.scala-lang" module="scala-library"/>
-  </dependencies>
-</ivy-module>
-"""
-_FETCH_S = 540.0
 _START_S = 120.0
-_SOURCE = ("spark-sql-kafka", "spark-token-provider-kafka", "kafka-clients", "commons-pool2")
 
 
-class CannotFetch(Exception):
-    """No network reaches Maven Central, and the jars are not in the cache."""
+class Broker(NamedTuple):
+    """One that runs."""
+
+    address: str
+    pid: int
 
 
-def kafka_jars() -> list[Path]:
-    """The jars of the broker and of Spark's source. Raises `CannotFetch`."""
-    folder = cache_dir(os.environ) / f"kafka-{KAFKA}-{SPARK}"
-    if not folder.exists():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix="fetching-", dir=folder.parent) as scratch:
-            _fetch(Path(scratch))
-            with suppress(OSError):  # another process was quicker
-                (Path(scratch) / "jars").rename(folder)
-    return sorted(folder.glob("*.jar"))
+def jars(use: Literal["broker", "source"]) -> tuple[Jar, ...]:
+    """What the broker consists of, or what `format("kafka")` needs beside Spark."""
+    lines = Path(__file__).with_name("kafka_jars.txt").read_text().splitlines()
+    named = [line.split() for line in lines if not line.startswith("#")]
+    return tuple(Jar(*words[1:]) for words in named if words[0] == use)
 
 
 def source_jars() -> list[Path]:
-    """What `format("kafka")` needs on Spark's class path."""
-    return [jar for jar in kafka_jars() if jar.name.startswith(_SOURCE)]
-
-
-def _fetch(scratch: Path) -> None:
-    (scratch / "ivy.xml").write_text(_IVY)
-    command = [
-        *(_java(), "-jar", str(next(_pyspark_jars().glob("ivy-*.jar")))),
-        *("-ivy", str(scratch / "ivy.xml"), "-cache", str(scratch / "cache")),
-        *("-types", "jar", "bundle", "-warn"),
-        *("-retrieve", f"{scratch}/jars/[artifact]-[revision].[ext]"),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=_FETCH_S, check=False)
-    if done.returncode or not list(scratch.glob("jars/kafka_2.13-*.jar")):
-        raise CannotFetch((done.stdout + done.stderr)[-2000:])
-
-
-def _java() -> str:
-    return str(Path(find_java().home) / "bin" / "java")
-
-
-def _pyspark_jars() -> Path:
-    import pyspark
-
-    return Path(pyspark.__file__).parent / "jars"
+    """What `format("kafka")` needs on Spark's class path; fetched once, beside the Delta jars."""
+    return jar_paths(jars=jars("source"))
 
 
 @contextmanager
-def kafka_broker(folder: Path, partitions: int) -> Iterator[str]:
-    """A broker that creates topics of so many partitions when they are used; its address."""
-    jars = [*map(str, kafka_jars()), str(next(_pyspark_jars().glob("scala-library-*.jar")))]
-    java = [_java(), "-Xmx512m", "-cp", ":".join(jars)]
+def kafka_broker(
+    folder: Path, partitions: int, heap: Sequence[str] = ("-Xmx512m",)
+) -> Iterator[Broker]:
+    """A broker that creates topics of so many partitions when they are used."""
+    paths = jar_paths(jars=jars("broker"))
+    java = [java_command(), *heap, "-cp", ":".join(map(str, paths))]
     address, controller = f"127.0.0.1:{_free_port()}", f"127.0.0.1:{_free_port()}"
     config = folder / "server.properties"
     config.write_text(
@@ -94,13 +59,14 @@ def kafka_broker(folder: Path, partitions: int) -> Iterator[str]:
     )
     format_it = [*java, "kafka.tools.StorageTool", "format", "-t", "lakequeue-test-clusteQ"]
     subprocess.run([*format_it, "-c", str(config)], check=True, capture_output=True, timeout=60)
+    bound = [sys.executable, "-I", parent.__file__, str(os.getpid())]
     with (folder / "broker.log").open("w") as out:
         broker = subprocess.Popen(
-            [*java, "kafka.Kafka", str(config)], stdout=out, stderr=subprocess.STDOUT
+            [*bound, *java, "kafka.Kafka", str(config)], stdout=out, stderr=subprocess.STDOUT
         )
     try:
         _wait_for(address, broker, folder / "broker.log")
-        yield address
+        yield Broker(address, broker.pid)
     finally:
         broker.terminate()
         try:

@@ -40,5 +40,15 @@ def test_a_cache_with_an_empty_jar_is_not_used(tmp_path: Path) -> None:
     assert cached_jars(tmp_path) is None
 
 
+def test_a_set_of_the_callers_is_found_in_its_own_folder(tmp_path: Path) -> None:
+    fill(tmp_path, len(JARS))
+    assert cached_jars(tmp_path, JARS[1:]) is None
+    folder = set_folder(tmp_path, JARS[1:])
+    folder.mkdir()
+    for jar in JARS[1:]:
+        (folder / jar.file_name).write_bytes(b"jar")
+    assert cached_jars(tmp_path, JARS[1:]) == [folder / jar.file_name for jar in JARS[1:]]
+
+
 def test_another_set_has_another_folder(tmp_path: Path) -> None:
     assert set_folder(tmp_path, JARS) != set_folder(tmp_path, JARS[1:])
