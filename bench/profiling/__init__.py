@@ -1,0 +1,1 @@
+"""Lives here: `make profile`, where the time and the CPU of a record go."""

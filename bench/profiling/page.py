@@ -1,0 +1,101 @@
+"""The page docs/benchmarks/profile.md."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bench import machine
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
+    return [*lines, *(f"| {' | '.join(row)} |" for row in rows), ""]
+
+
+def render(results: Mapping[str, Any]) -> str:
+    """All tables."""
+    stages = [
+        [
+            one["stage"],
+            one["holds"],
+            f"{one['mean_ms']:.1f}",
+            f"{one['p50_ms']:.1f}",
+            f"{one['p99_ms']:.1f}",
+            f"{one['share']:.0%}",
+        ]
+        for one in results["stages"]
+    ]
+    total = sum(one["mean_ms"] for one in results["stages"])
+    stages.append(["all", "", f"{total:.1f}", "", "", "100%"])
+    where = results["machine"]
+    return "\n".join(
+        [
+            "# Where the time and the CPU of a record go",
+            "",
+            f"Written by `make profile` on {where['measured_at'][:10]}: one node of each kind, 8 "
+            "partitions, records of 1 kB, one producer and one consumer on the same machine. "
+            f"{machine.sentence(where)}",
+            "",
+            "## Time, at 1,000 records/s",
+            "",
+            f"{results['records']:,} of {results['of']:,} records, of which every station is known "
+            "(of the others the commit has another stamp).",
+            "",
+            *_table(["stage", "what is in it", "mean ms", "p50", "p99", "share of mean"], stages),
+            "A trigger of the order job, by Spark's own report (mean ms; `addBatch` is the batch "
+            "above, the rest is between batches):",
+            "",
+            *_table(
+                ["phase", "ms"],
+                [[f"`{name}`", f"{ms:.1f}"] for name, ms in results["triggers_ms"].items()],
+            ),
+            "## CPU seconds per million records, by process",
+            "",
+            f"As fast as it goes was {results['fast_per_s']:,} records/s through.",
+            "",
+            *_cpu(results["cpu"]),
+            *_samples(results),
+            "## Flame graphs",
+            "",
+            "At 1,000 records/s; only threads that run are sampled.",
+            "",
+            *(f"- [{name}]({file})" for name, file in results["flames"].items()),
+            "",
+        ]
+    )
+
+
+def _cpu(cpu: Mapping[str, Mapping[str, float]]) -> list[str]:
+    names = sorted(cpu["fast"], key=lambda name: -cpu["fast"][name])
+    rows = [
+        [name, f"{cpu['paced'].get(name, 0):.1f}", f"{cpu['fast'][name]:.1f}"] for name in names
+    ]
+    rows.append(["all", *(f"{sum(cpu[way].values()):.1f}" for way in ("paced", "fast"))])
+    return _table(["process", "at 1,000/s", "as fast as it goes"], rows)
+
+
+def _samples(results: Mapping[str, Any]) -> list[str]:
+    """CPU seconds of a stage: the process's seconds times the share of its samples."""
+    lines = [
+        "## CPU of the Python processes, by stage",
+        "",
+        "CPU seconds per million records: those of the process, divided by py-spy's samples. A "
+        "sample counts for the innermost function that belongs to a stage. *other* is mostly "
+        "the interpreter's own libraries below no function of ours.",
+        "",
+    ]
+    for way, title in (("paced", "At 1,000 records/s"), ("fast", "As fast as it goes")):
+        shares, cpu = results["samples"][way], results["cpu"][way]
+        names = [name for name in shares if name in cpu]
+        stages: dict[str, dict[str, float]] = {}
+        for name in names:
+            for stage, share in shares[name].items():
+                stages.setdefault(stage, {})[name] = share * cpu[name]
+        rows = [
+            [stage, *(f"{cells[n]:.1f}" if n in cells else "" for n in names),
+             f"{sum(cells.values()):.1f}"]
+            for stage, cells in sorted(stages.items(), key=lambda one: -sum(one[1].values()))
+        ]  # fmt: skip
+        lines += [f"### {title}", "", *_table(["stage", *names, "all"], rows)]
+    return lines

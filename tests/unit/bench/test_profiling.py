@@ -1,0 +1,118 @@
+"""How `make profile` reads samples, the driver's log and the tables."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from bench.profiling import timeline
+from bench.profiling.page import render
+from bench.profiling.stacks import OTHER, by_stage, stage_of
+
+HEAD = "0" * 22
+
+
+def test_a_sample_counts_for_the_innermost_function_of_a_stage() -> None:
+    commit = "run (/q/ingest/commit/appender.py:4);sync (/q/queue_tables/delta/store.py:9)"
+    assert stage_of(f"{commit};fsync (/usr/lib/python3.11/os.py:1)") == "fsync, requests to storage"
+    assert stage_of("run (/q/ingest/commit/appender.py:4)") == "group wait and hand-over"
+    assert stage_of("bootstrap (/usr/lib/python3.11/threading.py:1)") == OTHER
+
+
+def test_samples_of_a_stage_are_added_up() -> None:
+    lines = [
+        "main (/q/ingest/http/bodies.py:1);loads (orjson) 3",
+        "main (/q/ingest/http/app.py:1) 4",
+        "kazoo (/v/kazoo/client.py:2) 5",
+    ]
+    found = by_stage(lines)
+    assert found == {"parse and judge requests": 7, "notifications, ZooKeeper": 5}
+
+
+def _event(version: int) -> str:
+    return json.dumps(
+        {
+            "event": "batch.ordered",
+            "timestamp": "2026-11-30T00:00:10+00:00",
+            "version": version,
+            "numbering_ms": 5.0,
+            "writing_ms": 20.0,
+            "committing_ms": 10.0,
+            "all_ms": 40.0,
+        }
+    )
+
+
+def test_the_page_divides_the_cpu_of_a_process_by_its_samples() -> None:
+    speed = {"loop_s": 0.25, "fdatasync_p50_ms": 0.2, "fdatasync_p99_ms": 1.0}
+    speed |= {"copy_gb_per_s": 9.0, "load": 0.0}
+    where = {"measured_at": "2026-11-30T00:00", "cores": 2, "memory_gib": 8.0, "kernel": "6"}
+    where |= {"python": "3.11", "versions": {}, "speed": speed}
+    stage = {"stage": "numbering", "holds": "offsets", "mean_ms": 2.0, "p50_ms": 1.0}
+    shares = {"ingest-1": {"parse": 0.75, "other": 0.25}}
+    page = render(
+        {
+            "machine": where,
+            "records": 9,
+            "of": 10,
+            "stages": [stage | {"p99_ms": 3.0, "share": 1.0}],
+            "triggers_ms": {"walCommit": 4.0},
+            "cpu": {"paced": {"ingest-1": 40.0}, "fast": {"ingest-1": 20.0}},
+            "fast_per_s": 1_000,
+            "samples": {"paced": shares, "fast": shares},
+            "flames": {"ingest-1": "profile/ingest-1.svg"},
+        }
+    )
+    for row in ("| parse | 30.0 | 30.0 |", "| parse | 15.0 | 15.0 |", "| ingest-1 | 40.0 | 20.0 |"):
+        assert row in page
+    assert "| numbering | offsets | 2.0 | 1.0 | 3.0 | 100% |" in page
+
+
+def test_a_batch_of_the_drivers_log_tells_when_its_phases_ended() -> None:
+    batch = timeline.batches([_event(3), "no JSON", "{}"])[3]
+    assert batch.ended - batch.began == pytest.approx(0.040)
+    assert batch.ended - batch.written == pytest.approx(0.010)
+    assert batch.written - batch.numbered == pytest.approx(0.020)
+
+
+def test_phases_of_a_trigger_are_means_of_the_order_job() -> None:
+    events = [
+        {"event": "query.triggered", "job": "order", "addBatch": 40, "walCommit": 2},
+        {"event": "query.triggered", "job": "order", "addBatch": 60},
+        {"event": "query.triggered", "job": "offsets", "addBatch": 900},
+    ]
+    found = timeline.triggers(map(json.dumps, events))
+    assert found == {"addBatch": 50.0, "walCommit": 2.0}
+
+
+def _commit(table: Path, version: int, at: float, *actions: dict[str, Any]) -> None:
+    path = table / "_delta_log" / f"{version:020d}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(json.dumps(action) for action in actions))
+    os.utime(path, (at, at))
+
+
+def test_the_stations_of_a_record_come_from_its_tables_and_add_up(tmp_path: Path) -> None:
+    batch = timeline.batches([_event(3)])[3]
+    sealed = batch.began - 0.050
+    values = [f"{HEAD}{number:012d}".encode() for number in (0, 1)]
+    rows = pa.table({"value": values, "stamp": [int(sealed * 1e6)] * 2, "shard": ["s", "s"]})
+    (tmp_path / "log").mkdir()
+    pq.write_table(rows, tmp_path / "log/part.parquet")
+    _commit(tmp_path / "log", 3, batch.ended, {"add": {"path": "part.parquet", "dataChange": True}})
+    mark: dict[str, Any] = {"txn": {"appId": "stamp", "version": int(sealed * 1e6)}}
+    _commit(tmp_path / "inbox/s", 1, sealed + 0.020, mark)
+    sent, received = {0: sealed - 0.010, 1: sealed - 0.030}, {0: batch.ended + 0.015}
+    found = timeline.stations(tmp_path, {3: batch}, sent, received)
+    assert len(found) == 1, "record 1 was not received"
+    shares = timeline.shares(found)
+    assert [one["mean_ms"] for one in shares] == pytest.approx(
+        [10, 20, 30, 10, 20, 10, 15], abs=0.6
+    )
+    assert sum(one["share"] for one in shares) == pytest.approx(1.0, abs=0.01)
