@@ -9,7 +9,7 @@ UNIT := $(VENV)/python $(UNIT_ARGUMENTS)
 DRIVE_RULES := tests/behaviour $(addprefix tests/unit/,queue_rules queue_access memory_queue ingest consumer_service jobs)
 OTHER_UNITS := tests/unit $(addprefix --ignore=,$(filter tests/unit/%,$(DRIVE_RULES)))
 
-.PHONY: help browser sqs-clients screenshots setup up demo failover test check fast lint types contracts sizes docs docs-check unit unit-rest coverage services faults matrix soak rolling-upgrade bench bench-spark bench-front bench-sqs flat notebooks audit site lock clean jars wheel release demo-s3
+.PHONY: help browser sqs-clients screenshots setup up demo failover test check fast lint types contracts sizes docs docs-check unit unit-rest coverage services faults matrix soak rolling-upgrade bench bench-spark bench-peers profile bench-front bench-sqs flat notebooks audit site lock clean jars wheel release demo-s3
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -101,11 +101,23 @@ soak: setup jars ## load and random faults for MINUTES=30 (SEED=…, RATE=500); 
 rolling-upgrade: setup ## the release before and this one share a root under load for MINUTES=10; the verdict of the checker
 	@$(VENV)/python -m tests.support.upgrading.rolling --minutes $(or $(MINUTES),10)
 
-bench: setup ## measure; writes bench/results.md and bench/results.json
-	@$(VENV)/python -m bench
+bench: setup ## measure (ROUNDS=3, about 20 min); writes bench/results.md and bench/results.json
+	@$(VENV)/python -m bench $(if $(ROUNDS),--rounds $(ROUNDS))
 
 bench-spark: setup jars ## measure Spark on a queue (20 min); writes bench/spark.md and bench/spark.json
 	@$(VENV)/python -m bench.spark
+
+bench-peers: setup jars .venv/peers/.made-from ## measure lakequeue beside other systems (25 min; QUICK=1: a trial)
+	@$(VENV)/python -m bench.peers $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY))
+
+# Clients of the other systems, and the profiler: apart, so that .venv gets no larger.
+.venv/peers/.made-from: requirements-peers.txt
+	@[ -x .venv/peers/bin/python ] || $(VENV)/python -m venv .venv/peers
+	@$(VENV)/uv pip sync --quiet --python .venv/peers/bin/python --require-hashes $<
+	@cp $< $@
+
+profile: setup jars .venv/peers/.made-from ## where the time and the CPU of a record go; writes docs/benchmarks/profile.md
+	@$(VENV)/python -m bench.profiling
 
 bench-front: setup ## measure the services while clients hold them up; writes bench/front.json (BEFORE=DIR: an older checkout)
 	@$(VENV)/python -m bench.http.front --json bench/front.json $(if $(BEFORE),--before $(BEFORE))
@@ -135,7 +147,7 @@ site: setup ## the pages of docs/ as a site, into site/
 	@NO_MKDOCS_2_WARNING=1 .venv/site/bin/mkdocs build --quiet
 
 lock: setup ## compile the lock files anew from pyproject.toml and requirements-*.in
-	@cd . && for name in build java audit site clients; do $(VENV)/uv pip compile --quiet --universal --python-version 3.11 \
+	@cd . && for name in build java audit site clients peers; do $(VENV)/uv pip compile --quiet --universal --python-version 3.11 \
 	  --generate-hashes --no-emit-index-url --no-header requirements-$$name.in -o requirements-$$name.txt || exit 1; done
 	@$(VENV)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	  --no-header --all-extras -c requirements-build.txt pyproject.toml -o requirements.txt

@@ -28,7 +28,7 @@ def test_each_page_has_its_place_in_the_list_of_the_site() -> None:
     text = (REPOSITORY / "mkdocs.yml").read_text()
     listed = set(re.findall(r"^ +- (\S+\.md)$", text, re.MULTILINE)) - {"index.md"}
     there = {path.name for path in (REPOSITORY / "docs").glob("*.md")}
-    assert listed - {"runbooks/README.md"} == there
+    assert listed - {"runbooks/README.md", "benchmarks/README.md"} == there
 
 
 def test_the_page_of_calls_has_what_a_document_says() -> None:

@@ -1,0 +1,1 @@
+"""Lives here: `make bench-peers`, lakequeue beside other systems in one run."""
