@@ -82,11 +82,11 @@ class Profiled:
 
     def cpu(self, rate: int, seconds: float, *, numbers: bool = False) -> dict[str, Any]:
         """A phase with the CPU of each process, in seconds per million records."""
-        before = {name: cpu_s(pids) for name, pids in self.processes().items()}
+        before = {pid: cpu_s([pid]) for pids in self.processes().values() for pid in pids}
         phase = self.send(rate, seconds, numbers=numbers)
         count = phase["sent"]["sent"]
         spent = {
-            name: round((cpu_s(pids) - before.get(name, 0.0)) / count * 1e6, 1)
+            name: round(sum(cpu_s([pid]) - before.get(pid, 0.0) for pid in pids) / count * 1e6, 1)
             for name, pids in self.processes().items()
         }
         return {**phase, "records": count, "cpu_s_per_million": spent}

@@ -40,7 +40,7 @@ def render(results: Mapping[str, Any]) -> str:
             "## Time, at 1,000 records/s",
             "",
             f"{results['records']:,} of {results['of']:,} records, of which every station is known "
-            "(of the others the commit has another stamp).",
+            "(not of those that a batch before or after this window ordered).",
             "",
             *_table(["stage", "what is in it", "mean ms", "p50", "p99", "share of mean"], stages),
             "A trigger of the order job, by Spark's own report (mean ms; `addBatch` is the batch "

@@ -28,12 +28,9 @@ _NAME = re.compile(r"^\d{20}\.json$")
 class Batch:
     """One `batch.ordered` of the driver's log; seconds since the epoch."""
 
-    version: int
     began: float
     numbered: float
     written: float
-    committed: float
-    ended: float
 
 
 class Stations(NamedTuple):
@@ -55,7 +52,7 @@ STAGES = (
     ("inbox → batch begins", "notification, Spark's trigger, planning, reading the inbox"),
     ("numbering", "deduplication, sorting, offsets"),
     ("writing", "values copied into log files, Parquet, fsync"),
-    ("committing", "the commit of `log`, fsync; and Spark's way back"),
+    ("committing", "the commit of `log`, fsync"),
     ("log → received", "notification, tail, JSON, HTTP, the client"),
 )
 
@@ -69,12 +66,8 @@ def batches(lines: Iterable[str]) -> dict[int, Batch]:
         event = json.loads(line)
         ended = datetime.fromisoformat(event["timestamp"]).timestamp()
         began = ended - event["all_ms"] / 1e3
-        committed = ended
-        written = committed - event["committing_ms"] / 1e3
-        numbered = written - event["writing_ms"] / 1e3
-        found[event["version"]] = Batch(
-            event["version"], began, numbered, written, committed, ended
-        )
+        numbered = began + event["numbering_ms"] / 1e3
+        found[event["version"]] = Batch(began, numbered, numbered + event["writing_ms"] / 1e3)
     return found
 
 
@@ -92,7 +85,7 @@ def triggers(lines: Iterable[str]) -> dict[str, float]:
 def commits(table: Path) -> dict[int, float]:
     """When each version of a table became visible."""
     return {
-        int(path.stem): path.stat().st_mtime
+        int(path.stem): _named_at(path)
         for path in (table / "_delta_log").iterdir()
         if _NAME.match(path.name)
     }
@@ -108,8 +101,13 @@ def shard_commits(inbox: Path) -> dict[str, dict[int, float]]:
                 for line in path.read_bytes().splitlines():
                     mark = json.loads(line).get("txn")
                     if mark is not None and mark["appId"] == "stamp":
-                        stamps[mark["version"]] = path.stat().st_mtime
+                        stamps[mark["version"]] = _named_at(path)
     return found
+
+
+def _named_at(commit: Path) -> float:
+    """A commit is written and synced before it gets its name, and this is when it got it."""
+    return commit.stat().st_ctime
 
 
 def stations(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
+import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from bench.profiling.page import render
 from bench.profiling.stacks import OTHER, by_stage, stage_of
 
 HEAD = "0" * 22
+ENDED = datetime(2026, 11, 30, 0, 0, 10, tzinfo=UTC).timestamp()
 
 
 def test_a_sample_counts_for_the_innermost_function_of_a_stage() -> None:
@@ -76,9 +78,9 @@ def test_the_page_divides_the_cpu_of_a_process_by_its_samples() -> None:
 
 def test_a_batch_of_the_drivers_log_tells_when_its_phases_ended() -> None:
     batch = timeline.batches([_event(3), "no JSON", "{}"])[3]
-    assert batch.ended - batch.began == pytest.approx(0.040)
-    assert batch.ended - batch.written == pytest.approx(0.010)
-    assert batch.written - batch.numbered == pytest.approx(0.020)
+    assert ENDED - batch.began == pytest.approx(0.040, abs=1e-5)
+    assert batch.numbered - batch.began == pytest.approx(0.005, abs=1e-5)
+    assert batch.written - batch.numbered == pytest.approx(0.020, abs=1e-5)
 
 
 def test_phases_of_a_trigger_are_means_of_the_order_job() -> None:
@@ -91,28 +93,32 @@ def test_phases_of_a_trigger_are_means_of_the_order_job() -> None:
     assert found == {"addBatch": 50.0, "walCommit": 2.0}
 
 
-def _commit(table: Path, version: int, at: float, *actions: dict[str, Any]) -> None:
+def _commit(table: Path, version: int, *actions: dict[str, Any]) -> None:
     path = table / "_delta_log" / f"{version:020d}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join(json.dumps(action) for action in actions))
-    os.utime(path, (at, at))
 
 
 def test_the_stations_of_a_record_come_from_its_tables_and_add_up(tmp_path: Path) -> None:
-    batch = timeline.batches([_event(3)])[3]
-    sealed = batch.began - 0.050
+    sealed = time.time()
+    stamp = int(sealed * 1e6)
     values = [f"{HEAD}{number:012d}".encode() for number in (0, 1)]
-    rows = pa.table({"value": values, "stamp": [int(sealed * 1e6)] * 2, "shard": ["s", "s"]})
+    rows = pa.table({"value": values, "stamp": [stamp] * 2, "shard": ["s", "s"]})
+    _commit(tmp_path / "inbox/s", 1, {"txn": {"appId": "stamp", "version": stamp}})
+    durable = time.time()
+    batch = timeline.Batch(durable + 0.030, durable + 0.040, durable + 0.060)
     (tmp_path / "log").mkdir()
     pq.write_table(rows, tmp_path / "log/part.parquet")
-    _commit(tmp_path / "log", 3, batch.ended, {"add": {"path": "part.parquet", "dataChange": True}})
-    mark: dict[str, Any] = {"txn": {"appId": "stamp", "version": int(sealed * 1e6)}}
-    _commit(tmp_path / "inbox/s", 1, sealed + 0.020, mark)
-    sent, received = {0: sealed - 0.010, 1: sealed - 0.030}, {0: batch.ended + 0.015}
+    _commit(tmp_path / "log", 3, {"add": {"path": "part.parquet", "dataChange": True}})
+    ordered = time.time()
+    sent, received = {0: sealed - 0.010, 1: sealed - 0.030}, {0: ordered + 0.015}
     found = timeline.stations(tmp_path, {3: batch}, sent, received)
     assert len(found) == 1, "record 1 was not received"
+    assert sealed - 0.01 <= found[0].durable <= durable + 0.01
+    assert durable - 0.01 <= found[0].ordered <= ordered + 0.01
     shares = timeline.shares(found)
-    assert [one["mean_ms"] for one in shares] == pytest.approx(
-        [10, 20, 30, 10, 20, 10, 15], abs=0.6
+    assert [one["mean_ms"] for one in shares][3:5] == pytest.approx([10, 20], abs=0.2)
+    assert sum(one["mean_ms"] for one in shares) == pytest.approx(
+        (ordered + 0.015 - sealed + 0.010) * 1e3, abs=1.0
     )
     assert sum(one["share"] for one in shares) == pytest.approx(1.0, abs=0.01)
