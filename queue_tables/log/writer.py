@@ -68,8 +68,9 @@ _REMOTE_READERS = 8
 _FILE_BYTES = 1 << 30
 """Sources of one output file are put together in arrays with 32-bit positions (2 GiB)."""
 
-# Measured by bench/log_writer.py, of processor time: snappy 178 MB/s, lz4 161, zstd level 1 149;
-# files of 0.56, 0.53 and 0.51 of the record bytes. The order job is bound by this, so the fastest.
+# Measured by bench/storage/log_writer.py, of processor time: snappy 178 MB/s, lz4 161, zstd level 1
+# 149; files of 0.56, 0.53 and 0.51 of the record bytes. The order job is bound by this, so the
+# fastest.
 CODEC = "snappy"
 
 _ADDS = pa.schema([pa.field("add", pa.string())])

@@ -1,6 +1,6 @@
 """What the queue asks of an object store: requests a second by role, their latency, what they cost.
 
-    python -m bench.object_store [--commits 3] [--seconds 60]
+    python -m bench.storage.object_store [--commits 3] [--seconds 60]
 
 Runs the whole queue on an S3 server (moto's, on this machine) with a producer that makes a fixed
 number of commits a second and one consumer that follows. The numbers of requests are those of any

@@ -6,7 +6,7 @@ fsyncs, and `update_incremental` + `create_write_transaction` on one long-lived 
 post-commit hooks off. The table is grown by our own commits, because delta-rs would need ten
 minutes for it; at each size both are measured, on the same table.
 
-    python -m bench.commit_path [--commits 2000] [--json FILE]
+    python -m bench.storage.commit_path [--commits 2000] [--json FILE]
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bench.log_writer import PARTITIONS, RECORDS, VALUE_BYTES, fill
+from bench.storage.log_writer import PARTITIONS, RECORDS, VALUE_BYTES, fill
 from lakequeue.records import Offset, Partition, TopicId
 from queue_tables.delta.actions import Txn
 from queue_tables.delta.table import TableLog

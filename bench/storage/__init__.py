@@ -1,0 +1,1 @@
+"""Lives here: what storage alone can do: commits, the log's reader and writer, object stores."""
