@@ -22,6 +22,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from bench import machine
 from bench.inbox import inbox_rows
 from jobs.maintenance.log_compaction import Bounds, compact_log
 from jobs.maintenance.log_retention import retain_log
@@ -176,6 +177,7 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=250, help="a batch")
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
+    machine.announce()
     log_to_stderr("info")
     with tempfile.TemporaryDirectory() as folder:
         root = QueueRoot.open(f"{folder}/queue")

@@ -25,6 +25,7 @@ from typing import Any
 
 import structlog
 
+from bench import machine
 from coordination.embedded import EmbeddedZooKeeper
 from coordination.groups import membership
 from coordination.groups.controller import Controller, read_assignment
@@ -129,6 +130,7 @@ def main() -> None:
     parser.add_argument("--changes", type=int, default=10)
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
+    machine.announce()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     found = measure(args.groups, args.changes)
     if args.json is not None:

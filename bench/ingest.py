@@ -27,6 +27,8 @@ import httpx2
 import orjson
 import psutil
 
+from bench import machine
+
 TOPIC = "bench"
 
 
@@ -142,6 +144,7 @@ def main() -> None:
     parser.add_argument("--producers", type=int, default=4)
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
+    machine.announce()
     with tempfile.TemporaryDirectory() as directory:
         command = [sys.executable, "-m", "ingest", "--root", f"{directory}/root", "--port", "0"]
         process = subprocess.Popen(

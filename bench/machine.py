@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -134,6 +135,11 @@ def sentence(where: Machine) -> str:
             else ""
         )
     )
+
+
+def announce() -> None:
+    """Say what the machine can do just now, beside figures that are only printed."""
+    sys.stderr.write(f"{sentence(describe())}\n")
 
 
 def describe() -> Machine:

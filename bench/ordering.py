@@ -21,6 +21,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from bench import machine
 from bench.inbox import inbox_rows
 from coordination.embedded import EmbeddedZooKeeper
 from lakequeue.clock import HybridClock
@@ -83,6 +84,7 @@ def main() -> None:
     parser.add_argument("--known-ids", type=int, default=1_000_000)
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
+    machine.announce()
     with tempfile.TemporaryDirectory() as folder:
         root = QueueRoot.open(f"{folder}/queue")
         clock = HybridClock()

@@ -30,6 +30,7 @@ from urllib.parse import urlsplit
 import httpx2
 import orjson
 
+from bench import machine
 from bench.machine import usage
 from bench.ordering import fill, order_all
 from coordination.embedded import EmbeddedZooKeeper
@@ -211,6 +212,7 @@ def main() -> None:
     parser.add_argument("--delayed", type=int, default=1_000_000)
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
+    machine.announce()
     found = measure(args.records, args.workers, args.delayed)
     text = json.dumps(found, indent=2)
     if args.json is not None:

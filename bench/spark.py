@@ -176,8 +176,7 @@ def render(results: dict[str, Any]) -> str:
     lines += [f"| {name} | {found} | {target} |" for name, found, target in rows]
     lines += [
         "",
-        f"{where['cores']} cores, {where['memory_gib']:.0f} GiB, local disk; measured "
-        f"{where['measured_at'][:10]} by `make bench-spark`.",
+        f"{machine.sentence(where)} Measured {where['measured_at'][:10]} by `make bench-spark`.",
         "",
     ]
     return "\n".join(lines)

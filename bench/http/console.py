@@ -25,6 +25,7 @@ import httpx2
 import psutil
 import pyarrow as pa
 
+from bench import machine
 from lakequeue.clock import wall_micros
 from lakequeue.records import Epoch, Offset, Partition
 from lakequeue_cli.supervisor.cluster import Cluster, ClusterOptions
@@ -142,4 +143,5 @@ if __name__ == "__main__":
     parser.add_argument("--groups", type=int, default=200)
     parser.add_argument("--seconds", type=float, default=60.0)
     args = parser.parse_args()
+    machine.announce()
     print(json.dumps(main(args.topics, args.groups, args.seconds), indent=2))

@@ -22,6 +22,7 @@ from urllib.parse import urlsplit
 
 import psutil
 
+from bench import machine
 from queue_access.keys import new_key
 from queue_access.registry import LOCKED, Entry, Registry, entry_of_grant, entry_of_key
 from queue_access.rights import checked_grant
@@ -96,6 +97,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
+    machine.announce()
     found: dict[str, list[float]] = {"open": [], "locked, 1 key": [], f"locked, {MANY} keys": []}
     with contextlib.ExitStack() as stack:
         nodes = {}

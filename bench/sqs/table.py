@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from bench import machine
+
 BEGINS, ENDS = "<!-- begin bench-sqs -->", "<!-- end bench-sqs -->"
 _TARGETS = (
     ("`SendMessage`, 16 connections, 1 kB", "send", "per_s", "≥ 1,000/s, p99 ≤ 100 ms"),
@@ -51,8 +53,8 @@ def render(found: dict[str, Any]) -> str:
     lines = ["| " + " | ".join(row) + " |" for row in rows]
     lines += [
         "",
-        f"{where['cores']} cores, {where['memory_gib']:.0f} GiB, everything on one machine, load"
-        f" and all processes of the queue; {found['seconds']:.0f} s a measure. Measured"
+        f"{machine.sentence(where)} Load and all processes of the queue are on it;"
+        f" {found['seconds']:.0f} s a measure. Measured"
         f" {where['measured_at'][:10]} by `make bench-sqs`, at a load average of"
         f" {servers[0]['calibration']['load_average']}.",
         "",

@@ -14,6 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from bench import machine
 from bench.storage.log_writer import PARTITIONS, RECORDS, VALUE_BYTES, fill
 from lakequeue.records import Offset, Partition, TopicId
 from queue_tables.delta.actions import Txn
@@ -52,6 +53,7 @@ def main() -> None:
     parser.add_argument("--batches", type=int, default=13)
     parser.add_argument("--poll", type=int, default=500)
     arguments = parser.parse_args()
+    machine.announce()
     pa.set_cpu_count(1)
     with tempfile.TemporaryDirectory() as folder:
         root = QueueRoot.open(str(Path(folder) / "root"))

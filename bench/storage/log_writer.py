@@ -19,6 +19,7 @@ from unittest import mock
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from bench import machine
 from lakequeue.records import Stamp
 from queue_tables.log import writer as log_writer
 from queue_tables.root import QueueRoot
@@ -120,6 +121,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--random", action="store_true", help="values that do not compress")
     arguments = parser.parse_args()
+    machine.announce()
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)
     with tempfile.TemporaryDirectory() as folder:

@@ -21,6 +21,7 @@ import httpx2
 import numpy as np
 from prometheus_client.parser import text_string_to_metric_families
 
+from bench import machine
 from lakequeue import Consumer, Producer
 from lakequeue.client.admin import Admin
 from lakequeue_cli.supervisor.cluster import Cluster, ClusterOptions
@@ -140,6 +141,7 @@ def main() -> None:
     parser.add_argument("--commits", type=float, default=3.0)
     parser.add_argument("--seconds", type=float, default=60.0)
     args = parser.parse_args()
+    machine.announce()
     with local_s3() as environ, tempfile.TemporaryDirectory() as folder:
         os.environ.update(environ)
         options = ClusterOptions(root=f"s3://{BUCKET}/queue", work_dir=Path(folder))

@@ -18,8 +18,8 @@ class Delta(System):
     promise: ClassVar = "in the page cache; delta-rs fsyncs neither files nor commits"
     settings: ClassVar = (
         "one table, one writer, which appends all that waits as one commit; a checkpoint every 100 "
-        "commits; Spark 4.2 and Delta 4.4, `local[2]`, trigger 0 s, tuned as above; no offsets, "
-        "no acks, no groups"
+        "commits; Spark 4.2 and Delta 4.4, `local[2]`, trigger 0 s, tuned as for Kafka; no "
+        "offsets, no acks, no groups"
     )
     has_spark: ClassVar = True
 

@@ -84,7 +84,7 @@ class KafkaFsync(Kafka):
     name: ClassVar = "kafka-fsync"
     title: ClassVar = "Apache Kafka with `flush.messages=1`"
     promise: ClassVar = "fsynced by the one broker before the answer"
-    settings: ClassVar = "as Kafka above, and the topic has `flush.messages=1`"
+    settings: ClassVar = "as of Kafka alone, and the topic has `flush.messages=1`"
     topic_settings: ClassVar = {"flush.messages": "1"}
 
 
@@ -93,10 +93,10 @@ class KafkaToDelta(Kafka):
 
     name: ClassVar = "kafka-delta"
     title: ClassVar = "Apache Kafka → Spark Structured Streaming → Delta"
-    promise: ClassVar = "as Kafka above; Spark fsyncs neither files nor commits"
+    promise: ClassVar = "in the page cache of one broker; Spark fsyncs neither files nor commits"
     settings: ClassVar = (
-        "broker and producer as Kafka above; Spark 4.2 and Delta 4.4, `local[2]`, trigger 0 s; one "
-        "shuffle partition, one file a batch, one partition of Delta's snapshot; adaptive "
+        "broker and producer as of Kafka alone; Spark 4.2 and Delta 4.4, `local[2]`, trigger 0 s; "
+        "one shuffle partition, one file a batch, one partition of Delta's snapshot; adaptive "
         "execution, batches without data and checksums of checkpoints off; a local file system "
         "without forks"
     )
