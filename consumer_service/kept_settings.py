@@ -157,7 +157,7 @@ class KeptSettings:
 
     def put_webhook(self, webhook: Webhook, put: Callable[[], None]) -> None:
         """Register it, sealed; `put` does so in ZooKeeper."""
-        self._change_webhook(webhook.group, orjson.dumps(webhook).decode(), put)
+        self._change_webhook(webhook.group, webhook.data().decode(), put)
 
     def delete_webhook(self, group: str, delete: Callable[[], bool]) -> bool:
         """Forget it; False if there was none."""
@@ -207,7 +207,7 @@ class KeptSettings:
                 found.append(Setting("pause", group, rules.to_json().decode()))
         for group, webhook in webhooks(self._session).items():
             if is_sealed(webhook.secret):
-                found.append(Setting("webhook", group, orjson.dumps(webhook).decode()))
+                found.append(Setting("webhook", group, webhook.data().decode()))
         with self._lock:
             self._table.change(
                 lambda known: [one for one in found if one.key not in known], self._node

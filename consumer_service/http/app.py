@@ -33,6 +33,7 @@ from consumer_service.webhooks.posts import Webhooks
 from lakequeue import wire
 from lakequeue.errors import LakequeueError, NotReady
 from lakequeue.tracing.context import TRACEPARENT, TRACESTATE, context_of
+from lakequeue.wire.cloud_events import BATCH, ONE, batch_of, event_of, wants
 from queue_access.audit_line import Nowhere, Sink
 from queue_access.rights import Kind, Right
 from serving.answers import (
@@ -120,7 +121,10 @@ def _delivery(app: OpenAPI, node: Node, groups: Groups, metrics: Metrics) -> Non
         member = _member(node, path)
         groups.send_away(member)
         limit = min(query.max, settings.max_poll_records)
-        return waiting(polled(node, groups, metrics, member, limit, query, hung_up()))
+        steps = polled(
+            node, groups, metrics, member, limit, query, hung_up(), events=_wants_events(BATCH)
+        )
+        return waiting(steps)
 
     @app.get(
         "/v1/groups/<group>/members/<member>/events",
@@ -130,9 +134,9 @@ def _delivery(app: OpenAPI, node: Node, groups: Groups, metrics: Metrics) -> Non
     def events(path: MemberPath) -> Response:
         member = _member(node, path)
         last = request.headers.get("Last-Event-ID")
-        stream = event_stream(
-            node, groups, member, last, request.environ.get(wsgi.CALL) or Unlimited(), metrics
-        )
+        call = request.environ.get(wsgi.CALL) or Unlimited()
+        as_event = event_of if _wants_events(ONE) else None
+        stream = event_stream(node, groups, member, last, call, metrics, as_event)
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         return in_pieces(stream, wire.SSE, headers)
 
@@ -206,7 +210,15 @@ def _queue_verbs(
             anonymous.dismiss(path.group)
             return _received_at(f"{url}/v1/groups/{path.group}")
         steps = received(
-            node, groups, anonymous, metrics, path.group, asked, hung_up(), tells_of_new()
+            node,
+            groups,
+            anonymous,
+            metrics,
+            path.group,
+            asked,
+            hung_up(),
+            tells_of_new(),
+            events=_wants_events(BATCH),
         )
         return waiting(steps)
 
@@ -283,7 +295,11 @@ def _browse(app: OpenAPI, browse: Browse) -> None:
     @app.get("/v1/topics/<topic>/records", summary="Look at records", **openapi.BROWSE)
     def page(path: TopicPath) -> Response:
         # Not through pydantic: values are JSON already.
-        return json_answer(vars(browse.page(path.topic, query_parameters(wire.BrowseQuery))))
+        found = browse.page(path.topic, query_parameters(wire.BrowseQuery))
+        if _wants_events(BATCH):
+            after = {"Lakequeue-Next-Offset": str(found.next_offset)}
+            return Response(batch_of(found.records), headers=after, content_type=BATCH)
+        return json_answer(vars(found))
 
     @app.get(
         "/v1/topics/<topic>/partitions/<partition>/records/<offset>",
@@ -325,6 +341,10 @@ def _state(app: OpenAPI, node: Node, metrics: Metrics) -> None:
     @app.route("/openapi.json")
     def openapijson_answer() -> Response:
         return document()
+
+
+def _wants_events(media_type: str) -> bool:
+    return wants(request.headers.get("Accept"), media_type)
 
 
 # -- bodies and answers ---------------------------------------------------------------------------

@@ -25,8 +25,10 @@ def polled(
     limit: int,
     query: wire.PollQuery,
     gone: Callable[[], bool],
+    *,
+    events: bool = False,
 ) -> Steps[Answer]:
-    """What a poll comes to."""
+    """What a poll comes to. `events`: as CloudEvents."""
     began = time.perf_counter()
     mode = node.mode_of(member)
     idle = groups.has_nothing(member)
@@ -51,7 +53,7 @@ def polled(
         "assignment_version": node.reconciler.assignment_version(member.group),
     }
     took = time.perf_counter() - began
-    return answer_of(member, delivered, metrics.delivered, beside, took)
+    return answer_of(member, delivered, metrics.delivered, beside, took, events=events)
 
 
 def received(
@@ -63,8 +65,10 @@ def received(
     asked: wire.ReceiveRequest,
     gone: Callable[[], bool],
     made: Callable[[object], object],
+    *,
+    events: bool = False,
 ) -> Steps[Answer]:
-    """What a receive comes to."""
+    """What a receive comes to. `events`: as CloudEvents."""
     began = time.perf_counter()
     limit = min(asked.max, node.settings.consumer.max_poll_records)
     wait_s = asked.wait_ms / 1_000
@@ -85,4 +89,4 @@ def received(
                 there = str(e.extra["location"]).removesuffix("/members")
                 return Answer(307, headers=[("Location", f"{there}/receive")])
     took = time.perf_counter() - began
-    return answer_of(member, delivered, metrics.delivered, seconds=took)
+    return answer_of(member, delivered, metrics.delivered, seconds=took, events=events)

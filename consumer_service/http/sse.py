@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import orjson
 
@@ -40,14 +40,18 @@ def event_stream(
     last: str | None,
     call: Streaming,
     metrics: Metrics,
+    as_event: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
 ) -> Pieces:
     """The body of the answer; ends when the client hangs up, the member goes or a newer one begins.
 
     The last event tells a member that is sent on where to join.
 
+    `as_event`: what the data of an event is; None: the record as it is.
+
     Raises `InvalidRequest` for a damaged `last`: here, and not when the body has begun.
     """
-    return _Stream(node, groups, member, _begin(node, member, last), call, metrics).body(last)
+    number = _begin(node, member, last)
+    return _Stream(node, groups, member, number, call, metrics, as_event).body(last)
 
 
 class Unlimited:
@@ -88,6 +92,7 @@ class _Stream:
     number: int
     call: Streaming
     metrics: Metrics
+    as_event: Callable[[dict[str, Any]], dict[str, Any]] | None
 
     def body(self, last: str | None) -> Pieces:
         # The id makes a client tell us, when it reconnects, that it has got nothing at all.
@@ -130,9 +135,10 @@ class _Stream:
                 yield b": alive\n\n"
                 continue
             mode.before_leaving(member, delivered)
+            as_event = self.as_event or dict
             written = b"".join(
                 b"id: %b\nevent: record\ndata: %b\n\n"
-                % (record["receipt"].encode(), orjson.dumps(record))
+                % (record["receipt"].encode(), orjson.dumps(as_event(record)))
                 for record in delivered.records
             )
             self.metrics.delivered(member.group, len(delivered.records), len(written))

@@ -11,6 +11,7 @@ from consumer_service.members import Member
 from consumer_service.ownership.modes import Mode
 from consumer_service.polls.traces import handed_out
 from lakequeue.wire import AckAnswer, AckRequest, SettleAnswer
+from lakequeue.wire.cloud_events import BATCH, batch_of
 from serving.front.messages import Answer, json_of
 from serving.front.parking import Steps
 
@@ -85,12 +86,19 @@ def answer_of(
     count: Callable[[str, int, int], object],
     beside: Mapping[str, object] = MappingProxyType({}),
     seconds: float = 0.0,
+    *,
+    events: bool = False,
 ) -> Answer:
     """What leaves with these records, `beside` with them. If nobody gets it, they come again.
 
     `count` is told the group, how many they are, and their bytes. `seconds`: since it was asked.
+    `events`: as CloudEvents, and of `beside` only the number of the poll, in a header.
     """
-    answer = json_of({"records": delivered.records, **beside})
+    if events:
+        number = [("Lakequeue-Poll", str(beside["poll"]))] if "poll" in beside else []
+        answer = Answer(200, batch_of(delivered.records), BATCH, number)
+    else:
+        answer = json_of({"records": delivered.records, **beside})
     handed_out(member.group, delivered.records, seconds)
     count(member.group, len(delivered.records), len(answer.body))
     if delivered.records:

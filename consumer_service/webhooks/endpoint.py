@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import orjson
@@ -12,7 +13,8 @@ import orjson
 from consumer_service.clients import Record
 from consumer_service.webhooks.target import Target, Verdict, addresses_of, judge
 from consumer_service.webhooks.timed_requests import TimedClient
-from lakequeue.wire.calls.webhooks import sign
+from lakequeue.wire.calls.webhooks import WebhookFormat, sign
+from lakequeue.wire.cloud_events import binary_of
 
 _MAX_ANSWER_BYTES = 64 << 10
 """More is not read: what counts is the status, and that the answer came to its end."""
@@ -29,12 +31,14 @@ class Endpoint:
         *,
         allow_private: bool,
         ca: Path | None = None,
+        form: WebhookFormat = "record",
     ) -> None:
         """`ca`: authorities that are trusted beside the public ones. Raises `OSError`."""
         self._target = target
         self._key = key
         self._timeout_s = timeout_s
         self._allow_private = allow_private
+        self._form = form
         # For all of them: reading the certificates takes longer than a request.
         self._trust = httpx2.create_ssl_context(trust_env=False)
         if ca is not None:
@@ -45,17 +49,24 @@ class Endpoint:
 
     def post(self, group: str, record: Record) -> Verdict:
         """Post one record; what that came to. Does not raise."""
-        body = orjson.dumps(record.document() | {"group": group})
+        body, kind = self._body(record.document() | {"group": group})
         # The same for every attempt, so that an endpoint can tell a repetition.
         delivery_id = f"{group}/{record.topic}/{record.partition}/{record.offset}"
         headers = sign(self._key, delivery_id, int(time.time()), body)
-        headers |= {"content-type": "application/json", "host": self._target.host_header}
+        headers = kind | headers | {"host": self._target.host_header}
         try:
             # Looked up and checked for each request: a name can change what it stands for.
             address = addresses_of(self._target, allow_private=self._allow_private)[0]
             return self._send(self._target.at(address), body, headers)
         except Exception as e:  # noqa: BLE001 - what cannot be posted has to be given back
             return Verdict(False, f"{type(e).__name__}: {e}")
+
+    def _body(self, record: dict[str, Any]) -> tuple[bytes, dict[str, str]]:
+        """What is posted, and the headers that say what it is."""
+        if self._form == "cloudevents":
+            headers, body = binary_of(record)
+            return body, headers
+        return orjson.dumps(record), {"content-type": "application/json"}
 
     def _send(self, url: str, body: bytes, headers: dict[str, str]) -> Verdict:
         line = self._line()

@@ -112,6 +112,7 @@ class Webhooks:
             request.concurrency,
             request.timeout_ms,
             config.options,
+            request.format,
         )
         sealed = self._sealed.seal(webhook)
         self._kept.put_webhook(sealed, lambda: put_webhook(self._session, sealed))
@@ -148,6 +149,7 @@ class Webhooks:
             topics=list(webhook.topics),
             concurrency=webhook.concurrency,
             timeout_ms=webhook.timeout_ms,
+            format=webhook.format,
             options=dict(webhook.options),
             secret=secret,
             node=None if posting is None else posting.get("node"),

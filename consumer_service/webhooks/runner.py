@@ -89,6 +89,7 @@ class WebhookRunner:
                 webhook.timeout_ms / 1_000,
                 allow_private=self._allow_private,
                 ca=self._ca,
+                form=webhook.format,
             )
             stack.callback(endpoint.close)
             worker = self._worker()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import orjson
@@ -17,6 +17,7 @@ from kazoo.exceptions import BadVersionError, NoNodeError
 
 from coordination.zookeeper.session import Session
 from lakequeue.records import checked_name
+from lakequeue.wire.calls.webhooks import WebhookFormat
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +33,21 @@ class Webhook:
     timeout_ms: int
     options: Mapping[str, Any] = field(default_factory=dict)
     """Options of the queue group."""
+    format: WebhookFormat = "record"
+    """What a request carries."""
+
+    def data(self) -> bytes:
+        """As it is kept. Releases that know no formats read those that have none."""
+        said = {one.name: getattr(self, one.name) for one in fields(self)}
+        if self.format == "record":
+            del said["format"]
+        return orjson.dumps(said)
 
 
 def put_webhook(session: Session, webhook: Webhook) -> None:
     """Register it, in place of the one before. Raises `CoordinationUnavailable`."""
     path = _path(session, webhook.group)
-    data = orjson.dumps(webhook)
+    data = webhook.data()
     session.ensure(path, data)
     session.call(session.kazoo.set_async, path, data)
 
@@ -53,9 +63,9 @@ def publish_webhook(session: Session, group: str, newest: Callable[[], Webhook |
         if wanted is None and found is not None:
             session.call(session.kazoo.delete_async, path, found[1].version)
         elif wanted is not None and found is None:
-            session.ensure(path, orjson.dumps(wanted))
+            session.ensure(path, wanted.data())
         elif wanted is not None and found is not None:
-            data = orjson.dumps(wanted)
+            data = wanted.data()
             session.call(session.kazoo.set_async, path, data, version=found[1].version)
 
 
@@ -65,7 +75,7 @@ def exchange_secret(session: Session, group: str, seal: Callable[[Webhook], Webh
     found = session.read(path)
     if found is None:
         return
-    data = orjson.dumps(seal(webhook_in(found[0])))
+    data = seal(webhook_in(found[0])).data()
     with contextlib.suppress(BadVersionError, NoNodeError):
         session.call(session.kazoo.set_async, path, data, version=found[1].version)
 
@@ -102,5 +112,5 @@ def _path(session: Session, group: str) -> str:
 
 def webhook_in(data: bytes) -> Webhook:
     """As it is kept."""
-    fields = orjson.loads(data)
-    return Webhook(**(fields | {"topics": tuple(fields["topics"])}))
+    said = orjson.loads(data)
+    return Webhook(**(said | {"topics": tuple(said["topics"])}))

@@ -22,6 +22,7 @@ from lakequeue.errors import (
     MalformedBody,
     UnsupportedMediaType,
 )
+from lakequeue.wire.cloud_events import BATCH, ONE
 from queue_rules.produce.exact_json import loads
 from queue_rules.produce.json_body import (
     checked_columns,
@@ -40,8 +41,8 @@ MEDIA_TYPES: Final = {
     "application/ndjson": "ndjson",
     "application/jsonl": "ndjson",
     wire.ARROW_STREAM: "arrow",
-    cloud_events.ONE: "event",
-    cloud_events.BATCH: "events",
+    ONE: "event",
+    BATCH: "events",
 }
 BINARY_EVENT: Final = "binary event"
 _QUERY = frozenset(wire.ProduceQuery.model_fields)
@@ -59,7 +60,7 @@ def media_type(content_type: str) -> str:
     if kind is None:
         raise UnsupportedMediaType(
             f"Content-Type {content_type[:100]!r} is not supported",
-            hint=f"{wire.JSON}, {wire.NDJSON}, {wire.ARROW_STREAM} or {cloud_events.ONE}",
+            hint=f"{wire.JSON}, {wire.NDJSON}, {wire.ARROW_STREAM} or {ONE}",
             stored="no",
         )
     return kind

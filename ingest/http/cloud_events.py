@@ -11,7 +11,7 @@ import base64
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any
 from urllib.parse import unquote
 
 import orjson
@@ -19,12 +19,10 @@ import orjson
 from lakequeue import wire
 from lakequeue.errors import InvalidRequest, MalformedBody
 from lakequeue.tracing.context import TRACEPARENT, TRACESTATE, context_of
+from lakequeue.wire.cloud_events import ONE
 from queue_rules.produce.exact_json import loads
 from queue_rules.produce.record_count import has_more
 from queue_rules.produce.validation import Limits, at_record, too_many
-
-ONE: Final = "application/cloudevents+json"
-BATCH: Final = "application/cloudevents-batch+json"
 
 _NAME = re.compile(r"[a-z0-9]+")
 _DATA = frozenset({"data", "data_base64"})

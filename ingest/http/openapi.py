@@ -7,8 +7,8 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from ingest.http import cloud_events
 from lakequeue import wire
+from lakequeue.wire import cloud_events
 from serving.openapi_document import problems
 
 DESCRIPTION = (

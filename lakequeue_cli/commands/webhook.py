@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from lakequeue.wire import WebhookDescription, WebhookRequest
+from lakequeue.wire.calls.webhooks import WebhookFormat
 from lakequeue_cli.declared_options import settings_of, with_settings
 from lakequeue_cli.options import AsJson, ConsumerUrl, TimeoutS, admin
 from lakequeue_cli.output import print_json, print_table
@@ -28,6 +29,12 @@ def set_(
     request_timeout_ms: Annotated[
         int, typer.Option(min=100, help="Timeout of one request.")
     ] = 10_000,
+    form: Annotated[
+        WebhookFormat,
+        typer.Option(
+            "--format", help="record: JSON of the record; cloudevents: a CloudEvent in binary mode."
+        ),
+    ] = "record",
     settings: dict[str, Any],
     secret_file: Annotated[
         Path | None, typer.Option(help="File with the secret, whsec_…; by default a new one.")
@@ -47,6 +54,7 @@ def set_(
             topic,
             concurrency=concurrency,
             timeout_ms=request_timeout_ms,
+            format=form,
             **settings,
         )
     _show(found, as_json)

@@ -174,6 +174,8 @@ class GroupCalls(ServiceCalls):
         """
         body = checked(WebhookRequest, {"url": url, "topics": list(topics)} | options)
         said = body.model_dump(exclude_none=True)
+        if body.format == "record":
+            del said["format"]  # services of an earlier release do not know it
         path = path_of_group(group) + "/webhook"
         return answer_of(WebhookDescription, self._call(self._consumer, "PUT", path, said))
 

@@ -13,7 +13,7 @@ import hashlib
 import hmac
 import secrets
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from pydantic import Field
 
@@ -27,6 +27,9 @@ _SECRET_BYTES: Final = (24, 64)
 ID: Final = "webhook-id"
 TIMESTAMP: Final = "webhook-timestamp"
 SIGNATURE: Final = "webhook-signature"
+
+
+WebhookFormat = Literal["record", "cloudevents"]
 
 
 class WebhookRequest(GroupOptions):
@@ -43,6 +46,9 @@ class WebhookRequest(GroupOptions):
     """Most requests under way at once."""
     timeout_ms: int = Field(10_000, ge=100, le=60_000)
     """For one request, from its beginning to the end of the answer."""
+    format: WebhookFormat = "record"
+    """record: the body is the record as JSON. cloudevents: the request is a CloudEvent in binary
+    mode."""
 
 
 class WebhookDescription(AnswerShape):
@@ -53,6 +59,7 @@ class WebhookDescription(AnswerShape):
     topics: list[str]
     concurrency: int
     timeout_ms: int
+    format: WebhookFormat = "record"
     secret: str | None = None
     options: dict[str, Any] = Field(default_factory=dict)
     node: str | None = None

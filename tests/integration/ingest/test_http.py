@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 import pytest
 import zstandard
 
-from ingest.http import cloud_events
 from lakequeue import wire
+from lakequeue.wire import cloud_events
 from tests.support.services.ingest_service import IngestService, inbox_rows
 
 pytestmark = pytest.mark.timeout(400)

@@ -23,6 +23,7 @@ from coordination.embedded import EmbeddedZooKeeper
 from lakequeue.client.admin import Admin
 from lakequeue.client.message import Message
 from lakequeue.errors import GroupMismatch, InvalidRequest, UnknownTopic, UnknownWebhook
+from lakequeue.records import Format
 from lakequeue.wire.calls.webhooks import verify
 from tests.support.access.certificates import Authority
 from tests.support.services.consumer_node import (
@@ -94,6 +95,24 @@ def test_records_are_posted_signed_and_acked(queue: Queue, hooked: NodeProcess) 
         admin.delete_webhook("signed")
         with pytest.raises(UnknownWebhook):
             admin.webhook("signed")
+
+
+def test_a_webhook_may_get_events_in_binary_mode(queue: Queue, hooked: NodeProcess) -> None:
+    topic = queue.log.topic()
+    said = (("ce_id", b"e 1"), ("ce_source", b"/shop"), ("ce_type", b"made"))
+    headers = [[{"key": name, "value": value} for name, value in said]]
+    queue.log.append(topic, ['{"n": 1}'], fmt=Format.JSON, headers=headers)
+    with Endpoint(status(200)) as endpoint, Admin(consumer_urls=hooked.url) as admin:
+        found = admin.set_webhook("binary", endpoint.url, [topic.topic], format="cloudevents")
+        assert admin.webhook("binary").format == "cloudevents"
+        settled(hooked.url, "binary", 1)
+        [post] = endpoint.posts
+        assert verify(found.secret or "", post.headers, post.body, time.time())
+        assert (post.body, post.headers["content-type"]) == (b'{"n":1}', "application/json")
+        sent = {name: text for name, text in post.headers.items() if name.startswith("ce-")}
+        assert (sent["ce-specversion"], sent["ce-id"], sent["ce-type"]) == ("1.0", "e%201", "made")
+        assert (sent["ce-lakequeuegroup"], sent["ce-lakequeueoffset"]) == ("binary", "0")
+        admin.delete_webhook("binary")
 
 
 def test_secrets_lie_sealed_in_zookeeper_and_are_good_for_their_address_alone(
