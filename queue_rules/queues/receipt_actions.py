@@ -37,6 +37,8 @@ class ReceiptAction:
     """Of a nack: why, in the words of who gives it back."""
     may_shorten: bool = False
     """Of an extension: the deadline may move back."""
+    late: bool = False
+    """Of an ack: it counts also after the deadline, if no other attempt has followed."""
 
 
 def receipt_actions_of(request: AckRequest) -> list[ReceiptAction]:
@@ -49,7 +51,10 @@ def receipt_actions_of(request: AckRequest) -> list[ReceiptAction]:
         )
     actions: dict[str, ReceiptAction] = {}
     given = [
-        *(ReceiptAction(text, parse_queue_receipt(text), "ack") for text in request.acks),
+        *(
+            ReceiptAction(text, parse_queue_receipt(text), "ack", late=request.late_acks)
+            for text in request.acks
+        ),
         *(
             ReceiptAction(
                 n.receipt, parse_queue_receipt(n.receipt), "nack", n.delay_ms, n.reason or ""

@@ -66,7 +66,8 @@ def begin(
     if receipt.generation != generation:
         answer.refused.append(refused_of(action, topics, "superseded"))
         return None
-    one = queue.begin(receipt.offset, receipt.attempt, now)
+    # At the time 0 no deadline has passed.
+    one = queue.begin(receipt.offset, receipt.attempt, 0 if action.late else now)
     if isinstance(one, Attempt):
         if action.does == "ack":
             return Begun(action, one, queue.ack(one))

@@ -12,6 +12,7 @@ from lakequeue.calling.nodes import Nodes
 from lakequeue.errors import AttemptSuperseded, UnknownGroup, UnknownTopic
 from sqs_gateway.calls.combining import Combined
 from sqs_gateway.calls.services import Services
+from sqs_gateway.rules.names import is_fifo
 
 Outcome = str
 """`done`, or why not, in the words of the services: `superseded`, `timed_out`, `settled`, …"""
@@ -31,7 +32,11 @@ class Action:
 
 
 class Settling:
-    """Settles in the name of one caller. Thread-safe."""
+    """Settles in the name of one caller. Thread-safe.
+
+    A FIFO queue refuses a delete when the visibility of its message is over. Another queue takes
+    it for as long as nobody else has got the message.
+    """
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -80,7 +85,8 @@ class Settling:
         path = f"/v1/groups/{group}/acks"
         found: dict[str, Outcome | Exception] = {one.receipt: DONE for one in actions}
         try:
-            services.ask(nodes or services.consumer, "POST", path, _body(actions))
+            body = _body(actions) | {"late_acks": not is_fifo(group)}
+            services.ask(nodes or services.consumer, "POST", path, body)
         except AttemptSuperseded as error:
             elsewhere: dict[str, list[Action]] = {}
             by_receipt = {one.receipt: one for one in actions}

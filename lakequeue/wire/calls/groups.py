@@ -218,6 +218,9 @@ class AckRequest(RequestShape):
     """
 
     acks: Items[str] = Field(default_factory=list)
+    late_acks: bool = False
+    """Queue groups. True: an ack counts also after its deadline, unless the record was delivered
+    again. False: it is refused."""
     commit_through: bool = False
     commit: Items[CommitPosition] = Field(default_factory=list)
     nacks: Items[Nack] = Field(default_factory=list)

@@ -97,6 +97,16 @@ def test_what_is_received_is_hidden_until_its_time_is_over(
     assert nothing(sqs, queue)
 
 
+def test_a_delete_counts_late_if_nobody_else_has_the_message(
+    sqs: Any, queue: str, memory: MemoryQueue
+) -> None:
+    sqs.send_message(QueueUrl=queue, MessageBody="x")
+    (got,) = received(sqs, queue, VisibilityTimeout=10)
+    memory.clock.advance(11)
+    sqs.delete_message(QueueUrl=queue, ReceiptHandle=got["ReceiptHandle"])
+    assert nothing(sqs, queue)
+
+
 def test_visibility_is_made_longer_shorter_and_nothing(
     sqs: Any, queue: str, memory: MemoryQueue
 ) -> None:

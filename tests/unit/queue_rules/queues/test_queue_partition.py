@@ -7,9 +7,12 @@ from random import Random
 
 import pytest
 
+from lakequeue.wire import QueueReceipt, SettleAnswer
 from queue_rules.queues import bounds, partition
 from queue_rules.queues.attempts import Attempt, NewRecord, Refusal, Standing, returned_moves
 from queue_rules.queues.partition import QueuePartition
+from queue_rules.queues.receipt_actions import ReceiptAction
+from queue_rules.queues.receipts import Begun, begin
 from queue_rules.queues.record_facts import runs_of
 from queue_rules.queues.retry_policy import RetryPolicy
 from queue_tables.groups.facts import Kind, fold
@@ -68,6 +71,36 @@ def test_a_deadline_moves_back_only_for_who_says_that_it_may() -> None:
     assert queue.next_due() == 10 * MS
     (again,) = queue.take_again(10 * MS, "b", 1).deliver
     assert (again.offset, again.attempt) == (0, 2)
+
+
+@pytest.mark.parametrize("returned", [False, True])
+def test_a_late_ack_counts_until_another_has_the_record(returned: bool) -> None:
+    queue = QueuePartition(RetryPolicy(visibility_ms=10, key_order=True))
+    queue.take_new(0, "a", 1, news(1))
+    if returned:
+        assert not queue.take_again(20 * MS, "b", 0).deliver
+    receipt = QueueReceipt("t", 0, 0, 0, attempt=1, group=0)
+    acks = [ReceiptAction("r", receipt, "ack", late=late) for late in (False, True)]
+
+    def said(ack: ReceiptAction) -> tuple[Begun | None, list[str]]:
+        answer = SettleAnswer()
+        found = begin(queue, 0, ack, 20 * MS, Random(1), {}, answer)
+        return found, [one.why for one in answer.refused]
+
+    assert said(acks[0]) == (None, ["timed_out"])
+    late, refused = said(acks[1])
+    assert late is not None
+    assert not refused
+    late.finish(queue, 20 * MS, stands=False)  # its fact did not become durable
+    (again,) = queue.take_again(21 * MS, "b", 1).deliver
+    assert again.attempt == 2
+    assert said(acks[1]) == (None, ["superseded"])
+    newest = ReceiptAction("r", receipt._replace(attempt=2), "ack", late=True)
+    kept, _ = said(newest)
+    assert kept is not None
+    kept.finish(queue, 40 * MS, stands=True)
+    assert not queue.take_again(99 * MS, "c", 1).deliver
+    assert queue.held_by("a") == queue.held_by("b") == 0
 
 
 def test_waiting_for_a_key_has_a_bound_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
