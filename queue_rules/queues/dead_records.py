@@ -45,6 +45,8 @@ def dead_letter_of(
         (DeadLetterHeader.FIRST_AT, _time(one.first_at)),
         (DeadLetterHeader.LAST_AT, _time(one.deadline)),
     ]
+    if message_id := _message_id(record):
+        said.append((DeadLetterHeader.MESSAGE_ID, message_id))
     if one.nack_reason:
         said.append((DeadLetterHeader.NACK_REASON, one.nack_reason))
     if UNDECODABLE in record:
@@ -70,6 +72,17 @@ def dead_letter_of(
 
 
 _CONTENT: Final = frozenset({"key", "key_base64", "value", "value_base64"})
+
+
+_LONGEST_ID: Final = 512
+"""Bytes: longer headers of a dead letter count as its own, and it might have no room for them."""
+
+
+def _message_id(record: Mapping[str, Any]) -> str:
+    """That of the first record; empty if there is none, or if it is too long."""
+    before = (h.get("value") for h in record["headers"] if h["key"] == DeadLetterHeader.MESSAGE_ID)
+    found = next(before, None) or record.get("message_id") or ""
+    return found if len(found.encode()) <= _LONGEST_ID else ""
 
 
 def as_bytes(letter: Mapping[str, Any]) -> dict[str, Any]:

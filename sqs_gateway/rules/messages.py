@@ -181,9 +181,14 @@ class Wanted:
     attributes: Callable[[str], bool]
 
 
-def message_id_of(record: Mapping[str, Any]) -> str:
-    """A record's message id, or a UUID that is made from it if it is none."""
+def message_id_of(record: Mapping[str, Any], headers: Mapping[str, str | bytes]) -> str:
+    """A record's message id, or a UUID that is made from it if it is none.
+
+    A dead message has that of the message which has died.
+    """
     given = record.get("message_id")
+    if DeadLetterHeader.MESSAGE_ID in headers:
+        given = _text(headers[DeadLetterHeader.MESSAGE_ID])
     place = f"{record.get('topic')}/{record.get('partition')}/{record.get('offset')}"
     if isinstance(given, str) and len(given) == 36:
         try:
@@ -218,7 +223,7 @@ def received(
     body = body_of(record)
     headers = _headers(record)
     message: dict[str, Any] = {
-        "MessageId": message_id_of(record),
+        "MessageId": message_id_of(record, headers),
         "ReceiptHandle": handle,
         "MD5OfBody": digests.of_body(body),
         "Body": body,

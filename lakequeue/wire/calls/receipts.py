@@ -56,6 +56,8 @@ class DeadLetterHeader:
     PARTITION: Final = "lakequeue-partition"
     OFFSET: Final = "lakequeue-offset"
     ATTEMPTS: Final = "lakequeue-attempts"
+    MESSAGE_ID: Final = "lakequeue-message-id"
+    """That of the record, or of the first one if it was a dead letter itself; if it is short."""
     REASON: Final = "lakequeue-reason"
     """max_attempts, expired, undecodable or wrong_value."""
     NACK_REASON: Final = "lakequeue-nack-reason"

@@ -67,9 +67,10 @@ def test_a_fifo_queue_keeps_its_order_and_drops_copies(real_sqs: Any, name: Name
 
 def test_a_dead_message_is_found_in_the_dead_letter_queue(real_sqs: Any, name: Name) -> None:
     queue, dead = dead_letters(real_sqs, name)
-    real_sqs.send_message(QueueUrl=queue, MessageBody="x")
+    sent = real_sqs.send_message(QueueUrl=queue, MessageBody="x")
     die(real_sqs, queue)
-    assert [one["Body"] for one in received(real_sqs, dead)] == ["x"]
+    (got,) = received(real_sqs, dead)
+    assert (got["Body"], got["MessageId"]) == ("x", sent["MessageId"])
 
 
 def test_a_receive_that_waits_is_answered_when_a_message_comes(real_sqs: Any, name: Name) -> None:

@@ -147,9 +147,10 @@ def test_a_message_that_was_received_too_often_goes_to_the_dead_letters(
     assert policy["maxReceiveCount"] == 2
     assert sqs.list_dead_letter_source_queues(QueueUrl=dead)["queueUrls"] == [queue]
     attribute = {"a": {"DataType": "Number", "StringValue": "1"}}
-    sqs.send_message(QueueUrl=queue, MessageBody="x", MessageAttributes=attribute)
+    sent = sqs.send_message(QueueUrl=queue, MessageBody="x", MessageAttributes=attribute)
     die(sqs, queue)
     (got,) = received(sqs, dead, AttributeNames=["All"], MessageAttributeNames=["All"])
+    assert got["MessageId"] == sent["MessageId"]
     assert (got["Body"], got["MessageAttributes"]) == ("x", attribute)
     source = attributes_of(sqs, queue, "QueueArn")["QueueArn"]
     assert got["Attributes"]["DeadLetterQueueSourceArn"] == source

@@ -46,12 +46,12 @@ def test_every_value_has_a_body(record: dict[str, object], body: str) -> None:
 def test_every_record_has_an_id_that_is_a_uuid_and_stays() -> None:
     place = {"topic": "t", "partition": 1, "offset": 7}
     own = str(uuid.uuid4())
-    assert message_id_of(place | {"message_id": own}) == own
+    assert message_id_of(place | {"message_id": own}, {}) == own
     for message_id in (None, "till-7:41", "x" * 36):
         record = place | {"message_id": message_id}
-        assert message_id_of(record) == message_id_of(record)
-        assert str(uuid.UUID(message_id_of(record))) == message_id_of(record)
-    assert message_id_of(place) != message_id_of(place | {"offset": 8})
+        assert message_id_of(record, {}) == message_id_of(record, {})
+        assert str(uuid.UUID(message_id_of(record, {}))) == message_id_of(record, {})
+    assert message_id_of(place, {}) != message_id_of(place | {"offset": 8}, {})
 
 
 def test_headers_of_other_clients_are_attributes() -> None:

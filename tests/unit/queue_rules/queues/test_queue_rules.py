@@ -153,6 +153,20 @@ def test_a_dead_letter_is_the_record_and_where_it_died() -> None:
     ]
 
 
+def test_a_dead_letter_names_the_record_that_died_first_unless_its_id_is_long() -> None:
+    one = Attempt(42, 4, 2_000_000, 1_000_000, reason="max_attempts")
+
+    def told(headers: list[dict[str, Any]], message_id: str | None) -> str | None:
+        letter = dead_letter_of(a_row(headers) | {"message_id": message_id}, "t1", "g", one)
+        return {h["key"]: h["value"] for h in letter["headers"]}.get("lakequeue-message-id")
+
+    assert told([], "m-1") == "m-1"
+    assert told([], None) is None
+    assert told([{"key": "lakequeue-message-id", "value": "m-1"}], "dead:g:t0:0:7") == "m-1"
+    assert told([], "é" * 256) == "é" * 256
+    assert told([], "é" * 257) is None, "a record of the largest size would have no room for it"
+
+
 def test_a_dead_letter_of_what_no_record_may_be_is_one_that_a_topic_takes() -> None:
     row = a_row([]) | {"timestamp": 884_541_340_800_000_000, "undecodable": "KeyError: 'x'"}
     letter = dead_letter_of(row, "t1", "g", Attempt(42, 1, 1 << 62, 1, reason="undecodable"))
