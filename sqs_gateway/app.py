@@ -1,10 +1,13 @@
-"""The application: all of SQS is one address, and a request says which operation it is."""
+"""The application: all of SQS is one address, and a request says which operation it is.
+
+Calls about messages are most of all calls. They are small, and wait for what goes together with
+others. So the event loop answers them itself, if nothing has to be asked of the services first.
+"""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
-from concurrent.futures import Future
-from functools import partial
 
 from flask import Flask, Response, request
 
@@ -12,23 +15,46 @@ from lakequeue.errors import Overloaded, Unauthenticated
 from serving.answers import answer_errors, waiting
 from serving.front import wsgi
 from serving.front.call import Call as FrontCall
-from serving.front.limits.shares import Pool
 from serving.front.messages import Answer
-from serving.front.parking import Done, Steps, Until
+from serving.front.parking import Steps, finish
 from serving.meters import CONTENT_TYPE
 from sqs_gateway.gateway import Call, Gateway
 from sqs_gateway.metrics import Metrics
 from sqs_gateway.protocols.incoming import Raw, Written
 
-_LONGEST_S = 90.0
-"""A receive waits for at most 20 s, and is repeated for a while if a node fails."""
+_INLINE_BYTES = 32 << 10
+"""Of a request that the event loop reads itself: a larger one would hold up all others."""
 
 
-def create_app(gateway: Gateway, metrics: Metrics, *, url: str | None, max_waits: int) -> Flask:
+class Waits:
+    """How many receives wait. Thread-safe."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        self._there = 0
+
+    def enter(self) -> None:
+        """One more. Raises `Overloaded`."""
+        with self._lock:
+            if self._there >= self._most:
+                raise Overloaded(
+                    f"{self._there} receives wait at this gateway, which is the most",
+                    hint="ask another gateway, or raise sqs.max_waits",
+                    retry_after_s=1.0,
+                )
+            self._there += 1
+
+    def leave(self) -> None:
+        """One less."""
+        with self._lock:
+            self._there -= 1
+
+
+def create_app(gateway: Gateway, metrics: Metrics, *, url: str | None, waits: Waits) -> Flask:
     """The WSGI application. `url`: the base of the queues' URLs; None: as each client asks."""
     app = Flask(__name__, static_folder=None)
     answer_errors(app)
-    waits = Waits(max_waits)
 
     @app.get("/metrics")
     def shown() -> Response:
@@ -53,8 +79,8 @@ def create_app(gateway: Gateway, metrics: Metrics, *, url: str | None, max_waits
         call = gateway.read(raw, url or request.host_url.rstrip("/"))
         if isinstance(call, Written):
             return _response(call)
-        if not call.waits:
-            return _response(gateway.answer(call))
+        if not call.parks:
+            return _response(finish(gateway.answer(call)))
         front = request.environ.get(wsgi.CALL)
         gone = front.gone if isinstance(front, FrontCall) else _stays
         return waiting(_steps(gateway, call, gone, waits))
@@ -62,49 +88,50 @@ def create_app(gateway: Gateway, metrics: Metrics, *, url: str | None, max_waits
     return app
 
 
+def entrance(gateway: Gateway, waits: Waits) -> Callable[[FrontCall], None]:
+    """Answers calls about messages in the event loop, and lets the application answer others."""
+
+    def enter(front: FrontCall) -> None:
+        asked = front.request
+        if asked.method != "POST" or len(asked.body) > _INLINE_BYTES:
+            front.to_application()
+            return
+        headers: dict[str, str] = {}
+        for name, value in asked.headers:
+            key, text = name.decode("latin-1"), value.decode("latin-1")
+            headers[key] = f"{headers[key]},{text}" if key in headers else text
+        target = asked.target.decode("latin-1")
+        raw = Raw("POST", asked.path, target, asked.query, headers, asked.body)
+        if not gateway.may_be_quick(raw):
+            front.to_application()
+            return
+        call = gateway.read(raw, "")
+        if isinstance(call, Written):
+            front.done(_answer(call))
+        elif gateway.is_quick(call):
+            asked.body = b""
+            front.follow(_steps(gateway, call, front.gone, waits), inline=True)
+        else:
+            front.to_application()
+
+    return enter
+
+
 def _stays() -> bool:
     return False
 
 
-class Waits:
-    """Threads for receives: those that wait must not hold up what sends and deletes."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._pool = Pool("receive", most)
-        self._busy = 0
-
-    def run(self, work: Callable[[], Written]) -> Future[Written]:
-        """Do it in a thread. Raises `Overloaded`."""
-        if self._busy >= self._most:
-            raise Overloaded(
-                f"{self._busy} receives wait at this gateway, which is the most",
-                hint="ask another gateway, or raise sqs.max_waits",
-                retry_after_s=1.0,
-            )
-        self._busy += 1
-        future: Future[Written] = Future()
-
-        def there() -> None:
-            try:
-                future.set_result(work())
-            except BaseException as error:  # noqa: BLE001 -- whoever waits gets it
-                future.set_exception(error)
-            finally:
-                self._busy -= 1
-
-        self._pool.submit(there)
-        return future
-
-
 def _steps(gateway: Gateway, call: Call, gone: Callable[[], bool], waits: Waits) -> Steps[Answer]:
+    if not call.waits:
+        return _answer((yield from gateway.answer(call, gone)))
     try:
-        future = waits.run(partial(gateway.answer, call, gone))
+        waits.enter()
     except Overloaded as error:
         return _answer(gateway.refused(call, error))
-    while not future.done():
-        yield Until(Done(future), _LONGEST_S, minds=False)
-    return _answer(future.result())
+    try:
+        return _answer((yield from gateway.answer(call, gone)))
+    finally:
+        waits.leave()
 
 
 def _answer(written: Written) -> Answer:

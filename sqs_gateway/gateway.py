@@ -10,8 +10,9 @@ from time import perf_counter
 
 import structlog
 
+from serving.front.parking import Steps
 from sqs_gateway.calls import managing, messaging
-from sqs_gateway.calls.asked import Asked, Do, Output
+from sqs_gateway.calls.asked import Asked, Do, DoSteps, Output
 from sqs_gateway.calls.caller import Callers
 from sqs_gateway.calls.moving import Moves
 from sqs_gateway.calls.refusals import refusal_of
@@ -21,8 +22,8 @@ from sqs_gateway.protocols.incoming import Language, Raw, Written
 from sqs_gateway.protocols.json_protocol import TARGET_HEADER, JsonProtocol
 from sqs_gateway.protocols.query_protocol import QueryProtocol
 from sqs_gateway.protocols.signing import verified
-from sqs_gateway.rules.errors import FAILED
-from sqs_gateway.rules.names import Names
+from sqs_gateway.rules.errors import FAILED, SqsError
+from sqs_gateway.rules.names import Names, name_in_url
 from sqs_gateway.rules.operations import Operation
 from sqs_gateway.rules.shapes import Input
 
@@ -30,6 +31,7 @@ log = structlog.get_logger(__name__)
 
 WAITS = "ReceiveMessage"
 """The operation that may wait for up to twenty seconds."""
+_PARKS = frozenset(messaging.operations())
 _JSON, _QUERY = JsonProtocol(), QueryProtocol()
 
 
@@ -50,6 +52,11 @@ class Call:
         """Whether it may have to wait for something to come."""
         return self.operation.name == WAITS
 
+    @property
+    def parks(self) -> bool:
+        """Whether it waits for others, and needs no thread while it does."""
+        return self.operation.name in _PARKS
+
 
 class Gateway:
     """Thread-safe."""
@@ -62,9 +69,8 @@ class Gateway:
         self._names = names
         self._callers = callers
         self._metrics = metrics
-        self._do: Mapping[str, Do] = (
-            managing.operations() | messaging.operations() | Moves().operations()
-        )
+        self._do: Mapping[str, Do] = managing.operations() | Moves().operations()
+        self._steps: Mapping[str, DoSteps] = messaging.operations()
 
     def may_watch(self, authorization: str) -> bool:
         """Whether who shows this header may read the metrics."""
@@ -103,12 +109,26 @@ class Gateway:
         signed = verified(raw, secret_of, datetime.now(UTC))
         return known[signed.access_key].bearer, replace(raw, body=signed.body)
 
-    def answer(self, call: Call, gone: Callable[[], bool] = lambda: False) -> Written:
-        """Do what is asked; blocking."""
+    def may_be_quick(self, raw: Raw) -> bool:
+        """Whether it speaks of messages, in JSON."""
+        target = raw.headers.get(TARGET_HEADER, "")
+        return target.rpartition(".")[2] in self._steps
+
+    def is_quick(self, call: Call) -> bool:
+        """Whether its steps never block: it waits for others, and its queue is known."""
+        caller = self._callers.known(call.key) if call.operation.name in self._steps else None
+        try:
+            name = name_in_url(call.given.get("QueueUrl", ""))
+        except SqsError:
+            return False
+        return caller is not None and caller.queues.at_hand(name)
+
+    def answer(self, call: Call, gone: Callable[[], bool] = lambda: False) -> Steps[Written]:
+        """Do what is asked."""
         began = perf_counter()
         outcome = "done"
         try:
-            output = self._output(call, gone)
+            output = yield from self._output(call, gone)
             return call.language.answer(call.operation, output, call.request_id)
         except Exception as error:
             refusal = refusal_of(error)
@@ -125,10 +145,13 @@ class Gateway:
         self._metrics.answered(call.operation.name, refusal.code.name, 0.0)
         return call.language.refusal(refusal, call.request_id)
 
-    def _output(self, call: Call, gone: Callable[[], bool]) -> Output:
+    def _output(self, call: Call, gone: Callable[[], bool]) -> Steps[Output]:
         caller = self._callers.of(call.key)
         asked = Asked(caller, self._names, call.given, call.base_url, gone)
-        return self._do[call.operation.name](asked)
+        name = call.operation.name
+        if name not in self._steps:
+            return self._do[name](asked)
+        return (yield from self._steps[name](asked))
 
 
 def language_of(raw: Raw) -> Language:

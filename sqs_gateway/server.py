@@ -8,14 +8,14 @@ from lakequeue.errors import UnlockedDoors
 from lakequeue.settings import Settings
 from queue_access.pages import is_loopback
 from serving.doors.gate import names_of
-from serving.front.call import Call
+from serving.front.call import Call, Native
 from serving.front.limits.shares import Kind
 from serving.front.messages import json_of
 from serving.front.routes import Way
 from serving.process import Listening, Served, serve
 from serving.tls import tls_of
-from sqs_gateway.app import create_app
-from sqs_gateway.calls.caller import Callers
+from sqs_gateway.app import Waits, create_app, entrance
+from sqs_gateway.calls.caller import Callers, Pools
 from sqs_gateway.calls.services import Services
 from sqs_gateway.gate import SqsGate
 from sqs_gateway.gateway import Gateway
@@ -68,13 +68,14 @@ def _start(settings: Settings, url: str) -> Served:
         open_to_all=settings.access.let_anybody_read_write_and_delete,
     )
     sqs = settings.sqs
-    app = create_app(gateway, metrics, url=sqs.url, max_waits=sqs.max_waits)
+    waits = Waits(sqs.max_waits)
+    app = create_app(gateway, metrics, url=sqs.url, waits=waits)
     return Served(
         app,
         {},
         on_term=lambda: None,
         close=callers.close,
-        ways=ways_of(settings),
+        ways=ways_of(settings, entrance(gateway, waits)),
         gate=gate,
         on_front=metrics.front.began,
     )
@@ -98,10 +99,10 @@ def callers_of(settings: Settings) -> Callers:
         file = settings.api_key_file if key is None else None
         return Services(ingest, consumer, Credentials(key or own, file, ca))
 
-    return Callers(services, settings.sqs.partitions)
+    return Callers(services, settings.sqs.partitions, Pools(settings.sqs.max_waits))
 
 
-def ways_of(settings: Settings) -> list[Way]:
+def ways_of(settings: Settings, enter: Native) -> list[Way]:
     """How calls are answered: health first."""
 
     def healthz(call: Call) -> None:
@@ -114,5 +115,5 @@ def ways_of(settings: Settings) -> list[Way]:
         Way("GET", "/healthz/?", state, _NO_BODY, healthz),
         Way("GET", "/readyz/?", state, _NO_BODY, healthz),
         Way("GET", "/metrics/?", Kind("metrics", 2, 64), _NO_BODY),
-        Way("", ".*", call, _MAX_BODY),
+        Way("", ".*", call, _MAX_BODY, enter),
     ]

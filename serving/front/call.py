@@ -115,10 +115,11 @@ class Call:
         route.share.busy += 1
         if route.within_s is not None:
             self._due = hub.loop.call_later(route.within_s, self._too_late)
-        if route.native is None:
-            self._submit(self._work)
-            return
-        self._guarded(partial(route.native, self))
+        self._guarded(partial(route.native or Call.to_application, self))
+
+    def to_application(self) -> None:
+        """Let the application answer, in a thread."""
+        self._submit(self._work)
 
     def takes_from(self, name: str) -> None:
         """Count as another kind from now on. Raises `Overloaded`."""

@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
+from serving.front.parking import Done, Steps, Until
 from sqs_gateway.calls.caller import Caller
 from sqs_gateway.calls.queues import Queue
 from sqs_gateway.rules.errors import QUEUE_DOES_NOT_EXIST, SqsError
 from sqs_gateway.rules.names import Names, name_in_url
 from sqs_gateway.rules.shapes import Input
 
+T = TypeVar("T")
 Output = dict[str, Any]
 Do = Callable[["Asked"], Output]
 """What an operation does; blocking."""
+DoSteps = Callable[["Asked"], Steps[Output]]
+"""What an operation does that waits for others. It does not block if its queue is known."""
+
+
+_LOOK_S = 30.0
+
+
+def result_of(future: Future[T]) -> Steps[T]:
+    """What it comes to, whatever becomes of the client meanwhile."""
+    while not future.done():
+        yield Until(Done(future), _LOOK_S, minds=False)
+    return future.result()
 
 
 @dataclass(frozen=True, slots=True)

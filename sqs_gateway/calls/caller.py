@@ -5,23 +5,47 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from typing import Any
 
+from serving.front.limits.shares import Pool
 from sqs_gateway.calls.queues import Queues
+from sqs_gateway.calls.receiving import Receiving
 from sqs_gateway.calls.sending import Sending
 from sqs_gateway.calls.services import Services
-from sqs_gateway.calls.settling import Settling
+from sqs_gateway.calls.settling import Action, Settling
 
 _MOST_CALLERS = 256
+_CALLS = 256
+_READ_MORE_S = 30.0
+
+
+class Pools:
+    """Threads of all callers: of polls, each of which may wait, and of other calls."""
+
+    def __init__(self, max_waits: int) -> None:
+        self.polls = Pool("poll", max_waits + 64)
+        self.calls = Pool("call", _CALLS)
 
 
 class Caller:
     """One caller. Thread-safe."""
 
-    def __init__(self, services: Services, partitions: int) -> None:
+    def __init__(self, services: Services, partitions: int, pools: Pools) -> None:
         self.services = services
-        self.queues = Queues(services, partitions)
-        self.sending = Sending(services)
-        self.settling = Settling(services)
+        self.queues = Queues(services, partitions, pools.calls)
+        self.sending = Sending(services, pools.calls)
+        self.settling = Settling(services, pools.calls)
+
+        def ask(path: str, body: dict[str, Any], wait_s: float) -> Any:
+            return services.ask_exactly(path, body, wait_s + _READ_MORE_S)
+
+        def give_back(queue: str, records: list[dict[str, Any]]) -> None:
+            actions = [Action(record["receipt"], "give_back") for record in records]
+            # Nobody waits for it: if it fails, they come again when their visibility is over.
+            self.settling.begin(queue, actions)
+
+        self.give_back = give_back
+        self.receiving = Receiving(ask, give_back, pools.polls)
 
 
 class Callers:
@@ -30,9 +54,12 @@ class Callers:
     `make` makes the services for a key; None stands for the gateway itself.
     """
 
-    def __init__(self, make: Callable[[str | None], Services], partitions: int) -> None:
+    def __init__(
+        self, make: Callable[[str | None], Services], partitions: int, pools: Pools
+    ) -> None:
         self._make = make
         self._partitions = partitions
+        self._pools = pools
         self._lock = threading.Lock()
         self._known: OrderedDict[str | None, Caller] = OrderedDict()
 
@@ -41,12 +68,17 @@ class Callers:
         with self._lock:
             found = self._known.get(key)
             if found is None:
-                found = self._known[key] = Caller(self._make(key), self._partitions)
+                found = self._known[key] = Caller(self._make(key), self._partitions, self._pools)
                 if len(self._known) > _MOST_CALLERS:
                     self._known.popitem(last=False)[1].services.close()
             else:
                 self._known.move_to_end(key)
             return found
+
+    def known(self, key: str | None) -> Caller | None:
+        """The same, if it has called before."""
+        with self._lock:
+            return self._known.get(key)
 
     def close(self) -> None:
         """Close all connections."""

@@ -7,13 +7,21 @@ what is in it. So a gateway sends ten requests at once as one, and a single one 
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from serving.front.limits.shares import Pool
+
 A = TypeVar("A")
 R = TypeVar("R")
+
+SLOW_S = 0.2
+"""What takes longer holds up nobody who comes later."""
+_MOST_SLOW = 8
 
 
 @dataclass(slots=True)
@@ -21,54 +29,63 @@ class _Ticket(Generic[A, R]):
     """What one caller asks for."""
 
     items: Sequence[A]
-    results: list[R | Exception] | None = None
-    turn: threading.Event = field(default_factory=threading.Event)
-    """It has its results, or its caller is to lead."""
+    future: Future[list[R | Exception]] = field(default_factory=Future)
 
 
 class Combined(Generic[A, R]):
-    """Thread-safe. It has no threads of its own: one of the callers asks for all that wait."""
+    """Thread-safe. So many requests are under way at once, each in a thread of the pool."""
 
     def __init__(
         self,
         do: Callable[[list[A]], list[R | Exception]],
         *,
+        pool: Pool,
         at_once: int,
         most: int,
         size: Callable[[A], int] = lambda _: 1,
     ) -> None:
         """`do` takes items to their results, in order. `most`: the size of what it is given."""
         self._do = do
+        self._pool = pool
         self._at_once, self._most, self._size = at_once, most, size
         self._lock = threading.Lock()
         self._waiting: deque[_Ticket[A, R]] = deque()
-        self._leaders = 0
+        self._began: dict[int, float] = {}
+        """Requests under way, and since when."""
+        self._numbers = 0
 
     def ask(self, items: Sequence[A]) -> list[R | Exception]:
         """The result of each item, or its error."""
+        return self.begin(items).result()
+
+    def begin(self, items: Sequence[A]) -> Future[list[R | Exception]]:
+        """The same, when it is there."""
         mine: _Ticket[A, R] = _Ticket(items)
         with self._lock:
             self._waiting.append(mine)
-            leads = self._leaders < self._at_once
-            self._leaders += leads
-        if not leads:
-            mine.turn.wait()
-        if mine.results is None:
-            return self._lead(mine)
-        return mine.results
+            if not self._may_begin():
+                return mine.future
+            self._numbers += 1
+            number = self._numbers
+            self._began[number] = time.monotonic()
+        self._pool.submit(lambda: self._run(number))
+        return mine.future
 
-    def _lead(self, mine: _Ticket[A, R]) -> list[R | Exception]:
-        """Ask for those who wait, until `mine` is among them; then another leads, if any waits."""
-        while mine.results is None:
+    def _may_begin(self) -> bool:
+        quick = time.monotonic() - SLOW_S
+        slow = sum(at < quick for at in self._began.values())
+        return len(self._began) - min(slow, _MOST_SLOW) < self._at_once
+
+    def _run(self, number: int) -> None:
+        """Ask for those who wait, until nobody does."""
+        while True:
             with self._lock:
                 some = self._take()
-            self._ask_for(some, mine)
-        with self._lock:
-            if self._waiting:
-                self._waiting[0].turn.set()
-            else:
-                self._leaders -= 1
-        return mine.results
+                if not some:
+                    del self._began[number]
+                    return
+                self._began[number] = time.monotonic()
+            self._ask_for(some)
 
     def _take(self) -> list[_Ticket[A, R]]:
         some: list[_Ticket[A, R]] = []
@@ -80,7 +97,7 @@ class Combined(Generic[A, R]):
             some.append(self._waiting.popleft())
         return some
 
-    def _ask_for(self, some: list[_Ticket[A, R]], mine: _Ticket[A, R]) -> None:
+    def _ask_for(self, some: list[_Ticket[A, R]]) -> None:
         items = [item for one in some for item in one.items]
         try:
             results: list[R | Exception] = self._do(items)
@@ -88,7 +105,5 @@ class Combined(Generic[A, R]):
             results = [error] * len(items)
         at = 0
         for one in some:
-            one.results = results[at : at + len(one.items)]
+            one.future.set_result(results[at : at + len(one.items)])
             at += len(one.items)
-            if one is not mine:
-                one.turn.set()

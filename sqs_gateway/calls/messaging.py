@@ -1,14 +1,19 @@
-"""Operations on messages: send, receive, delete, change their visibility."""
+"""Operations on messages: send, receive, delete, change their visibility.
+
+They wait for what goes together with others, and need no thread while they do.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Final
 
+from lakequeue.clock import boot_seconds
 from lakequeue.errors import LakequeueError, UnknownGroup, UnknownTopic
-from lakequeue.wire.limits import MAX_WAIT_MS
-from sqs_gateway.calls.asked import Asked, Do, Output
+from serving.front.parking import Done, Steps, Until
+from sqs_gateway.calls.asked import Asked, DoSteps, Output, result_of
+from sqs_gateway.calls.receiving import Ticket
 from sqs_gateway.calls.refusals import refusal_of
 from sqs_gateway.calls.settling import DONE, Action
 from sqs_gateway.rules import messages
@@ -29,20 +34,20 @@ from sqs_gateway.rules.shapes import Input, check
 
 _GONE: Final = frozenset({"unknown_topic", "topic_deleted"})
 _EXPIRED: Final = frozenset({"superseded", "timed_out"})
-_READ_MORE_S: Final = 30.0
 
 
-def send_message(asked: Asked) -> Output:
+def send_message(asked: Asked) -> Steps[Output]:
     """Send one; it is durable when this returns."""
     queue = asked.queue()
     message = messages.sent_of(asked.given, queue.rules)
-    (sent,) = asked.caller.sending.send(queue.name, [message], ordered=queue.fifo)
+    sending = asked.caller.sending.begin(queue.name, [message], ordered=queue.fifo)
+    (sent,) = yield from result_of(sending)
     if isinstance(sent, Exception):
         raise sent
     return message.answer(sent)
 
 
-def send_message_batch(asked: Asked) -> Output:
+def send_message_batch(asked: Asked) -> Steps[Output]:
     """Send up to ten, each by itself."""
     entries = checked_entries(asked.given)
     queue = asked.queue()
@@ -53,7 +58,9 @@ def send_message_batch(asked: Asked) -> Output:
             BATCH_TOO_LONG,
             f"Batch requests cannot be longer than {MAX_MESSAGE_BYTES} bytes.",
         )
-    sent = asked.caller.sending.send(queue.name, list(found.values()), ordered=queue.fifo)
+    messages_of = list(found.values())
+    sending = asked.caller.sending.begin(queue.name, messages_of, ordered=queue.fifo)
+    sent = yield from result_of(sending)
     for (entry_id, message), offset in zip(found.items(), sent, strict=True):
         if isinstance(offset, Exception):
             outcomes.failed_by(entry_id, refusal_of(offset))
@@ -76,26 +83,33 @@ def _check_entry(operation: str, entry: Input) -> None:
 # -- receiving ------------------------------------------------------------------------------------
 
 
-def receive_message(asked: Asked) -> Output:
-    """Up to ten; waits for the first. For a thread: it blocks for as long as it waits."""
+def receive_message(asked: Asked) -> Steps[Output]:
+    """Up to ten; waits for the first."""
     queue, given = asked.queue(), asked.given
     wait_s = given.get("WaitTimeSeconds", queue.number("ReceiveMessageWaitTimeSeconds"))
     hidden_s = given.get("VisibilityTimeout", queue.visibility_s)
-    body: dict[str, Any] = {
-        "max": given.get("MaxNumberOfMessages", 1),
-        "wait_ms": min(MAX_WAIT_MS, wait_s * 1_000),
-    }
-    if hidden_s is not None:
-        body["visibility_timeout_ms"] = max(1, hidden_s * 1_000)
-    path = f"/v1/groups/{queue.name}/receive"
+    hidden_ms = None if hidden_s is None else max(1, hidden_s * 1_000)
+    most = given.get("MaxNumberOfMessages", 1)
+    ticket = Ticket(most, boot_seconds() + wait_s, asked.gone)
+    line = asked.caller.receiving.ask(queue.name, hidden_ms, ticket)
+    while not ticket.future.done():
+        left_s = ticket.left_s(boot_seconds())
+        over = asked.gone() or (wait_s and not left_s)
+        if over and line.withdraw(ticket):
+            return {}
+        if over or not wait_s:
+            yield from result_of(ticket.future)
+        else:
+            yield Until(Done(ticket.future), left_s)
     try:
-        answer = asked.caller.services.ask_exactly(path, body, wait_s + _READ_MORE_S)
+        records = ticket.future.result()
     except (UnknownTopic, UnknownGroup):
         asked.caller.queues.forget(queue.name)
         raise no_such_queue() from None
-    records: list[dict[str, Any]] = answer["records"]
     if records and asked.gone():
-        _give_back(asked, queue.name, records)
+        # The client has hung up: another gets them at once.
+        asked.caller.give_back(queue.name, records)
+        return {}
     now_ms = int(time.time() * 1_000)
     asks = messages.Wanted(
         wanted(_together(given, "AttributeNames", "MessageSystemAttributeNames")),
@@ -120,19 +134,14 @@ def _together(given: Input, *names: str) -> list[str]:
     return [one for name in names for one in given.get(name) or ()]
 
 
-def _give_back(asked: Asked, queue: str, records: Iterable[dict[str, Any]]) -> None:
-    """The client has hung up: another gets them at once."""
-    actions = [Action(record["receipt"], "give_back") for record in records]
-    asked.caller.settling.settle(queue, actions)
-
-
 # -- receipts -------------------------------------------------------------------------------------
 
 
-def delete_message(asked: Asked) -> Output:
+def delete_message(asked: Asked) -> Steps[Output]:
     """It is never received again, if nobody else has it by now."""
     queue = asked.queue()
-    (outcome,) = asked.caller.settling.settle(queue.name, [_ack(asked.given, queue.name)])
+    settling = asked.caller.settling.begin(queue.name, [_ack(asked.given, queue.name)])
+    (outcome,) = yield from result_of(settling)
     _check_deleted(outcome, queue.fifo)
     return {}
 
@@ -156,7 +165,7 @@ def _check_deleted(outcome: str | Exception, fifo: bool) -> None:
         )
 
 
-def delete_message_batch(asked: Asked) -> Output:
+def delete_message_batch(asked: Asked) -> Steps[Output]:
     """Delete up to ten, each by itself."""
     return _each_receipt(asked, "DeleteMessageBatch", _ack, _check_deleted)
 
@@ -165,16 +174,16 @@ def _ack(entry: Input, queue: str) -> Action:
     return Action(handle_of(entry["ReceiptHandle"], queue).receipt, "ack")
 
 
-def change_message_visibility(asked: Asked) -> Output:
+def change_message_visibility(asked: Asked) -> Steps[Output]:
     """Hide it for so long from now on; 0 gives it back."""
     queue = asked.queue()
     action = _hide(asked.given, queue.name)
-    (outcome,) = asked.caller.settling.settle(queue.name, [action])
+    (outcome,) = yield from result_of(asked.caller.settling.begin(queue.name, [action]))
     _check_hidden(outcome, queue.fifo)
     return {}
 
 
-def change_message_visibility_batch(asked: Asked) -> Output:
+def change_message_visibility_batch(asked: Asked) -> Steps[Output]:
     """The same of up to ten, each by itself."""
     return _each_receipt(asked, "ChangeMessageVisibilityBatch", _hide, _check_hidden)
 
@@ -205,7 +214,7 @@ def _each_receipt(
     operation: str,
     action_of: Callable[[Input, str], Action],
     check_outcome: Callable[[str | Exception, bool], None],
-) -> Output:
+) -> Steps[Output]:
     entries = checked_entries(asked.given)
     queue, outcomes = asked.queue(), Outcomes()
 
@@ -214,7 +223,10 @@ def _each_receipt(
         return action_of(entry, queue.name)
 
     found = outcomes.each(entries, judged)
-    settled = asked.caller.settling.settle(queue.name, list(found.values())) if found else []
+    settled: list[str | Exception] = []
+    if found:
+        settling = asked.caller.settling.begin(queue.name, list(found.values()))
+        settled = yield from result_of(settling)
     for entry_id, outcome in zip(found, settled, strict=True):
         try:
             check_outcome(outcome, queue.fifo)
@@ -227,7 +239,7 @@ def _each_receipt(
     return outcomes.answer()
 
 
-def operations() -> dict[str, Do]:
+def operations() -> dict[str, DoSteps]:
     """By name."""
     return {
         "SendMessage": send_message,

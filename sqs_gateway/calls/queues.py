@@ -13,20 +13,23 @@ from lakequeue.clock import boot_seconds
 from lakequeue.errors import (
     GroupActive,
     GroupMismatch,
+    LakequeueError,
     TopicExists,
     UnknownGroup,
     UnknownTopic,
 )
 from lakequeue.wire import MAX_ATTEMPTS, TopicDescription
+from serving.front.limits.shares import Pool
 from sqs_gateway.calls.services import Services
 from sqs_gateway.rules.attributes import DECLARED, Redrive
-from sqs_gateway.rules.errors import no_such_queue
+from sqs_gateway.rules.errors import SqsError, no_such_queue
 from sqs_gateway.rules.kept import Kept, kept_in, with_kept
 from sqs_gateway.rules.messages import Rules
 from sqs_gateway.rules.names import Names, is_fifo
 
 KNOWN_S = 1.0
 """What was found of a queue is believed for so long: a change at another gateway is seen then."""
+_OLD_S, _MOMENT_S = 0.6, 0.1
 _MOST_KNOWN = 20_000
 _FIFO_WINDOW_MS = 300_000
 _DELETE_S = 5.0
@@ -89,9 +92,15 @@ class Queues:
     """The queues that one caller may know. Thread-safe."""
 
     def __init__(
-        self, services: Services, partitions: int, now: Callable[[], float] = boot_seconds
+        self,
+        services: Services,
+        partitions: int,
+        pool: Pool,
+        now: Callable[[], float] = boot_seconds,
     ) -> None:
         self._services = services
+        self._pool = pool
+        self._asking: set[str] = set()
         self._partitions = partitions
         self._now = now
         self._known: dict[str, tuple[float, Queue]] = {}
@@ -104,6 +113,27 @@ class Queues:
         if known is not None and self._now() - known[0] < KNOWN_S:
             return known[1]
         return self.newest(name)
+
+    def at_hand(self, name: str) -> bool:
+        """Whether `find` does not block, now and for a moment. What is asked for again and again is
+        looked up again in time, in a thread."""
+        known = self._known.get(name)
+        if known is None:
+            return False
+        age_s = self._now() - known[0]
+        if age_s > _OLD_S and name not in self._asking:
+            self._asking.add(name)
+            self._pool.submit(lambda: self._ask_again(name))
+        return age_s < KNOWN_S - _MOMENT_S
+
+    def _ask_again(self, name: str) -> None:
+        try:
+            self.newest(name)
+        except (SqsError, LakequeueError):
+            # Whoever asks for it next is told.
+            self._known.pop(name, None)
+        finally:
+            self._asking.discard(name)
 
     def newest(self, name: str) -> Queue:
         """The same, as it is now."""

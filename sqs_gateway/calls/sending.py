@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,11 +13,15 @@ import orjson
 from lakequeue.calling.nodes import Nodes
 from lakequeue.errors import LakequeueError, NotOrdered, Rejected
 from lakequeue.wire import headers_to_json
+from serving.front.limits.shares import Pool
 from sqs_gateway.calls.combining import Combined
 from sqs_gateway.calls.services import CALL_S, Services
 from sqs_gateway.rules.messages import Sent
 
-_AT_ONCE = 4
+_AT_ONCE = 2
+"""Each request is a part of a commit, and costs more than what is in it: rather few and large."""
+_ORDERED_AT_ONCE = 4
+"""They wait for the order job as well."""
 _MOST_BYTES = 4 << 20
 _ENVELOPE = 200
 """Bytes of a record's JSON beside its body, about."""
@@ -51,7 +56,7 @@ class _Record:
 class Sending:
     """Sends in the name of one caller. Thread-safe."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, pool: Pool) -> None:
         self._services = services
         self._nodes: Nodes = services.ingest
 
@@ -60,24 +65,26 @@ class Sending:
 
         self._durable = Combined(
             lambda some: self._post(some, ordered=False),
+            pool=pool,
             at_once=_AT_ONCE,
             most=_MOST_BYTES,
             size=size,
         )
         self._ordered = Combined(
             lambda some: self._post(some, ordered=True),
-            at_once=_AT_ONCE,
+            pool=pool,
+            at_once=_ORDERED_AT_ONCE,
             most=_MOST_BYTES,
             size=size,
         )
 
-    def send(
+    def begin(
         self, topic: str, messages: Sequence[Sent], *, ordered: bool
-    ) -> list[int | Exception | None]:
+    ) -> Future[list[int | Exception | None]]:
         """What became of each message, when it is durable: None, its offset if it is `ordered` (a
         copy has that of the first), or the error."""
         way = self._ordered if ordered else self._durable
-        return way.ask([_Record(topic, message) for message in messages])
+        return way.begin([_Record(topic, message) for message in messages])
 
     def _post(self, records: list[_Record], *, ordered: bool) -> list[int | Exception | None]:
         try:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from lakequeue.calling.nodes import Nodes
 from lakequeue.errors import AttemptSuperseded, UnknownGroup, UnknownTopic
+from serving.front.limits.shares import Pool
 from sqs_gateway.calls.combining import Combined
 from sqs_gateway.calls.services import Services
 from sqs_gateway.rules.names import is_fifo
@@ -17,7 +19,7 @@ from sqs_gateway.rules.names import is_fifo
 Outcome = str
 """`done`, or why not, in the words of the services: `superseded`, `timed_out`, `settled`, …"""
 DONE: Outcome = "done"
-_AT_ONCE = 4
+_AT_ONCE = 2
 _MOST = 2_000
 _MOST_GROUPS = 1_000
 
@@ -38,21 +40,29 @@ class Settling:
     it for as long as nobody else has got the message.
     """
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, pool: Pool) -> None:
         self._services = services
+        self._pool = pool
         self._lock = threading.Lock()
         self._groups: OrderedDict[str, Combined[Action, Outcome]] = OrderedDict()
 
     def settle(self, group: str, actions: Sequence[Action]) -> list[Outcome | Exception]:
         """What became of each receipt. It is durable."""
-        return self._of(group).ask(actions)
+        return self.begin(group, actions).result()
+
+    def begin(self, group: str, actions: Sequence[Action]) -> Future[list[Outcome | Exception]]:
+        """The same, when it is there."""
+        return self._of(group).begin(actions)
 
     def _of(self, group: str) -> Combined[Action, Outcome]:
         with self._lock:
             found = self._groups.get(group)
             if found is None:
                 found = self._groups[group] = Combined(
-                    lambda some: self._say(group, some), at_once=_AT_ONCE, most=_MOST
+                    lambda some: self._say(group, some),
+                    pool=self._pool,
+                    at_once=_AT_ONCE,
+                    most=_MOST,
                 )
                 if len(self._groups) > _MOST_GROUPS:
                     # Whoever waits there has it still.

@@ -15,7 +15,7 @@ import boto3
 from botocore.config import Config
 
 from lakequeue.settings import Settings, SqsSettings
-from sqs_gateway.app import create_app
+from sqs_gateway.app import Waits, create_app, entrance
 from sqs_gateway.metrics import Metrics
 from sqs_gateway.server import callers_of, gateway_of, ways_of
 from tests.support.services.fronts import running
@@ -36,14 +36,11 @@ def gateway(ingest: str, consumer: str, **sqs: Any) -> Iterator[str]:
     )
     metrics = Metrics(settings)
     callers = callers_of(settings)
-    app = create_app(
-        gateway_of(settings, callers, metrics),
-        metrics,
-        url=settings.sqs.url,
-        max_waits=settings.sqs.max_waits,
-    )
+    found = gateway_of(settings, callers, metrics)
+    waits = Waits(settings.sqs.max_waits)
+    app = create_app(found, metrics, url=settings.sqs.url, waits=waits)
     try:
-        with running(app, ways_of(settings), _BODIES) as front:
+        with running(app, ways_of(settings, entrance(found, waits)), _BODIES) as front:
             metrics.front.began(front.front)
             host, port = front.front.server
             yield f"http://{host}:{port}"

@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from serving.front.limits.shares import Pool
 from sqs_gateway.calls.combining import Combined
 
 
@@ -20,7 +21,7 @@ def test_what_waits_goes_together_and_everybody_gets_their_own() -> None:
             go_on.wait(30)
         return [item * 10 for item in items]
 
-    combined = Combined(do, at_once=1, most=100)
+    combined = Combined(do, pool=Pool("test", 8), at_once=1, most=100)
     found: dict[int, list[int | Exception]] = {}
 
     def ask(number: int) -> None:
@@ -49,7 +50,7 @@ def test_a_failure_is_everybodys_and_the_next_is_tried() -> None:
             raise OSError
         return list(items)
 
-    combined = Combined(do, at_once=2, most=1)
+    combined = Combined(do, pool=Pool("test", 8), at_once=2, most=1)
     (error,) = combined.ask([1])
     assert isinstance(error, OSError)
     assert combined.ask([2, 3]) == [2, 3], "what one asks for is not parted"
@@ -65,7 +66,7 @@ def test_no_more_goes_together_than_there_is_room_for(most: int) -> None:
             sizes.append(len(items))
         return list(items)
 
-    combined = Combined(do, at_once=2, most=most)
+    combined = Combined(do, pool=Pool("test", 8), at_once=2, most=most)
     threads = [threading.Thread(target=combined.ask, args=([n],)) for n in range(50)]
     for thread in threads:
         thread.start()
