@@ -49,6 +49,5 @@ def test_the_command_line(cluster_gateway: GatewayProcess, name: Name) -> None:
     (got,) = aws("receive-message", *at_it, "--wait-time-seconds", "20")["Messages"]
     assert (got["Body"], got["MessageId"]) == ("from a shell", sent["MessageId"])
     aws("delete-message", *at_it, "--receipt-handle", got["ReceiptHandle"])
-    aws("delete-queue", *at_it)
     with pytest.raises(ClientFailed, match=r"\(AWS\.SimpleQueueService\.NonExistentQueue\)"):
         aws("get-queue-url", "--queue-name", given)

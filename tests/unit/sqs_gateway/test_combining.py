@@ -7,6 +7,7 @@ import threading
 import pytest
 
 from serving.front.limits.shares import Pool
+from sqs_gateway.calls import combining
 from sqs_gateway.calls.combining import Combined
 
 
@@ -74,3 +75,22 @@ def test_no_more_goes_together_than_there_is_room_for(most: int) -> None:
         thread.join(30)
     assert sum(sizes) == 50
     assert max(sizes) <= most
+
+
+def test_what_is_slow_holds_up_nobody_who_comes_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    go_on = threading.Event()
+
+    def do(items: list[int]) -> list[int | Exception]:
+        if items == [1]:
+            go_on.wait(30)
+        return list(items)
+
+    combined = Combined(do, pool=Pool("test", 8), at_once=1, most=100)
+    slow = combined.begin([1])
+    waits = combined.begin([2])
+    monkeypatch.setattr(combining, "SLOW_S", 0.0)
+    assert combined.begin([3]).result(30) == [3]
+    assert waits.result(30) == [2]
+    assert not slow.done()
+    go_on.set()
+    assert slow.result(30) == [1]
