@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from serving.front.limits.shares import Pool
+from sqs_gateway.calls.attempts import Attempts
 from sqs_gateway.calls.queues import Queues
 from sqs_gateway.calls.receiving import Receiving
 from sqs_gateway.calls.sending import Sending
@@ -35,6 +36,7 @@ class Caller:
         self.queues = Queues(services, partitions, pools.calls)
         self.sending = Sending(services, pools.calls)
         self.settling = Settling(services, pools.calls)
+        self.attempts = Attempts()
 
         def ask(path: str, body: dict[str, Any], wait_s: float) -> Any:
             return services.ask_exactly(path, body, wait_s + _READ_MORE_S)

@@ -33,6 +33,7 @@ from sqs_gateway.rules.receipts import Handle, handle_of
 from sqs_gateway.rules.shapes import Input, check
 
 _GONE: Final = frozenset({"unknown_topic", "topic_deleted"})
+_HIDDEN_MS: Final = 30_000
 _EXPIRED: Final = frozenset({"superseded", "timed_out"})
 
 
@@ -90,6 +91,11 @@ def receive_message(asked: Asked) -> Steps[Output]:
     hidden_s = given.get("VisibilityTimeout", queue.visibility_s)
     hidden_ms = None if hidden_s is None else max(1, hidden_s * 1_000)
     most = given.get("MaxNumberOfMessages", 1)
+    attempt = messages.named(given, "ReceiveRequestAttemptId") if queue.fifo else None
+    if attempt is not None:
+        again = yield from _again(asked, queue.name, attempt, hidden_ms)
+        if again is not None:
+            return again
     ticket = Ticket(most, boot_seconds() + wait_s, asked.gone)
     line = asked.caller.receiving.ask(queue.name, hidden_ms, ticket)
     while not ticket.future.done():
@@ -127,7 +133,23 @@ def receive_message(asked: Asked) -> Steps[Output]:
         )
         for record in records
     ]
-    return {"Messages": found} if found else {}
+    if not found:
+        return {}
+    if attempt is not None:
+        receipts = [record["receipt"] for record in records]
+        asked.caller.attempts.keep(queue.name, attempt, {"Messages": found}, receipts)
+    return {"Messages": found}
+
+
+def _again(asked: Asked, queue: str, attempt: str, hidden_ms: int | None) -> Steps[Output | None]:
+    """What was answered to the same attempt, hidden anew. None: nothing was, or one of the
+    messages is not in flight any more."""
+    given = asked.caller.attempts.find(queue, attempt)
+    if given is None:
+        return None
+    actions = [Action(one, "hide", hidden_ms or _HIDDEN_MS) for one in given.receipts]
+    settled = yield from result_of(asked.caller.settling.begin(queue, actions))
+    return given.answer if all(outcome == DONE for outcome in settled) else None
 
 
 def _together(given: Input, *names: str) -> list[str]:

@@ -109,8 +109,8 @@ def sent_of(given: Input, queue: Rules) -> Sent:
             "One or more parameters are invalid. Reason: Message must be shorter than"
             f" {queue.most_bytes} bytes.",
         )
-    group = _named(given, "MessageGroupId")
-    deduplication = _named(given, "MessageDeduplicationId")
+    group = named(given, "MessageGroupId")
+    deduplication = named(given, "MessageDeduplicationId")
     delay = given.get("DelaySeconds")
     if not queue.fifo:
         if deduplication is not None:
@@ -140,7 +140,8 @@ def sent_of(given: Input, queue: Rules) -> Sent:
     return Sent(body, message_id, group, queue.delay_s, size, attributes, system, deduplication)
 
 
-def _named(given: Input, name: str) -> str | None:
+def named(given: Input, name: str) -> str | None:
+    """An id that a client has chosen. Raises `SqsError`."""
     text: str | None = given.get(name)
     if text is None:
         return None

@@ -99,3 +99,33 @@ def test_an_expired_receipt_is_told(sqs: Any, fifo: str, memory: MemoryQueue) ->
     with pytest.raises(ClientError) as error:
         sqs.delete_message(QueueUrl=fifo, ReceiptHandle=got["ReceiptHandle"])
     assert code_of(error) == "InvalidParameterValue"
+
+
+def test_an_attempt_that_is_repeated_gets_the_same_messages(
+    sqs: Any, fifo: str, memory: MemoryQueue
+) -> None:
+    for group in "ab":
+        sqs.send_message(
+            QueueUrl=fifo, MessageBody=group, MessageGroupId=group, MessageDeduplicationId=group
+        )
+
+    def attempt(name: str) -> list[Any]:
+        asked = {"MaxNumberOfMessages": 10, "VisibilityTimeout": 30, "WaitTimeSeconds": 1}
+        found = sqs.receive_message(QueueUrl=fifo, ReceiveRequestAttemptId=name, **asked)
+        return list(found.get("Messages", []))
+
+    first = attempt("one")
+    assert sorted(one["Body"] for one in first) == ["a", "b"]
+    memory.clock.advance(20)
+    assert attempt("one") == first
+    memory.clock.advance(20)
+    assert attempt("other") == [], "they were hidden anew"
+    sqs.delete_message(QueueUrl=fifo, ReceiptHandle=first[0]["ReceiptHandle"])
+    assert attempt("one") == [], "one of them was deleted"
+    memory.clock.advance(31)
+    (again,) = attempt("one")
+    assert again["Body"] == first[1]["Body"]
+    assert again["ReceiptHandle"] != first[1]["ReceiptHandle"]
+    with pytest.raises(ClientError) as error:
+        attempt("o n e")
+    assert code_of(error) == "InvalidParameterValue"
