@@ -51,7 +51,9 @@ class Waits:
             self._there -= 1
 
 
-def create_app(gateway: Gateway, metrics: Metrics, *, url: str | None, waits: Waits) -> Flask:
+def create_app(
+    gateway: Gateway, metrics: Metrics, *, url: str | None, waits: Waits, scheme: str = "http"
+) -> Flask:
     """The WSGI application. `url`: the base of the queues' URLs; None: as each client asks."""
     app = Flask(__name__, static_folder=None)
     answer_errors(app)
@@ -76,7 +78,7 @@ def create_app(gateway: Gateway, metrics: Metrics, *, url: str | None, waits: Wa
             {name.lower(): value for name, value in request.headers.items()},
             request.get_data(cache=False),
         )
-        call = gateway.read(raw, url or request.host_url.rstrip("/"))
+        call = gateway.read(raw, url or f"{scheme}://{request.host}")
         if isinstance(call, Written):
             return _response(call)
         if not call.parks:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlsplit
+
 from lakequeue.calling.addresses import consumer_urls, ingest_urls, named
 from lakequeue.calling.credentials import Credentials
 from lakequeue.errors import UnlockedDoors
@@ -69,7 +71,8 @@ def _start(settings: Settings, url: str) -> Served:
     )
     sqs = settings.sqs
     waits = Waits(sqs.max_waits)
-    app = create_app(gateway, metrics, url=sqs.url, waits=waits)
+    scheme = urlsplit(url).scheme
+    app = create_app(gateway, metrics, url=sqs.url, waits=waits, scheme=scheme)
     return Served(
         app,
         {},

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.integration.sqs_gateway.test_messages import received
 from tests.integration.sqs_gateway.test_queues import dead_letters, die
+from tests.support.access.certificates import Authority
 from tests.support.services.backends import Backend
 from tests.support.services.zookeeper import wait_for
 from tests.support.sqs.running import GatewayProcess, client
@@ -71,6 +73,24 @@ def test_a_dead_message_is_found_in_the_dead_letter_queue(real_sqs: Any, name: N
     die(real_sqs, queue)
     (got,) = received(real_sqs, dead)
     assert (got["Body"], got["MessageId"]) == ("x", sent["MessageId"])
+
+
+def test_a_gateway_with_a_certificate_names_queues_by_it(
+    cluster: Backend, name: Name, tmp_path: Path
+) -> None:
+    authority = Authority(tmp_path)
+    node = authority.sign("gateway")
+    tls = {"LAKEQUEUE_TLS__CERT": str(node.cert), "LAKEQUEUE_TLS__KEY": str(node.key)}
+    gateway = GatewayProcess(cluster.ingest_url, cluster.consumer_url, environment=tls)
+    try:
+        sqs = client(gateway.url, ca=authority.ca)
+        queue = sqs.create_queue(QueueName=name())["QueueUrl"]
+        assert queue.startswith(f"{gateway.url}/")
+        assert queue.startswith("https://")
+        sqs.send_message(QueueUrl=queue, MessageBody="x")
+        assert [one["Body"] for one in received(sqs, queue)] == ["x"]
+    finally:
+        gateway.kill()
 
 
 def test_a_receive_that_waits_is_answered_when_a_message_comes(real_sqs: Any, name: Name) -> None:

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from tests.support.services.fronts import running
 
 HERE = Path(__file__).parents[3]
 _BODIES = 256 << 20
+NOTHING: Mapping[str, str] = {}
 
 
 @contextmanager
@@ -51,7 +52,9 @@ def gateway(ingest: str, consumer: str, **sqs: Any) -> Iterator[str]:
 class GatewayProcess:
     """`python -m sqs_gateway` on a free port."""
 
-    def __init__(self, ingest: str, consumer: str, *options: str) -> None:
+    def __init__(
+        self, ingest: str, consumer: str, *options: str, environment: Mapping[str, str] = NOTHING
+    ) -> None:
         kept = {name: v for name, v in os.environ.items() if not name.startswith("LAKEQUEUE_")}
         self.process = subprocess.Popen(
             [
@@ -63,7 +66,7 @@ class GatewayProcess:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
-            env=kept,
+            env=kept | dict(environment),
         )
         assert self.process.stdout is not None
         event = json.loads(self.process.stdout.readline() or "{}")
@@ -79,7 +82,12 @@ class GatewayProcess:
             self.process.stdout.close()
 
 
-def client(url: str, access_key: str = "anything", secret: str = "anything") -> Any:  # noqa: S107 - none
+def client(
+    url: str,
+    access_key: str = "anything",
+    secret: str = "anything",  # noqa: S107 - none
+    ca: Path | None = None,
+) -> Any:
     """boto3, as anybody uses it, but that it does not try again what fails."""
     return boto3.client(
         "sqs",
@@ -87,5 +95,6 @@ def client(url: str, access_key: str = "anything", secret: str = "anything") -> 
         region_name="us-east-1",
         aws_access_key_id=access_key,
         aws_secret_access_key=secret,
+        verify=None if ca is None else str(ca),
         config=Config(retries={"total_max_attempts": 1}, proxies={}, max_pool_connections=50),
     )
