@@ -8,6 +8,7 @@ groups: the records of later events are given back, so that any worker may get t
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -19,6 +20,7 @@ from consumer_service.members import Member
 from consumer_service.node import Node
 from consumer_service.polls.sent_events import START
 from consumer_service.polls.served import Answered, take_back
+from consumer_service.polls.traces import handed_out
 from lakequeue.errors import LakequeueError, SentOn, UnknownMember, UnknownTopic
 from lakequeue.wire import parse_receipt
 from serving.front.parking import Pieces, Until, Wake
@@ -121,6 +123,7 @@ class _Stream:
             groups.send_away(member)
             idle = groups.has_nothing(member)
             wait_s = IDLE_WAIT_S if idle else KEEP_ALIVE_S
+            began = time.perf_counter()
             delivered = yield from mode.steps(
                 member, BATCH, wait_s, self._breaks_off, _NOTHING_LOST
             )
@@ -135,6 +138,7 @@ class _Stream:
                 yield b": alive\n\n"
                 continue
             mode.before_leaving(member, delivered)
+            handed_out(member.group, delivered.records, time.perf_counter() - began)
             as_event = self.as_event or dict
             written = b"".join(
                 b"id: %b\nevent: record\ndata: %b\n\n"

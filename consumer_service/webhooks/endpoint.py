@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ import orjson
 from consumer_service.clients import Record
 from consumer_service.webhooks.target import Target, Verdict, addresses_of, judge
 from consumer_service.webhooks.timed_requests import TimedClient
+from lakequeue.tracing import spans
+from lakequeue.tracing.context import in_record
 from lakequeue.wire.calls.webhooks import WebhookFormat, sign
 from lakequeue.wire.cloud_events import binary_of
 
@@ -49,11 +52,30 @@ class Endpoint:
 
     def post(self, group: str, record: Record) -> Verdict:
         """Post one record; what that came to. Does not raise."""
-        body, kind = self._body(record.document() | {"group": group})
+        document = record.document() | {"group": group}
+        trace = in_record(document)
+        about: dict[str, str | int] = {
+            "messaging.consumer.group.name": group,
+            "messaging.message.delivery_attempt": record.attempt or 0,
+            "server.address": self._target.host,
+        }
+        with spans.span(
+            "push", record.topic, "CLIENT", parent=trace, links=[trace], attributes=about
+        ) as tracing:
+            own = {} if trace is None else trace.of_request()
+            verdict = self._posted(group, record, document, {**own, **tracing.request_headers()})
+            if not verdict.done:
+                tracing.failed("webhook_refused")
+            return verdict
+
+    def _posted(
+        self, group: str, record: Record, document: dict[str, Any], traced: Mapping[str, str]
+    ) -> Verdict:
+        body, kind = self._body(document)
         # The same for every attempt, so that an endpoint can tell a repetition.
         delivery_id = f"{group}/{record.topic}/{record.partition}/{record.offset}"
         headers = sign(self._key, delivery_id, int(time.time()), body)
-        headers = kind | headers | {"host": self._target.host_header}
+        headers = {**traced, **kind, **headers} | {"host": self._target.host_header}
         try:
             # Looked up and checked for each request: a name can change what it stands for.
             address = addresses_of(self._target, allow_private=self._allow_private)[0]

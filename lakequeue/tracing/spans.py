@@ -74,6 +74,11 @@ class Tracing:
         context = None if self._span is None else _context_of(self._span.get_span_context())
         return {} if context is None else context.of_request()
 
+    def failed(self, code: str) -> None:
+        """It came to an end that is none, and no error was raised."""
+        if self._span is not None:
+            _mark_failed(self._span, code)
+
     def __enter__(self) -> Self:
         return self
 
@@ -229,8 +234,11 @@ def _context_of(span_context: SpanContext) -> TraceContext | None:
 
 
 def _failed(begun: Span, error: BaseException) -> None:
+    _mark_failed(begun, error.code if isinstance(error, LakequeueError) else type(error).__name__)
+
+
+def _mark_failed(begun: Span, code: str) -> None:
     from opentelemetry.trace import Status, StatusCode
 
-    code = error.code if isinstance(error, LakequeueError) else type(error).__name__
     begun.set_attribute("error.type", code)
     begun.set_status(Status(StatusCode.ERROR))

@@ -11,8 +11,10 @@ import pytest
 
 from coordination.zookeeper.notifications import Notifier
 from lakequeue import Consumer, Producer
+from queue_tables.topics import TopicStore
 from tests.support.data.order_truth import log_rows
-from tests.support.services.consumer_node import NodeProcess, Queue
+from tests.support.services.consumer_node import HttpMember, NodeProcess, Queue
+from tests.support.services.event_stream import listening
 from tests.support.services.ingest_service import IngestService
 from tests.support.services.order_thread import ordering
 from tests.support.tracing.collector import Collector
@@ -67,6 +69,7 @@ def test_a_trace_goes_with_the_record_to_its_consumer(
     _a_request_hands_its_trace_to_its_records(traced)
     _what_is_no_trace_fails_no_send(traced)
     _the_client_and_the_nodes_tell_of_the_same_record(traced, monkeypatch)
+    _a_stream_of_events_is_told_of(traced)
     told = traced.collector.everything()
     assert "secret" not in told
     assert "hidden" not in told
@@ -97,6 +100,17 @@ def _a_request_hands_its_trace_to_its_records(traced: Traced) -> None:
     assert in_log[0] == {"traceparent": PARENT.encode(), "tracestate": b"a=1"}
     # The event says in which trace it was made; the request, who carried it.
     assert [one["traceparent"] for one in in_log[1:]] == [PARENT[:-1].encode() + b"0"] * 2
+
+
+def _a_stream_of_events_is_told_of(traced: Traced) -> None:
+    traced.ingest.create("streamed", partitions=1)
+    body = {"records": [{"value": "secret", "headers": {"traceparent": PARENT}}]}
+    assert traced.ingest.http.post("/v1/topics/streamed/records", json=body).status_code == 200
+    topics = TopicStore(traced.queue.root)
+    with HttpMember(traced.node.url, topics.get("streamed")) as member, listening(member) as events:
+        assert len(events.records(1)) == 1
+    (fetch,) = traced.collector.wait_for("fetch streamed")
+    assert (fetch.service, fetch.links) == ("lakequeue-consumer", {ORIGIN})
 
 
 def _what_is_no_trace_fails_no_send(traced: Traced) -> None:

@@ -9,6 +9,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ from tests.support.services.consumer_node import (
 )
 from tests.support.services.endpoint import Endpoint, Post, status
 from tests.support.services.zookeeper import wait_for
+from tests.support.tracing.kept_spans import kept_spans
 
 pytestmark = pytest.mark.zookeeper
 Start = Callable[..., NodeProcess]
@@ -95,6 +97,38 @@ def test_records_are_posted_signed_and_acked(queue: Queue, hooked: NodeProcess) 
         admin.delete_webhook("signed")
         with pytest.raises(UnknownWebhook):
             admin.webhook("signed")
+
+
+@pytest.mark.parametrize("traces", [True, False])
+def test_a_post_goes_on_in_the_trace_of_its_record(
+    traces: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+    said = {"topic": "orders", "partition": 0, "offset": 7, "attempt": 2, "value": "secret"}
+    raw = said | {"headers": [{"key": "traceparent", "value": parent}], "receipt": "r"}
+    with ExitStack() as stack:
+        kept = stack.enter_context(kept_spans(monkeypatch)) if traces else None
+        endpoint = stack.enter_context(Endpoint(status(500)))
+        poster = Poster(target_of(endpoint.url), b"k" * 24, 10, allow_private=True)
+        stack.callback(poster.close)
+        verdict = poster.post("billing", Message(raw, None, 0, None))
+        assert verdict == Verdict(False, "answered 500")
+        [post] = endpoint.posts
+        if kept is None:
+            assert post.headers["traceparent"] == parent
+            return
+        [span] = kept.named("push orders")
+    assert span.context is not None
+    assert span.parent is not None
+    mine = f"{span.context.trace_id:032x}-{span.context.span_id:016x}"
+    assert post.headers["traceparent"] == f"00-{mine}-01"
+    assert f"{span.parent.span_id:016x}" == "00f067aa0ba902b7"
+    about = dict(span.attributes or {})
+    assert (about["error.type"], about["messaging.message.delivery_attempt"]) == (
+        "webhook_refused",
+        2,
+    )
+    assert "secret" not in span.to_json()
 
 
 def test_a_webhook_may_get_events_in_binary_mode(queue: Queue, hooked: NodeProcess) -> None:
