@@ -12,6 +12,8 @@ from lakequeue.processes.jars import jar_paths
 QUIET = {
     "org.apache.hadoop.util.NativeCodeLoader": "error",
     "org.apache.spark.sql.execution.streaming.runtime.ResolveWriteToStream": "error",
+    # A plan that is too long for a line of the log.
+    "org.apache.spark.util.SparkStringUtils": "error",
 }
 """Classes of Spark that warn, in every session, of what is meant so."""
 _LOG4J = "log4j2.properties"

@@ -61,8 +61,10 @@ def session(app: str = "lakequeue", conf: Mapping[str, str] | None = None) -> Sp
     from pyspark.sql import SparkSession
 
     given = dict(conf or {})
-    builder = SparkSession.builder.appName(app)
-    if SparkSession.getActiveSession() is None and not has_host():
+    active = SparkSession.getActiveSession()
+    # The name of a session that is there stays, and Spark would warn of another one.
+    builder = SparkSession.builder if active is not None else SparkSession.builder.appName(app)
+    if active is None and not has_host():
         # Spark's launcher takes `JAVA_HOME`, and its workers `PYSPARK_PYTHON`.
         os.environ["JAVA_HOME"] = str(find_java().home)
         # The address that is set below; Spark looks for another one before it reads that.
