@@ -14,9 +14,20 @@ from lakequeue.extras import brought_by
 
 with brought_by("duckdb"):
     import duckdb
+    from duckdb.func import ARROW, SPECIAL
 
     from queue_tables.querying.arrow_tables import dataset, shards_dataset
+    from queue_tables.querying.typed_views import (
+        VALUE,
+        duckdb_function,
+        duckdb_signature,
+        duckdb_value,
+        template_of,
+        typed_views,
+    )
     from queue_tables.querying.views import DUCKDB, FUNCTIONS, TABLES, VIEWS, render
+    from queue_tables.root import QueueRoot
+    from queue_tables.topics import TopicStore
 
 
 def connect(root: str) -> duckdb.DuckDBPyConnection:
@@ -43,6 +54,31 @@ def refresh(connection: duckdb.DuckDBPyConnection, root: str) -> None:
             f"CREATE OR REPLACE TEMP MACRO {name}(group_name) AS TABLE "
             f'SELECT * FROM {view} WHERE "group" = group_name'
         )
+
+    _refresh_typed(connection, root)
+
+
+def _refresh_typed(connection: duckdb.DuckDBPyConnection, root: str) -> None:
+    """A view for each topic with a schema."""
+    functions = connection.execute("SELECT function_name FROM duckdb_functions()").fetchall()
+    known = {name for (name,) in functions}
+    for view in typed_views(TopicStore(QueueRoot.existing(root, replica_too=True)).list()):
+        if view.kind != "json":
+            from queue_tables.querying.value_decoding import column_of
+
+            function = duckdb_function(view)
+            if function in known:
+                connection.remove_function(function)
+            connection.create_function(
+                function,
+                column_of(view),
+                ["BLOB"],
+                duckdb.type(duckdb_signature(view)),
+                type=ARROW,
+                null_handling=SPECIAL,
+            )
+        sql = render(template_of(view), DUCKDB, _table, str).replace(VALUE, duckdb_value(view))
+        connection.execute(f"CREATE OR REPLACE TEMP VIEW {view.name} AS {sql}")
 
 
 def _table(name: str) -> str:

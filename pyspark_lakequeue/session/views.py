@@ -7,21 +7,26 @@ from __future__ import annotations
 
 import argparse
 import sys
+import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 
 from lakequeue.errors import LakequeueError
 from lakequeue.records import checked_name
 from queue_tables.delta.declared import lacking_columns
 from queue_tables.delta.table import TableLog
+from queue_tables.querying.typed_views import VALUE, spark_value, template_of, typed_views
 from queue_tables.querying.views import FUNCTIONS, SPARK, VIEWS, render
 from queue_tables.root import QueueRoot
 from queue_tables.schema.schemas import JOURNAL, TABLES
+from queue_tables.topics import TopicStore
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_NOT_LOADED = "NOT_LOADED_SQL_FUNCTIONS_UNUSABLE"
 
 
 def create_views(spark: SparkSession, root: str, schema: str) -> list[str]:
@@ -64,7 +69,31 @@ def create_views(spark: SparkSession, root: str, schema: str) -> list[str]:
             f"CREATE OR REPLACE FUNCTION {target}.`{name}`(group_name STRING) RETURNS TABLE "
             f"RETURN SELECT * FROM {target}.`{view}` WHERE `group` = group_name"
         )
-    return [*VIEWS, *FUNCTIONS]
+    return [*VIEWS, *FUNCTIONS, *_typed(spark, queue, target)]
+
+
+def _typed(spark: SparkSession, queue: QueueRoot, target: str) -> list[str]:
+    """A view for each topic with a schema; their names.
+
+    Spark reads Avro and Protobuf with packages of its own. Without them there is no such view.
+    """
+    made = []
+    for view in typed_views(TopicStore(queue).list()):
+        sql = render(template_of(view), SPARK, str, lambda name: f"{target}.`{name}`")
+        sql = sql.replace(VALUE, spark_value(view))
+        try:
+            spark.sql(f"CREATE OR REPLACE VIEW {target}.`{view.name}` AS {sql}")
+        except AnalysisException as error:
+            if view.kind == "json" or _NOT_LOADED not in (error.getCondition() or ""):
+                raise
+            warnings.warn(
+                f"no view {view.name}: Spark reads {view.kind} with the package "
+                f"org.apache.spark:spark-{view.kind}_2.13:{spark.version}, which is not loaded",
+                stacklevel=3,
+            )
+            continue
+        made.append(view.name)
+    return made
 
 
 def _table(queue: QueueRoot, base: str, name: str) -> str:

@@ -56,6 +56,8 @@ class Field(NamedTuple):
     one_of: str | None = None
     symbols: tuple[tuple[str, int], ...] = ()
     """Of an enum."""
+    has_presence: bool = False
+    """Whether a message says if it has the field."""
 
 
 class Message(NamedTuple):
@@ -77,7 +79,7 @@ class ProtobufSchema(NamedTuple):
 
 def schema_of(text: str) -> ProtobufSchema:
     """Read the text of a schema. Raises `InvalidRequest` if it is none."""
-    name, files = _parts_of(text)
+    name, files = parts_of(text)
     top = _found(name, files)
     messages: dict[str, Message] = {}
     todo = [top]
@@ -103,7 +105,15 @@ def no_schema(why: str) -> InvalidRequest:
     )
 
 
-def _parts_of(text: str) -> tuple[str | None, bytes]:
+def class_of(text: str) -> Any:
+    """The class of the message, as `protoc` would make it. Raises as `schema_of` does."""
+    from google.protobuf.message_factory import GetMessageClass
+
+    return GetMessageClass(_found(*parts_of(text)))
+
+
+def parts_of(text: str) -> tuple[str | None, bytes]:
+    """The name of the message, if it is named, and the descriptors."""
     try:
         said = orjson.loads(text)
         name, encoded = said.get("message"), said["descriptors"]
@@ -170,6 +180,7 @@ def _field(field: Any) -> Field:
         numbers,
         one_of,
         symbols,
+        field.has_presence,
     )
 
 

@@ -277,10 +277,9 @@ def test_values_that_are_not_of_the_schema_go_to_dead_letters_that_are_made(
     orders = topics.create("orders", partitions=2, value_schema=schema, value_policy=policy)[0]
     frame = spark.sql("SELECT * FROM VALUES ('1', 'a'), ('x', 'b'), ('3', null) AS t(value, key)")
     write(frame, root, topic="orders")
-    Orderer(root, 1).drain()
+    assert sorted(row["value"] for row in ordered(root, orders)) == [b"1", b"3"]
     topics.refresh()
     [letter] = ordered(root, topics.get("orders.dlq"), 2)
-    assert sorted(row["value"] for row in ordered(root, orders)) == [b"1", b"3"]
     said = {h["key"]: h["value"].decode() for h in letter["headers"]}
     assert (letter["value"], letter["key"]) == (b"x", b"b")
     assert (said["lakequeue-topic"], said["lakequeue-reason"]) == ("orders", "wrong_value")

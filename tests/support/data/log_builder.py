@@ -42,10 +42,10 @@ class LogBuilder:
                 self._next[topic_id, int(partition)] = version
         self._counter = 0
 
-    def topic(self, name: str | None = None, partitions: int = 1) -> Topic:
+    def topic(self, name: str | None = None, partitions: int = 1, **config: Any) -> Topic:
         """Create a topic; by default under a name of its own."""
         name = name or f"orders-{uuid.uuid4().hex[:8]}"
-        return TopicStore(self._root).create(name, partitions=partitions)[0]
+        return TopicStore(self._root).create(name, partitions=partitions, **config)[0]
 
     def append(
         self,
