@@ -53,6 +53,11 @@ class Exporting:
     def __init__(self, provider: Any = None) -> None:
         self._provider = provider
 
+    def flush(self) -> None:
+        """Send what there is, but wait for no collector that hangs."""
+        if self._provider is not None:
+            self._provider.force_flush(int(_STOP_S * 1_000))
+
     def stop(self) -> None:
         """Send what is left, but wait for no collector that hangs."""
         if self._provider is None:

@@ -24,6 +24,9 @@ from lakequeue.clock import hour_of, wall_micros
 from lakequeue.errors import Broken, InvalidRequest, NotReady, UnknownTopic
 from lakequeue.records import Stamp
 from lakequeue.steps import Step, reach
+from lakequeue.tracing.context import TraceContext
+from lakequeue.tracing.spans import MOST_LINKS
+from pyspark_lakequeue.sink import traces
 from pyspark_lakequeue.sink.options import SinkOptions, check_columns
 from pyspark_lakequeue.sink.waiting import wait_ordered
 from queue_rules.queues.dead_records import new_dead_letters
@@ -70,6 +73,8 @@ class Written(WriterCommitMessage):
     files: list[BulkFile] = field(default_factory=list)
     refused: int = 0
     """Rows among them that went to the topic for refused ones."""
+    traces: list[TraceContext] = field(default_factory=list)
+    """Of some of the rows, if the task traces."""
 
 
 class _Writer:
@@ -114,6 +119,8 @@ class _Writer:
         for rows in _files(shape(pa.Table.from_batches([b])) for b in batches):
             stamp = Stamp(self.arrival + len(written.files) * _TASKS + task)
             written.files.append(_write(self.options.root, batch, rows, stamp))
+            if len(written.traces) < MOST_LINKS:
+                written.traces += traces.traces_in(rows)
             reach(Step.BULK_DATA_WRITTEN)
         written.refused = 0 if sorting is None else sorting.refused
         return written
@@ -128,10 +135,21 @@ class _Writer:
         root = QueueRoot.existing(self.options.root)
         refused = sum(message.refused for message in done)
         said = {REFUSED: refused} if refused else {}
-        commit_bulk(root, batch.writer, batch.run, batch.number, files, said)
+        rows = sum(file.rows for file in files)
+        links = [trace for message in done for trace in message.traces]
+        try:
+            commit_bulk(root, batch.writer, batch.run, batch.number, files, said)
+        except BaseException as error:
+            traces.wrote(self.options.topic, rows, self._seconds(), links, error)
+            raise
+        traces.wrote(self.options.topic, rows, self._seconds(), links)
         if refused:
             _log.warning("%d rows were refused and went to %s", refused, self.options.bad_topic)
         return batch
+
+    def _seconds(self) -> float:
+        """Since the write began."""
+        return max(0.0, (wall_micros() - self.arrival) / 1e6)
 
     def abort_files(self, messages: Iterable[WriterCommitMessage | None]) -> None:
         """On the driver, after a task or the commit has failed for good."""
