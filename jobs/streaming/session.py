@@ -67,6 +67,8 @@ def start_session(
         return session
     os.environ["JAVA_HOME"] = str(find_java().home)
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    # Spark looks for another address before it reads the one that is set below.
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ["PYSPARK_PYTHON"] = str(_worker_python(work_dir))
     log4j = work_dir / "log4j2.properties"
     log4j.write_text(log4j_settings("warn", _QUIET))

@@ -36,9 +36,7 @@ from lakequeue.wire import HOST_HEADER, JoinRequest
 
 _log = logging.getLogger("lakequeue.consumer")
 CLOSE_TIMEOUT_S = 10.0
-_LATE_ACKS = (
-    "some acks came too late; those records will be delivered again, no action is needed: %s"
-)
+_LATE_ACKS = "some acks came too late: %s"
 
 
 def delta_module() -> ModuleType:
