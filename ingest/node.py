@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self
 
 import structlog
@@ -133,22 +134,28 @@ class IngestNode:
     # -- dead letters of values -------------------------------------------------------------------
 
     def with_dead_letters(
-        self, parts: Sequence[Request], topics: Sequence[Topic], numbers: Sequence[int]
+        self,
+        parts: Sequence[Request],
+        topics: Sequence[Topic],
+        numbers: Sequence[int],
+        made: Callable[[Topic, Topic], None] = lambda _, __: None,
     ) -> Parted:
         """The request with its dead records for the topics of dead letters, which are made if they
-        are not there.
+        are not there. `made` is told of each one: the topic, and that for its dead letters.
 
         Raises `TooLarge`, `StorageUnavailable`.
         """
-        return parted(parts, topics, numbers, self._wall(), self._letters_of, self.limits_of)
+        letters_of = partial(self._letters_of, made)
+        return parted(parts, topics, numbers, self._wall(), letters_of, self.limits_of)
 
-    def _letters_of(self, topic: Topic) -> Topic:
+    def _letters_of(self, made: Callable[[Topic, Topic], None], topic: Topic) -> Topic:
         name = topic.dead_letters
         try:
             return self.fresh_topics.get(name)
         except UnknownTopic:
-            letters, made = self.topics.create(name, **new_dead_letters(topic))
-            if made:
+            letters, is_new = self.topics.create(name, **new_dead_letters(topic))
+            if is_new:
+                made(topic, letters)
                 log.info("dead_letter_topic.created", topic=topic.topic, dead_letter_topic=name)
             return letters
 

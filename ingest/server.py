@@ -38,7 +38,7 @@ def _start(settings: Settings, name: str, url: str) -> Served:
     issuers = Issuers(gate.doors, settings.ca).start()
     arm(settings.crash_at)
     metrics = Metrics(node, HostSamples(settings, node.root.store.local_path))
-    producing = Producing(node, metrics)
+    producing = Producing(node, metrics, audit)
 
     def close() -> None:
         node.close(DRAIN_S)

@@ -9,6 +9,8 @@ from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl
 
+import orjson
+
 from ingest.http.bodies import BINARY_EVENT, media_type, query_of, request_of
 from ingest.http.cloud_events import attributes_of
 from ingest.http.decompression import decompress
@@ -19,6 +21,7 @@ from lakequeue.errors import LakequeueError, UnknownTopic, UnsupportedMediaType
 from lakequeue.steps import Step, reach
 from lakequeue.tracing import spans
 from lakequeue.tracing.context import TRACEPARENT, TRACESTATE, TraceContext, context_of
+from queue_access.audit_line import Line, Nowhere, Sink
 from queue_access.doors import ANYBODY, Caller, owns_producer
 from queue_access.rights import Kind, Right
 from queue_rules.produce.answers import new_records
@@ -113,14 +116,15 @@ def asked_of(request: Request) -> Asked:
 class Producing:
     """The sends of a node. Thread-safe."""
 
-    def __init__(self, node: IngestNode, metrics: Metrics) -> None:
+    def __init__(self, node: IngestNode, metrics: Metrics, audit: Sink | None = None) -> None:
         self._node = node
         self._metrics = metrics
+        self._audit = audit or Nowhere()
         self._topic = node.fresh_topics.get
 
     def in_memory(self) -> Producing:
         """The same, without a look at storage: for the event loop. Parsing raises `NotInMemory`."""
-        same = Producing(self._node, self._metrics)
+        same = Producing(self._node, self._metrics, self._audit)
         same._topic = self._node.fresh_topics.in_memory
         return same
 
@@ -210,13 +214,28 @@ class Producing:
         lease: Lease,
     ) -> Parsed:
         if any(part.rows.dead for part in parts):
-            parts, topics, numbers = self._node.with_dead_letters(parts, topics, numbers)
+            made = partial(self._made, asked.caller)
+            parts, topics, numbers = self._node.with_dead_letters(parts, topics, numbers, made)
         if asked.trace is not None:
             for part in parts:
                 put_trace(part.rows, asked.trace)
         size = sum([part.rows.total_bytes for part in parts])
         lease.shrink_to(size)
         return Parsed(parts, topics, numbers, query, started, size)
+
+    def _made(self, caller: Caller, topic: Topic, letters: Topic) -> None:
+        """A send has made a topic for dead letters: who sent stands in the audit."""
+        self._audit.changed(
+            Line(
+                principal=caller.principal,
+                call="POST /v1/topics/{topic}/records",
+                outcome="done",
+                name=topic.topic,
+                how=caller.how,
+                detail="made",
+                after=orjson.dumps({"dead_letter_topic": letters.topic}).decode(),
+            )
+        )
 
     def _limits_of(self, caller: Caller, name: str) -> tuple[str, Limits]:
         caller.must(Right.PRODUCE, Kind.TOPIC, name)

@@ -96,3 +96,23 @@ def test_a_fenced_producer_is_in_the_audit_with_how_it_ended(
     [row] = [r for r in audited(locked) if r["name"] == "bob.till"]
     assert row["call"] == "POST /v1/producers/{producer_id}/epochs"
     assert (row["outcome"], row["status"], row["detail"]) == ("failed", 504, "order_timeout")
+
+
+def test_a_topic_for_dead_letters_that_a_send_makes_is_in_the_audit_once(
+    service: IngestService, locked: Locks
+) -> None:
+    admin = as_(locked.keys["admin"])
+    settings = {"value_schema": '{"type": "integer"}', "value_policy": "dead_letter"}
+    assert service.http.put("/v1/topics/strict", json=settings, headers=admin).status_code == 201
+    locked.may("ada", "produce", "topic", "strict")
+    ada = as_(locked.keys["ada"])
+    body = {"records": [{"value": "x"}, {"value": 2}]}
+    path = "/v1/topics/strict/records"
+    wait_for(lambda: service.http.post(path, json=body, headers=ada).is_success, "the key is known")
+    # It needs no right over the topic that it makes, and cannot send there by itself.
+    answer = service.http.post(path, json=body, headers=ada).json()
+    assert [one.get("dead_letter_topic") for one in answer["records"]] == ["strict.dlq", None]
+    other = service.http.post("/v1/topics/strict.dlq/records", json=body, headers=ada)
+    assert other.status_code == 403
+    [row] = [r for r in audited(locked) if r["after"] == '{"dead_letter_topic":"strict.dlq"}']
+    assert (row["principal"], row["name"], row["outcome"]) == ("ada", "strict", "done")
