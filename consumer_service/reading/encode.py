@@ -59,12 +59,21 @@ def records_of(rows: pa.Table, epoch: int) -> list[dict[str, Any]]:
     The shape is that of `lakequeue.wire.record_to_json`, made a column at a time for speed.
     """
     records = plain_records(rows)
-    if records:
-        prefix = f"{rows['topic_id'][0].as_py()}.{records[0]['partition']}."
-        for record in records:
-            record["attempt"] = 1
-            record["receipt"] = f"{prefix}{record['offset']}.{epoch}.1"
-    return records
+    if not records:
+        return []
+    return delivered(records, rows["topic_id"][0].as_py(), epoch)
+
+
+def delivered(records: Iterable[dict[str, Any]], topic_id: str, epoch: int) -> list[dict[str, Any]]:
+    """Plain records of one partition as a stream group gets them: copies with their receipts."""
+    return [
+        {
+            **record,
+            "attempt": 1,
+            "receipt": f"{topic_id}.{record['partition']}.{record['offset']}.{epoch}.1",
+        }
+        for record in records
+    ]
 
 
 def queue_records_of(

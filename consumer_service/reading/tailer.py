@@ -15,7 +15,7 @@ import pyarrow as pa
 import structlog
 
 from consumer_service.reading.encode import COLUMNS
-from consumer_service.reading.segments import Segments, split_partitions
+from consumer_service.reading.segments import Cut, Segments, split_partitions
 from coordination.zookeeper.notifications import NotificationListener
 from coordination.zookeeper.session import Session
 from lakequeue.clock import boot_seconds
@@ -119,6 +119,10 @@ class Tailer:
         return self._reader.read_range(
             where.topic_id, where.partition, Offset(offset), max_rows, max_bytes
         )
+
+    def cut(self, where: TopicPartition, offset: int, max_rows: int, max_bytes: int) -> Cut | None:
+        """The records from `offset` on as they leave, if memory has them, see `Segments.cut`."""
+        return self._segments.cut(where, offset, max_rows, max_bytes)
 
     def read_one(self, where: TopicPartition, offset: int) -> pa.Table | None:
         """The row of that offset; `None` in a gap. Raises as `read`."""

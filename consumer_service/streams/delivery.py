@@ -14,6 +14,7 @@ from consumer_service.members import Member
 from consumer_service.ownership.owned_partition import OwnedPartition, OwnedPartitions
 from consumer_service.polls.matching import find_matching
 from consumer_service.polls.waiting import begin, wait_for_records
+from consumer_service.reading.encode import delivered as delivered_records
 from consumer_service.reading.encode import records_of, unreadable_among
 from consumer_service.reading.segments import prefix_within
 from consumer_service.reading.tailer import Tailer
@@ -70,6 +71,17 @@ class StreamPollResult:
                 if owned.epoch == epoch:
                     owned.cursor.rewind(position)
                     owned.rows = None
+
+
+@dataclass(slots=True, frozen=True)
+class _Taken:
+    """What one partition gives to an answer."""
+
+    records: list[dict[str, Any]]
+    bytes: int
+    epoch: int
+    before: int
+    """Where its cursor stood."""
 
 
 class Delivery:
@@ -157,39 +169,48 @@ class Delivery:
                 break
             at = owned.cursor.delivered
             try:
-                rows, epoch, before = self._take(owned, member, left, left_bytes)
+                taken = self._take(owned, member, left, left_bytes)
             except UndecodableRecord as error:
                 stopped = error  # other partitions go on
                 continue
-            if rows is None:
+            if taken is None:
                 # Passed over: a look at a long history is broken off, and goes on.
                 delivered.more |= owned.cursor.delivered > at
                 continue
-            delivered.before.append((owned, epoch, before))
-            records = records_of(rows, epoch)
-            if any(UNDECODABLE in record for record in records):
-                self._on_undecodable(member.group, records)
-            delivered.records += records
-            left_bytes -= rows.nbytes
+            delivered.before.append((owned, taken.epoch, taken.before))
+            delivered.records += taken.records
+            left_bytes -= taken.bytes
         if stopped is not None and not (delivered.records or delivered.more):
             raise stopped
 
     def _take(
         self, owned: OwnedPartition, member: Member, max_rows: int, max_bytes: int
-    ) -> tuple[pa.Table | None, int, int]:
+    ) -> _Taken | None:
         """Move the cursor over the next rows of a partition, if it may be delivered now."""
-        nothing = (None, 0, 0)
         if owned.paused or not owned.delivers:
-            return nothing
+            return None
         predicate = predicate_in(owned.options)
+        taken: _Taken | None = None
         if owned.cursor.delivered < self._tailer.end(owned.where):
             with owned.fetching:
-                taken = self._take_next(owned, member, max_rows, max_bytes, predicate)
-        else:
-            taken = nothing
+                if predicate is None and owned.rows is None:
+                    taken = self._take_cut(owned, member, max_rows, max_bytes)
+                if taken is None:
+                    taken = self._take_next(owned, member, max_rows, max_bytes, predicate)
         if predicate is not None or (owned.cursor.passes and not member.request.gapless):
             self._on_passed(owned)
         return taken
+
+    def _take_cut(
+        self, owned: OwnedPartition, member: Member, max_rows: int, max_bytes: int
+    ) -> _Taken | None:
+        """What memory has ready for all groups, with the receipts of this one."""
+        epoch, position = owned.epoch, owned.cursor.delivered
+        cut = self._tailer.cut(owned.where, position, max_rows, max_bytes)
+        if cut is None or not self._leave(owned, member, epoch, position, cut.following):
+            return None
+        records = delivered_records(cut.records, owned.key.topic_id, epoch)
+        return _Taken(records, cut.bytes, epoch, position)
 
     def _take_next(
         self,
@@ -198,8 +219,7 @@ class Delivery:
         max_rows: int,
         max_bytes: int,
         predicate: Condition | None,
-    ) -> tuple[pa.Table | None, int, int]:
-        nothing = (None, 0, 0)
+    ) -> _Taken | None:
         epoch, position = owned.epoch, owned.cursor.delivered
         try:
             rows, following = self._fetch(owned, position, max_rows, max_bytes, predicate)
@@ -208,12 +228,34 @@ class Delivery:
                 owned.cursor.skip_to(self._resume_at(owned, member, position, expired))
             return self._take_next(owned, member, max_rows, max_bytes, predicate)
         if following == position:
-            return nothing
+            return None
         alive = None if rows is None else not_expired(rows, wall_micros())
         if alive is not None and policy_in(owned.options, "stream") != "tombstone":
             alive, following = self._readable(owned, alive, following)
+        among: list[int] | None = None
+        if alive is not rows or rows is None or rows.num_rows != following - position:
+            among = [] if alive is None else alive["offset"].to_pylist()
+        if not self._leave(owned, member, epoch, position, following, among) or alive is None:
+            return None
+        records = records_of(alive, epoch)
+        if any(UNDECODABLE in record for record in records):
+            self._on_undecodable(member.group, records)
+        return _Taken(records, alive.nbytes, epoch, position)
+
+    def _leave(
+        self,
+        owned: OwnedPartition,
+        member: Member,
+        epoch: int,
+        position: int,
+        following: int,
+        among: list[int] | None = None,
+    ) -> bool:
+        """Move the cursor from `position` to `following`; `among`: only these offsets leave.
+
+        It is the last look before the records leave: still owned, by this member, in time.
+        """
         with owned.lock:
-            # The last look before the records leave: still owned, by this member, in time.
             if (
                 not owned.delivers
                 or owned.paused
@@ -221,15 +263,14 @@ class Delivery:
                 or owned.cursor.delivered != position
                 or not owned.trusted()
             ):
-                return nothing
+                return False
             if not owned.cursor.outstanding:
                 member.liveness.progress(boot_seconds())
-            if alive is rows and rows is not None and rows.num_rows == following - position:
+            if among is None:
                 owned.cursor.deliver(position, following)
             else:
-                among = [] if alive is None else alive["offset"].to_pylist()
                 owned.cursor.deliver_among(among, following)
-        return alive, epoch, position
+        return True
 
     def _readable(
         self, owned: OwnedPartition, rows: pa.Table, following: int

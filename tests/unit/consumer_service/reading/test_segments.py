@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from typing import Any
+
 import orjson
 import pyarrow as pa
 
@@ -123,3 +126,83 @@ def test_rows_that_do_not_follow_each_other_are_not_held() -> None:
     segments.append(WHERE, pa.concat_tables([rows(8, 1), rows(10, 1)]))
     assert read(segments, 5) == [5, 6, 7]
     assert read(segments, 8) is None
+
+
+def cut(segments: Segments, offset: int, max_rows: int = 100, max_bytes: int = 1 << 20) -> Any:
+    found = segments.cut(WHERE, offset, max_rows, max_bytes)
+    if found is None:
+        return None
+    assert found.following == offset + len(found.records)
+    return [record["offset"] for record in found.records]
+
+
+def test_records_are_made_once_and_cut_within_both_bounds() -> None:
+    segments = Segments(1 << 20)
+    segments.append(WHERE, rows(5, 3, size=100))
+    segments.append(WHERE, rows(8, 4, size=100))
+    assert cut(segments, 5) == list(range(5, 12))
+    assert cut(segments, 6, max_rows=4) == [6, 7, 8, 9]
+    assert cut(segments, 6, max_bytes=350) == [6, 7, 8]
+    assert cut(segments, 6, max_bytes=1) == [6]
+    assert cut(segments, 4) is None
+    assert cut(segments, 12) is None
+    (first,) = segments.cut(WHERE, 6, 1, 1).records  # type: ignore[union-attr]
+    (again,) = segments.cut(WHERE, 6, 1, 1).records  # type: ignore[union-attr]
+    assert first is again
+
+
+def test_a_cut_ends_before_records_that_have_to_be_looked_at() -> None:
+    segments = Segments(1 << 20)
+    segments.append(WHERE, rows(0, 2))
+    later = rows(2, 2)
+    at = COLUMNS.index("expires_at")
+    until = pa.array([None, 1], later.schema.field("expires_at").type)
+    segments.append(WHERE, later.set_column(at, later.schema.field("expires_at"), until))
+    assert cut(segments, 0) == [0, 1]
+    assert cut(segments, 2) is None
+
+
+def test_the_records_made_are_bounded_too() -> None:
+    size = rows(0, 10, size=1_000).nbytes
+    segments = Segments(12 * size)
+    for n in range(10):
+        segments.append(WHERE, rows(n * 10, 10, size=1_000))
+    (first,) = segments.cut(WHERE, 0, 1, 1).records  # type: ignore[union-attr]
+    assert cut(segments, 0) == list(range(100))
+    (again,) = segments.cut(WHERE, 0, 1, 1).records  # type: ignore[union-attr]
+    assert first == again
+    assert first is not again  # what was made first had to go
+
+
+def test_readers_beside_a_writer_that_drops_the_oldest_get_every_record_in_order() -> None:
+    """Without a lock for readers: whoever is inside the window finds all of it, without a hole."""
+    segments = Segments(40 * rows(0, 1).nbytes)
+    last = 20_000
+    failed: list[str] = []
+    written = [0]
+    """The first offset of the newest segment."""
+    reading = threading.Barrier(3)
+
+    def reader() -> None:
+        reading.wait()
+        at = 0
+        while at < last:
+            found = cut(segments, at, 7)
+            if found is None:
+                at = max(at, written[0])  # it has fallen out of the window
+                continue
+            if found != list(range(at, at + len(found))):
+                failed.append(f"at {at}: {found}")
+                return
+            at += len(found)
+
+    threads = [threading.Thread(target=reader) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    reading.wait()
+    for first in range(0, last, 10):
+        segments.append(WHERE, rows(first, 10))
+        written[0] = first
+    for thread in threads:
+        thread.join()
+    assert failed == []

@@ -14,9 +14,11 @@ from consumer_service.ownership.owned_partition import OwnedPartition, OwnedPart
 from consumer_service.ownership.partition_states import PartitionState
 from consumer_service.polls.served import take_back
 from consumer_service.reading import encode
+from consumer_service.reading.encode import COLUMNS
+from consumer_service.reading.segments import Segments
 from consumer_service.streams.delivery import Delivery, StreamPollResult
 from lakequeue.errors import StorageUnavailable, UndecodableRecord
-from lakequeue.records import Format, Partition, TopicId
+from lakequeue.records import Format, Partition, TopicId, TopicPartition
 from lakequeue.wire import JoinRequest
 from queue_rules.groups.member_states import Liveness, MemberState
 from queue_rules.streams.cursor import Cursor
@@ -64,15 +66,14 @@ def test_an_error_in_one_partition_gives_back_what_others_gave(
     made = delivery(*parts)
     calls: list[OwnedPartition] = []
 
-    def take(one: OwnedPartition, *_: object) -> tuple[Any, int, int]:
+    def take(one: OwnedPartition, *_: object) -> SimpleNamespace:
         calls.append(one)
         if len(calls) == 2:
             raise StorageUnavailable("away")
         one.cursor.deliver(0, 5)
-        return SimpleNamespace(nbytes=1), 0, 0
+        return SimpleNamespace(records=[{}] * 5, bytes=1, epoch=0, before=0)
 
     monkeypatch.setattr(made, "_take", take)
-    monkeypatch.setattr("consumer_service.streams.delivery.records_of", lambda *_: [{}] * 5)
     one = member()
     with pytest.raises(StorageUnavailable):
         finish(made.steps(one, 100, 0, lambda: False, 0))
@@ -87,18 +88,15 @@ def test_what_is_paused_while_other_partitions_are_looked_through_stays(
     made = delivery(*parts)
     calls: list[OwnedPartition] = []
 
-    def take(one: OwnedPartition, *_: object) -> tuple[Any, int, int]:
+    def take(one: OwnedPartition, *_: object) -> SimpleNamespace:
         calls.append(one)
         one.cursor.deliver(0, 5)
         if len(calls) == 2:
             calls[0].paused = True
-        return SimpleNamespace(nbytes=1, partition=int(one.key.partition)), 0, 0
-
-    def records(rows: Any, _epoch: int) -> list[dict[str, Any]]:
-        return [{"topic": "orders", "partition": rows.partition}] * 5
+        record = {"topic": "orders", "partition": int(one.key.partition)}
+        return SimpleNamespace(records=[record] * 5, bytes=1, epoch=0, before=0)
 
     monkeypatch.setattr(made, "_take", take)
-    monkeypatch.setattr("consumer_service.streams.delivery.records_of", records)
     one = member()
     answer = finish(made.steps(one, 100, 0, lambda: False, 0))
     paused, other = calls
@@ -147,7 +145,9 @@ class Stream:
         lease = SimpleNamespace(epoch=1, trusted=lambda: True)
         self.owned.lease = cast("Any", lease)
         tailer = SimpleNamespace(
-            end=lambda _: 6, read=lambda _where, at, _rows, _bytes: log_rows(at, 6)
+            end=lambda _: 6,
+            cut=lambda *_: None,
+            read=lambda _where, at, _rows, _bytes: log_rows(at, 6),
         )
         owned_partitions = OwnedPartitions()
         owned_partitions.add(self.owned)
@@ -191,3 +191,42 @@ def test_a_stream_that_stops_says_where_and_goes_on_when_it_can(
         assert (stopped.value.extra["offset"], stopped.value.http_status) == (2, 409)
     monkeypatch.undo()
     assert stream.poll() == [(n, True) for n in range(2, 6)]
+
+
+def test_groups_share_the_records_of_memory_and_each_has_its_own_receipts() -> None:
+    segments = Segments(1 << 20)
+    where = TopicPartition(TopicId("t"), Partition(0))
+    segments.append(where, log_rows(0, 4))
+    tailer = SimpleNamespace(end=lambda _: 4, cut=segments.cut)  # it never reads for itself
+    answers = []
+    for epoch in (1, 2):
+        one = owned(0)
+        one.lease = cast("Any", SimpleNamespace(epoch=epoch, trusted=lambda: True))
+        partitions = OwnedPartitions()
+        partitions.add(one)
+        made = Delivery(cast("Any", tailer), partitions, 1 << 20, lambda _: None)
+        answers.append(finish(made.steps(member(), 3, 0, lambda: False)))
+        assert one.cursor.delivered == 3
+    receipts = [[record["receipt"] for record in answer.records] for answer in answers]
+    assert receipts == [[f"t.0.{offset}.{epoch}.1" for offset in range(3)] for epoch in (1, 2)]
+    alike = [[r | {"receipt": ""} for r in answer.records] for answer in answers]
+    assert alike[0] == alike[1]
+    assert "receipt" not in segments.cut(where, 0, 3, 1 << 20).records[0]  # type: ignore[union-attr]
+
+
+def test_a_record_that_is_over_is_not_shared() -> None:
+    rows = log_rows(0, 3).set_column(
+        COLUMNS.index("expires_at"),
+        LOG.arrow.field("expires_at"),
+        pa.array([None, 1, None], LOG.arrow.field("expires_at").type),
+    )
+    segments = Segments(1 << 20)
+    segments.append(TopicPartition(TopicId("t"), Partition(0)), rows)
+    one = owned(0)
+    one.lease = cast("Any", SimpleNamespace(epoch=1, trusted=lambda: True))
+    tailer = SimpleNamespace(end=lambda _: 3, cut=segments.cut, read=segments.read)
+    partitions = OwnedPartitions()
+    partitions.add(one)
+    made = Delivery(cast("Any", tailer), partitions, 1 << 20, lambda _: None)
+    answer = finish(made.steps(member(), 10, 0, lambda: False))
+    assert [record["offset"] for record in answer.records] == [0, 2]
