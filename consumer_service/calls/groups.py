@@ -45,6 +45,7 @@ from queue_rules.queues.retry_policy import check_retry
 from queue_tables.groups.backlog import lag_of
 from queue_tables.groups.facts import GroupState, Key
 from queue_tables.groups.state import read_group_state
+from serving.front.parking import Steps
 
 LEAVE_WAIT_S = 2.0
 IDLE_WAIT_S = 1.0
@@ -256,7 +257,9 @@ class Groups:
             if owned.state is not PartitionState.RELEASING
         ]
 
-    def acks(self, group: str, member_id: str, request: AckRequest) -> AckAnswer | SettleAnswer:
+    def acks(
+        self, group: str, member_id: str, request: AckRequest
+    ) -> Steps[AckAnswer] | Steps[SettleAnswer]:
         """Make acks and positions durable; see `Acks.commit` for the errors."""
         node = self._node
         if node.members.find(group, member_id) is None and is_of_queue_group(request):
@@ -265,7 +268,7 @@ class Groups:
         member = node.members.get(group, member_id)
         return node.mode_of(member).ack(member, request)
 
-    def settle(self, group: str, request: AckRequest) -> SettleAnswer:
+    def settle(self, group: str, request: AckRequest) -> Steps[SettleAnswer]:
         """Queue groups: acks, nacks and extensions, whoever sends them; see `QueueAcks.settle`."""
         return self._node.queues.settle(checked_name(group, "group"), request)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -21,17 +20,16 @@ from consumer_service.calls.redrives import Redrives
 from consumer_service.calls.seek import Seeks
 from consumer_service.calls.status import Statuses
 from consumer_service.http import openapi
-from consumer_service.http.delivering import polled, received
+from consumer_service.http.delivering import acked, polled, received
 from consumer_service.http.doors import may_begin, may_send, pauses_of, tell_what_was
 from consumer_service.http.paths import GroupPath, MemberPath, RecordPath, StatusPath, TopicPath
 from consumer_service.http.sse import Unlimited, event_stream
 from consumer_service.members import Member
 from consumer_service.metrics import Metrics
 from consumer_service.node import Node
-from consumer_service.polls.traces import settled
 from consumer_service.webhooks.posts import Webhooks
 from lakequeue import wire
-from lakequeue.errors import LakequeueError, NotReady
+from lakequeue.errors import NotReady
 from lakequeue.tracing.context import TRACEPARENT, TRACESTATE, context_of
 from lakequeue.wire.cloud_events import BATCH, ONE, batch_of, event_of, wants
 from queue_access.audit_line import Nowhere, Sink
@@ -55,6 +53,7 @@ from serving.doors.asked import (
 )
 from serving.front import wsgi
 from serving.front.limits.budget import Budget
+from serving.front.parking import Steps
 from serving.meters import CONTENT_TYPE
 from serving.openapi_document import completed
 from serving.requests import count_bodies, json_body, query_parameters
@@ -142,11 +141,8 @@ def _delivery(app: OpenAPI, node: Node, groups: Groups, metrics: Metrics) -> Non
 
     @app.post("/v1/groups/<group>/members/<member>/acks", summary="Acknowledge", **openapi.ACKS)
     def acks(path: MemberPath) -> Response:
-        return _acked(
-            metrics,
-            path.group,
-            lambda: groups.acks(path.group, path.member, _body(wire.AckRequest)),
-        )
+        asked = _body(wire.AckRequest)
+        return _acked(metrics, path.group, lambda: groups.acks(path.group, path.member, asked))
 
 
 def _groups(
@@ -224,9 +220,8 @@ def _queue_verbs(
 
     @app.post("/v1/groups/<group>/acks", summary="Settle by receipt", **openapi.SETTLE)
     def settle(path: GroupPath) -> Response:
-        return _acked(
-            metrics, path.group, lambda: groups.settle(path.group, _body(wire.AckRequest))
-        )
+        asked = _body(wire.AckRequest)
+        return _acked(metrics, path.group, lambda: groups.settle(path.group, asked))
 
 
 def _purge(app: OpenAPI, purges: Purges) -> None:
@@ -367,18 +362,14 @@ def _received_at(group_there: str) -> Response:
     return Response(status=307, headers={"Location": f"{group_there}/receive"})
 
 
-def _acked(metrics: Metrics, group: str, settle: Callable[[], BaseModel]) -> Response:
+def _acked(
+    metrics: Metrics,
+    group: str,
+    settle: Callable[[], Steps[wire.AckAnswer] | Steps[wire.SettleAnswer]],
+) -> Response:
     """Acks, by whichever call: timed, traced, and counted if they are refused."""
-    started = time.perf_counter()
     trace = context_of(request.headers.get(TRACEPARENT), request.headers.get(TRACESTATE))
-    try:
-        answer = settled(group, trace, settle)
-    except LakequeueError as e:
-        e.stored = e.stored or "no"
-        metrics.refused(e.code)
-        raise
-    metrics.acked(time.perf_counter() - started)
-    return _answer(answer)
+    return waiting(acked(metrics, group, trace, settle))
 
 
 def _body(shape: type[Shape]) -> Shape:

@@ -11,9 +11,11 @@ from consumer_service.members import Member
 from consumer_service.metrics import Metrics
 from consumer_service.node import Node
 from consumer_service.polls.served import answer_of, take_back
+from consumer_service.polls.traces import settled
 from lakequeue import wire
-from lakequeue.errors import SentOn
-from serving.front.messages import Answer
+from lakequeue.errors import LakequeueError, SentOn
+from lakequeue.tracing.context import TraceContext
+from serving.front.messages import Answer, json_of
 from serving.front.parking import Steps
 
 
@@ -54,6 +56,24 @@ def polled(
     }
     took = time.perf_counter() - began
     return answer_of(member, delivered, metrics.delivered, beside, took, events=events)
+
+
+def acked(
+    metrics: Metrics,
+    group: str,
+    trace: TraceContext | None,
+    settle: Callable[[], Steps[wire.AckAnswer] | Steps[wire.SettleAnswer]],
+) -> Steps[Answer]:
+    """What acks come to. While they become durable, with those of others, they need no thread."""
+    started = time.perf_counter()
+    try:
+        answer = yield from settled(group, trace, settle())
+    except LakequeueError as e:
+        e.stored = e.stored or "no"
+        metrics.refused(e.code)
+        raise
+    metrics.acked(time.perf_counter() - started)
+    return json_of(answer.model_dump())
 
 
 def received(

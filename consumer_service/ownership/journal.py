@@ -18,7 +18,7 @@ from typing import TypeVar
 
 import structlog
 
-from lakequeue.clock import HybridClock
+from lakequeue.clock import HybridClock, boot_seconds
 from lakequeue.errors import (
     CommitConflict,
     LakequeueError,
@@ -34,6 +34,7 @@ from queue_tables.groups.state import fences_in as said_fences
 from queue_tables.root import QueueRoot
 from queue_tables.shards.group_commit import GroupCommitter
 from queue_tables.shards.shards import ShardWriter, highest_stamp
+from serving.front.parking import Done, Steps, Until, finish
 
 log = structlog.get_logger()
 
@@ -49,10 +50,13 @@ COMMIT_TIMEOUT_S = 60.0
 """A commit that takes longer hangs: whoever waits for it is told so."""
 
 
-def wait_committed(future: Future[T], hint: str, stored: Stored | None = "unknown") -> T:
+def committed(future: Future[T], hint: str, stored: Stored | None = "unknown") -> Steps[T]:
     """What a submission came to. Raises what it failed with, `StorageUnavailable` if it hangs."""
+    deadline = boot_seconds() + COMMIT_TIMEOUT_S
+    while not future.done() and (left := deadline - boot_seconds()) > 0:
+        yield Until(Done(future), left, minds=False)
     try:
-        return future.result(COMMIT_TIMEOUT_S)
+        return future.result(0)
     except TimeoutError:
         raise StorageUnavailable(
             f"the journal did not commit within {COMMIT_TIMEOUT_S:g} s",
@@ -60,6 +64,11 @@ def wait_committed(future: Future[T], hint: str, stored: Stored | None = "unknow
             stored=stored,
             retry_after_s=1.0,
         ) from None
+
+
+def wait_committed(future: Future[T], hint: str, stored: Stored | None = "unknown") -> T:
+    """`committed`, waiting in this thread."""
+    return finish(committed(future, hint, stored))
 
 
 @dataclass(slots=True)

@@ -134,6 +134,9 @@ class OwnedPartitions:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._held: dict[Key, OwnedPartition] = {}
+        self._of_group: dict[str, list[OwnedPartition]] = {}
+        """Group → its partitions in their order; a list is replaced and never changed, so that each
+        poll can take it as it is."""
         self.moved: Callable[[Cause], None] = lambda _: None
         """Told of each change of the state of a partition here."""
 
@@ -148,13 +151,11 @@ class OwnedPartitions:
 
     def of_member(self, group: str, member: str) -> list[OwnedPartition]:
         """The partitions that a member has or is about to have, in a steady order."""
-        mine = [h for h in self.all() if h.key.group == group and h.member == member]
-        return sorted(mine, key=lambda h: (h.topic, h.key.partition))
+        return [owned for owned in self.of_group(group) if owned.member == member]
 
     def of_group(self, group: str) -> list[OwnedPartition]:
         """The partitions of a group, in a steady order."""
-        mine = [h for h in self.all() if h.key.group == group]
-        return sorted(mine, key=lambda h: (h.topic, h.key.partition))
+        return self._of_group.get(group, [])
 
     def queues(self) -> list[OwnedPartition]:
         """The partitions of all queue groups."""
@@ -164,11 +165,23 @@ class OwnedPartitions:
         """Remember a partition that was just assigned."""
         with self._lock:
             self._held[owned.key] = owned
+            self._arrange({owned.key.group})
         owned.moved = lambda cause: self.moved(cause)
 
     def remove(self, gone: Iterable[OwnedPartition]) -> None:
         """Forget partitions that are unassigned now."""
         with self._lock:
+            groups: set[str] = set()
             for owned in gone:
                 if self._held.get(owned.key) is owned:
                     del self._held[owned.key]
+                    groups.add(owned.key.group)
+            self._arrange(groups)
+
+    def _arrange(self, groups: set[str]) -> None:
+        for group in groups:
+            self._of_group.pop(group, None)
+        some = [owned for key, owned in self._held.items() if key.group in groups]
+        some.sort(key=lambda h: (h.topic, h.key.partition))
+        for owned in some:
+            self._of_group.setdefault(owned.key.group, []).append(owned)

@@ -17,7 +17,7 @@ from typing import Self
 
 import structlog
 
-from consumer_service.ownership.journal import Entry, Journal, wait_committed
+from consumer_service.ownership.journal import Entry, Journal, committed
 from consumer_service.ownership.owned_partition import OwnedPartition
 from consumer_service.ownership.takeover import fact_of
 from lakequeue.clock import wall_micros
@@ -25,6 +25,7 @@ from lakequeue.errors import CoordinationUnavailable, Stored
 from queue_rules.queues.attempts import Move
 from queue_rules.queues.record_facts import record_facts
 from queue_tables.groups.facts import Fact, Kind
+from serving.front.parking import Steps, finish
 
 log = structlog.get_logger()
 
@@ -89,13 +90,16 @@ class Settlement:
         """Whether there were any facts to make durable."""
         return self._settled is not None
 
-    def wait(self, hint: str, stored: Stored | None = "unknown") -> None:
+    def steps(self, hint: str, stored: Stored | None = "unknown") -> Steps[None]:
         """Until all is settled. Raises what it failed with, `StorageUnavailable` if it hangs."""
         # Given up here: it has its callback, and that may have this object, a circle.
-        durable, self._durable = self._durable, None
-        if durable is not None and self._settled is not None:
-            wait_committed(durable, hint, stored)
-            wait_committed(self._settled, hint, stored)
+        self._durable = None
+        if self._settled is not None:
+            yield from committed(self._settled, hint, stored)
+
+    def wait(self, hint: str, stored: Stored | None = "unknown") -> None:
+        """`steps`, waiting in this thread."""
+        finish(self.steps(hint, stored))
 
     def newer_epoch(self, owned: OwnedPartition) -> int | None:
         """Once it is settled: the epoch of whoever has fenced the partition; None: the facts stand.

@@ -49,7 +49,7 @@ class Served(Mode, Protocol):
     ) -> Steps[Answered]:
         """Up to `max_records` records; waits at most `wait_s` seconds for the first."""
 
-    def ack(self, member: Member, request: AckRequest) -> AckAnswer | SettleAnswer:
+    def ack(self, member: Member, request: AckRequest) -> Steps[AckAnswer] | Steps[SettleAnswer]:
         """Make acks durable."""
 
     def before_leaving(self, member: Member, delivered: Answered) -> None:

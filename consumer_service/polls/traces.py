@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from lakequeue.tracing import spans
 from lakequeue.tracing.context import TraceContext, in_record
+from serving.front.parking import Steps
 
 T = TypeVar("T")
 
@@ -29,8 +30,10 @@ def handed_out(group: str, records: Sequence[Mapping[str, Any]], seconds: float)
     )
 
 
-def settled(group: str, parent: TraceContext | None, settle: Callable[[], T]) -> T:
+def settled(group: str, parent: TraceContext | None, steps: Steps[T]) -> Steps[T]:
     """Do it in a span: a part of the request that the client tells of."""
+    if spans.tracer() is None:
+        return (yield from steps)
     about = {"messaging.consumer.group.name": group}
     with spans.span("ack", None, "SERVER", type_="settle", parent=parent, attributes=about):
-        return settle()
+        return (yield from steps)

@@ -45,7 +45,7 @@ def wait_for_records(
     wait_s: float,
     gone: Callable[[], bool],
     enter: Callable[[], object],
-    look: Callable[[], F | None],
+    look: Callable[[], Steps[F | None]],
 ) -> Steps[F | None]:
     """The first find with records, or the last one when `wait_s` seconds are over.
 
@@ -66,11 +66,11 @@ def _look_until(
     deadline: float,
     gone: Callable[[], bool],
     enter: Callable[[], object],
-    look: Callable[[], F | None],
+    look: Callable[[], Steps[F | None]],
 ) -> Steps[F | None]:
     while True:
         enter()
-        found = None if gone() or not member.active else look()
+        found = None if gone() or not member.active else (yield from look())
         if found is None:
             return None
         left = deadline - boot_seconds()

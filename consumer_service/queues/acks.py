@@ -36,6 +36,7 @@ from queue_rules.queues.receipt_actions import (
 )
 from queue_rules.queues.receipts import Begun, begin
 from queue_tables.groups.facts import Key, Kind
+from serving.front.parking import Steps
 
 NodeOf = Callable[[Key], str | None]
 """Base URL of the node that has a partition; None while nobody has it."""
@@ -72,7 +73,9 @@ class QueueAcks:
         self._on_dying = on_dying
         self._random = Random()
 
-    def settle(self, group: str, request: AckRequest, topics: Mapping[str, str]) -> SettleAnswer:
+    def settle(
+        self, group: str, request: AckRequest, topics: Mapping[str, str]
+    ) -> Steps[SettleAnswer]:
         """Do what is asked; `topics` maps topic ids to names, for the answer.
 
         Raises `AttemptSuperseded` with `settled` and `refused` when any receipt is not good;
@@ -93,7 +96,7 @@ class QueueAcks:
                 change = self._begin(key, some, answer, topics)
                 if change is not None and change.settlement.submitted:
                     changes.append(change)
-            self._wait(changes)
+            yield from self._settled(changes)
         except LakequeueError as error:
             if changes and len(by_key) > 1:
                 # One partition's error says nothing of the others' facts.
@@ -187,9 +190,9 @@ class QueueAcks:
         self._waiters.news(owned.key.group)
 
     @staticmethod
-    def _wait(changes: list[_Change]) -> None:
+    def _settled(changes: list[_Change]) -> Steps[None]:
         for change in changes:
-            change.settlement.wait("it may be stored or not; send it again")
+            yield from change.settlement.steps("it may be stored or not; send it again")
         reach(Step.QUEUE_SETTLED)
         check_trusted(
             (c.owned for c in changes if c.settlement.newer_epoch(c.owned) is None),

@@ -79,11 +79,11 @@ class QueueDelivery:
             found = yield from wait_for_records(member, wait_s, gone, enter, look)
         return found or QueuePollResult()
 
-    def _look(self, member: Member, max_records: int, number: int) -> QueuePollResult | None:
+    def _look(self, member: Member, max_records: int, number: int) -> Steps[QueuePollResult | None]:
         """What there is now; None when a newer poll has begun."""
         if number and member.polls.begun != number:
             return None
-        delivered = self._gather(member, max_records)
+        delivered = yield from self._gather(member, max_records)
         if not number or not delivered.records:
             return delivered
         # Remember the answer until the next poll says that it has arrived.
@@ -98,7 +98,7 @@ class QueueDelivery:
 
     # -- one look ---------------------------------------------------------------------------------
 
-    def _gather(self, member: Member, max_records: int) -> QueuePollResult:
+    def _gather(self, member: Member, max_records: int) -> Steps[QueuePollResult]:
         news = partial(self._waiters.news, member.group)
         mine = [
             owned
@@ -122,7 +122,7 @@ class QueueDelivery:
             self._take_all(mine[turn:] + mine[:turn], member, room, batches)
             if any(self._has_more(owned) for owned in mine):
                 news()
-            return self._commit(member, batches, news)
+            return (yield from self._commit(member, batches, news))
         except BaseException:
             for batch in batches:
                 self._give_back(batch)
@@ -226,12 +226,12 @@ class QueueDelivery:
 
     def _commit(
         self, member: Member, batches: list[PartitionBatch], news: Callable[[], object]
-    ) -> QueuePollResult:
+    ) -> Steps[QueuePollResult]:
         """Wait for the facts; the records whose delivery is durable and still ours."""
         delivered = QueuePollResult(news=news, more=any(batch.more for batch in batches))
         for batch in batches:
             if batch.settlement is not None:
-                batch.settlement.wait("nothing was delivered; poll again", stored=None)
+                yield from batch.settlement.steps("nothing was delivered; poll again", stored=None)
         if any(batch.deliver for batch in batches):
             reach(Step.QUEUE_DELIVERED)
         for batch in batches:

@@ -22,6 +22,7 @@ from queue_rules.streams.cursor import Cursor
 from queue_tables.groups.facts import GroupState, Key
 from queue_tables.groups.record_states import NOTHING, RecordStates, join_records
 from queue_tables.topics import TopicStore
+from serving.front.parking import Steps
 
 
 class Queues:
@@ -78,11 +79,11 @@ class Queues:
         """As the options of the group say."""
         return policy_of(options, None).visibility_ms
 
-    def ack(self, member: Member, request: AckRequest) -> SettleAnswer:
+    def ack(self, member: Member, request: AckRequest) -> Steps[SettleAnswer]:
         """By receipts, whoever sends them."""
         return self.settle(member.group, request)
 
-    def settle(self, group: str, request: AckRequest) -> SettleAnswer:
+    def settle(self, group: str, request: AckRequest) -> Steps[SettleAnswer]:
         """Acks, nacks and extensions; see `QueueAcks.settle` for the errors."""
         names = {str(topic.topic_id): topic.topic for topic in self._topics.list()}
         return self._acks.settle(group, request, names)

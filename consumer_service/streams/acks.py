@@ -29,6 +29,7 @@ from queue_rules.streams.commit_request import (
 )
 from queue_rules.streams.cursor import Cursor
 from queue_tables.groups.facts import Key, Kind
+from serving.front.parking import Steps
 
 PASS_EVERY_S = 1.0
 """How often a partition's position is made durable without an ack."""
@@ -48,7 +49,7 @@ class Acks:
         ends: Mapping[Key, int],
         *,
         through: bool,
-    ) -> AckAnswer:
+    ) -> Steps[AckAnswer]:
         """Make the positions durable.
 
         Errors: `SkippedRecords`, `InvalidRequest`, `OffsetOutOfRange` (nothing has changed);
@@ -65,6 +66,7 @@ class Acks:
             else:
                 mine[key] = owned
         positions, settlement = self._submit(mine, wanted, ends, through=through)
+        yield from settlement.steps("the position may be committed or not; ack again")
         for key in mine.keys() - positions.keys():
             # Given up between the first look and the lock.
             owned = mine.pop(key)
@@ -142,7 +144,6 @@ class Acks:
                 settlement.submit(facts, partial(_settled, positions))
             for fact in facts:
                 mine[fact.key].cursor = cursors[fact.key]
-        settlement.wait("the position may be committed or not; ack again")
         return positions, settlement
 
 

@@ -116,16 +116,17 @@ class Delivery:
         last answer that the client got, see `Polls`.
         """
         number = begin(member, after)
-        look: Callable[[], StreamPollResult | None] = partial(self._gather, member, max_records)
-        if number:
-            look = partial(self._gather_numbered, member, max_records, number)
+        look = partial(self._look, member, max_records, number)
         found = yield from wait_for_records(member, wait_s, gone, member.wake.clear, look)
         return found or StreamPollResult()
 
-    def _gather_numbered(
+    def _look(
         self, member: Member, max_records: int, number: int
-    ) -> StreamPollResult | None:
-        """As `_gather`, for a numbered poll; None when a newer one has begun."""
+    ) -> Steps[StreamPollResult | None]:
+        """What there is now; None when a newer poll than this numbered one has begun."""
+        yield from ()  # other than in a queue group, it waits for nothing
+        if not number:
+            return self._gather(member, max_records)
         with member.polls.lock:
             if member.polls.begun != number:
                 return None

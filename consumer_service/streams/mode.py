@@ -19,6 +19,7 @@ from queue_rules.streams.commit_request import commit_requests_of
 from queue_rules.streams.cursor import Cursor
 from queue_tables.groups.facts import GroupState, Key
 from queue_tables.topics import TopicStore
+from serving.front.parking import Steps, finish
 
 
 class Streams:
@@ -68,12 +69,12 @@ class Streams:
         """None: a record is the member's for as long as the partition is."""
         return None
 
-    def ack(self, member: Member, request: AckRequest) -> AckAnswer:
+    def ack(self, member: Member, request: AckRequest) -> Steps[AckAnswer]:
         """See `Acks.commit` for the errors."""
         wanted = commit_requests_of(member.group, request, self._ids(member))
         ends = {k: self._tailer.end(TopicPartition(k.topic_id, k.partition)) for k in wanted}
         through = request.commit_through
-        answer = self._acks.commit(member.member_id, wanted, ends, through=through)
+        answer = yield from self._acks.commit(member.member_id, wanted, ends, through=through)
         member.liveness.progress(member.liveness.seen)
         return answer
 
@@ -83,7 +84,7 @@ class Streams:
             return
         request = AckRequest(acks=[record["receipt"] for record in delivered.records])
         wanted = commit_requests_of(member.group, request, self._ids(member))
-        self._acks.commit(member.member_id, wanted, {}, through=True)
+        finish(self._acks.commit(member.member_id, wanted, {}, through=True))
 
     def begin_events(self, member: Member, last: str | None) -> None:
         """Take back what was delivered after `last`, in other partitions what is not acked."""

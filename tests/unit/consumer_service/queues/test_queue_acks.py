@@ -22,6 +22,7 @@ from queue_rules.queues.attempts import NewRecord, returned_moves
 from queue_rules.queues.partition import QueuePartition
 from queue_rules.queues.retry_policy import RetryPolicy
 from queue_tables.groups.facts import Fact, Key
+from serving.front.parking import finish
 
 
 def partition(number: int) -> OwnedPartition:
@@ -69,7 +70,7 @@ def test_an_error_of_one_partition_says_nothing_of_anothers(
         str(QueueReceipt("t", number, 0, 0, 1, group_checksum("g"))) for number in range(partitions)
     ]
     with pytest.raises(Overloaded) as refused:
-        QueueAcks(*parts).settle("g", AckRequest(acks=receipts), {})
+        finish(QueueAcks(*parts).settle("g", AckRequest(acks=receipts), {}))
     assert refused.value.stored == stored
 
 
@@ -96,7 +97,7 @@ def test_what_is_extended_after_its_consumer_seemed_gone_is_not_told_to_be_free(
     )
     receipt = str(QueueReceipt("t", 0, 0, 0, 1, group_checksum("g")))
     extend = [Extend(receipt=receipt, visibility_timeout_ms=60_000)]
-    (settled,) = QueueAcks(*parts).settle("g", AckRequest(extend=extend), {}).settled
+    (settled,) = finish(QueueAcks(*parts).settle("g", AckRequest(extend=extend), {})).settled
     assert settled.deadline is not None
     assert [move.offset for move in owned.unflushed] == [1], (
         "the next owner keeps to the deadline of 0"
@@ -125,7 +126,7 @@ def test_receipts_of_a_deleted_topic_do_not_hold_up_those_of_another() -> None:
     good = str(QueueReceipt("t", 0, 0, 0, 1, group))
     gone = str(QueueReceipt("deleted", 0, 0, 0, 1, group))
     with pytest.raises(AttemptSuperseded) as mixed:
-        acks.settle("g", AckRequest(acks=[good, gone]), {})
+        finish(acks.settle("g", AckRequest(acks=[good, gone]), {}))
     assert [one["receipt"] for one in mixed.value.extra["settled"]] == [good]
     assert [one["why"] for one in mixed.value.extra["refused"]] == ["topic_deleted"]
     with pytest.raises(UnknownTopic, match="deleted"):

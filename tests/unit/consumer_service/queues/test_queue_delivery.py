@@ -176,31 +176,24 @@ def test_at_most_once_nobody_else_gets_what_is_being_committed_as_done(
 ) -> None:
     world = World()
     world.member.request.delivery = "at_most_once"
-    other: list[tuple[int, int]] = []
-
-    class Awaited(Future[object]):
-        def result(self, timeout: float | None = None) -> object:
-            if not self.done():
-                # While it is awaited the consumer leaves, and another one polls.
-                world.queue.member_gone("m")
-                monkeypatch.undo()
-                other.extend(world.attempts())
-                if fails:
-                    self.set_exception(Overloaded("busy"))
-                else:
-                    self.set_result(None)
-            return super().result(timeout)
-
-    monkeypatch.setattr(world.journal, "submit", lambda facts: (Entry(facts), Awaited()))
+    awaited: Future[object] = Future()
+    monkeypatch.setattr(world.journal, "submit", lambda facts: (Entry(facts), awaited))
+    poll = world.delivery.steps(world.member, 10, 0, lambda: False)
+    next(poll)
+    # While it is awaited the consumer leaves, and another one polls.
+    world.queue.member_gone("m")
+    monkeypatch.undo()
+    assert world.attempts() == []
     if fails:
+        awaited.set_exception(Overloaded("busy"))
         with pytest.raises(Overloaded):
-            world.poll()
+            finish(poll)
         assert world.attempts() == FIRST
     else:
-        assert world.attempts() == FIRST
+        awaited.set_result(None)
+        assert [(r["offset"], r["attempt"]) for r in finish(poll).records] == FIRST
         assert world.queue.open == 0
         assert world.attempts() == []
-    assert other == []
 
 
 def test_a_poll_may_say_how_long_its_records_are_kept() -> None:
