@@ -1,6 +1,6 @@
-"""Members of many groups, for `bench.fan_out`.
+"""Members of many groups, for `bench.shapes`.
 
-    python -m bench.http.group_members URL TOPIC PARTITIONS GROUPS
+    python -m bench.http.group_members URL TOPICS PARTITIONS GROUPS
 
 One member for each group. It polls again as soon as it has an answer, and commits once a second
 what it got. It prints a line when all members have had a record of each partition. A line on its
@@ -18,6 +18,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 from urllib.parse import urlsplit
 
 import orjson
@@ -38,7 +39,7 @@ class Member:
     link: socket.socket
     answered: int = 0
     got: bytearray = field(default_factory=bytearray)
-    receipts: dict[int, str] = field(default_factory=dict)
+    receipts: dict[tuple[str, int], str] = field(default_factory=dict)
     """Of the last record of each partition that is not committed."""
     commit_at: float = 0.0
     acking: bool = False
@@ -80,19 +81,20 @@ class Member:
 class Members:
     """All of them, in one thread."""
 
-    def __init__(self, url: str, topic: str, partitions: int, groups: int) -> None:
+    def __init__(self, url: str, topics: int, partitions: int, groups: int) -> None:
         parts = urlsplit(url)
         self._poll = select.epoll()
         self._members: dict[int, Member] = {}
         self.took_ms: list[float] = []
         self.bytes = 0
         self.polls = 0
-        self.missing: set[tuple[str, int]] = set()
-        """(path, partition) of which nothing has come yet."""
+        self.missing: dict[str, int] = {}
+        """Path → of how many partitions nothing has come yet."""
+        self._seen: set[tuple[str, str, int]] = set()
         with ThreadPoolExecutor(JOINING) as pool:
-            paths = list(pool.map(partial(_joined, url, topic), range(groups)))
+            paths = list(pool.map(partial(_joined, url, topics), range(groups)))
         for path in paths:
-            self.missing |= {(path, number) for number in range(partitions)}
+            self.missing[path] = topics * partitions
             link = socket.create_connection((parts.hostname or "", parts.port or 80))
             link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             member = Member(path, link)
@@ -126,25 +128,37 @@ class Members:
         self.bytes += len(body)
         for record in answer["records"]:
             self.took_ms.append((now - record["timestamp"]) / 1_000)
-            member.receipts[record["partition"]] = record["receipt"]
-        if self.missing and member.receipts:
-            self.missing -= {(member.path, number) for number in member.receipts}
-            if not self.missing:
-                print(json.dumps({"reading": len(self._members)}), flush=True)
+            member.receipts[record["topic"], record["partition"]] = record["receipt"]
+        if self.missing:
+            self._tick_off(member.path, answer["records"])
+
+    def _tick_off(self, path: str, records: list[dict[str, Any]]) -> None:
+        new = {(path, r["topic"], r["partition"]) for r in records} - self._seen
+        self._seen |= new
+        if path in self.missing:
+            self.missing[path] -= len(new)
+            if self.missing[path] <= 0:
+                del self.missing[path]
+        if not self.missing:
+            self._seen.clear()
+            print(json.dumps({"reading": len(self._members)}), flush=True)
 
 
-def _joined(url: str, topic: str, number: int) -> str:
+def _joined(url: str, topics: int, number: int) -> str:
     """The path of a new member of a group of its own."""
     client = Client(url)
     base = f"/v1/groups/fan-{number:04}/members"
-    joined = client.ask("POST", base, {"topics": [topic], "from": "latest", "session_timeout_ms": 60_000})
+    names = [f"bench-{topic:04}" for topic in range(topics)]
+    joined = client.ask(
+        "POST", base, {"topics": names, "from": "latest", "session_timeout_ms": 60_000}
+    )
     client.close()
     return f"{base}/{joined['member_id']}"
 
 
-def main(url: str, topic: str, partitions: int, groups: int) -> None:
+def main(url: str, topics: int, partitions: int, groups: int) -> None:
     """Join, poll until standard input ends, and say how it went."""
-    members = Members(url, topic, partitions, groups)
+    members = Members(url, topics, partitions, groups)
     members.run()
     took = sorted(members.took_ms)
     found = {
@@ -158,4 +172,4 @@ def main(url: str, topic: str, partitions: int, groups: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
+    main(sys.argv[1], *map(int, sys.argv[2:5]))

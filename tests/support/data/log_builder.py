@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -74,6 +74,27 @@ class LogBuilder:
         **more: Sequence[Any],
     ) -> dict[int, list[int]]:
         """One commit over several partitions; `more` columns are the same in each."""
+        rows, given, txns = self._rows(topic, values, fmt, timestamp, key, **more)
+        self._commit(rows, txns)
+        return given
+
+    def append_all(self, values: dict[Topic, dict[int, list[bytes | str]]]) -> None:
+        """One commit over several topics."""
+        parts = [self._rows(topic, some, Format.TEXT, None, "k") for topic, some in values.items()]
+        self._commit(
+            pa.concat_tables([rows for rows, _, _ in parts]),
+            [txn for _, _, txns in parts for txn in txns],
+        )
+
+    def _rows(
+        self,
+        topic: Topic,
+        values: Mapping[int, Sequence[bytes | str]],
+        fmt: Format,
+        timestamp: int | pa.Array | None,
+        key: str,
+        **more: Sequence[Any],
+    ) -> tuple[pa.Table, dict[int, list[int]], list[Txn]]:
         now = self.wall()
         given: dict[int, list[int]] = {}
         tables: list[pa.Table] = []
@@ -103,15 +124,17 @@ class LogBuilder:
             }
             columns |= more
             tables.append(rows_of(LOG, columns, without=("hour",)))
-        rows = pa.concat_tables(tables)
+        txns = [Txn(f"offset/{topic.topic_id}/{p}", self._next[topic.topic_id, p]) for p in values]
+        return pa.concat_tables(tables), given, txns
+
+    def _commit(self, rows: pa.Table, txns: list[Txn]) -> None:
+        now = self.wall()
         add = write_data_file(self._root.store, LOG.name, rows, {"hour": hour_of(now)}, LOG)
         self._counter += 1
-        txns = [Txn(f"offset/{topic.topic_id}/{p}", self._next[topic.topic_id, p]) for p in values]
         info = {"epoch": 1, "counter": self._counter, "rows": rows.num_rows}
         version = self._log.commit([Txn("order", (1 << 40) | self._counter), *txns, add], info)
         if self._notifier is not None:
             self._notifier.notify(version)
-        return given
 
 
 def fresh_root(path: str) -> QueueRoot:

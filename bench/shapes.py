@@ -1,0 +1,199 @@
+"""Whether shape costs: more partitions, topics, groups or waiting polls at the same deliveries.
+
+    python -m bench.shapes [--axis groups …] [--seconds 10] [--before DIR] [--json FILE]
+
+A consumer-service node alone. The commits of `log` are made here, as the order job makes them, ten
+a second; the members are one more process on the same cores. Each row says how late records
+arrived and what the node's CPU was; `p50_ratio` and `cpu_ratio` are to the first row of its axis.
+Along `groups` each row has as many deliveries a second: with more groups there are fewer records.
+`--before`: an older checkout, measured in turn with this one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import select
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from bench.http.front import HERE, Crowd, started
+from bench.machine import describe
+from coordination.embedded import EmbeddedZooKeeper
+from coordination.zookeeper.notifications import Notifier
+from coordination.zookeeper.session import Session
+from lakequeue.settings import Settings
+from queue_tables.root import QueueRoot
+from queue_tables.schema.topic_rules import Topic
+from queue_tables.topics import TopicStore
+from tests.support.data.log_builder import LogBuilder
+
+COMMITS_PER_S = 10
+BYTES = 1_000
+WARM_S, DRAIN_S = 4.0, 3.0
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What is read by whom."""
+
+    topics: int = 1
+    partitions: int = 8
+    groups: int = 1
+    idle_polls: int = 0
+    """Polls that find nothing, beside the others."""
+    deliveries: int = 500
+    """A second, of all groups together."""
+
+
+PLAIN = Shape()
+AXES: dict[str, Sequence[Shape]] = {
+    "partitions": [replace(PLAIN, partitions=n) for n in (1, 8, 64, 256)],
+    "topics": [replace(PLAIN, topics=n, partitions=1) for n in (1, 10, 100, 1_000)],
+    "groups": [replace(PLAIN, groups=n, deliveries=10_000) for n in (1, 20, 100, 500)],
+    "idle_polls": [replace(PLAIN, idle_polls=n) for n in (0, 500, 2_000)],
+}
+
+
+class Feeder:
+    """Commits records at an even pace, each to the next partition of all."""
+
+    def __init__(self, log: LogBuilder, topics: Sequence[Topic], partitions: int) -> None:
+        self._log = log
+        self._places = [(topic, number) for number in range(partitions) for topic in topics]
+        self._at = 0
+
+    def feed(self, per_s: float, seconds: float) -> int:
+        """So many a second, for so long; how many."""
+        began = time.monotonic()
+        sent = commits = 0
+        while (at := time.monotonic() - began) < seconds:
+            due = int(at * per_s) - sent
+            if due:
+                self.commit(due)
+                sent += due
+            commits += 1
+            time.sleep(max(0.0, began + commits / COMMITS_PER_S - time.monotonic()))
+        return sent
+
+    def commit(self, records: int) -> None:
+        """One commit of so many."""
+        rows: dict[Topic, dict[int, list[bytes | str]]] = {}
+        for _ in range(records):
+            topic, partition = self._places[self._at]
+            self._at = (self._at + 1) % len(self._places)
+            rows.setdefault(topic, {}).setdefault(partition, []).append(b"x" * BYTES)
+        self._log.append_all(rows)
+
+    def once_each(self) -> None:
+        """One commit with a record for each partition."""
+        self._at = 0
+        self.commit(len(self._places))
+
+
+@contextmanager
+def feeding(folder: Path, zookeeper: str, shape: Shape) -> Iterator[tuple[QueueRoot, Feeder]]:
+    """A queue of its own, and who commits to it."""
+    root = QueueRoot.open(str(folder))
+    session = Session(zookeeper, root.queue_id, "bench", Settings().coordination)
+    session.start(30)
+    notifier = Notifier(session, "log").start()
+    try:
+        log = LogBuilder(root, notifier)
+        names = [f"bench-{number:04}" for number in range(shape.topics)]
+        store = TopicStore(root)
+        topics = [store.create(name, partitions=shape.partitions)[0] for name in names]
+        store.create("empty", partitions=4)
+        yield root, Feeder(log, topics, shape.partitions)
+    finally:
+        notifier.close()
+        session.stop()
+
+
+def measured(
+    place: Path, folder: Path, zookeeper: str, shape: Shape, seconds: float
+) -> dict[str, Any]:
+    """One row."""
+    with ExitStack() as stack:
+        root, feeder = stack.enter_context(feeding(folder, zookeeper, shape))
+        url, pid = stack.enter_context(started("consumer_service", root.uri, zookeeper, place))
+        if shape.idle_polls:
+            stack.enter_context(Crowd("polls", url, shape.idle_polls))
+        command = [sys.executable, "-m", "bench.http.group_members", url]
+        command += [str(shape.topics), str(shape.partitions), str(shape.groups)]
+        members = stack.enter_context(
+            subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=HERE
+            )
+        )
+        assert members.stdout is not None
+        assert members.stdin is not None
+        while not select.select([members.stdout], [], [], 1.0)[0]:
+            feeder.once_each()
+        if not members.stdout.readline():
+            raise RuntimeError("the members ended early")
+        per_s = shape.deliveries / shape.groups
+        feeder.feed(per_s, WARM_S)
+        members.stdin.write("begin\n")
+        members.stdin.flush()
+        node = psutil.Process(pid)
+        before = sum(node.cpu_times()[:2])
+        sent = feeder.feed(per_s, seconds)
+        used = sum(node.cpu_times()[:2]) - before
+        time.sleep(DRAIN_S)
+        members.stdin.close()
+        found: dict[str, Any] = json.loads(members.stdout.readline())
+    return {
+        "delivered_share": round(found["deliveries"] / (sent * shape.groups), 3),
+        "node_cpu": round(used / seconds, 3),
+        "node_us_a_delivery": round(used / (sent * shape.groups) * 1e6, 1),
+    } | found
+
+
+def main() -> None:
+    """Measure each shape, this checkout and the one before in turn."""
+    parser = argparse.ArgumentParser(prog="make bench-shapes", description=__doc__)
+    parser.add_argument("--axis", choices=AXES, nargs="+", default=list(AXES))
+    parser.add_argument("--most", type=int, default=10_000, help="leave larger shapes out")
+    parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--before", type=Path)
+    parser.add_argument("--json", type=Path)
+    args = parser.parse_args()
+    places = {"before": args.before, "now": HERE} if args.before else {"now": HERE}
+    rows: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        server = EmbeddedZooKeeper(Path(folder) / "zookeeper")
+        server.start(60)
+        stack.callback(server.stop)
+        for axis in args.axis:
+            first: dict[str, dict[str, Any]] = {}
+            for shape in AXES[axis]:
+                if getattr(shape, axis) > args.most:
+                    continue
+                for name, place in places.items():
+                    where = Path(folder) / f"{axis}-{getattr(shape, axis)}-{name}"
+                    row = measured(place, where, server.hosts, shape, args.seconds)
+                    begun = first.setdefault(name, row)
+                    ratios = {
+                        "p50_ratio": round(row["p50_ms"] / begun["p50_ms"], 2),
+                        "p99_ratio": round(row["p99_ms"] / begun["p99_ms"], 2),
+                        "cpu_ratio": round(row["node_cpu"] / begun["node_cpu"], 2),
+                    }
+                    about = {"axis": axis, axis: getattr(shape, axis), "which": name}
+                    rows.append(about | row | ratios)
+                    print(json.dumps(rows[-1]), flush=True)
+    if args.json is not None:
+        args.json.write_text(json.dumps({"machine": describe(), "rows": rows}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
