@@ -126,7 +126,7 @@ def test_receipts_of_a_deleted_topic_do_not_hold_up_those_of_another() -> None:
     good = str(QueueReceipt("t", 0, 0, 0, 1, group))
     gone = str(QueueReceipt("deleted", 0, 0, 0, 1, group))
     with pytest.raises(AttemptSuperseded) as mixed:
-        finish(finish(acks.settle("g", AckRequest(acks=[good, gone]), {})))
+        finish(acks.settle("g", AckRequest(acks=[good, gone]), {}))
     assert [one["receipt"] for one in mixed.value.extra["settled"]] == [good]
     assert [one["why"] for one in mixed.value.extra["refused"]] == ["topic_deleted"]
     with pytest.raises(UnknownTopic, match="deleted"):
