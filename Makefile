@@ -9,7 +9,7 @@ UNIT := $(VENV)/python $(UNIT_ARGUMENTS)
 DRIVE_RULES := tests/behaviour $(addprefix tests/unit/,queue_rules queue_access memory_queue ingest consumer_service jobs)
 OTHER_UNITS := tests/unit $(addprefix --ignore=,$(filter tests/unit/%,$(DRIVE_RULES)))
 
-.PHONY: help browser sqs-clients screenshots setup up demo failover test check fast lint types contracts sizes docs docs-check unit unit-rest coverage services faults matrix soak rolling-upgrade bench bench-spark bench-peers profile bench-front bench-sqs flat notebooks audit site lock clean jars wheel release demo-s3
+.PHONY: help browser sqs-clients screenshots setup up demo failover test check fast lint types contracts sizes docs docs-check unit unit-rest coverage services faults matrix soak rolling-upgrade bench bench-spark bench-front bench-shapes bench-sqs flat notebooks audit site lock clean jars wheel release demo-s3 bench-peers profile
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -124,6 +124,9 @@ bench-front: setup ## measure the services while clients hold them up; writes be
 
 bench-sqs: setup jars ## measure the SQS gateway, ElasticMQ and moto's server (5 min); writes bench/sqs.json and docs/sqs.md
 	@$(VENV)/python -m bench.sqs --json bench/sqs.json --docs docs/sqs.md
+
+bench-shapes: setup ## measure whether more partitions, topics, groups or waiting polls cost; writes bench/shapes.json (BEFORE=DIR)
+	@$(VENV)/python -m bench.shapes --json bench/shapes.json $(if $(BEFORE),--before $(BEFORE))
 
 flat: setup ## measure whether 20,000 batches take as long at the end as in the beginning (BATCHES=…)
 	@$(VENV)/python -m bench.flat $(if $(BATCHES),--batches $(BATCHES))
