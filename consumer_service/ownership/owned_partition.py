@@ -165,23 +165,22 @@ class OwnedPartitions:
         """Remember a partition that was just assigned."""
         with self._lock:
             self._held[owned.key] = owned
-            self._arrange({owned.key.group})
+            self._arrange(owned.key, owned)
         owned.moved = lambda cause: self.moved(cause)
 
     def remove(self, gone: Iterable[OwnedPartition]) -> None:
         """Forget partitions that are unassigned now."""
         with self._lock:
-            groups: set[str] = set()
             for owned in gone:
                 if self._held.get(owned.key) is owned:
                     del self._held[owned.key]
-                    groups.add(owned.key.group)
-            self._arrange(groups)
+                    self._arrange(owned.key)
 
-    def _arrange(self, groups: set[str]) -> None:
-        for group in groups:
-            self._of_group.pop(group, None)
-        some = [owned for key, owned in self._held.items() if key.group in groups]
-        some.sort(key=lambda h: (h.topic, h.key.partition))
-        for owned in some:
-            self._of_group.setdefault(owned.key.group, []).append(owned)
+    def _arrange(self, key: Key, *new: OwnedPartition) -> None:
+        """Have `new` at the place of `key`, or nothing."""
+        rest = [owned for owned in self._of_group.get(key.group, []) if owned.key != key]
+        found = sorted([*rest, *new], key=lambda h: (h.topic, h.key.partition))
+        if found:
+            self._of_group[key.group] = found
+        else:
+            self._of_group.pop(key.group, None)
