@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
 from flask import Response, request
@@ -20,7 +21,7 @@ from consumer_service.calls.redrives import Redrives
 from consumer_service.calls.seek import Seeks
 from consumer_service.calls.status import Statuses
 from consumer_service.http import openapi
-from consumer_service.http.delivering import acked, polled, received
+from consumer_service.http.delivering import Settle, acked, counting_refusals, polled, received
 from consumer_service.http.doors import may_begin, may_send, pauses_of, tell_what_was
 from consumer_service.http.paths import GroupPath, MemberPath, RecordPath, StatusPath, TopicPath
 from consumer_service.http.sse import Unlimited, event_stream
@@ -53,7 +54,6 @@ from serving.doors.asked import (
 )
 from serving.front import wsgi
 from serving.front.limits.budget import Budget
-from serving.front.parking import Steps
 from serving.meters import CONTENT_TYPE
 from serving.openapi_document import completed
 from serving.requests import count_bodies, json_body, query_parameters
@@ -141,8 +141,9 @@ def _delivery(app: OpenAPI, node: Node, groups: Groups, metrics: Metrics) -> Non
 
     @app.post("/v1/groups/<group>/members/<member>/acks", summary="Acknowledge", **openapi.ACKS)
     def acks(path: MemberPath) -> Response:
-        asked = _body(wire.AckRequest)
-        return _acked(metrics, path.group, lambda: groups.acks(path.group, path.member, asked))
+        return _acked(
+            metrics, path.group, lambda asked: groups.acks(path.group, path.member, asked)
+        )
 
 
 def _groups(
@@ -220,8 +221,7 @@ def _queue_verbs(
 
     @app.post("/v1/groups/<group>/acks", summary="Settle by receipt", **openapi.SETTLE)
     def settle(path: GroupPath) -> Response:
-        asked = _body(wire.AckRequest)
-        return _acked(metrics, path.group, lambda: groups.settle(path.group, asked))
+        return _acked(metrics, path.group, lambda asked: groups.settle(path.group, asked))
 
 
 def _purge(app: OpenAPI, purges: Purges) -> None:
@@ -362,14 +362,12 @@ def _received_at(group_there: str) -> Response:
     return Response(status=307, headers={"Location": f"{group_there}/receive"})
 
 
-def _acked(
-    metrics: Metrics,
-    group: str,
-    settle: Callable[[], Steps[wire.AckAnswer] | Steps[wire.SettleAnswer]],
-) -> Response:
+def _acked(metrics: Metrics, group: str, settle: Settle) -> Response:
     """Acks, by whichever call: timed, traced, and counted if they are refused."""
     trace = context_of(request.headers.get(TRACEPARENT), request.headers.get(TRACESTATE))
-    return waiting(acked(metrics, group, trace, settle))
+    with counting_refusals(metrics):
+        asked = _body(wire.AckRequest)
+    return waiting(acked(metrics, group, trace, partial(settle, asked)))
 
 
 def _body(shape: type[Shape]) -> Shape:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from consumer_service.calls.anonymous_members import AnonymousMembers
 from consumer_service.calls.groups import IDLE_WAIT_S, Groups
@@ -58,20 +59,28 @@ def polled(
     return answer_of(member, delivered, metrics.delivered, beside, took, events=events)
 
 
-def acked(
-    metrics: Metrics,
-    group: str,
-    trace: TraceContext | None,
-    settle: Callable[[], Steps[wire.AckAnswer] | Steps[wire.SettleAnswer]],
-) -> Steps[Answer]:
-    """What acks come to. While they become durable, with those of others, they need no thread."""
-    started = time.perf_counter()
+Settling = Steps[wire.AckAnswer] | Steps[wire.SettleAnswer]
+Settle = Callable[[wire.AckRequest], Settling]
+
+
+@contextmanager
+def counting_refusals(metrics: Metrics) -> Iterator[None]:
+    """An error within counts as a refusal of acks; if it does not say so, nothing was stored."""
     try:
-        answer = yield from settled(group, trace, settle())
+        yield
     except LakequeueError as e:
         e.stored = e.stored or "no"
         metrics.refused(e.code)
         raise
+
+
+def acked(
+    metrics: Metrics, group: str, trace: TraceContext | None, settle: Callable[[], Settling]
+) -> Steps[Answer]:
+    """What acks come to. While they become durable, with those of others, they need no thread."""
+    started = time.perf_counter()
+    with counting_refusals(metrics):
+        answer = yield from settled(group, trace, settle())
     metrics.acked(time.perf_counter() - started)
     return json_of(answer.model_dump())
 
