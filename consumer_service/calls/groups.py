@@ -13,13 +13,13 @@ from consumer_service.calls.descriptions import open_counts, shown
 from consumer_service.members import Member
 from consumer_service.node import Node
 from consumer_service.ownership.partition_states import PartitionState
+from consumer_service.polls.served import Settling
 from coordination.groups import leases, membership
 from coordination.groups.controller import read_assignment
 from coordination.groups.pauses import read_pauses
 from lakequeue.errors import SentOn, UnknownGroup
 from lakequeue.records import Partition, TopicPartition, checked_name
 from lakequeue.wire import (
-    AckAnswer,
     AckRequest,
     Assigned,
     GroupDescription,
@@ -33,9 +33,7 @@ from lakequeue.wire import (
     QueueGroupRequest,
     SettleAnswer,
 )
-from lakequeue.wire import (
-    PartitionState as PartitionRow,
-)
+from lakequeue.wire import PartitionState as PartitionRow
 from queue_rules.groups import member_states
 from queue_rules.groups.group_config import GroupConfig, check_config
 from queue_rules.groups.join_rules import check_options, check_some_exist, is_of_queue_group
@@ -257,9 +255,7 @@ class Groups:
             if owned.state is not PartitionState.RELEASING
         ]
 
-    def acks(
-        self, group: str, member_id: str, request: AckRequest
-    ) -> Steps[AckAnswer] | Steps[SettleAnswer]:
+    def acks(self, group: str, member_id: str, request: AckRequest) -> Settling:
         """Make acks and positions durable; see `Acks.commit` for the errors."""
         node = self._node
         if node.members.find(group, member_id) is None and is_of_queue_group(request):

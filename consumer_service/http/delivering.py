@@ -11,7 +11,7 @@ from consumer_service.calls.groups import IDLE_WAIT_S, Groups
 from consumer_service.members import Member
 from consumer_service.metrics import Metrics
 from consumer_service.node import Node
-from consumer_service.polls.served import answer_of, take_back
+from consumer_service.polls.served import Settling, answer_of, take_back
 from consumer_service.polls.traces import settled
 from lakequeue import wire
 from lakequeue.errors import LakequeueError, SentOn
@@ -59,7 +59,6 @@ def polled(
     return answer_of(member, delivered, metrics.delivered, beside, took, events=events)
 
 
-Settling = Steps[wire.AckAnswer] | Steps[wire.SettleAnswer]
 Settle = Callable[[wire.AckRequest], Settling]
 
 

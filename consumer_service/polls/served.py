@@ -15,6 +15,9 @@ from lakequeue.wire.cloud_events import BATCH, batch_of
 from serving.front.messages import Answer, json_of
 from serving.front.parking import Steps
 
+Settling = Steps[AckAnswer] | Steps[SettleAnswer]
+"""What acks come to."""
+
 
 class Answered(Protocol):
     """The records of one answer."""
@@ -49,7 +52,7 @@ class Served(Mode, Protocol):
     ) -> Steps[Answered]:
         """Up to `max_records` records; waits at most `wait_s` seconds for the first."""
 
-    def ack(self, member: Member, request: AckRequest) -> Steps[AckAnswer] | Steps[SettleAnswer]:
+    def ack(self, member: Member, request: AckRequest) -> Settling:
         """Make acks durable."""
 
     def before_leaving(self, member: Member, delivered: Answered) -> None:
