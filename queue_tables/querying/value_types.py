@@ -22,6 +22,8 @@ from queue_tables.schema.values.protobuf_schema import Field, Message, ProtobufS
 _SAFE_NAME: Final = re.compile(r"[^\s\"'`\\{}\x00-\x1f\x7f][^\"'`\\{}\x00-\x1f\x7f]*")
 _MOST_DEPTH: Final = 32
 _MOST_FIELDS: Final = 1_000
+_MOST_TYPES: Final = 2_000
+"""Of a value, all counted: a definition that is used twice at each of 25 levels is 30,000,000."""
 
 
 class Scalar(Enum):
@@ -37,6 +39,18 @@ class Scalar(Enum):
     BYTES = "BINARY", "BLOB"
     JSON = "STRING ", "JSON"
     """What the schema leaves open."""
+
+
+class _Room:
+    """How many types a value may still have."""
+
+    def __init__(self) -> None:
+        self._left = _MOST_TYPES
+
+    def is_full(self) -> bool:
+        """Whether this is one too many."""
+        self._left -= 1
+        return self._left < 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,14 +144,14 @@ _OF_JSON: Final = {
 def of_json_schema(text: str) -> Type:
     """Of a JSON Schema: what it says of types, at each place."""
     root = orjson.loads(text)
-    return _of_json(root, root, _MOST_DEPTH)
+    return _of_json(root, root, _MOST_DEPTH, _Room())
 
 
-def _of_json(schema: Any, root: Any, depth: int) -> Type:
-    if not isinstance(schema, dict) or depth == 0:
+def _of_json(schema: Any, root: Any, depth: int, room: _Room) -> Type:
+    if not isinstance(schema, dict) or depth == 0 or room.is_full():
         return Scalar.JSON
     if isinstance(schema.get("$ref"), str):
-        return _of_json(_referred(schema["$ref"], root), root, depth - 1)
+        return _of_json(_referred(schema["$ref"], root), root, depth - 1, room)
     kinds = schema.get("type")
     kinds = [kinds] if isinstance(kinds, str) else kinds if isinstance(kinds, list) else []
     named = [kind for kind in kinds if kind != "null"]
@@ -146,13 +160,21 @@ def _of_json(schema: Any, root: Any, depth: int) -> Type:
     kind = named[0]
     if kind == "array":
         items = schema.get("items")
-        return Items(_of_json(items, root, depth - 1)) if isinstance(items, dict) else Scalar.JSON
+        return (
+            Items(_of_json(items, root, depth - 1, room))
+            if isinstance(items, dict)
+            else Scalar.JSON
+        )
     if kind != "object":
         return _OF_JSON.get(kind, Scalar.JSON)
     properties, more = schema.get("properties"), schema.get("additionalProperties")
     if isinstance(properties, dict) and properties:
-        return struct_of({name: _of_json(one, root, depth - 1) for name, one in properties.items()})
-    return entries_of(_of_json(more, root, depth - 1)) if isinstance(more, dict) else Scalar.JSON
+        return struct_of(
+            {name: _of_json(one, root, depth - 1, room) for name, one in properties.items()}
+        )
+    return (
+        entries_of(_of_json(more, root, depth - 1, room)) if isinstance(more, dict) else Scalar.JSON
+    )
 
 
 def _referred(uri: str, root: Any) -> Any:
@@ -183,11 +205,13 @@ _OF_AVRO: Final = {
 
 def of_avro(schema: AvroSchema) -> Type:
     """Of an Avro schema; logical types are not looked at."""
-    return _of_avro(schema, schema.root, frozenset(), _MOST_DEPTH)
+    return _of_avro(schema, schema.root, frozenset(), _MOST_DEPTH, _Room())
 
 
-def _of_avro(schema: AvroSchema, node: Node, within: frozenset[str], depth: int) -> Type:
-    if depth == 0 or (node.kind == "ref" and node.name in within):
+def _of_avro(
+    schema: AvroSchema, node: Node, within: frozenset[str], depth: int, room: _Room
+) -> Type:
+    if depth == 0 or room.is_full() or (node.kind == "ref" and node.name in within):
         return Scalar.JSON
     if node.kind == "ref":
         within |= {node.name}
@@ -196,14 +220,14 @@ def _of_avro(schema: AvroSchema, node: Node, within: frozenset[str], depth: int)
         branches = [part for _, part in node.parts if part.kind != "null"]
         if len(branches) != 1:
             return Scalar.JSON
-        return _of_avro(schema, branches[0], within, depth)
+        return _of_avro(schema, branches[0], within, depth, room)
     if node.kind == "record":
-        parts = {name: _of_avro(schema, part, within, depth - 1) for name, part in node.parts}
+        parts = {name: _of_avro(schema, part, within, depth - 1, room) for name, part in node.parts}
         return struct_of(parts)
     if node.kind == "array":
-        return Items(_of_avro(schema, node.parts[0][1], within, depth - 1))
+        return Items(_of_avro(schema, node.parts[0][1], within, depth - 1, room))
     if node.kind == "map":
-        return entries_of(_of_avro(schema, node.parts[0][1], within, depth - 1))
+        return entries_of(_of_avro(schema, node.parts[0][1], within, depth - 1, room))
     return _OF_AVRO.get(node.kind, Scalar.JSON)
 
 
@@ -224,28 +248,33 @@ _OF_PROTOBUF: Final = {
 
 def of_protobuf(schema: ProtobufSchema) -> Type:
     """Of a message."""
-    return _of_message(schema, schema.root, frozenset(), _MOST_DEPTH)
+    return _of_message(schema, schema.root, frozenset(), _MOST_DEPTH, _Room())
 
 
 def _of_message(
-    schema: ProtobufSchema, message: Message, within: frozenset[str], depth: int
+    schema: ProtobufSchema, message: Message, within: frozenset[str], depth: int, room: _Room
 ) -> Type:
-    if depth == 0 or message.name in within:
+    if depth == 0 or room.is_full() or message.name in within:
         return Scalar.JSON
     within |= {message.name}
     return struct_of(
-        {one.name: _of_field(schema, one, within, depth - 1) for one in message.fields.values()}
+        {
+            one.name: _of_field(schema, one, within, depth - 1, room)
+            for one in message.fields.values()
+        }
     )
 
 
-def _of_field(schema: ProtobufSchema, field: Field, within: frozenset[str], depth: int) -> Type:
+def _of_field(
+    schema: ProtobufSchema, field: Field, within: frozenset[str], depth: int, room: _Room
+) -> Type:
     if field.kind not in {"message", "group"}:
         kind: Type = _OF_PROTOBUF[field.kind]
         return Items(kind) if field.repeated else kind
     message = schema.messages[field.of]
     if message.is_entry:
-        value = _of_field(schema, message.fields[2], within, depth)
+        value = _of_field(schema, message.fields[2], within, depth, room)
         text = message.fields[1].kind == "string"
         return entries_of(value) if text else Scalar.JSON
-    kind = _of_message(schema, message, within, depth)
+    kind = _of_message(schema, message, within, depth, room)
     return Items(kind) if field.repeated else kind
