@@ -23,7 +23,7 @@ from bench import machine
 from bench.peers.clients.load import PARTITIONS
 from bench.peers.processes import REPOSITORY, Client
 from bench.peers.usage import cpu_s, tree
-from bench.profiling import timeline
+from bench.profiling import counters, timeline
 from bench.profiling.page import render
 from bench.profiling.stacks import PY_SPY, Recording, by_stage
 from lakequeue.client.admin import Admin
@@ -142,6 +142,15 @@ def _told(phase: dict[str, Any]) -> tuple[dict[int, float], dict[int, float]]:
     return sent, received
 
 
+def _urls(cluster: Cluster) -> dict[str, str]:
+    """Who answers `/metrics`."""
+    return {
+        "ingest-1": cluster.ingest_urls[0],
+        "driver-1": cluster.driver_urls[0],
+        "consumer-1": cluster.consumer_urls[0],
+    }
+
+
 def measure(folder: Path, seconds: float) -> dict[str, Any]:
     """All phases."""
     where = machine.describe()
@@ -155,7 +164,10 @@ def measure(folder: Path, seconds: float) -> dict[str, Any]:
             running.send(RATE, WARM_UP_S)
             driver = cluster.log_dir / "driver-1.log"
             said = len(driver.read_text().splitlines())
+            urls = _urls(cluster)
+            before = counters.scraped(urls)
             paced = running.cpu(RATE, seconds, numbers=True)
+            counted = counters.between(before, counters.scraped(urls), paced["records"])
             lines = driver.read_text().splitlines()[said:]
             sent, received = _told(paced)
             found = timeline.stations(root, timeline.batches(lines), sent, received)
@@ -171,6 +183,7 @@ def measure(folder: Path, seconds: float) -> dict[str, Any]:
         "of": paced["records"],
         "stages": timeline.shares(found),
         "triggers_ms": timeline.triggers(lines),
+        "counted": counted,
         "cpu": {"paced": paced["cpu_s_per_million"], "fast": fast["cpu_s_per_million"]},
         "fast_per_s": round(fast["records"] * 1e9 / (
             fast["received"]["ended"] - fast["sent"]["began"])),

@@ -50,6 +50,23 @@ def render(results: Mapping[str, Any]) -> str:
                 ["phase", "ms"],
                 [[f"`{name}`", f"{ms:.1f}"] for name, ms in results["triggers_ms"].items()],
             ),
+            "What the processes count of themselves meanwhile (`/metrics`): how often for 1,000 "
+            "records, and the mean of each. A commit of a group or a batch is *gathering* (waiting "
+            "for more records), *writing* (Parquet) and *committing*; `sync` is fsync.",
+            "",
+            *_table(
+                ["process", "metric", "of", "per 1,000 records", "mean ms"],
+                [
+                    [
+                        one["process"],
+                        f"`{one['metric']}`",
+                        one["labels"],
+                        f"{one['per_1000']:.1f}",
+                        f"{one['mean_ms']:.2f}",
+                    ]
+                    for one in results["counted"]
+                ],
+            ),
             "## CPU seconds per million records, by process",
             "",
             f"As fast as it goes was {results['fast_per_s']:,} records/s through.",

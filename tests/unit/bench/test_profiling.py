@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bench.profiling import timeline
+from bench.profiling import counters, timeline
 from bench.profiling.page import render
 from bench.profiling.stacks import OTHER, by_stage, stage_of
 
@@ -58,6 +58,8 @@ def test_the_page_divides_the_cpu_of_a_process_by_its_samples() -> None:
     where |= {"python": "3.11", "versions": {}, "speed": speed}
     stage = {"stage": "numbering", "holds": "offsets", "mean_ms": 2.0, "p50_ms": 1.0}
     shares = {"ingest-1": {"parse": 0.75, "other": 0.25}}
+    counted: dict[str, Any] = {"process": "ingest-1", "metric": "m", "labels": "phase all"}
+    counted |= {"per_1000": 2.0, "mean_ms": 0.5}
     page = render(
         {
             "machine": where,
@@ -65,6 +67,7 @@ def test_the_page_divides_the_cpu_of_a_process_by_its_samples() -> None:
             "of": 10,
             "stages": [stage | {"p99_ms": 3.0, "share": 1.0}],
             "triggers_ms": {"walCommit": 4.0},
+            "counted": [counted],
             "cpu": {"paced": {"ingest-1": 40.0}, "fast": {"ingest-1": 20.0}},
             "fast_per_s": 1_000,
             "samples": {"paced": shares, "fast": shares},
@@ -73,7 +76,31 @@ def test_the_page_divides_the_cpu_of_a_process_by_its_samples() -> None:
     )
     for row in ("| parse | 30.0 | 30.0 |", "| parse | 15.0 | 15.0 |", "| ingest-1 | 40.0 | 20.0 |"):
         assert row in page
+    assert "| ingest-1 | `m` | phase all | 2.0 | 0.50 |" in page
     assert "| numbering | offsets | 2.0 | 1.0 | 3.0 | 100% |" in page
+
+
+def test_events_between_two_scrapes_have_their_mean_time() -> None:
+    text = """# TYPE lakequeue_ingest_commit_seconds histogram
+lakequeue_ingest_commit_seconds_bucket{{le="+Inf",phase="writing"}} {count}
+lakequeue_ingest_commit_seconds_sum{{phase="writing"}} {total}
+lakequeue_ingest_commit_seconds_count{{phase="writing"}} {count}
+# TYPE other_seconds summary
+other_seconds_sum 1
+other_seconds_count 1
+"""
+    before = counters.samples(text.format(count=10, total=1.0))
+    after = counters.samples(text.format(count=30, total=1.5))
+    assert counters.between({"ingest-1": before}, {"ingest-1": after}, 2_000) == [
+        {
+            "process": "ingest-1",
+            "metric": "lakequeue_ingest_commit_seconds",
+            "labels": "phase writing",
+            "per_1000": 10.0,
+            "mean_ms": 25.0,
+        }
+    ]
+    assert counters.between({"ingest-1": after}, {"ingest-1": after}, 2_000) == []
 
 
 def test_a_batch_of_the_drivers_log_tells_when_its_phases_ended() -> None:
