@@ -32,7 +32,7 @@ class Plan:
     spark_warm_up_s: float = 20.0
     paced_s: float = 10.0
     fast_s: float = 4.0
-    fast_most: int = 250_000
+    fast_most: int = 150_000
     work_records: int = 30_000
     workers: int = 48
 
