@@ -62,13 +62,20 @@ class Figure:
         """What a machine of any speed can be compared by; see `bench.machine.Speed`."""
         if self.kind == "time":
             seconds = found.median / (1_000 if self.unit == "ms" else 1)
-            return self._named(f"{seconds / loop_s:.2g} loops")
+            return self._named(f"{_short(seconds / loop_s)} loops")
         if self.kind == "rate":
-            return self._named(f"{found.median * loop_s:,.3g} {self.unit.removesuffix('/s')}")
+            return self._named(
+                f"{_short(found.median * loop_s)} {self.unit.removesuffix('/s')} a loop"
+            )
         return ""
 
     def _named(self, text: str) -> str:
         return f"{self.label} {text}".strip()
+
+
+def _short(value: float) -> str:
+    """Two digits, or all before the point."""
+    return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
 
 
 class Line(NamedTuple):

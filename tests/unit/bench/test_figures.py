@@ -31,7 +31,8 @@ def test_a_line_gives_the_target_and_the_ratio_to_the_machine() -> None:
     assert (name, target) == ("ready", "p99 ≤ 80 ms")
     assert found == "p50 25 ms, p99 70 (60–95) ms"
     assert loops == "p50 0.1 loops, p99 0.28 loops"
-    assert RATE.cells(_rounds(1), loop_s=0.25)[2:] == ("49.5 MB", "≥ 100 MB/s")
+    assert RATE.cells([{"rate": 198_507.0}], loop_s=0.25)[2] == "49,627 MB a loop"
+    assert RATE.cells(_rounds(1), loop_s=0.25)[2:] == ("50 MB a loop", "≥ 100 MB/s")
 
 
 def test_a_line_whose_median_misses_the_target_says_so() -> None:
