@@ -17,14 +17,14 @@ STAGES: tuple[tuple[str, str], ...] = (
     ("serialise deliveries", "consumer_service/reading/encode consumer_service/http/"),
     (
         "HTTP: connections, heads, answers",
-        "serving/ flask/ werkzeug/ http/client.py http/server.py socketserver.py selectors.py",
+        "serving/ flask/ werkzeug/ http/client.py http/server.py asyncio/",
     ),
     ("group wait and hand-over", "ingest/commit/ queue_tables/shards/group_commit"),
     ("dedup, number", "jobs/ordering/"),
     ("plan: scan shards, cut", "jobs/streaming/"),
     ("rows to Spark and back", "jobs/rows/ pyspark/ py4j/ pandas/"),
     (
-        "fsync, requests to storage",
+        "fsync, requests to storage (also waits for the disk)",
         "queue_tables/delta/store queue_tables/delta/object_store "
         "queue_tables/delta/storage_meter obstore/",
     ),
@@ -46,6 +46,8 @@ STAGES: tuple[tuple[str, str], ...] = (
 )
 """Fragments of paths; the first stage that has one of a frame's counts."""
 OTHER = "other"
+_WAITS = ("selectors.py", "threading.py", "socketserver.py", "queue.py")
+"""Where a thread waits. py-spy now and then takes one for a thread that runs."""
 
 
 def stage_of(stack: str) -> str:
@@ -58,12 +60,18 @@ def stage_of(stack: str) -> str:
     return OTHER
 
 
+def waits(stack: str) -> bool:
+    """Whether the innermost function of a sample is one in which threads wait."""
+    place = stack.rpartition(" (")[2].rpartition(":")[0]
+    return place.rpartition("/")[2] in _WAITS
+
+
 def by_stage(lines: Iterable[str]) -> Counter[str]:
-    """Samples of each stage, of py-spy's raw output."""
+    """Samples of each stage, of py-spy's raw output; those of threads that wait are left out."""
     found: Counter[str] = Counter()
     for line in lines:
         stack, _, count = line.rstrip().rpartition(" ")
-        if count.isdigit():
+        if count.isdigit() and not waits(stack):
             found[stage_of(stack)] += int(count)
     return found
 
@@ -77,7 +85,7 @@ class Recording:
             [
                 *(str(PY_SPY), "record", "--pid", str(pid), "--duration", str(int(seconds))),
                 *("--rate", str(RATE_HZ), "--format", form, "--output", str(out)),
-                *("--full-filenames", "--nonblocking"),
+                *("--full-filenames"),
             ],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,

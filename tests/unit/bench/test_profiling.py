@@ -17,12 +17,13 @@ from bench.profiling.page import render
 from bench.profiling.stacks import OTHER, by_stage, stage_of
 
 HEAD = "0" * 22
+DISK = "fsync, requests to storage (also waits for the disk)"
 ENDED = datetime(2026, 11, 30, 0, 0, 10, tzinfo=UTC).timestamp()
 
 
 def test_a_sample_counts_for_the_innermost_function_of_a_stage() -> None:
     commit = "run (/q/ingest/commit/appender.py:4);sync (/q/queue_tables/delta/store.py:9)"
-    assert stage_of(f"{commit};fsync (/usr/lib/python3.11/os.py:1)") == "fsync, requests to storage"
+    assert stage_of(f"{commit};fsync (/usr/lib/python3.11/os.py:1)") == DISK
     assert stage_of("run (/q/ingest/commit/appender.py:4)") == "group wait and hand-over"
     assert stage_of("bootstrap (/usr/lib/python3.11/threading.py:1)") == OTHER
 
@@ -32,6 +33,8 @@ def test_samples_of_a_stage_are_added_up() -> None:
         "main (/q/ingest/http/bodies.py:1);loads (orjson) 3",
         "main (/q/ingest/http/app.py:1) 4",
         "kazoo (/v/kazoo/client.py:2) 5",
+        "run (/q/serving/front/server.py:9);select (/usr/lib/python3.11/selectors.py:468) 99",
+        "run (/q/jobs/streaming/leader.py:9);wait (/usr/lib/python3.11/threading.py:327) 99",
     ]
     found = by_stage(lines)
     assert found == {"parse and judge requests": 7, "notifications, ZooKeeper": 5}
