@@ -99,7 +99,7 @@ def _samples(results: Mapping[str, Any]) -> list[str]:
         "",
         "CPU seconds per million records: those of the process, divided by py-spy's samples. A "
         "sample counts for the innermost function that belongs to a stage; threads that wait "
-        "do not count. *other* is mostly the interpreter's own libraries below no function of ours.",
+        "do not count. *other* is mostly the interpreter's own libraries, below none of ours.",
         "",
     ]
     for way, title in (("paced", "At 1,000 records/s"), ("fast", "As fast as it goes")):
