@@ -88,7 +88,7 @@ async def send_batches(url: str, queue: str, seconds: float) -> Figures:
 
 
 async def drain(url: str, queue: str, seconds: float) -> Figures:
-    """Receive ten, delete ten; from the first second on, until nothing is left or time is up."""
+    """Receive ten, delete ten; from the first second on, until the last, or until time is up."""
     deleted: list[tuple[float, int]] = []
     seen: set[str] = set()
     twice = 0
@@ -109,7 +109,7 @@ async def drain(url: str, queue: str, seconds: float) -> Figures:
         while time.perf_counter() < end:
             got = orjson.loads(await one.ask(asks) or b"{}").get("Messages") or []
             if not got:
-                return
+                continue
             twice += sum(message["MessageId"] in seen for message in got)
             seen.update(message["MessageId"] for message in got)
             entries = [

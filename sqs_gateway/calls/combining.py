@@ -1,7 +1,9 @@
 """Requests that come while others are under way go together in the next one.
 
 A node of the services makes one commit for what comes together, and an HTTP request costs more than
-what is in it. So a gateway sends ten requests at once as one, and a single one at once.
+what is in it. So a gateway sends ten requests at once as one, and a single one at once. Those who
+were answered together come again together, but one after the other. So when the first of them has
+come, its request waits a moment for as many as there were.
 """
 
 from __future__ import annotations
@@ -22,6 +24,8 @@ R = TypeVar("R")
 SLOW_S = 0.2
 """What takes longer holds up nobody who comes later."""
 _MOST_SLOW = 8
+GATHER_S = 0.003
+"""For so long a request waits for company."""
 
 
 @dataclass(slots=True)
@@ -53,6 +57,9 @@ class Combined(Generic[A, R]):
         self._began: dict[int, float] = {}
         """Requests under way, and since when."""
         self._numbers = 0
+        self._company = threading.Condition(self._lock)
+        self._expected = 0
+        self._ended_at = float("-inf")
 
     def ask(self, items: Sequence[A]) -> list[R | Exception]:
         """The result of each item, or its error."""
@@ -63,6 +70,8 @@ class Combined(Generic[A, R]):
         mine: _Ticket[A, R] = _Ticket(items)
         with self._lock:
             self._waiting.append(mine)
+            if len(self._waiting) == self._expected:
+                self._company.notify_all()
             if not self._may_begin():
                 return mine.future
             self._numbers += 1
@@ -80,12 +89,18 @@ class Combined(Generic[A, R]):
         """Ask for those who wait, until nobody does."""
         while True:
             with self._lock:
+                self._gather()
                 some = self._take()
                 if not some:
                     del self._began[number]
                     return
                 self._began[number] = time.monotonic()
             self._ask_for(some)
+
+    def _gather(self) -> None:
+        """Wait for as many as were answered a moment ago, if some are there."""
+        if self._waiting and time.monotonic() - self._ended_at < GATHER_S:
+            self._company.wait_for(lambda: len(self._waiting) >= self._expected, GATHER_S)
 
     def _take(self) -> list[_Ticket[A, R]]:
         some: list[_Ticket[A, R]] = []
@@ -103,6 +118,8 @@ class Combined(Generic[A, R]):
             results: list[R | Exception] = self._do(items)
         except Exception as error:  # noqa: BLE001 -- each caller gets it
             results = [error] * len(items)
+        with self._lock:
+            self._expected, self._ended_at = len(some), time.monotonic()
         at = 0
         for one in some:
             one.future.set_result(results[at : at + len(one.items)])

@@ -18,7 +18,7 @@ from sqs_gateway.calls.combining import Combined
 from sqs_gateway.calls.services import CALL_S, Services
 from sqs_gateway.rules.messages import Sent
 
-_AT_ONCE = 2
+_AT_ONCE = 1
 """Each request is a part of a commit, and costs more than what is in it: rather few and large."""
 _ORDERED_AT_ONCE = 4
 """They wait for the order job as well."""

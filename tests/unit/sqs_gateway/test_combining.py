@@ -94,3 +94,30 @@ def test_what_is_slow_holds_up_nobody_who_comes_later(monkeypatch: pytest.Monkey
     assert not slow.done()
     go_on.set()
     assert slow.result(30) == [1]
+
+
+def test_those_who_were_answered_together_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(combining, "GATHER_S", 30.0)
+    began, go_on = threading.Event(), threading.Event()
+    together: list[int] = []
+
+    def do(items: list[int]) -> list[int | Exception]:
+        together.append(len(items))
+        if len(together) == 1:
+            began.set()
+            go_on.wait(30)
+        return list(items)
+
+    combined = Combined(do, pool=Pool("test", 8), at_once=1, most=100)
+    first = combined.begin([1])
+    assert began.wait(30)
+    three = [combined.begin([n]) for n in range(3)]
+    go_on.set()
+    for one in (first, *three):
+        one.result(30)
+    assert together == [1, 3]
+    again = [combined.begin([n]) for n in range(3)]
+    assert [one.result(30) for one in again] == [[0], [1], [2]]
+    assert together == [1, 3, 3]
+    monkeypatch.setattr(combining, "GATHER_S", 0.001)
+    assert combined.begin([7]).result(30) == [7], "and not for long"
