@@ -205,8 +205,12 @@ def _print(delivered: RecordMetadata, as_json: bool, quiet: bool) -> None:
         }
         if delivered.offset is not None:
             facts |= {"offset": delivered.offset, "duplicate": delivered.duplicate}
+        if delivered.dead_letter_topic is not None:
+            facts["dead_letter_topic"] = delivered.dead_letter_topic
         sys.stdout.write(orjson.dumps(facts).decode() + "\n")
         return
     offset = "" if delivered.offset is None else f" offset={delivered.offset}"
     duplicate = " duplicate" if delivered.duplicate else ""
-    print(f"partition={delivered.partition} id={delivered.message_id}{offset}{duplicate}")
+    dead = delivered.dead_letter_topic
+    where = "" if dead is None else f" dead-letter={dead}"
+    print(f"partition={delivered.partition} id={delivered.message_id}{offset}{duplicate}{where}")

@@ -84,6 +84,7 @@ def moved(batch: ProducerBatch, produced: ProduceAnswer, shape: Shape) -> bool:
         record.partition is None
         and record.key is not None
         and not got.duplicate
+        and got.dead_letter_topic is None
         and shape.place(record) != got.partition
         for record, got in zip(batch.records, produced.records, strict=True)
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import orjson
 
 from lakequeue.calling.nodes import Nodes
@@ -76,10 +78,9 @@ def test_the_node_decides_about_a_key_and_the_client_where_there_is_none() -> No
 
 
 def test_an_answer_that_puts_a_key_elsewhere_shows_that_the_topic_has_grown() -> None:
-    def answer(partitions: int, *, duplicate: bool = False) -> ProduceAnswer:
+    def answer(partitions: int, **more: Any) -> ProduceAnswer:
         records = [
-            {"partition": partition_of(f"k{n}".encode(), partitions), "duplicate": duplicate}
-            for n in range(20)
+            {"partition": partition_of(f"k{n}".encode(), partitions), **more} for n in range(20)
         ]
         return ProduceAnswer.model_validate({"records": records, "stamp": 1})
 
@@ -88,3 +89,5 @@ def test_an_answer_that_puts_a_key_elsewhere_shows_that_the_topic_has_grown() ->
     assert moved(batch(20), answer(8), known)
     # Of a duplicate the original's place is told.
     assert not moved(batch(20), answer(8, duplicate=True), known)
+    # The partition of a dead letter is one of another topic.
+    assert not moved(batch(20), answer(8, dead_letter_topic="orders.dlq"), known)
