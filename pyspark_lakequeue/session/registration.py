@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException
 from pyspark.sql.session import SparkSession as ClassicSession
 
@@ -57,6 +58,9 @@ def _has_found(spark: SparkSession, name: str) -> bool:
     """
     if name.lower() != DefaultSource.name() or not isinstance(spark, ClassicSession):
         return False
-    state = spark._jsparkSession.sessionState()  # noqa: SLF001 -- PySpark has no call for it
-    found: bool = state.dataSourceManager().dataSourceExists(name)
+    try:
+        state = spark._jsparkSession.sessionState()  # noqa: SLF001 -- PySpark has no call for it
+        found: bool = state.dataSourceManager().dataSourceExists(name)
+    except Py4JError:
+        return False  # a Spark of somebody else's making may have it elsewhere
     return found
