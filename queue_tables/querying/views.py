@@ -110,7 +110,8 @@ WHERE g.mode <> 'deleted'"""
 
 _GROUP_BACKLOG = """
 SELECT g."group", r.topic, r."partition", r."offset", r.key, r.value, r.headers, r."timestamp",
-       r.key_text, r.value_text, r.message_id, r.ordered_at, r.deliver_at, r.expires_at
+       r.key_text, r.value_text, r.message_id, r.ordered_at, r.deliver_at, r.expires_at,
+       r.value_json
 FROM {view:records} r JOIN {group_offsets} g
 ON g.topic_id = r.topic_id AND g."partition" = r."partition"
 WHERE g.mode <> 'deleted' AND CASE WHEN g.mode = 'queue'
@@ -130,7 +131,7 @@ SELECT topic AS dead_letter_topic, "partition", "offset", key, value, key_text, 
        CAST({{header:{Dead.OFFSET}}} AS BIGINT) AS from_offset,
        {{header:{Dead.GROUP}}} AS "group", {{header:{Dead.REASON}}} AS reason,
        {{header:{Dead.NACK_REASON}}} AS nack_reason, {{header:{Dead.FAULT}}} AS fault,
-       CAST({{header:{Dead.ATTEMPTS}}} AS INT) AS attempts, ordered_at, redriven
+       CAST({{header:{Dead.ATTEMPTS}}} AS INT) AS attempts, ordered_at, redriven, value_json
 FROM (SELECT r.*, coalesce(r."offset" < g.committed_offset, false) AS redriven
       FROM {{view:records}} r LEFT JOIN {{group_offsets}} g
       ON g."group" = concat('redrive.', r.topic) AND g.topic_id = r.topic_id
