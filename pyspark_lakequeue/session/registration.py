@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException
 from pyspark.sql.session import SparkSession as ClassicSession
 
@@ -58,6 +57,9 @@ def _has_found(spark: SparkSession, name: str) -> bool:
     """
     if name.lower() != DefaultSource.name() or not isinstance(spark, ClassicSession):
         return False
+    # A client of Spark Connect alone has none.
+    from py4j.protocol import Py4JError
+
     try:
         state = spark._jsparkSession.sessionState()  # noqa: SLF001 -- PySpark has no call for it
         found: bool = state.dataSourceManager().dataSourceExists(name)
