@@ -23,7 +23,7 @@ WORKERS = 32
 BATCH = 10
 VALUE = "x" * 1_000
 WARM_S = 2.0
-WAITS = 200
+WAITS = 150
 FIRST_S = 60.0
 """For so long the first message of a queue is waited for."""
 QUEUES = 1_000
@@ -35,6 +35,8 @@ _numbers = count()
 
 def percentiles(took: list[float]) -> Figures:
     """Of seconds, in milliseconds."""
+    if not took:
+        raise Failed("no call has ended in time")
     ordered = sorted(took)
     at = {"p50_ms": 0.5, "p99_ms": 0.99}
     found = {name: round(ordered[int(len(ordered) * q)] * 1_000, 1) for name, q in at.items()}
