@@ -107,13 +107,15 @@ def putting(group: str, *, must_be_new: bool = False) -> Callable[[], Any]:
         must_be_typed(group, "group")
     topics = [text.strip() for text in form.get("topics", "").split(",") if text.strip()]
     given: dict[str, Any] = {"url": form.get("url", "").strip(), "topics": topics}
+    if form.get("format"):
+        given["format"] = form["format"]
     given |= {n: whole_number(form[n].strip()) for n in _NUMBERS if form.get(n, "").strip()}
 
     def put() -> Any:
         known = webhook_of(desk, name)
         if known is not None and must_be_new:
             raise InvalidRequest(f"group {name} has a webhook", hint=f"change it: /webhooks/{name}")
-        kept = {} if known is None else known["options"]
+        kept = {} if known is None else {**known["options"], "format": known["format"]}
         with desk.services.admin(_CHANGE_S / 2) as admin:
             return admin.set_webhook(name, **kept | given).model_dump()
 

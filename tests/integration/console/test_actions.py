@@ -87,10 +87,14 @@ def test_a_webhook_is_made_shown_changed_and_removed(queue: Running, browser: Ch
         # Made again is not made: whoever wants to change it has to say so.
         again = {"group": "ringers", "url": "http://127.0.0.1:9/", "topics": "bells"}
         assert "has a webhook" in Person(queue.console.url).form("/webhooks", **again).text
+        admin.set_webhook("ringers", endpoint.url, ["bells"], format="cloudevents")
+        browser.get(f"{queue.console.url}/webhooks/ringers")
         write(browser, "/webhooks/ringers", concurrency="2", confirm="ringers")
         press(browser, "Change the webhook")
         assert "It keeps its secret." in body(browser)
-        assert admin.webhook("ringers").concurrency == 2
+        changed = admin.webhook("ringers")
+        assert (changed.concurrency, changed.format) == (2, "cloudevents")
+        assert "a CloudEvent" in body(browser)
         field = "//section[@aria-labelledby='h-remove']//input[@name='confirm']"
         browser.find_element(By.XPATH, field).send_keys("ringers")
         press(browser, "Remove the webhook")
