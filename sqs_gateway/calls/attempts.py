@@ -18,6 +18,7 @@ KEPT_S: Final = 300.0
 _MOST_BYTES: Final = 16 << 20
 _ENVELOPE: Final = 2_000
 Answer = dict[str, Any]
+_Key = tuple[str | None, str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,26 +32,29 @@ class Given:
 
 
 class Attempts:
-    """Thread-safe."""
+    """Of all callers, whose `caller` is their key. Thread-safe."""
 
     def __init__(self, now: Callable[[], float] = boot_seconds) -> None:
         self._now = now
         self._lock = threading.Lock()
-        self._given: OrderedDict[tuple[str, str], Given] = OrderedDict()
+        self._given: OrderedDict[_Key, Given] = OrderedDict()
         self._size = 0
 
-    def find(self, queue: str, attempt: str) -> Given | None:
+    def find(self, caller: str | None, queue: str, attempt: str) -> Given | None:
         """What was answered to it, if that was not long ago."""
         with self._lock:
-            found = self._given.get((queue, attempt))
+            found = self._given.get((caller, queue, attempt))
         return found if found is not None and self._now() - found.at < KEPT_S else None
 
-    def keep(self, queue: str, attempt: str, answer: Answer, receipts: Sequence[str]) -> None:
+    def keep(
+        self, caller: str | None, queue: str, attempt: str, answer: Answer, receipts: Sequence[str]
+    ) -> None:
         """Keep an answer with messages."""
+        key = caller, queue, attempt
         size = sum(_ENVELOPE + len(one["Body"].encode()) for one in answer["Messages"])
         with self._lock:
-            self._drop((queue, attempt))
-            self._given[queue, attempt] = Given(self._now(), answer, receipts, size)
+            self._drop(key)
+            self._given[key] = Given(self._now(), answer, receipts, size)
             self._size += size
             while self._given and (self._size > _MOST_BYTES or self._is_old()):
                 self._drop(next(iter(self._given)))
@@ -58,6 +62,6 @@ class Attempts:
     def _is_old(self) -> bool:
         return self._now() - next(iter(self._given.values())).at >= KEPT_S
 
-    def _drop(self, key: tuple[str, str]) -> None:
+    def _drop(self, key: _Key) -> None:
         gone = self._given.pop(key, None)
         self._size -= 0 if gone is None else gone.size

@@ -21,22 +21,25 @@ _READ_MORE_S = 30.0
 
 
 class Pools:
-    """Threads of all callers: of polls, each of which may wait, and of other calls."""
+    """What all callers share: threads of polls, each of which may wait, threads of other calls, and
+    room for answers that may be asked for again."""
 
     def __init__(self, max_waits: int) -> None:
         self.polls = Pool("poll", max_waits + 64)
         self.calls = Pool("call", _CALLS)
+        self.attempts = Attempts()
 
 
 class Caller:
     """One caller. Thread-safe."""
 
-    def __init__(self, services: Services, partitions: int, pools: Pools) -> None:
+    def __init__(self, key: str | None, services: Services, partitions: int, pools: Pools) -> None:
         self.services = services
         self.queues = Queues(services, partitions, pools.calls)
         self.sending = Sending(services, pools.calls)
         self.settling = Settling(services, pools.calls)
-        self.attempts = Attempts()
+        self.key = key
+        self.attempts = pools.attempts
 
         def ask(path: str, body: dict[str, Any], wait_s: float) -> Any:
             return services.ask_exactly(path, body, wait_s + _READ_MORE_S)
@@ -70,7 +73,9 @@ class Callers:
         with self._lock:
             found = self._known.get(key)
             if found is None:
-                found = self._known[key] = Caller(self._make(key), self._partitions, self._pools)
+                found = self._known[key] = Caller(
+                    key, self._make(key), self._partitions, self._pools
+                )
                 if len(self._known) > _MOST_CALLERS:
                     self._known.popitem(last=False)[1].services.close()
             else:

@@ -137,14 +137,16 @@ def receive_message(asked: Asked) -> Steps[Output]:
         return {}
     if attempt is not None:
         receipts = [record["receipt"] for record in records]
-        asked.caller.attempts.keep(queue.name, attempt, {"Messages": found}, receipts)
+        asked.caller.attempts.keep(
+            asked.caller.key, queue.name, attempt, {"Messages": found}, receipts
+        )
     return {"Messages": found}
 
 
 def _again(asked: Asked, queue: str, attempt: str, hidden_ms: int | None) -> Steps[Output | None]:
     """What was answered to the same attempt, hidden anew. None: nothing was, or one of the
     messages is not in flight any more."""
-    given = asked.caller.attempts.find(queue, attempt)
+    given = asked.caller.attempts.find(asked.caller.key, queue, attempt)
     if given is None:
         return None
     actions = [Action(one, "hide", hidden_ms or _HIDDEN_MS) for one in given.receipts]
