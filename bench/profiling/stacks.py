@@ -46,7 +46,7 @@ STAGES: tuple[tuple[str, str], ...] = (
 )
 """Fragments of paths; the first stage that has one of a frame's counts."""
 OTHER = "other"
-_WAITS = ("selectors.py", "threading.py", "socketserver.py", "queue.py")
+_WAITS = ("selectors.py", "threading.py", "socketserver.py", "socket.py", "queue.py")
 """Where a thread waits. py-spy now and then takes one for a thread that runs."""
 
 
@@ -77,7 +77,10 @@ def by_stage(lines: Iterable[str]) -> Counter[str]:
 
 
 class Recording:
-    """py-spy at one process, for so many seconds; only threads that run are sampled."""
+    """py-spy at one process, for so many seconds; only threads that run are sampled.
+
+    Without stopping them: a thread that is stopped looks like one that runs, even if it waits.
+    """
 
     def __init__(self, pid: int, seconds: float, out: Path, form: str) -> None:
         self.out = out
@@ -85,7 +88,7 @@ class Recording:
             [
                 *(str(PY_SPY), "record", "--pid", str(pid), "--duration", str(int(seconds))),
                 *("--rate", str(RATE_HZ), "--format", form, "--output", str(out)),
-                *("--full-filenames"),
+                *("--full-filenames", "--nonblocking"),
             ],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,

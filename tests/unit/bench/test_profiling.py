@@ -34,6 +34,7 @@ def test_samples_of_a_stage_are_added_up() -> None:
         "main (/q/ingest/http/app.py:1) 4",
         "kazoo (/v/kazoo/client.py:2) 5",
         "run (/q/serving/front/server.py:9);select (/usr/lib/python3.11/selectors.py:468) 99",
+        "run (/v/py4j/clientserver.py:9);readinto (/usr/lib/python3.11/socket.py:706) 99",
         "run (/q/jobs/streaming/leader.py:9);wait (/usr/lib/python3.11/threading.py:327) 99",
     ]
     found = by_stage(lines)
