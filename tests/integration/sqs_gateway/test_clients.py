@@ -42,12 +42,11 @@ def test_the_command_line(cluster_gateway: GatewayProcess, name: Name) -> None:
     def aws(*arguments: str) -> Any:
         return told(cluster_gateway.url, "aws", "sqs", *place, *arguments)
 
-    given = name()
-    queue = aws("create-queue", "--queue-name", given)["QueueUrl"]
+    queue = aws("create-queue", "--queue-name", name())["QueueUrl"]
     at_it = ("--queue-url", queue)
     sent = aws("send-message", *at_it, "--message-body", "from a shell")
     (got,) = aws("receive-message", *at_it, "--wait-time-seconds", "20")["Messages"]
     assert (got["Body"], got["MessageId"]) == ("from a shell", sent["MessageId"])
     aws("delete-message", *at_it, "--receipt-handle", got["ReceiptHandle"])
     with pytest.raises(ClientFailed, match=r"\(AWS\.SimpleQueueService\.NonExistentQueue\)"):
-        aws("get-queue-url", "--queue-name", given)
+        aws("get-queue-url", "--queue-name", name())
