@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_right
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -52,7 +52,7 @@ class _Made:
     totals: list[int]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Segment:
     where: TopicPartition
     first: int
@@ -61,12 +61,17 @@ class _Segment:
     bytes: int
     plain: bool = True
     """Whoever reads gets all of it: nothing expires, and nothing is known to be unreadable."""
+    held: bool = True
+    """It is in its window still."""
     made: _Made | None = None
 
 
 _FIRST: Final = attrgetter("first")
 _READY_SHARE: Final = 0.25
 """Of the bytes that are held, how many may also be there as records."""
+_RECORD_BYTES: Final = 512
+"""What a record takes beside what stands in it: a dictionary, and its numbers."""
+_HEADER_BYTES: Final = 320
 
 
 @dataclass(slots=True)
@@ -112,7 +117,8 @@ class Segments:
         self._lock = threading.Lock()
         self._windows: dict[TopicPartition, _Window] = {}
         self._order: deque[_Segment] = deque()
-        self._made: deque[_Segment] = deque()
+        self._made: OrderedDict[_Segment, int] = OrderedDict()
+        """Those whose records are there, in the order in which they were made; their bytes."""
         self._made_bytes = 0
 
     @property
@@ -135,7 +141,8 @@ class Segments:
             window = self._windows.get(where)
             if window is None or window.segments[-1].following != first:
                 if window is not None:
-                    self._bytes -= sum(s.bytes for s in window.segments)
+                    for old in window.segments:
+                        self._forget(old)
                     self._order = deque(s for s in self._order if s.where != where)
                 self._windows[where] = _Window([segment])
             else:
@@ -149,13 +156,23 @@ class Segments:
         """Hold nothing: what was held may have been erased. Readers go to the files."""
         with self._lock:
             self._windows = {}
+            for segment in self._order:
+                self._forget(segment)
             self._order.clear()
-            self._made.clear()
-            self._bytes = self._made_bytes = 0
+
+    def _forget(self, segment: _Segment) -> None:
+        """It is held no more: nothing of it stays, whoever makes its records just now."""
+        segment.held = False
+        self._bytes -= segment.bytes
+        self._unmake(segment)
+
+    def _unmake(self, segment: _Segment) -> None:
+        segment.made = None
+        self._made_bytes -= self._made.pop(segment, 0)
 
     def _drop(self, oldest: _Segment) -> None:
         window = self._windows[oldest.where]
-        self._bytes -= oldest.bytes
+        self._forget(oldest)
         if len(window.segments) == 1:
             del self._windows[oldest.where]
         else:
@@ -232,12 +249,20 @@ class Segments:
         if any(UNDECODABLE in record for record in records):
             segment.plain = False
             return None
-        made = segment.made = _Made(records, value_bytes(segment.rows).tolist())
+        made = _Made(records, value_bytes(segment.rows).tolist())
+        size = _bytes_made(segment.rows)
         with self._lock:
-            self._made.append(segment)
-            self._made_bytes += segment.bytes
+            if segment.made is not None or not segment.held:
+                return segment.made or made
+            segment.made = made
+            self._made[segment] = size
+            self._made_bytes += size
             while self._made_bytes > self._max_bytes * _READY_SHARE and len(self._made) > 1:
-                oldest = self._made.popleft()
-                oldest.made = None
-                self._made_bytes -= oldest.bytes
+                self._unmake(next(iter(self._made)))
         return made
+
+
+def _bytes_made(rows: pa.Table) -> int:
+    """What the records of `rows` take, about: of small ones, several times what `rows` do."""
+    headers = pc.sum(pc.list_value_length(rows["headers"])).as_py() or 0
+    return int(rows.nbytes) + rows.num_rows * _RECORD_BYTES + headers * _HEADER_BYTES

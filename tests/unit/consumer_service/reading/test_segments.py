@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import tracemalloc
+import weakref
 from typing import Any
 
 import orjson
 import pyarrow as pa
+import pytest
 
+from consumer_service.reading import encode
 from consumer_service.reading.encode import COLUMNS, records_of
 from consumer_service.reading.segments import Segments, prefix_within, split_partitions
 from lakequeue.records import Format, Offset, Partition, Record, TopicId, TopicPartition
@@ -206,3 +211,78 @@ def test_readers_beside_a_writer_that_drops_the_oldest_get_every_record_in_order
     for thread in threads:
         thread.join()
     assert failed == []
+
+
+def test_what_is_made_takes_no_more_memory_than_its_share() -> None:
+    """Small records take several times the memory of their columns."""
+    segments = Segments(16 << 20)
+    for first in range(0, 50_000, 500):
+        segments.append(WHERE, rows(first, 500))
+    tracemalloc.start()
+    for first in range(0, 50_000, 500):
+        assert cut(segments, first, 1) == [first]
+    took, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert took < 4 << 20
+
+
+def test_those_that_make_the_same_records_at_once_have_them_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What was made last stays, however many were at it: else nobody would find it again."""
+    segments = Segments(1 << 10)
+    segments.append(WHERE, rows(0, 10, size=1_000))
+    both = threading.Barrier(2, timeout=10)
+    makes = encode.plain_records
+
+    def together(some: pa.Table) -> list[dict[str, Any]]:
+        both.wait()
+        return makes(some)
+
+    monkeypatch.setattr("consumer_service.reading.segments.plain_records", together)
+    found: list[Any] = []
+    threads = [
+        threading.Thread(target=lambda: found.append(segments.cut(WHERE, 0, 1, 1)))
+        for _ in range(2)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    monkeypatch.undo()
+    again = segments.cut(WHERE, 0, 1, 1)
+    assert again is not None
+    assert [one.records[0] is again.records[0] for one in found] == [True, True]
+
+
+@pytest.mark.parametrize("made", [False, True], ids=["while it is made", "once it is made"])
+@pytest.mark.parametrize("how", ["cleared", "dropped", "replaced"])
+def test_nothing_is_kept_of_what_is_not_held_any_more(
+    how: str, made: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have been erased."""
+    segments = Segments(1 << 20)
+    held = rows(0, 10, size=1_000)
+    gone = weakref.ref(held)
+    segments.append(WHERE, held)
+    del held
+
+    def ends() -> None:
+        if how == "cleared":
+            segments.clear()
+        elif how == "dropped":
+            segments.append(WHERE, rows(10, 1_000, size=1_100))
+        else:
+            segments.append(WHERE, rows(99, 1))
+
+    def makes(some: pa.Table) -> list[dict[str, Any]]:
+        if not made:
+            ends()
+        return encode.plain_records(some)
+
+    monkeypatch.setattr("consumer_service.reading.segments.plain_records", makes)
+    assert segments.cut(WHERE, 0, 1, 1) is not None
+    if made:
+        ends()
+    gc.collect()
+    assert gone() is None
