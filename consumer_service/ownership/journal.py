@@ -51,10 +51,13 @@ COMMIT_TIMEOUT_S = 60.0
 
 
 def committed(future: Future[T], hint: str, stored: Stored | None = "unknown") -> Steps[T]:
-    """What a submission came to. Raises what it failed with, `StorageUnavailable` if it hangs."""
+    """What a submission came to. Raises what it failed with, `StorageUnavailable` if it hangs.
+
+    `stored`: what that says of what the caller sent; None: it sent nothing, and takes.
+    """
     deadline = boot_seconds() + COMMIT_TIMEOUT_S
     while not future.done() and (left := deadline - boot_seconds()) > 0:
-        yield Until(Done(future), left, minds=False)
+        yield Until(Done(future), left, minds=False, gives_back=stored is None)
     try:
         return future.result(0)
     except TimeoutError:

@@ -61,8 +61,8 @@ class Call:
 
     __slots__ = (
         "_began", "_built", "_connection", "_due", "_head", "_hub", "_inline", "_over", "_refusal",
-        "_steps", "_streams", "_timer", "_waits", "_works", "gone_away", "lease", "request",
-        "route",
+        "_steps", "_streams", "_timer", "_waits", "_works", "_wrote", "gone_away", "lease",
+        "request", "route",
     )  # fmt: skip
 
     def __init__(
@@ -95,6 +95,8 @@ class Call:
         self._timer: asyncio.TimerHandle | None = None
         self._due: asyncio.TimerHandle | None = None
         self._over = False
+        self._wrote = False
+        """It waited for a write last: how that ended has to be told."""
         self._works = False
         """A thread is at it, or is to be: its place is taken until then, whoever was answered."""
 
@@ -232,7 +234,8 @@ class Call:
         """In a thread of the kind."""
         built = self._built = self.route.share.answers.lease()
         try:
-            built.grow(self.route.share.built_bytes)
+            if not self._wrote:
+                built.grow(self.route.share.built_bytes)
         except LakequeueError as error:
             # Those that began when there was room have filled it meanwhile.
             if self._steps is not None:
@@ -240,10 +243,8 @@ class Call:
             got: Any = problem_of(error)
         else:
             got = self._step()
-        if isinstance(got, Answer):
-            built.become(len(got.body))
-        elif isinstance(got, bytes):
-            built.become(len(got))
+        if isinstance(got, Answer | bytes):
+            built.become(len(got.body if isinstance(got, Answer) else got))
         else:
             built.shrink_to(0)
         self._hub.mailbox.post(lambda: self._came(got))
@@ -337,6 +338,7 @@ class Call:
         share.busy -= 1
         share.parked += 1
         self._waits = until
+        self._wrote = not (until.minds or until.gives_back)
         if until.signal.listen(self._told) or (self.gone_away and until.minds):
             self._resume()
             return

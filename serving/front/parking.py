@@ -41,6 +41,9 @@ class Until(NamedTuple):
     minds: bool = True
     """It goes on at once when its client has gone, and is refused if its client may no longer call.
     Not so a write that is under way."""
+    gives_back: bool = False
+    """Though it does not mind: it can take back what it writes. So it is given up if, when it is
+    over, there is no room for its answer. Any other write is answered with how it ended."""
 
 
 Steps = Generator[Until, None, T]

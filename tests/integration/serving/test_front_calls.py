@@ -89,6 +89,23 @@ def test_whose_key_is_revoked_polls_no_more_and_hears_how_a_write_ended(
     assert write.read().json() == {"written": True}
 
 
+def test_a_write_tells_how_it_ended_though_others_do_not_read_their_answers(
+    app: App, front: Running
+) -> None:
+    polls, writes = front.connect(), front.connect()
+    polls.send(b"GET /wait HTTP/1.1\r\nHost: a\r\n\r\n")
+    writes.send(b"GET /write HTTP/1.1\r\nHost: a\r\n\r\n")
+    share = front.front.shares["wait"]
+    wait_for(lambda: share.parked == 2, "both wait")
+    share.answers.count(share.answers.limit)
+    app.wake.set()
+    assert polls.read().status == 429, "there is no room for one more answer"
+    answer = writes.read()
+    assert (answer.status, answer.json()) == (200, {"written": True})
+    share.answers.give(share.answers.limit)
+    assert share.answers.used == 0
+
+
 def test_a_stream_that_never_waits_ends_with_the_key_that_began_it(
     app: App, front: Running
 ) -> None:

@@ -131,3 +131,26 @@ def test_receipts_of_a_deleted_topic_do_not_hold_up_those_of_another() -> None:
     assert [one["why"] for one in mixed.value.extra["refused"]] == ["topic_deleted"]
     with pytest.raises(UnknownTopic, match="deleted"):
         finish(acks.settle("g", AckRequest(acks=[gone]), {}))
+
+
+def test_an_ack_whose_commit_is_under_way_is_not_given_up() -> None:
+    """It has to be told how it ended: a refusal would say that nothing is stored."""
+    commits: list[Future[object]] = []
+
+    def submit(facts: list[Fact]) -> tuple[Entry, Future[object]]:
+        commits.append(Future())
+        return Entry(facts), commits[-1]
+
+    owned, owned_partitions, waiters = partition(0), OwnedPartitions(), Waiters()
+    owned_partitions.add(owned)
+    timer = DueTimer(owned_partitions.queues, waiters)
+    journal = SimpleNamespace(submit=submit)
+    parts: Any = (journal, owned_partitions, waiters, timer, None, None, lambda: None)
+    receipt = str(QueueReceipt("t", 0, 0, 0, 1, group_checksum("g")))
+    steps = QueueAcks(*parts).settle("g", AckRequest(acks=[receipt]), {})
+    until = next(steps)
+    assert (until.minds, until.gives_back) == (False, False)
+    commits[0].set_result(None)
+    with pytest.raises(StopIteration) as end:
+        next(steps)
+    assert [one.receipt for one in end.value.value.settled] == [receipt]
