@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import orjson
 from flask import Flask, current_app, g, request
 
@@ -9,13 +11,15 @@ from lakequeue import wire
 from lakequeue.errors import MalformedBody, TooLarge, UnsupportedMediaType
 from lakequeue.wire.parsing import Shape, valid
 from serving.front.limits.budget import Budget, Lease
+from serving.front.parking import Steps
 from serving.json_cost import room
 
+T = TypeVar("T")
 _PARSING = "lakequeue.parsing"
 
 
 def count_bodies(app: Flask, budget: Budget) -> None:
-    """Count what `json_body` reads by what it becomes, for as long as the call needs its thread."""
+    """Count what `json_body` reads by what it becomes, until the request is done with."""
     app.extensions[_PARSING] = budget
 
     @app.teardown_request
@@ -23,6 +27,17 @@ def count_bodies(app: Flask, budget: Budget) -> None:
         held: Lease | None = g.pop(_PARSING, None)
         if held is not None:
             held.shrink_to(0)
+
+
+def keeping_body(steps: Steps[T]) -> Steps[T]:
+    """A call that waits with what `json_body` has read: counted until it is over."""
+    held: Lease | None = g.pop(_PARSING, None)
+    return steps if held is None else _holding(held, steps)
+
+
+def _holding(held: Lease, steps: Steps[T]) -> Steps[T]:
+    with held:
+        return (yield from steps)
 
 
 def json_body(shape: type[Shape], max_bytes: int, hint: str) -> Shape:

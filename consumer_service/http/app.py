@@ -56,7 +56,7 @@ from serving.front import wsgi
 from serving.front.limits.budget import Budget
 from serving.meters import CONTENT_TYPE
 from serving.openapi_document import completed
-from serving.requests import count_bodies, json_body, query_parameters
+from serving.requests import count_bodies, json_body, keeping_body, query_parameters
 
 MAX_BODY_BYTES = 4 << 20
 Shape = TypeVar("Shape", bound=BaseModel)
@@ -367,7 +367,7 @@ def _acked(metrics: Metrics, group: str, settle: Settle) -> Response:
     trace = context_of(request.headers.get(TRACEPARENT), request.headers.get(TRACESTATE))
     with counting_refusals(metrics):
         asked = _body(wire.AckRequest)
-    return waiting(acked(metrics, group, trace, partial(settle, asked)))
+    return waiting(keeping_body(acked(metrics, group, trace, partial(settle, asked))))
 
 
 def _body(shape: type[Shape]) -> Shape:

@@ -8,10 +8,13 @@ import pytest
 from flask import Flask, Response
 
 from lakequeue import wire
-from serving.answers import answer_errors
+from serving.answers import answer_errors, waiting
+from serving.front import wsgi
 from serving.front.limits.budget import Budget
+from serving.front.messages import Answer, Request, json_of
+from serving.front.parking import Steps, Until, Wake
 from serving.json_cost import becomes
-from serving.requests import count_bodies, json_body
+from serving.requests import count_bodies, json_body, keeping_body
 
 LISTS = b'{"acks":[' + b",".join([b"[]"] * 100_000) + b"]}"
 ACKS = b'{"acks":[' + b",".join([b'"t.0.0.0.0"'] * 100_000) + b"]}"
@@ -44,6 +47,37 @@ def test_what_a_body_becomes_is_held_while_the_call_works(
     refused = app_of(budget).test_client().post("/acks", data=LISTS)
     assert refused.status_code == 422
     assert budget.used == 0
+
+
+def test_what_a_body_becomes_is_held_while_a_call_waits() -> None:
+    """It has it still, and many calls wait at once."""
+    budget, wake = Budget(64 << 20), Wake()
+    app = Flask(__name__)
+    count_bodies(app, budget)
+
+    @app.post("/acks")
+    def acks() -> Response:
+        asked = json_body(wire.AckRequest, 4 << 20, "send fewer")
+
+        def steps() -> Steps[Answer]:
+            yield Until(wake, 1.0)
+            return json_of(len(asked.acks))
+
+        return waiting(keeping_body(steps()))
+
+    request = Request("POST", b"/acks", "/acks", "", [], "", body=ACKS)
+    for way in ("ends", "is given up"):
+        parked = wsgi.run(app, request, ("", 0), object())
+        assert isinstance(parked, wsgi.Parked)
+        next(parked.steps)
+        assert budget.used == becomes(ACKS)
+        if way == "ends":
+            with pytest.raises(StopIteration) as end:
+                next(parked.steps)
+            assert end.value.value.body == b"100000"
+        else:
+            parked.steps.close()
+        assert budget.used == 0
 
 
 def test_a_body_that_can_never_have_a_place_is_too_large(
