@@ -12,6 +12,8 @@ from serving.front.routes import Way
 
 MAX_BODY_BYTES = 4 << 20
 _STATE_S = 2.0
+_MOST_ACKS = 4_096
+"""Acks that wait for the journal."""
 _NO_BODY = 64 << 10
 """A call without a body: one that comes nevertheless is skipped."""
 _GROUP = r"/v1/groups/[^/]+"
@@ -25,7 +27,7 @@ def ways_of(settings: Settings, alive: Callable[[], dict[str, str]]) -> Sequence
     state = Kind("state", 1, 64)
     unread = settings.front.max_unread_bytes
     poll = Kind("poll", max(2, most // 4), 4_096, settings.front.max_parked, unread)
-    ack = Kind("ack", max(4, most // 2), 1_024)
+    ack = Kind("ack", max(4, most // 2), 1_024, _MOST_ACKS)
     member = Kind("member", max(4, most // 8), 1_024)
     browse = Kind("browse", 2, 32, answer_bytes=unread // 4)
     admin = Kind("admin", max(4, most // 8), 64, answer_bytes=unread // 4)
