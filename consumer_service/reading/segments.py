@@ -264,5 +264,7 @@ class Segments:
 
 def _bytes_made(rows: pa.Table) -> int:
     """What the records of `rows` take, about: of small ones, several times what `rows` do."""
-    headers = pc.sum(pc.list_value_length(rows["headers"])).as_py() or 0
-    return int(rows.nbytes) + rows.num_rows * _RECORD_BYTES + headers * _HEADER_BYTES
+    headers: int = pc.sum(pc.list_value_length(rows["headers"])).as_py() or 0
+    size: int = rows.nbytes
+    size += rows.num_rows * _RECORD_BYTES + headers * _HEADER_BYTES
+    return size
