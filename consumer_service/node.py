@@ -79,7 +79,8 @@ class Node:
         self.notifier = Notifier(session, "journal", settings.coordination.ring_interval_ms)
         self.journal = Journal(root, name, consumer.linger_ms, self._on_sealed, self._on_committed)
         self.segments = Segments(consumer.tail_bytes)
-        self.tailer = Tailer(root, self.segments, self._wants, self._wake, consumer.poll_s)
+        changed = self.owned_partitions.read_anew
+        self.tailer = Tailer(root, self.segments, self._wants, self._wake, consumer.poll_s, changed)
         self.read_failover = ReadFailover(self.tailer, self._other_urls)
         self.acks = Acks(self.journal, self.owned_partitions)
         self.undecodable = Undecodable()

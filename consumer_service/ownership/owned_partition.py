@@ -71,10 +71,27 @@ class OwnedPartition:
     settled: threading.Condition = field(init=False)
     fetching: threading.Lock = field(default_factory=threading.Lock)
     rows: pa.Table | None = None
-    """Rows read ahead from the files, from the cursor on."""
+    """Rows read ahead from the files, from the cursor on: see `read_ahead`."""
+    outdated: bool = False
+    """Rows may have been erased or changed since these were read."""
 
     def __post_init__(self) -> None:
         self.settled = threading.Condition(self.lock)
+
+    def read_ahead(self) -> pa.Table | None:
+        """`rows`, unless they are outdated. Call with `fetching` held, before a read."""
+        if self.outdated:
+            # In this order: what is read from now on is new.
+            self.outdated = False
+            self.rows = None
+        return self.rows
+
+    def read_anew(self) -> None:
+        """Let go of what is read ahead; by whoever reads just now, before its next read."""
+        self.outdated = True
+        if self.fetching.acquire(blocking=False):
+            self.rows = None
+            self.fetching.release()
 
     @property
     def epoch(self) -> Epoch:
@@ -156,6 +173,11 @@ class OwnedPartitions:
     def of_group(self, group: str) -> list[OwnedPartition]:
         """The partitions of a group, in a steady order."""
         return self._of_group.get(group, [])
+
+    def read_anew(self) -> None:
+        """Rows of the log may have been erased or changed."""
+        for owned in self.all():
+            owned.read_anew()
 
     def queues(self) -> list[OwnedPartition]:
         """The partitions of all queue groups."""

@@ -127,7 +127,7 @@ def _ahead(
 
     Read ahead already, in memory, or from the files.
     """
-    rows = owned.rows
+    rows = owned.read_ahead()
     if rows is None or rows["offset"][0].as_py() != scan:
         if predicate is not None:
             return find_matching(tailer, owned, scan, predicate, on_undecodable)

@@ -42,6 +42,7 @@ def _changes_rows(commit: Commit) -> bool:
 class Tailer:
     """Reads `log`. `wanted` says which topics to keep in memory; `wake` gets what grew.
 
+    `changed` is called when rows may have been erased or changed that readers hold.
     `poll_s`: how late a commit is seen at most when its notification is lost.
     """
 
@@ -52,12 +53,14 @@ class Tailer:
         wanted: Callable[[TopicId], bool],
         wake: Callable[[set[TopicPartition]], None],
         poll_s: float,
+        changed: Callable[[], object] = lambda: None,
     ) -> None:
         self._root = root
         self._segments = segments
         self._wanted = wanted
         self._wake = wake
         self._poll_s = poll_s
+        self._changed = changed
         self._lock = threading.Lock()
         self._reader = LogReader(root, COLUMNS)
         self._ends: dict[TopicPartition, Offset] = {}
@@ -177,6 +180,7 @@ class Tailer:
     def _keep(self, commit: Commit, ends: Mapping[TopicPartition, Offset]) -> None:
         if commit.info.get(ERASED_INFO) or _changes_rows(commit):
             self._segments.clear()
+            self._changed()
         if not commit.appends:
             return
         wanted = functools.cache(self._wanted)  # a file has a part for each partition

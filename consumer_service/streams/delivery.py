@@ -194,7 +194,7 @@ class Delivery:
         taken: _Taken | None = None
         if owned.cursor.delivered < self._tailer.end(owned.where):
             with owned.fetching:
-                if predicate is None and owned.rows is None:
+                if predicate is None and owned.read_ahead() is None:
                     taken = self._take_cut(owned, member, max_rows, max_bytes)
                 if taken is None:
                     taken = self._take_next(owned, member, max_rows, max_bytes, predicate)
@@ -330,7 +330,7 @@ class Delivery:
 
         Also the offset to go on at. None: no row, but what lies before it is passed.
         """
-        rows, following = _from(owned.rows, position), 0
+        rows, following = _from(owned.read_ahead(), position), 0
         if rows is None and predicate is not None:
             bad = self._on_undecodable
             found = find_matching(self._tailer, owned, position, predicate, bad)

@@ -158,7 +158,10 @@ def test_a_copy_that_comes_later_is_a_duplicate_of_the_tombstone(
 def test_what_a_node_holds_in_memory_is_dropped(root: QueueRoot, topic: Topic) -> None:
     where = TopicPartition(topic.topic_id, Partition(0))
     segments = Segments(1 << 20)
-    tailer = Tailer(root, segments, lambda _topic: True, lambda _grown: None, 0.5)
+    told: list[bool] = []
+    tailer = Tailer(
+        root, segments, lambda _topic: True, lambda _grown: None, 0.5, lambda: told.append(True)
+    )
     inbox = Inbox(root, "n2")
     new = {"topic_id": topic.topic_id, "key": b"alice", "value": SECRET, "message_id": "m9"}
     inbox.commit(wall_micros(), [new])
@@ -166,9 +169,11 @@ def test_what_a_node_holds_in_memory_is_dropped(root: QueueRoot, topic: Topic) -
     tailer.catch_up()
     assert tailer.read(where, 4, 10, 1 << 20)["value"].to_pylist() == [SECRET]
     assert segments.bytes > 0
+    assert not told
     run_erase(root, "orders", "key = 'alice'", delete_now=True)
     tailer.catch_up()
     assert segments.bytes == 0
+    assert told == [True], "what was read ahead goes as well"
     assert tailer.read(where, 0, 10, 1 << 20)["value"].to_pylist() == [
         None,
         b"b1",

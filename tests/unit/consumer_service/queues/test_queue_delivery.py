@@ -240,7 +240,8 @@ def test_a_journal_that_fails_uses_no_attempts_up(how: str) -> None:
 def test_a_poll_given_up_while_its_records_are_committed_leaves_them_to_others(how: str) -> None:
     """Its answer has no room, say. The room is asked for, as it can give them back."""
     world = World()
-    world.journal.later = commits = []
+    commits: list[Future[object]] = []
+    world.journal.later = commits
     steps = world.delivery.steps(world.member, 10, 0, lambda: False)
     until = next(steps)
     assert (until.minds, until.gives_back) == (False, True)
@@ -374,3 +375,21 @@ def test_a_group_that_takes_tombstones_gets_what_cannot_be_read(
     assert [r["offset"] for r in records] == [0, 1, 2, 3]
     assert (records[2]["value"], records[2]["undecodable"][:8]) == (None, "KeyError")
     assert not world.queue.dying
+
+
+def test_what_was_read_ahead_does_not_leave_once_it_may_have_been_erased() -> None:
+    world, reads = World(), [0]
+
+    def count() -> None:
+        reads[0] += 1
+
+    world.meanwhile = count
+
+    def poll() -> list[int]:
+        found = finish(world.delivery.steps(world.member, 1, 0, lambda: False))
+        return [record["offset"] for record in found.records]
+
+    assert [poll(), poll(), reads] == [[0], [1], [1]], "read ahead once"
+    with world.owned.fetching:
+        world.owned_partitions.read_anew()
+    assert [poll(), reads] == [[2], [2]]

@@ -230,3 +230,39 @@ def test_a_record_that_is_over_is_not_shared() -> None:
     made = Delivery(cast("Any", tailer), partitions, 1 << 20, lambda _: None)
     answer = finish(made.steps(member(), 10, 0, lambda: False))
     assert [record["offset"] for record in answer.records] == [0, 2]
+
+
+def test_what_was_read_ahead_does_not_leave_once_it_may_have_been_erased() -> None:
+    one = owned(0)
+    one.lease = cast("Any", SimpleNamespace(epoch=3, trusted=lambda: True))
+    reads: list[int] = []
+
+    def read(_where: object, offset: int, *_: int) -> pa.Table:
+        reads.append(offset)
+        return log_rows(offset, 6)
+
+    partitions = OwnedPartitions()
+    partitions.add(one)
+    tailer = SimpleNamespace(end=lambda _: 6, cut=lambda *_: None, read=read)
+    polls = Delivery(cast("Any", tailer), partitions, 1 << 20, lambda _: None)
+
+    def poll() -> list[int]:
+        return [r["offset"] for r in finish(polls.steps(member(), 2, 0, lambda: False)).records]
+
+    assert poll() == [0, 1]
+    assert poll() == [2, 3]
+    assert reads == [0], "read ahead once"
+    with one.fetching:
+        partitions.read_anew()  # somebody is just at it
+    assert poll() == [4, 5]
+    assert reads == [0, 4]
+
+
+def test_nothing_is_kept_of_what_was_read_ahead() -> None:
+    """Of a partition that nobody polls neither."""
+    one = owned(0)
+    one.rows = log_rows(0, 6)
+    partitions = OwnedPartitions()
+    partitions.add(one)
+    partitions.read_anew()
+    assert one.rows is None
