@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from werkzeug.exceptions import HTTPException
 
 from lakequeue import wire
-from lakequeue.errors import Broken, InvalidRequest, LakequeueError, Stored
+from lakequeue.errors import Broken, InvalidRequest, LakequeueError, Overloaded, Stored
 from serving.front import wsgi
 from serving.front.messages import Answer, problem_of
 from serving.front.parking import Pieces, Steps, finish, patience
@@ -73,6 +73,13 @@ def _told(steps: Steps[Answer], ended: Callable[[Answer], object]) -> Steps[Answ
         answer = yield from steps
     except LakequeueError as error:
         ended(problem_of(error))
+        raise
+    except GeneratorExit:
+        given_up = "it was given up while it waited: answers of its kind had no room"
+        ended(problem_of(Overloaded(given_up, stored="unknown")))
+        raise
+    except BaseException as error:
+        ended(problem_of(Broken(f"unexpected {type(error).__name__}", stored="unknown")))
         raise
     ended(answer)
     return answer
