@@ -75,7 +75,7 @@ def render(results: Mapping[str, Any]) -> str:
             *_samples(results),
             "## Flame graphs",
             "",
-            "At 1,000 records/s; only threads that run are sampled.",
+            "At 1,000 records/s. Some waits in selectors and sockets show as well.",
             "",
             *(f"- [{name}]({file})" for name, file in results["flames"].items()),
             "",
