@@ -50,14 +50,16 @@ COMMIT_TIMEOUT_S = 60.0
 """A commit that takes longer hangs: whoever waits for it is told so."""
 
 
-def committed(future: Future[T], hint: str, stored: Stored | None = "unknown") -> Steps[T]:
+def committed(
+    future: Future[T], hint: str, stored: Stored | None = "unknown", *, gives_back: bool = False
+) -> Steps[T]:
     """What a submission came to. Raises what it failed with, `StorageUnavailable` if it hangs.
 
-    `stored`: what that says of what the caller sent; None: it sent nothing, and takes.
+    `gives_back`: whoever waits can undo it, see `Until`.
     """
     deadline = boot_seconds() + COMMIT_TIMEOUT_S
     while not future.done() and (left := deadline - boot_seconds()) > 0:
-        yield Until(Done(future), left, minds=False, gives_back=stored is None)
+        yield Until(Done(future), left, minds=False, gives_back=gives_back)
     try:
         return future.result(0)
     except TimeoutError:

@@ -90,12 +90,14 @@ class Settlement:
         """Whether there were any facts to make durable."""
         return self._settled is not None
 
-    def steps(self, hint: str, stored: Stored | None = "unknown") -> Steps[None]:
-        """Until all is settled. Raises what it failed with, `StorageUnavailable` if it hangs."""
+    def steps(
+        self, hint: str, stored: Stored | None = "unknown", *, gives_back: bool = False
+    ) -> Steps[None]:
+        """Until all is settled. Raises, and waits, as `committed`."""
         # Given up here: it has its callback, and that may have this object, a circle.
         self._durable = None
         if self._settled is not None:
-            yield from committed(self._settled, hint, stored)
+            yield from committed(self._settled, hint, stored, gives_back=gives_back)
 
     def wait(self, hint: str, stored: Stored | None = "unknown") -> None:
         """`steps`, waiting in this thread."""

@@ -229,9 +229,12 @@ class QueueDelivery:
     ) -> Steps[QueuePollResult]:
         """Wait for the facts; the records whose delivery is durable and still ours."""
         delivered = QueuePollResult(news=news, more=any(batch.more for batch in batches))
+        once = member.request.delivery == "at_most_once"
+        hint = "nothing was delivered; poll again"
         for batch in batches:
             if batch.settlement is not None:
-                yield from batch.settlement.steps("nothing was delivered; poll again", stored=None)
+                # At most once: they are done with this, and nobody else would get them.
+                yield from batch.settlement.steps(hint, stored=None, gives_back=not once)
         if any(batch.deliver for batch in batches):
             reach(Step.QUEUE_DELIVERED)
         for batch in batches:
@@ -247,7 +250,7 @@ class QueueDelivery:
             if any(move.kind is Kind.DYING for move in batch.moves):
                 self._on_dying()
             if batch.deliver:
-                self._hand_out(batch, delivered, once=member.request.delivery == "at_most_once")
+                self._hand_out(batch, delivered, once=once)
         return delivered
 
     def _hand_out(self, batch: PartitionBatch, delivered: QueuePollResult, *, once: bool) -> None:

@@ -236,34 +236,6 @@ def test_a_journal_that_fails_uses_no_attempts_up(how: str) -> None:
     assert not world.queue.dying
 
 
-@pytest.mark.parametrize("how", ["stands", "fails"])
-def test_a_poll_given_up_while_its_records_are_committed_leaves_them_to_others(how: str) -> None:
-    """Its answer has no room, say. The room is asked for, as it can give them back."""
-    world = World()
-    commits: list[Future[object]] = []
-    world.journal.later = commits
-    steps = world.delivery.steps(world.member, 10, 0, lambda: False)
-    until = next(steps)
-    assert (until.minds, until.gives_back) == (False, True)
-    steps.close()
-    assert (world.owned.pending, world.queue.held_by("m")) == (1, 0)
-    assert world.member.liveness.polls == 0
-    again = world.delivery.steps(world.member, 10, 0, lambda: False)
-    next(again)
-    first, second = commits
-    if how == "stands":
-        first.set_result(None)
-    else:
-        first.set_exception(StorageUnavailable("away"))
-    second.set_result(None)
-    with pytest.raises(StopIteration) as end:
-        next(again)
-    assert [(r["offset"], r["attempt"]) for r in end.value.value.records] == FIRST
-    assert (world.owned.pending, world.queue.held_by("m")) == (0, 4)
-    world.journal.later = None
-    assert world.attempts() == []
-
-
 def test_a_log_that_cannot_be_read_uses_no_attempts_up() -> None:
     world = World()
     world.poll().take_back()
