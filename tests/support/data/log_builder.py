@@ -74,20 +74,26 @@ class LogBuilder:
         **more: Sequence[Any],
     ) -> dict[int, list[int]]:
         """One commit over several partitions; `more` columns are the same in each."""
-        rows, given, txns = self._rows(topic, values, fmt, timestamp, key, **more)
-        self._commit(rows, txns)
+        now = self.wall()
+        rows, given, txns = self._rows(now, topic, values, fmt, timestamp, key, **more)
+        self._commit(now, rows, txns)
         return given
 
     def append_all(self, values: dict[Topic, dict[int, list[bytes | str]]]) -> None:
         """One commit over several topics."""
-        parts = [self._rows(topic, some, Format.TEXT, None, "k") for topic, some in values.items()]
+        now = self.wall()
+        parts = [
+            self._rows(now, topic, some, Format.TEXT, None, "k") for topic, some in values.items()
+        ]
         self._commit(
+            now,
             pa.concat_tables([rows for rows, _, _ in parts]),
             [txn for _, _, txns in parts for txn in txns],
         )
 
     def _rows(
         self,
+        now: int,
         topic: Topic,
         values: Mapping[int, Sequence[bytes | str]],
         fmt: Format,
@@ -95,7 +101,6 @@ class LogBuilder:
         key: str,
         **more: Sequence[Any],
     ) -> tuple[pa.Table, dict[int, list[int]], list[Txn]]:
-        now = self.wall()
         given: dict[int, list[int]] = {}
         tables: list[pa.Table] = []
         for partition, some in sorted(values.items()):
@@ -127,8 +132,7 @@ class LogBuilder:
         txns = [Txn(f"offset/{topic.topic_id}/{p}", self._next[topic.topic_id, p]) for p in values]
         return pa.concat_tables(tables), given, txns
 
-    def _commit(self, rows: pa.Table, txns: list[Txn]) -> None:
-        now = self.wall()
+    def _commit(self, now: int, rows: pa.Table, txns: list[Txn]) -> None:
         add = write_data_file(self._root.store, LOG.name, rows, {"hour": hour_of(now)}, LOG)
         self._counter += 1
         info = {"epoch": 1, "counter": self._counter, "rows": rows.num_rows}
