@@ -1,7 +1,9 @@
 """Where the services are, for every client that was not told.
 
 The first of these that says something: the environment (`LAKEQUEUE_INGEST__URL`), the settings
-file, what `lakequeue up` has written under the root of a queue on this machine, the default.
+file, what `lakequeue up` has written under the root of a queue on this machine, the default. If a
+root on this machine is named and no queue runs there, the default is not taken: see
+`stopped_queue`.
 
 A queue that is still starting has its addresses there as well, and is waited for: at the default
 ports another queue may listen.
@@ -19,6 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
+from lakequeue.calling.stopped_queue import check_default
 from lakequeue.clock import boot_seconds
 from lakequeue.errors import NotReady
 from lakequeue.processes.folders import local_root
@@ -44,7 +47,8 @@ def ingest_urls(
     """The ingest nodes: those given, else those that are found.
 
     Waits `patience_s` for a queue that is still starting (in an event loop: not at all). Raises
-    `InvalidSetting`; `NotReady` if that queue ends instead.
+    `InvalidSetting`; `NotReady` if that queue ends instead; `Unreachable` if the root that is set
+    is on this machine and no queue runs there.
     """
     return given or _found("ingest", settings or Settings(), patience_s)
 
@@ -115,7 +119,26 @@ def _found(service: Service, settings: Settings, patience_s: float) -> Urls:
     urls = told.get(service)
     if isinstance(urls, list) and urls and _runs(told.get("pid")):
         return [str(url) for url in urls]
-    return _DEFAULTS[service].replace("http", scheme)
+    default = _DEFAULTS[service].replace("http", scheme)
+    if path is not None and not _places_set(settings):
+        check_default(
+            default,
+            path.parent.parent,
+            explicit="root" in settings.model_fields_set,
+            option="--url" if service == "ingest" else "--consumer-url",
+            setting=f"LAKEQUEUE_{service.upper()}__URL",
+        )
+    return default
+
+
+def _places_set(settings: Settings) -> bool:
+    """Whether the settings say where one of the services is: then the other is not looked for by
+    the root, as in a container of a cluster whose root is a volume.
+    """
+    return any(
+        bool(own.url or own.model_fields_set & {"host", "port"})
+        for own in (settings.ingest, settings.consumer)
+    )
 
 
 def _starts(told: dict[str, object]) -> bool:

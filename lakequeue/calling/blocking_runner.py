@@ -94,6 +94,11 @@ def mount(urls: Sequence[str], transport: Any) -> Callable[[], None]:
     return unmount
 
 
+def is_mounted(url: str) -> bool:
+    """Whether something answers at this base URL in place of a network."""
+    return url in _mounted
+
+
 def timeout_of(read_s: float) -> httpx2.Timeout:
     """Connecting is quick or fails; reading may be a long poll."""
     return httpx2.Timeout(read_s, connect=CONNECT_TIMEOUT_S)

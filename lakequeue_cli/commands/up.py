@@ -7,6 +7,7 @@ Exit codes: 0 drained and stopped; 2 wrong usage; 3 a port is in use; 4 the root
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 import signal
 import sys
@@ -27,7 +28,7 @@ from lakequeue.calling.addresses import (
     write_addresses,
 )
 from lakequeue.clock import boot_seconds
-from lakequeue.errors import LakequeueError, StartFailed
+from lakequeue.errors import LakequeueError, StartFailed, Unreachable
 from lakequeue.processes.folders import local_root
 from lakequeue.settings import Settings
 from lakequeue_cli.packages import need_server
@@ -177,9 +178,9 @@ def _console(settings: Settings, port: int | None) -> tuple[str, int]:
 
 def exports(root: str, ingest: Sequence[str], consumer: Sequence[str]) -> list[str]:
     """Lines for a shell in this folder, without which its clients would not find the queue."""
-    found = {*named(ingest_urls()), *named(consumer_urls())}
-    if found <= {*ingest, *consumer}:
-        return []
+    with contextlib.suppress(Unreachable):  # no queue runs where such a client would look
+        if {*named(ingest_urls()), *named(consumer_urls())} <= {*ingest, *consumer}:
+            return []
     if local_root(root) is not None:
         return [f"export LAKEQUEUE_ROOT={shlex.quote(root)}"]
     return [

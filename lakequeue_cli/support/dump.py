@@ -17,6 +17,7 @@ import httpx2
 from lakequeue.calling import addresses
 from lakequeue.calling.credentials import Bearer, credentials_of
 from lakequeue.client.admin import Admin
+from lakequeue.errors import Unreachable
 from lakequeue.settings import Settings
 
 PATIENCE_S = 5.0
@@ -68,10 +69,14 @@ def _doctor(settings: Settings) -> list[Any]:
 
 
 def _nodes(settings: Settings) -> Iterator[Part]:
-    urls = {
-        "ingest": addresses.named(addresses.ingest_urls(None, settings, 0)),
-        "consumer": addresses.named(addresses.consumer_urls(None, settings, 0)),
-    }
+    try:
+        urls = {
+            "ingest": addresses.named(addresses.ingest_urls(None, settings, 0)),
+            "consumer": addresses.named(addresses.consumer_urls(None, settings, 0)),
+        }
+    except Unreachable as error:  # no queue runs there
+        yield "nodes/unknown.txt", f"{error}\n"
+        return
     try:
         listed = _asked(settings, lambda admin: admin.nodes())
         urls["ingest"] += [node.url for node in listed.ingest]

@@ -44,3 +44,10 @@ def test_an_object_store_has_its_addresses_named() -> None:
         "export LAKEQUEUE_INGEST__URL=http://127.0.0.1:7001",
         "export LAKEQUEUE_CONSUMER__URL=http://127.0.0.1:7002",
     ]
+
+
+def test_a_shell_whose_own_root_has_no_running_queue_is_told_the_new_one(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAKEQUEUE_ROOT", str(folder / "stopped"))
+    assert exports(f"{folder}/new", *DEFAULT) == [f"export LAKEQUEUE_ROOT={folder}/new"]
