@@ -22,22 +22,33 @@ def header_of(text: str) -> tuple[str, str]:
 
 
 def micros_of(text: str) -> int:
-    """Microseconds since 1970 of RFC 3339 (local time without an offset) or milliseconds. Pure.
+    """Microseconds since 1970 of RFC 3339 with an offset, or of milliseconds. Pure.
 
-    Raises `WrongUsage`, also for a number before 1973, which is seconds by mistake.
+    Raises `WrongUsage`, also for a time without an offset, which may mean local time or UTC, and
+    for a number before 1973, which is seconds by mistake.
     """
     try:
         if text.isascii() and text.isdigit():
             micros = int(text) * 1000
             check_number(micros, "time", text, _TIMES)
         else:
-            micros = to_micros(datetime.fromisoformat(text).astimezone())
+            micros = to_micros(_with_zone(text))
         check_time(micros, "time", _TIMES)
     except InvalidRequest as e:
         raise WrongUsage(e.detail, hint=e.hint) from None
     except (ValueError, OverflowError) as e:
         raise WrongUsage(f"time {text[:80]!r} is not valid", hint=_TIMES) from e
     return micros
+
+
+def _with_zone(text: str) -> datetime:
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        raise WrongUsage(
+            f"time {text[:80]!r} has no zone",
+            hint=f"{moment.isoformat()}Z for UTC, or an offset such as +02:00",
+        )
+    return moment
 
 
 _DURATION = r"(\d+)\s*(ms|s|m|h|d)"

@@ -8,11 +8,13 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from lakequeue.arguments import micros_of
+from lakequeue.arguments import micros_of, past_of
 from lakequeue.calling import addresses
 from lakequeue.client.admin import Admin
+from lakequeue.clock import Micros
 from lakequeue.errors import WrongUsage
 from lakequeue.wire import SeekTo, moment_of
+from lakequeue_cli.output import note
 
 Url = Annotated[
     str | None,
@@ -54,10 +56,12 @@ class Position(NamedTuple):
 
 
 def position_of(text: str, *, relative_to: SeekTo) -> Position:
-    """earliest, latest, an offset, -N or +N (from `relative_to`), @TIME. Pure.
+    """earliest, latest, committed, an offset, -N or +N (from `relative_to`), @TIME.
 
-    Raises `WrongUsage`.
+    `committed` only where a shift is relative to that. Raises `WrongUsage`.
     """
+    if text == "committed" == relative_to:
+        return Position("committed")
     if text == "earliest":
         return Position("earliest")
     if text == "latest":
@@ -67,8 +71,21 @@ def position_of(text: str, *, relative_to: SeekTo) -> Position:
     if text.isascii() and text.isdigit():
         return Position("offset", offset=int(text))
     if text.startswith("@") or "T" in text:
-        return Position("time", time=moment_of(micros_of(text.removeprefix("@"))))
+        return Position("time", time=moment_of(time_of(text.removeprefix("@"))))
     raise WrongUsage(
         f"position {text!r} is not valid",
-        hint="earliest, latest, an offset, -10, or @2013-01-31T07:00:00Z",
+        hint=f"earliest, latest, {'committed, ' * (relative_to == 'committed')}an offset, -10, "
+        "or @2013-01-31T07:00:00Z",
     )
+
+
+def time_of(text: str, now: Micros | None = None) -> Micros:
+    """Microseconds of a time, or with `now` also of a duration before it.
+
+    Unless it is typed in UTC, the time that was understood is said on standard error. Raises
+    `WrongUsage`.
+    """
+    micros = Micros(micros_of(text)) if now is None else past_of(text, now)
+    if not text.upper().endswith("Z"):
+        note(f"{text} is {moment_of(micros).isoformat().removesuffix('+00:00')}Z")
+    return micros

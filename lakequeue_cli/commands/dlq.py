@@ -8,11 +8,19 @@ from typing import Annotated
 
 import typer
 
-from lakequeue.arguments import header_of, micros_of
+from lakequeue.arguments import header_of
 from lakequeue.client.dead_records import dead_letter_topics
 from lakequeue.client.redrive import redrive as run
 from lakequeue.client.redriven import Redriven, Wanted
-from lakequeue_cli.options import AsJson, ConsumerUrl, Url, admin, consumer_url, ingest_url
+from lakequeue_cli.options import (
+    AsJson,
+    ConsumerUrl,
+    Url,
+    admin,
+    consumer_url,
+    ingest_url,
+    time_of,
+)
 from lakequeue_cli.output import print_json, print_table
 from lakequeue_cli.progress import waiting
 
@@ -86,8 +94,8 @@ def redrive(
     """
     wanted = Wanted(
         dict(header_of(text) for text in header or []) or None,
-        None if since is None else micros_of(since),
-        None if until is None else micros_of(until),
+        None if since is None else time_of(since),
+        None if until is None else time_of(until),
     )
 
     with waiting(f"looking through {topic}") as show:

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from lakequeue.client.admin import Admin
-from lakequeue.errors import UnknownGroup
+from lakequeue.errors import UnknownGroup, WrongUsage
 from lakequeue.wire import GroupDescription, PauseAnswer, RecordStatus, parse_place, place_of
 from lakequeue_cli.options import AsJson, ConsumerUrl, TimeoutS, admin, position_of
 from lakequeue_cli.output import note, print_json, print_table
@@ -322,8 +322,13 @@ def status_row_of(found: RecordStatus) -> tuple[object, ...]:
 def seek(
     group: Name,
     to: Annotated[
-        str, typer.Option("--to", help="earliest, latest, an offset, -5 or +5 (shift), @TIME.")
-    ],
+        str | None,
+        typer.Option(
+            "--to",
+            help="earliest, latest, committed, an offset, -5 or +5 (shift), "
+            "@2013-01-31T07:00:00Z. With --shift alone: committed.",
+        ),
+    ] = None,
     topic: Annotated[
         list[str] | None, typer.Option("-t", "--topic", help="Only this topic; may be repeated.")
     ] = None,
@@ -332,7 +337,10 @@ def seek(
     ] = None,
     shift: Annotated[
         int,
-        typer.Option("--shift", help="Offsets to add: --to latest --shift -10 is the last ten."),
+        typer.Option(
+            "--shift",
+            help="Offsets to add, for each partition: --to latest --shift -10 is the last ten.",
+        ),
     ] = 0,
     execute: Annotated[
         bool,
@@ -347,7 +355,12 @@ def seek(
     Shows old and new positions; without --execute nothing changes. If the group has members, it is
     refused, and the error names an owner.
     """
-    position = position_of(to, relative_to="committed")
+    if to is None and not shift:
+        raise WrongUsage(
+            "group seek has no position",
+            hint="--to earliest, latest, an offset or @2013-01-31T07:00:00Z; or --shift -10",
+        )
+    position = position_of("committed" if to is None else to, relative_to="committed")
     with admin(None, service, timeout_s) as client:
         answer = client.seek(
             group,

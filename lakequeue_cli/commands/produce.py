@@ -13,11 +13,11 @@ from typing import Annotated, Any, NamedTuple, TypedDict
 import orjson
 import typer
 
-from lakequeue.arguments import duration_ms_of, header_of, micros_of
+from lakequeue.arguments import duration_ms_of, header_of
 from lakequeue.client.producing.producer import Producer
 from lakequeue.client.producing.record_accumulator import RecordMetadata
 from lakequeue.errors import InvalidRequest, LakequeueError
-from lakequeue_cli.options import AsJson, Url, ingest_url
+from lakequeue_cli.options import AsJson, Url, ingest_url, time_of
 from lakequeue_cli.output import note
 from lakequeue_cli.progress import Show, silent, waiting
 
@@ -108,7 +108,7 @@ def produce(
     delay_ms, ttl_ms = duration_ms_of(delay), duration_ms_of(ttl)
     options: _When = {
         "delay_s": None if delay_ms is None else delay_ms / 1_000,
-        "deliver_at": None if deliver_at is None else micros_of(deliver_at),
+        "deliver_at": None if deliver_at is None else time_of(deliver_at),
         "ttl_s": None if ttl_ms is None else ttl_ms / 1_000,
     }
     # Where each record is a line on the terminal, these lines show how far it is.

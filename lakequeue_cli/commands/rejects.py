@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lakequeue.arguments import past_of
 from lakequeue.calling.addresses import ingest_urls, named
 from lakequeue.clock import wall_micros
 from lakequeue.errors import WrongUsage
 from lakequeue.settings import Settings
 from lakequeue.wire import moment_of
 from lakequeue_cli.audited import audited
-from lakequeue_cli.options import AsJson, Url
+from lakequeue_cli.options import AsJson, Url, time_of
 from lakequeue_cli.output import harmless, note, print_json, print_table
 from lakequeue_cli.progress import waiting
 
@@ -187,8 +186,8 @@ def _asked(
     now = wall_micros()
     wanted = RejectFilter(
         topics=None if topics is None else frozenset(topics),
-        since=None if since is None else past_of(since, now),
-        until=None if until is None else past_of(until, now),
+        since=None if since is None else time_of(since, now),
+        until=None if until is None else time_of(until, now),
         **({} if reasons is None else {"reasons": frozenset(reasons)}),
     )
     return QueueRoot.existing(_settings(root).root), wanted

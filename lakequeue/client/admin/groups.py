@@ -49,7 +49,7 @@ class GroupCalls(ServiceCalls):
     def seek(
         self,
         group: str,
-        to: SeekTo,
+        to: SeekTo | datetime,
         *,
         offset: int | None = None,
         time: int | datetime | None = None,
@@ -63,7 +63,8 @@ class GroupCalls(ServiceCalls):
 
         Args:
             group: Name of the group. If `topics` are given, it is created if it does not exist.
-            to: Where to: `"earliest"`, `"latest"`, `"committed"`, `"offset"` or `"time"`.
+            to: Where to: `"earliest"`, `"latest"`, `"committed"`, `"offset"`, `"time"`, or a
+                datetime with a zone.
             offset: With `to="offset"`: the next offset to deliver.
             time: With `to="time"`: a datetime with a zone, or microseconds since 1970 UTC.
             shift: Is added to the position.
@@ -80,9 +81,9 @@ class GroupCalls(ServiceCalls):
             UnknownGroup: There is no such group, and no `topics` are given.
         """
         given = {
-            "to": to,
+            "to": "time" if isinstance(to, datetime) else to,
             "offset": offset,
-            "time": time,
+            "time": to if isinstance(to, datetime) else time,
             "shift": shift,
             "topics": None if topics is None else list(topics),
             "partition": partition,

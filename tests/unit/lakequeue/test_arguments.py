@@ -53,3 +53,15 @@ def test_erasing_names_the_records_one_way_or_another() -> None:
     nothing = CliRunner().invoke(app, ["erase", "orders", "--root", "/nowhere"])
     assert isinstance(nothing.exception, WrongUsage)
     assert "neither --where nor a key" in str(nothing.exception)
+
+
+@pytest.mark.parametrize("text", ["2026-11-30T01:34:40", "2026-11-30", "2026-11-30 01:34:40"])
+def test_a_time_without_a_zone_is_refused_with_the_text_that_is_meant(text: str) -> None:
+    with pytest.raises(WrongUsage, match="has no zone") as refused:
+        micros_of(text)
+    day_or_time = "00:00:00" if len(text) == 10 else "01:34:40"
+    assert refused.value.hint.startswith(f"2026-11-30T{day_or_time}Z for UTC")
+
+
+def test_an_offset_counts() -> None:
+    assert micros_of("2026-11-30T03:34:40+02:00") == micros_of("2026-11-30T01:34:40Z")
