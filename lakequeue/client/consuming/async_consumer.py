@@ -112,6 +112,7 @@ class AsyncConsumer(ConsumerBase, AsyncCloses):
     async def commit(self, timeout_s: float = 30.0) -> None:
         """As `Consumer.commit`."""
         self._start()
+        self._warn_of_no_acks()
         await self._run(self._committed(timeout_s))
 
     async def close(self) -> None:

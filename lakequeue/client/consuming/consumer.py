@@ -214,6 +214,7 @@ class Consumer(ConsumerBase, Closes):
             CoordinationUnavailable: There was no answer in time.
         """
         self._start()
+        self._warn_of_no_acks()
         self._run(self._committed(timeout_s))
 
     def close(self) -> None:

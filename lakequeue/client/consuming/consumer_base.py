@@ -36,6 +36,10 @@ from lakequeue.wire import HOST_HEADER, JoinRequest
 
 _log = logging.getLogger("lakequeue.consumer")
 CLOSE_TIMEOUT_S = 10.0
+_NO_ACKS = (
+    "commit() of group %s commits nothing: it has %d records, and acknowledged none. Call "
+    "message.ack() for each record that is done; all others are delivered again"
+)
 _LATE_ACKS = "some acks came too late: %s"
 
 
@@ -224,6 +228,13 @@ class ConsumerBase(ABC):
             with core.lock:
                 core.committing -= 1
         self._raise_refusal(settled)
+
+    def _warn_of_no_acks(self) -> None:
+        """A commit of nothing would succeed, and every record come again: say so, once."""
+        core = self._core
+        if core.handed_out and not core.settles:
+            core.settles = True
+            _log.warning(_NO_ACKS, self.group, core.handed_out)
 
     def _last_acks_sent(self) -> Script[None]:
         try:

@@ -48,6 +48,9 @@ class Consuming(Keeping):
         """Of the group, once it is joined: members may leave it out."""
         self.handed_out = 0
         """Records that the application has got, one by one."""
+        self.settles = False
+        """The application has acknowledged a record, or given one back; or it is told that it has
+        not."""
         self.iterates = False
         """A worker that takes one record at a time: what is fetched ahead is kept from others."""
         self._join_request = join
@@ -87,6 +90,7 @@ class Consuming(Keeping):
 
     def ack(self, message: Message, commit_through: bool) -> None:
         """Queue an acknowledgement."""
+        self.settles = True
         with self.lock:
             first = self.buffer.ack(message, commit_through)
         if first:

@@ -80,6 +80,7 @@ class QueueConsuming(Consuming):
 
     def settle(self, does: Does, message: Message, ms: int | None) -> None:
         """Queue what the application says of a record."""
+        self.settles = self.settles or does != "extend"
         with self.lock:
             first = self.buffer.queue_action(does, message, ms)
         if first:
