@@ -21,7 +21,7 @@ from lakequeue_cli.options import (
     ingest_url,
     time_of,
 )
-from lakequeue_cli.output import print_json, print_table
+from lakequeue_cli.output import note, print_json, print_table
 from lakequeue_cli.progress import waiting
 
 app = typer.Typer(help="Show dead records, and send them back.", no_args_is_help=True)
@@ -62,6 +62,17 @@ def _moment(micros: int) -> str:
 def _sentence(done: Redriven) -> str:
     without = f"{done.without_topic} without a topic to go to"
     return f"{done.redriven} sent back, {done.kept} kept, {without}"
+
+
+def _remedy(topic: str, to: str | None) -> str:
+    """For records that had no topic to go to. Pure."""
+    if to is not None:
+        return "records without a topic to go to cannot be read; they stay where they are"
+    return (
+        "records without a topic to go to have no header lakequeue-topic, or that topic is gone, "
+        f"or they cannot be read; those that can be read go with: lakequeue dlq redrive {topic} "
+        "--to TOPIC"
+    )
 
 
 @app.command()
@@ -112,3 +123,5 @@ def redrive(
         print_json(done.counts())
     else:
         print(_sentence(done))
+    if done.without_topic:
+        note(_remedy(topic, to))
