@@ -8,6 +8,19 @@ from typing import Any
 
 from lakequeue.errors import GroupMismatch
 
+OF_TOPICS_TOO = {
+    "max_attempts": "--max-attempts {}",
+    "backoff_ms": "--backoff {}ms",
+    "backoff_max_ms": "--backoff-max {}ms",
+    "backoff_jitter_percent": "--backoff-jitter {}",
+}
+"""Options of a group that a topic may have as well, where they come before the group's: how
+`lakequeue topic alter` sets them."""
+_ANEW = (
+    "another group name, or the same after the group is deleted, gets all records of its topics "
+    "from the beginning"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class GroupConfig:
@@ -23,7 +36,7 @@ def check_config(group: str, kept: GroupConfig, asked: GroupConfig) -> None:
     if kept.mode != asked.mode:
         raise GroupMismatch(
             f"group {group!r} is a {kept.mode} group, {asked.mode} was asked for",
-            hint="use another group name, or delete the group first",
+            hint=f"ask for {kept.mode}; {_ANEW}",
             field="mode",
         )
     for name, value in asked.options.items():
@@ -31,6 +44,14 @@ def check_config(group: str, kept: GroupConfig, asked: GroupConfig) -> None:
             known = kept.options.get(name, "the topic's, or the default")
             raise GroupMismatch(
                 f"group {group!r} has {name} {known}, {value} was asked for",
-                hint=f"leave {name} out, use another group name, or delete the group first",
+                hint=f"leave {name} out{_by_topic(name, value)}; {_ANEW}",
                 field=name,
             )
+
+
+def _by_topic(name: str, value: Any) -> str:
+    """How the topic can have the value that the group has not."""
+    if name not in OF_TOPICS_TOO or value is None:
+        return ""
+    option = OF_TOPICS_TOO[name].format(value)
+    return f" and say `lakequeue topic alter TOPIC {option}`, which comes before the group's"
