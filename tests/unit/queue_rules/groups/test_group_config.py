@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lakequeue.errors import GroupMismatch
-from lakequeue_cli.declared_options import option_of, settings_of
 from lakequeue.wire.calls.topics import TopicSettings
+from lakequeue_cli.declared_options import option_of, settings_of
 from queue_rules.groups.group_config import OF_TOPICS_TOO, GroupConfig, check_config
 
 
