@@ -89,7 +89,8 @@ def listen(host: str, port: int) -> socket.socket:
         listener.close()
         raise PortUnusable(
             f"cannot listen on {host}:{port}: {e.strerror}",
-            hint=f"see `ss -ltnp 'sport = :{port}'`, or take another with --port",
+            hint=f"see `ss -ltnp 'sport = :{port}'`, or take another with --port (of "
+            "`lakequeue up`: --ingest-port, --consumer-port, --console-port, --sqs-port; 0: any)",
         ) from e
     listener.listen(BACKLOG)
     return listener

@@ -11,11 +11,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from lakequeue.clock import boot_seconds
-from lakequeue.errors import LakequeueError
+from lakequeue.errors import LakequeueError, PortInUse
 from lakequeue.processes import parent
 from lakequeue_cli.supervisor.backoff import Backoff
 from lakequeue_cli.supervisor.child_states import ALIVE, Cause, State, advance
 from lakequeue_cli.supervisor.plan import ChildSpec
+from lakequeue_cli.supervisor.preflight import port_is_free
 from lakequeue_cli.supervisor.room import full_disk
 
 _LOG_TAIL_BYTES = 4_000
@@ -104,6 +105,22 @@ class Child:
         self._pidfd = -1
         self._process = None
         return boot_seconds() - self._started_at
+
+    def port_taken(self) -> str | None:
+        """In words, that somebody else listens where it would, and which option says another port.
+
+        Only of one that has no process.
+        """
+        place = self.spec.place
+        try:
+            if place is None or not place[1] or port_is_free(*place):
+                return None
+        except PortInUse as problem:
+            return str(problem)
+        taken = f"port {place[1]} on {place[0]} is in use by another process"
+        if not self.spec.option:
+            return f"{taken} (start `lakequeue up` again: it takes a free one)"
+        return f"{taken} (choose another {self.spec.option}; 0 takes a free one)"
 
     def full_disk(self) -> str | None:
         """Which disk that it needs is full, in words."""

@@ -16,11 +16,10 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 
-from coordination.zookeeper.session_reaper import close_dead_session
 from lakequeue.errors import InvalidRequest, LakequeueError, PortInUse
 from lakequeue.processes import programs
 from lakequeue.processes.folders import local_root
@@ -28,7 +27,8 @@ from lakequeue.processes.jars import cached_jars, jar_paths
 from lakequeue.processes.java import find_java
 from lakequeue.settings import CoordinationSettings
 from lakequeue_cli.supervisor.child import Child
-from lakequeue_cli.supervisor.plan import Layout, Place, Role, ZooKeeperPorts
+from lakequeue_cli.supervisor.dead_sessions import close_soon
+from lakequeue_cli.supervisor.plan import ChildSpec, Layout, Place, Role, ZooKeeperPorts
 from lakequeue_cli.supervisor.preflight import (
     RootLock,
     await_free_port,
@@ -46,7 +46,6 @@ from queue_tables.root import QueueRoot
 from queue_tables.schema.formats import advice_of
 
 READY_S = 300.0
-_BURIAL_TRIES = 5
 Report = Callable[[str, str], None]
 """Called with a child's name and what happened to it, from the supervising thread."""
 
@@ -193,6 +192,7 @@ class Cluster:
                 [Child(s, self.log_dir, self._environ()) for s in self.layout.children()],
                 self._report,
                 self._close_dead_session if self.options.close_dead_sessions else _leave,
+                self._elsewhere,
             )
             for name, step in self.options.crash_at.items():
                 watch.children[name].once = ("--crash-at", step)
@@ -281,6 +281,15 @@ class Cluster:
     ) -> None:
         self.stop()
 
+    def _elsewhere(self, child: Child) -> ChildSpec | None:
+        """The console at a free port, if nobody chose the one that it has."""
+        at = self.layout.console
+        if at is None or child.spec.place != at or not self.options.console_port_may_change:
+            return None
+        place = (at[0], free_port(at[0]))
+        self.layout = replace(self.layout, console=place)
+        return self.layout.console_at(place)
+
     def _tell_scraped(self) -> None:
         self.scraped_path.write_text(json.dumps(self.layout.scraped(self._urls)))
 
@@ -360,7 +369,7 @@ class Cluster:
         for path in (self.work_dir / f"session-{name}", self.work_dir / f"session-{name}.json"):
             if path.exists():
                 threading.Thread(
-                    target=_close_dead_session_soon,
+                    target=close_soon,
                     args=(path, self.coordination),
                     name="session-reaper",
                     daemon=True,
@@ -388,12 +397,3 @@ class Cluster:
 
 def _leave(_name: str) -> None:
     return
-
-
-def _close_dead_session_soon(path: Path, settings: CoordinationSettings) -> None:
-    """A worker below the child needs some milliseconds more to be dead than the child itself."""
-    pause = threading.Event()
-    for _ in range(_BURIAL_TRIES):
-        if close_dead_session(path, settings=settings) or not path.exists():
-            return
-        pause.wait(0.2)

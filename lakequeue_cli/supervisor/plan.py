@@ -22,6 +22,9 @@ from typing import Literal, NamedTuple
 
 from lakequeue.processes.programs import command
 
+Place = tuple[str, int]
+"""Host and port."""
+
 
 class Drain(IntEnum):
     """The order in which the children are asked to end; equal ones end together.
@@ -74,6 +77,10 @@ class ChildSpec:
     """Local folders without which it cannot live."""
     beside: bool = False
     """The queue is ready without it."""
+    place: Place | None = None
+    """Where it listens."""
+    option: str = ""
+    """The option of `up` that says its port; none does if it was a free one."""
 
 
 class ZooKeeperPorts(NamedTuple):
@@ -84,8 +91,6 @@ class ZooKeeperPorts(NamedTuple):
     election: int = 0
 
 
-Place = tuple[str, int]
-"""Host and port."""
 Role = Literal["ingest", "consumer"]
 _SERVICES: dict[Role, tuple[str, Drain]] = {
     "ingest": ("ingest", Drain.INGEST),
@@ -169,7 +174,7 @@ class Layout:
             *(self._driver(number, port) for number, port in enumerate(self.driver_ports, 1)),
             *(self.service("ingest", n, port) for n, port in enumerate(self.ingest_ports, 1)),
             *(self.service("consumer", n, port) for n, port in enumerate(self.consumer_ports, 1)),
-            *([] if self.console is None else [self._console(self.console)]),
+            *([] if self.console is None else [self.console_at(self.console)]),
             *([] if self.sqs is None else [self._sqs(self.sqs)]),
         ]
 
@@ -216,18 +221,31 @@ class Layout:
         name = f"driver-{number}"
         started = self._command("jobs.driver", name, "--host", self.host, "--port", str(port))
         probe = DriverReady(self.work_dir / f"driver-{name}.json")
-        return ChildSpec(name, started, probe, Drain.DRIVER, 30.0, self._places)
+        place = (self.host, port)
+        return ChildSpec(name, started, probe, Drain.DRIVER, 30.0, self._places, place=place)
 
-    def _console(self, place: Place) -> ChildSpec:
+    def console_at(self, place: Place) -> ChildSpec:
+        """The console, listening there."""
         drivers = ("--driver-url", ",".join(self.driver_urls))
         started = self._of_services("console", "console", place, *drivers)
         probe = HttpReady(f"{self.beside_url(place)}/healthz")
-        return ChildSpec("console", started, probe, Drain.INGEST, 5.0, beside=True)
+        return ChildSpec(
+            "console",
+            started,
+            probe,
+            Drain.INGEST,
+            5.0,
+            beside=True,
+            place=place,
+            option="--console-port",
+        )
 
     def _sqs(self, place: Place) -> ChildSpec:
         started = self._of_services("sqs_gateway", "sqs", place)
         probe = HttpReady(f"{self.beside_url(place)}/healthz")
-        return ChildSpec("sqs", started, probe, Drain.INGEST, 25.0)
+        return ChildSpec(
+            "sqs", started, probe, Drain.INGEST, 25.0, place=place, option="--sqs-port"
+        )
 
     def _of_services(self, module: str, name: str, place: Place, *more: str) -> tuple[str, ...]:
         """What is run for a process that asks the services by HTTP."""
@@ -249,7 +267,9 @@ class Layout:
         module, drain = _SERVICES[role]
         started = self._command(module, name, "--host", self.host, "--port", str(port))
         probe = HttpReady(f"{self.url(port)}/readyz")
-        return ChildSpec(name, started, probe, drain, 25.0, self._places)
+        option = f"--{role}-port" if number == 1 else ""
+        place = (self.host, port)
+        return ChildSpec(name, started, probe, drain, 25.0, self._places, False, place, option)
 
     def url(self, port: int) -> str:
         """Base URL of the service that listens on `port`."""

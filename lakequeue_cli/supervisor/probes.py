@@ -1,4 +1,6 @@
-"""Asks a child whether it is ready; an answer that does not come in time is a no."""
+"""Asks a child whether it is ready; an answer that does not come in time is a no, and so is one of
+somebody else who listens at its port.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +12,7 @@ import urllib.parse
 from pathlib import Path
 from typing import assert_never
 
+from lakequeue_cli.supervisor.listeners import listens
 from lakequeue_cli.supervisor.plan import DriverReady, HttpReady, Probe, ZooKeeperReady
 
 _TIMEOUT_S = 1.0
@@ -21,11 +24,12 @@ def ready(probe: Probe, pid: int) -> bool:
     """Whether the child with this pid is ready."""
     match probe:
         case HttpReady(url):
-            return http_status(url) == http.client.OK
+            port = urllib.parse.urlsplit(url).port or 0
+            return http_status(url) == http.client.OK and listens(pid, port)
         case DriverReady(state_file):
             return driver_state(read_state(state_file), pid) in SERVING
         case ZooKeeperReady(port):
-            return zookeeper_answers(port)
+            return zookeeper_answers(port) and listens(pid, port)
         case _:
             assert_never(probe)
 

@@ -18,7 +18,7 @@ from lakequeue.errors import StartFailed
 from lakequeue_cli.supervisor.child import Child
 from lakequeue_cli.supervisor.child_states import ALIVE, Cause, State
 from lakequeue_cli.supervisor.log_files import bound_log
-from lakequeue_cli.supervisor.plan import DriverReady
+from lakequeue_cli.supervisor.plan import ChildSpec, DriverReady
 from lakequeue_cli.supervisor.probes import driver_state, read_state, ready
 from lakequeue_cli.supervisor.room import LOOK_S
 
@@ -37,9 +37,14 @@ class Watch:
         children: Iterable[Child],
         report: Callable[[str, str], None],
         on_end: Callable[[str], None] = lambda _name: None,
+        elsewhere: Callable[[Child], ChildSpec | None] = lambda _child: None,
     ) -> None:
+        """`elsewhere`: what to run in place of a child whose port somebody has taken, if the child
+        may listen at another one.
+        """
         self.children = {child.name: child for child in children}
         self._on_end = on_end
+        self._elsewhere = elsewhere
         self._report = report
         self._changed = threading.Condition(threading.RLock())
         self._wake_read, self._wake_write = os.pipe()
@@ -301,12 +306,18 @@ class Watch:
             child.waits_for_room = True
             self._report(child.name, f"{how} after {ran_s:.1f} s; {full}: waiting for room")
             return
-        self._report(child.name, f"{how} after {ran_s:.1f} s; starting again in {delay_s:g} s")
+        taken = child.port_taken()
+        why = f": {taken}" if taken else ""
+        again = f"starting again in {delay_s:g} s"
+        if taken and (moved := self._elsewhere(child)) is not None:
+            child.spec = moved
+            again = f"{again} at port {moved.place[1] if moved.place else 0}"
+        self._report(child.name, f"{how} after {ran_s:.1f} s{why}; {again}")
         hopeless = not child.spec.beside and child.backoff.failures >= _HOPELESS_STARTS
         if not self._ever_served and hopeless:
             self._failure = StartFailed(
                 f"{child.name} ended {child.backoff.failures} times before it was ready, the last "
-                f"time it {how}; the end of {child.log_path}:\n{child.log_tail()}",
+                f"time it {how}{why}; the end of {child.log_path}:\n{child.log_tail()}",
             )
 
     def _drain(self, now: float) -> None:

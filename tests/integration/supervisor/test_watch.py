@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
@@ -78,8 +80,8 @@ class Family:
         self.children.append(child)
         return child
 
-    def start(self) -> Watch:
-        self.watch = Watch(self.children, self._hear)
+    def start(self, elsewhere: Callable[[Child], ChildSpec | None] = lambda _child: None) -> Watch:
+        self.watch = Watch(self.children, self._hear, elsewhere=elsewhere)
         self.watch.start()
         return self.watch
 
@@ -240,6 +242,23 @@ def test_a_child_that_cannot_start_ends_the_wait_with_its_log(family: Family) ->
     with pytest.raises(StartFailed, match="b ended 3 times") as caught:
         watch.wait_ready(WAIT_S)
     assert "this service cannot start" in str(caught.value)
+
+
+def test_a_child_whose_port_is_taken_says_so_or_moves(family: Family) -> None:
+    """Another queue starts at the same time, and takes the port first."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        place = ("127.0.0.1", other.getsockname()[1])
+        stays, moves = (
+            family.add("b", Drain.DRIVER, "crash"),
+            family.add("c", Drain.DRIVER, "crash"),
+        )
+        stays.spec = replace(stays.spec, place=place, option="--ingest-port")
+        moves.spec = replace(moves.spec, place=place, beside=True)
+        moved = replace(moves.spec, place=("127.0.0.1", 0))
+        watch = family.start(lambda child: moved if child is moves else None)
+        with pytest.raises(StartFailed, match="choose another --ingest-port"):
+            watch.wait_ready(WAIT_S)
+        assert moves.spec is moved
 
 
 def test_children_end_with_a_supervisor_that_is_killed(tmp_path: Path) -> None:
