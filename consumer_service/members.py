@@ -16,11 +16,18 @@ from typing import Any, NamedTuple, Protocol
 import structlog
 
 from lakequeue.clock import boot_seconds
-from lakequeue.errors import NotReady, UnknownMember
+from lakequeue.errors import NotReady
 from lakequeue.records import TopicId
 from lakequeue.wire import JoinRequest
 from queue_rules.groups.member_names import member_id_of
-from queue_rules.groups.member_states import Cause, Liveness, MemberState, advance, explain
+from queue_rules.groups.member_states import (
+    Cause,
+    Liveness,
+    MemberState,
+    advance,
+    explain,
+    unknown_member,
+)
 from serving.front.parking import Wake
 
 log = structlog.get_logger()
@@ -168,11 +175,7 @@ class Members:
                 member.liveness.heard(boot_seconds())
                 return member
             cause = self._gone.get((group, member_id))
-        reason = f": {explain(cause)}" if cause is not None else ""
-        raise UnknownMember(
-            f"member {member_id} is not in group {group} on this node{reason}",
-            hint="join the group again",
-        )
+        raise unknown_member(group, member_id, cause)
 
     def leave(self, member: Member, cause: Cause) -> None:
         """Stop serving the member; the reconciler gives its partitions back."""

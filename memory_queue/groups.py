@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from lakequeue.errors import GroupActive, UnknownGroup, UnknownMember
+from lakequeue.errors import GroupActive, UnknownGroup
 from lakequeue.records import Partition, TopicId, checked_name
 from lakequeue.settings import ConsumerSettings
 from lakequeue.wire import MAX_IN_FLIGHT, Assigned, JoinAnswer, JoinRequest
@@ -21,7 +21,7 @@ from queue_rules.groups.assignor import Assignment, Target, assign
 from queue_rules.groups.group_config import GroupConfig, check_config
 from queue_rules.groups.join_rules import check_options
 from queue_rules.groups.member_names import member_id_of
-from queue_rules.groups.member_states import Cause, explain
+from queue_rules.groups.member_states import Cause, unknown_member
 from queue_rules.groups.pause_rules import NOTHING_PAUSED, PauseRules
 from queue_rules.groups.start import latest_below
 from queue_rules.predicates.of_group import check_new
@@ -181,12 +181,7 @@ class Groups:
         """An active member, and its group. Raises `UnknownMember`."""
         group = self.by_name.get(name)
         if group is None or member_id not in group.members:
-            cause = self._gone.get(member_id)
-            reason = f": {explain(cause)}" if cause is not None else ""
-            raise UnknownMember(
-                f"member {member_id} is not in group {name} on this node{reason}",
-                hint="join the group again",
-            )
+            raise unknown_member(name, member_id, self._gone.get(member_id))
         return group, group.members[member_id]
 
     def leave(self, name: str, member_id: str, cause: Cause = Cause.LEFT) -> None:

@@ -13,7 +13,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum, StrEnum
-from typing import assert_never
+from typing import Final, assert_never
+
+from lakequeue.errors import UnknownMember
+
+_STUCK: Final = "commit more often, or join with a larger max_poll_interval_ms"
 
 
 class MemberState(Enum):
@@ -80,6 +84,16 @@ def explain(cause: Cause) -> str:
             return "it is gone"
         case _:
             assert_never(cause)
+
+
+def unknown_member(group: str, member_id: str, cause: Cause | None) -> UnknownMember:
+    """What a member that has left meets, if it is known why, with what mends that. Pure."""
+    reason = "" if cause is None else f": {explain(cause)}"
+    stuck = f"; {_STUCK}" if cause is Cause.STUCK else ""
+    return UnknownMember(
+        f"member {member_id} is not in group {group} on this node{reason}",
+        hint=f"join the group again{stuck}",
+    )
 
 
 @dataclass(slots=True)

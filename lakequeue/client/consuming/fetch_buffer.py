@@ -19,6 +19,13 @@ Place = tuple[str, int]
 """(topic, partition)"""
 
 
+_TAKEN_OVER = "the new owner gets its records again; no action is needed"
+_STUCK = (
+    "commit more often, or give the consumer a larger max_poll_interval_ms (the service's default "
+    "is 300000, five minutes); its records are delivered again"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Lost:
     """A partition that this consumer does not own any more."""
@@ -37,7 +44,7 @@ class Lost:
         return EpochSuperseded(
             f"{self.topic}/{self.partition} of group {group}: epoch {self.epoch} presented, "
             f"{current} current ({self.reason})",
-            hint="the new owner gets its records again; no action is needed",
+            hint=_STUCK if "max_poll_interval_ms" in self.reason else _TAKEN_OVER,
             topic=self.topic,
             partition=self.partition,
             epoch=self.epoch,

@@ -45,6 +45,14 @@ def test_a_member_leaves_once_for_the_first_reason() -> None:
     assert all(member_states.explain(cause) for cause in member_states.Cause)
 
 
+def test_a_member_that_stood_still_is_told_what_to_raise() -> None:
+    stuck = member_states.unknown_member("billing", "m", member_states.Cause.STUCK)
+    assert "committed nothing for longer than max_poll_interval_ms" in stuck.detail
+    assert "larger max_poll_interval_ms" in stuck.hint
+    for cause in (member_states.Cause.SILENT, None):
+        assert member_states.unknown_member("billing", "m", cause).hint == "join the group again"
+
+
 def test_silence_and_standstill_remove_a_member() -> None:
     life = Liveness(session_timeout_s=10, max_poll_interval_s=60, seen=100, progressed=100)
     assert life.verdict(109, outstanding=True) is None

@@ -8,6 +8,7 @@ from lakequeue.client.consuming.fetch_buffer import FetchBuffer
 from lakequeue.client.message import Message
 from lakequeue.errors import EpochSuperseded, SkippedRecords
 from lakequeue.wire import Assigned, receipt_of
+from queue_rules.groups.member_states import Cause, unknown_member
 
 
 def owns(*epochs: int | None) -> list[Assigned]:
@@ -283,3 +284,18 @@ def test_a_range_may_be_cut_short() -> None:
     assert cut[5] is cut[6] is None
     ends = {e: (len(s.messages), s.from_offset, s.next_offset) for e, s in cut.items() if s}
     assert ends == {8: (2, 5, 8), 9: (2, 5, 9), 10: (3, 5, 10), 99: (3, 5, 10)}
+
+
+@pytest.mark.parametrize(
+    ("cause", "remedy"),
+    [(Cause.STUCK, "larger max_poll_interval_ms"), (Cause.SILENT, "no action is needed")],
+)
+def test_an_acknowledgement_after_a_standstill_names_the_setting(cause: Cause, remedy: str) -> None:
+    buffer = fetch_buffer(7)
+    buffer.received(raws(0, 0), no_ack)
+    (message,) = drain(buffer)
+    ack(buffer, message)
+    buffer.lose_all(unknown_member("billing", "m", cause).detail)
+    refusal = buffer.take_refusal()
+    assert isinstance(refusal, EpochSuperseded)
+    assert remedy in refusal.hint
