@@ -45,7 +45,7 @@ def pages(context: Context) -> Blueprint:
     @made.get("/dead-letters")
     def listed() -> str:
         sql = copies.sql_of_all_dead_letters(context.tables.uri)
-        return render_template("dead_letters.html", **every_topic(session().desk), sql=sql)
+        return render_template("dead_letters.html", **every_topic(context, session().desk), sql=sql)
 
     @made.get("/dead-letters/<topic>")
     def one(topic: str) -> str:
@@ -76,11 +76,11 @@ def pages(context: Context) -> Blueprint:
     return made
 
 
-def every_topic(desk: Desk) -> dict[str, Any]:
+def every_topic(context: Context, desk: Desk) -> dict[str, Any]:
     """Each topic of dead letters, with those that wait."""
     topics = desk.topics.get()
     names = dead_letter_topics(map(TopicDescription.model_validate, topics.value or ()))
-    kept = [(name, _counted(desk, name)) for name in names[:_MOST_TOPICS]]
+    kept = [(name, _counted(context, desk, name)) for name in names[:_MOST_TOPICS]]
     for _, one in kept:
         one.get(0.0)
     until = time.monotonic() + _COUNT_S
@@ -95,7 +95,7 @@ def seen(context: Context, redrives: Redrives, topic: str) -> dict[str, Any]:
     topic_id = found.value["topic_id"] if found.value else ""
     counted: Found[Any] = Found(None, found.failed)
     if found.value is not None:
-        counted = _counted(desk, topic).get(_COUNT_S)
+        counted = _counted(context, desk, topic).get(_COUNT_S)
     return {
         "topic": topic,
         "counted": counted,
@@ -109,12 +109,16 @@ def _who() -> str:
     return session().id or str(g.cookie)
 
 
-def _counted(desk: Desk, topic: str) -> Kept[list[dict[str, Any]]]:
+def _counted(context: Context, desk: Desk, topic: str) -> Kept[list[dict[str, Any]]]:
     """All of them have to be read: if there are many, the count comes after a while."""
 
     def count() -> list[dict[str, Any]]:
         with desk.services.admin(5.0) as admin:
-            return [dataclasses.asdict(line) for line in waiting_dead_letters(admin, topic)]
+            found = waiting_dead_letters(admin, topic)
+        for line in found:
+            name = DeadLetterHeader.NACK_REASON
+            line.nack_reason = context.masks.header(topic, name, line.nack_reason)
+        return [dataclasses.asdict(line) for line in found]
 
     return desk.kept(f"the dead letters of {topic}", count)
 

@@ -66,6 +66,11 @@ class Masks:
         changed = own is not key or shown != headers or clear != value
         return Clear(own, clear, shown, changed)
 
+    def header(self, topic: str, name: str, text: str) -> str:
+        """The text of one header of a record, as far as it may be shown."""
+        ((_, shown),) = self.apply(topic, None, None, [(name, text.encode())]).headers
+        return "" if shown is None else shown.decode()
+
 
 def _parsed(text: str) -> Rule:
     topic, colon, path = text.partition(":")

@@ -94,5 +94,12 @@ class DeadLetters:
     """`max_attempts`, `expired` or `undecodable`."""
     count: int
     oldest: int
-    """The record's own time of the first one; microseconds since 1970 UTC."""
+    """The record's own time of the first one; microseconds since 1970 UTC. By these times `since`
+    and `until` of a redrive choose."""
     newest: int
+    first_died: int = 0
+    """When the first of them was given up; microseconds since 1970 UTC. The record's own time of a
+    letter that does not say when."""
+    last_died: int = 0
+    nack_reason: str = ""
+    """What the nack of the one that died last gave as its reason."""

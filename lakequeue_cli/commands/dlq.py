@@ -24,6 +24,8 @@ from lakequeue_cli.options import (
 from lakequeue_cli.output import note, print_json, print_table
 from lakequeue_cli.progress import waiting
 
+_REASON = 60
+"""Characters of a reason in the table; `--json` has all."""
 app = typer.Typer(help="Show dead records, and send them back.", no_args_is_help=True)
 
 
@@ -36,9 +38,9 @@ def list_(
     service: ConsumerUrl = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show how many dead letters wait in each topic, why they died, and since when.
+    """Show how many dead letters wait in each topic, why they died, and when.
 
-    Those that a redrive has sent back do not count.
+    NACK-REASON is what the last worker said. Those that a redrive has sent back do not count.
     """
     with admin(url, service) as client:
         names = [topic] if topic else dead_letter_topics(client.topics())
@@ -47,12 +49,22 @@ def list_(
         print_json([asdict(summary) for summary in found])
         return
     print_table(
-        ("TOPIC", "FROM", "GROUP", "REASON", "COUNT", "OLDEST", "NEWEST"),
+        ("TOPIC", "FROM", "GROUP", "REASON", "COUNT", "FIRST-DIED", "LAST-DIED", "NACK-REASON"),
         [
-            (s.topic, s.origin, s.group, s.reason, s.count, _moment(s.oldest), _moment(s.newest))
+            (
+                *(s.topic, s.origin, s.group, s.reason, s.count),
+                *(_moment(s.first_died), _moment(s.last_died)),
+                _short(s.nack_reason),
+            )
             for s in found
         ],
     )
+
+
+def _short(text: str) -> str:
+    """The beginning of the first line."""
+    first = next(iter(text.splitlines()), "")
+    return first if len(first) <= _REASON and first == text else f"{first[: _REASON - 1]}…"
 
 
 def _moment(micros: int) -> str:
@@ -83,10 +95,11 @@ def redrive(
         typer.Option("-H", "--header", help="Only records with this NAME=VALUE; may be repeated."),
     ] = None,
     since: Annotated[
-        str | None, typer.Option(help="Only records with a timestamp at or after this (RFC 3339).")
+        str | None,
+        typer.Option(help="Only records whose own timestamp, not death, is at or after this."),
     ] = None,
     until: Annotated[
-        str | None, typer.Option(help="Only records with a timestamp before this.")
+        str | None, typer.Option(help="Only records whose own timestamp is before this.")
     ] = None,
     to: Annotated[
         str | None, typer.Option(help="Send them to this topic instead of where they died.")

@@ -108,7 +108,7 @@ def summary_of(group: GroupDescription) -> dict[str, Any]:
         "group": group.group,
         "mode": group.mode,
         "members": len(group.members),
-        "lag": sum(p.lag for p in group.partitions),
+        "lag": group.lag,
         "topics": sorted({p.topic for p in group.partitions}),
     }
 
@@ -170,7 +170,7 @@ def describe(
     with admin(None, service, timeout_s) as client:
         found = client.group(group)
     if as_json:
-        print_json(found.model_dump() | {"lag": sum(p.lag for p in found.partitions)})
+        print_json(found.model_dump() | {"lag": found.lag, "waiting": found.waiting})
         return
     if found.mode == "queue":
         print_table(QUEUE_COLUMNS, queue_rows_of(found))
@@ -179,7 +179,7 @@ def describe(
                 note(f"{p.topic}/{p.partition} holds new records back: {p.held_back}")
     else:
         print_table(COLUMNS, rows_of(found))
-    total = sum(p.lag for p in found.partitions)
+    total = found.lag
     predicate = (found.options or {}).get("predicate")
     if predicate is not None:
         note(f"only records WHERE {predicate}; the lag counts all that are not looked at yet")

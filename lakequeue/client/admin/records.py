@@ -128,10 +128,11 @@ class RecordCalls(ServiceCalls):
             topic: A dead-letter topic.
 
         Returns:
-            A line for each origin, group and reason; the largest number first.
+            A line for each origin, group and reason, with when they died and what the last nack
+            said; the largest number first. None if nothing has died yet.
 
         Raises:
-            UnknownTopic: There is no such topic.
+            UnknownTopic: There is no such topic, and no topic has its dead letters there.
         """
         waiting = import_module("lakequeue.client.dead_summary").waiting_dead_letters
         found: list[DeadLetters] = waiting(self, topic)

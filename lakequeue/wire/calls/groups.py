@@ -357,6 +357,20 @@ class GroupDescription(AnswerShape):
     partitions: list[PartitionState]
     members: list[MemberState] = Field(default_factory=list)
 
+    @property
+    def lag(self) -> int:
+        """Records that the group has not done yet, in all partitions."""
+        return sum(one.lag for one in self.partitions)
+
+    @property
+    def waiting(self) -> int:
+        """Those of them that no worker has, and that are not delayed: a worker could get them now.
+
+        In a stream group it is the lag.
+        """
+        rest = ((one.in_flight or 0) + (one.parked or 0) for one in self.partitions)
+        return max(0, self.lag - sum(rest))
+
 
 class GroupSummary(AnswerShape):
     """One row of `GET /v1/groups`."""

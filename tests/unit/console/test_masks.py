@@ -88,3 +88,9 @@ def test_times_and_amounts_are_readable() -> None:
     assert [ago(s) for s in (5, 600, 10_000, 200_000, None)] == ["5 s", "10 min", "3 h", "2 d", "–"]
     assert moment(1_700_000_000_123_456) == "2023-11-14 22:13:20.123"
     assert moment(1 << 62) == f"{1 << 62} µs"
+
+
+def test_what_a_nack_said_is_hidden_like_the_header_that_it_is() -> None:
+    masks = Masks(["*.dlq:headers.lakequeue-nack-reason"])
+    assert masks.header("orders.dlq", "lakequeue-nack-reason", "card 4111") == HIDDEN
+    assert masks.header("orders", "lakequeue-nack-reason", "card 4111") == "card 4111"
