@@ -12,11 +12,14 @@ import pytest
 
 from coordination.embedded import EmbeddedZooKeeper
 from lakequeue import Admin, Consumer, Producer
-from queue_tables.root import QueueRoot
 from tests.support.deployed.read_only import Shut
-from tests.support.services.order_thread import ordering
 
-pytestmark = [pytest.mark.zookeeper, pytest.mark.timeout(420)]
+pytestmark = [
+    pytest.mark.zookeeper,
+    pytest.mark.spark,
+    pytest.mark.slow,
+    pytest.mark.timeout(420),
+]
 HERE = ("--host", "127.0.0.1", "--port", "0")
 
 
@@ -48,13 +51,11 @@ def passes_through(ingest: str, consumer: str) -> None:
             message.ack()
 
 
-def test_the_services_and_the_console_write_to_their_volumes_alone(
-    shut: Shut, ensemble: tuple[str, str]
-) -> None:
+def test_every_role_writes_to_its_volumes_alone(shut: Shut, ensemble: tuple[str, str]) -> None:
     with (
         shut.running("ingest", *HERE, *ensemble) as ingest,
         shut.running("consumer_service", *HERE, *ensemble) as consumer,
-        ordering(QueueRoot.open(str(shut.folder / "queue"))),
+        shut.running("jobs.driver", *HERE, *ensemble),
     ):
         passes_through(ingest["url"], consumer["url"])
         found = ("--ingest-url", ingest["url"], "--consumer-url", consumer["url"])
