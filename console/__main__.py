@@ -14,6 +14,7 @@ def parser() -> argparse.ArgumentParser:
     made = parser_of("lakequeue console", "A page to look at: what moves, and what is stuck.")
     made.add_argument("--read-only", action="store_true", help="show everything, change nothing")
     made.add_argument("--driver-url", help="endpoints of the drivers, separated by commas")
+    made.add_argument("--sqs-url", help="SQS gateways, separated by commas")
     return made
 
 
@@ -22,6 +23,8 @@ def own(args: argparse.Namespace) -> dict[str, Any]:
     found: dict[str, Any] = {"read_only": True} if args.read_only else {}
     if args.driver_url:
         found["drivers"] = args.driver_url.split(",")
+    if args.sqs_url:
+        found["gateways"] = args.sqs_url.split(",")
     return found
 
 

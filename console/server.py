@@ -74,6 +74,7 @@ def make_context(settings: Settings, url: str) -> Context:
         tuple(named(ingest_urls(None, settings))),
         tuple(named(consumer_urls(None, settings))),
         tuple(settings.console.drivers) or (_driver(settings),),
+        tuple(settings.console.gateways),
     )
     ca = None if settings.ca is None else str(settings.ca)
     desk = partial(Desk, at, ca=ca, patience=patience)

@@ -62,7 +62,7 @@ class Desk:
             with self._lock:
                 self.history.add(found.at, counters(found.each), levels(found.each))
                 sums: dict[str, float] = {}
-                for row in group_lags(found.each, None, ()):
+                for row in group_lags(found.each, None, (), internal=True):
                     sums[row.group] = sums.get(row.group, 0) + row.lag
                 self.lags.add(found.at, sums)
         return found

@@ -19,6 +19,7 @@ from lakequeue.errors import Broken, LakequeueError, Unauthenticated
 State = Literal["ready", "warns", "not_ready", "silent", "refused"]
 _FORBIDDEN = (401, 403)
 _LOOK_S = 0.6
+GATEWAY = "sqs"
 SERVICES: tuple[Service, ...] = ("consumer", "ingest")
 _DECLARED = (
     metrics.ingest.INGEST_RECORDS,
@@ -92,6 +93,7 @@ def _registered(services: Services) -> list[tuple[str, str, str]]:
         names = services.names
         known |= {url: (role, names.get(url, f"{role} {place_of(url)}")) for url in told}
     known |= {url: ("driver", f"driver {place_of(url)}") for url in services.at.drivers}
+    known |= {url: (GATEWAY, f"SQS {place_of(url)}") for url in services.at.gateways}
     with contextlib.suppress(LakequeueError):
         try:
             listed = _nodes(services)
@@ -101,7 +103,7 @@ def _registered(services: Services) -> list[tuple[str, str, str]]:
             nodes = listed.get(role, [])
             services.learn(role, {node["url"]: node["node"] for node in nodes})
             known |= {node["url"]: (role, node["node"]) for node in nodes}
-    order = ("ingest", "consumer", "driver")
+    order = ("ingest", "consumer", "driver", GATEWAY)
     found = [(role, name, url) for url, (role, name) in known.items()]
     return sorted(found, key=lambda one: (order.index(one[0]), one[1]))
 
@@ -124,6 +126,10 @@ def _looking(services: Services, role: str, name: str, url: str) -> Callable[[],
         readiness = services.look_at(url, "/readyz", _LOOK_S)
         if readiness.status is None:
             return Process(role, name, url, "silent", (f"no answer within {_LOOK_S:g} s",))
+        if role == GATEWAY:
+            # It has keys of its own, and no figure that the console shows.
+            state, why = judged(readiness.status, readiness.body)
+            return Process(role, name, url, state, why, (), round(1_000 * readiness.took_s))
         left = max(0.05, began + _LOOK_S - time.monotonic())
         counted = services.look_at(url, "/metrics", left)
         scrape = Scrape({})

@@ -33,6 +33,8 @@ class Addresses:
     ingest: tuple[str, ...]
     consumer: tuple[str, ...]
     drivers: tuple[str, ...] = ()
+    gateways: tuple[str, ...] = ()
+    """Of SQS."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ class Services:
     def __init__(self, at: Addresses, key: str | None, ca: str | None) -> None:
         self.at = at
         self.credentials = Credentials(key, ca=ca)
-        every = [*at.ingest, *at.consumer, *at.drivers]
+        every = [*at.ingest, *at.consumer, *at.drivers, *at.gateways]
         self._http = open_http({}, every, self.credentials)
         self._lock = threading.Lock()
         self._known: dict[Service, list[str]] = {

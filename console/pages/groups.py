@@ -20,7 +20,7 @@ from console.rules.rates import KEPT_S
 from lakequeue.errors import InvalidRequest
 from lakequeue.records import checked_name
 from lakequeue.times import micros_of_time
-from lakequeue.wire import SeekTo
+from lakequeue.wire import SeekTo, is_internal_group
 from lakequeue.wire.calls.status import parse_place
 
 _TO = ("earliest", "latest", "committed", "offset", "time")
@@ -37,12 +37,15 @@ def pages(context: Context) -> Blueprint:
         groups = desk.groups.get()
         looked = desk.look(0.3)
         each = looked.value.each if looked.value else ()
-        rows = flow.group_lags(each, desk.advice.get(0.0).value, groups.value or [])
+        # Those that commands make for themselves are found by their name.
+        internal = bool(request.args.get("find", "").strip())
+        advice = desk.advice.get(0.0).value
+        rows = flow.group_lags(each, advice, groups.value or [], internal=internal)
         known = {row.group for row in rows}
         rows += [
             flow.GroupLag(g["group"], "", 0, members=g["members"])
             for g in groups.value or ()
-            if g["group"] not in known
+            if g["group"] not in known and (internal or not is_internal_group(g["group"]))
         ]
         return render_template(
             "groups.html",

@@ -16,6 +16,7 @@ from console.rules.attention import Concern
 from console.rules.charts import Chart, chart
 from console.rules.rates import KEPT_S, History
 from lakequeue import metrics
+from lakequeue.wire import is_internal_group
 
 _SHOWN = 12
 _CHARTS = (
@@ -64,6 +65,7 @@ def seen(context: Context, desk: Desk, within_s: float = PATIENCE_S) -> dict[str
         *attention.of_processes(each),
         *attention.of_order(point),
         *attention.of_groups(advice.value),
+        *attention.of_idle(lags, groups.value or ()),
         *(_of_tables(context, until) if may_read else ()),
         *attention.of_parts((("topics", topics.failed), ("groups", groups.failed))),
     ]
@@ -84,7 +86,7 @@ def seen(context: Context, desk: Desk, within_s: float = PATIENCE_S) -> dict[str
         "topics_failed": topics.failed,
         "groups_failed": groups.failed or (None if lags else advice.failed),
         "hours": tables.hours.get(0.0) if may_read else None,
-        "all_groups": len(groups.value or ()),
+        "all_groups": sum(not is_internal_group(g["group"]) for g in groups.value or ()),
         "sql": copies.sql_of_hours(tables.uri),
     }
 

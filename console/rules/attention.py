@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+from console.rules.flow import GroupLag
 from console.rules.found import ASKING, Failed
 from console.rules.rates import Point
 
@@ -106,6 +107,24 @@ def of_groups(advice: Mapping[str, Any] | None) -> Iterator[Concern]:
             what = f"{trend['group']} on {trend['topic']} {said}; lag {trend['lag']}"
             fix = "look at its members and at what they do with the records"
             yield Concern(level, what, fix, f"/groups/{trend['group']}")
+
+
+def of_idle(lags: Iterable[GroupLag], groups: Iterable[Mapping[str, Any]]) -> Iterator[Concern]:
+    """Groups that have records to get and nobody who gets them."""
+    modes = {one["group"]: one.get("mode") for one in groups}
+    waits: dict[str, int] = {}
+    for row in lags:
+        if row.members == 0 and row.lag > 0:
+            waits[row.group] = waits.get(row.group, 0) + row.lag
+    for group, lag in waits.items():
+        about = f"/groups/{group}"
+        if modes.get(group) == "queue":
+            what = f"the queue {group} has no worker, and {lag} records wait"
+            yield Concern("warn", what, "start a worker; or delete the group", about)
+        else:
+            what = f"the group {group} has no consumer, and is {lag} records behind"
+            fix = "start a consumer, or delete the group. (A query of Spark is no member.)"
+            yield Concern("note", what, fix, about)
 
 
 def of_parts(failed: Iterable[tuple[str, Failed | None]]) -> Iterator[Concern]:

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from console.rules.exposition import Scrape
 from lakequeue import metrics
+from lakequeue.wire import is_internal_group
 
 NAMES = ("in", "ordered", "out")
 
@@ -65,8 +66,16 @@ def levels(each: Sequence[Counted]) -> dict[str, float | None]:
     """What waits: acknowledged and not in `log` yet; in `log` and not settled by groups."""
     return {
         "backlog": _sum(one.scrape.total(metrics.ingest.INBOX_RECORDS.name) for one in each),
-        "lag": _sum(one.scrape.total(metrics.driver.GROUP_LAG.name) for one in each),
+        "lag": _sum(_lag_of_groups(one.scrape) for one in each),
     }
+
+
+def _lag_of_groups(scrape: Scrape) -> float | None:
+    """Without groups that commands make for themselves: what a redrive has kept moves nobody."""
+    found = scrape.all(metrics.driver.GROUP_LAG.name)
+    if not found:
+        return None
+    return sum(v for labels, v in found.items() if not is_internal_group(dict(labels)["group"]))
 
 
 def _sum(values: Iterable[float | None]) -> float | None:
@@ -75,11 +84,16 @@ def _sum(values: Iterable[float | None]) -> float | None:
 
 
 def group_lags(
-    each: Iterable[Counted], advice: Mapping[str, Any] | None, groups: Sequence[Mapping[str, Any]]
+    each: Iterable[Counted],
+    advice: Mapping[str, Any] | None,
+    groups: Sequence[Mapping[str, Any]],
+    *,
+    internal: bool = False,
 ) -> list[GroupLag]:
     """By lag, the largest first: as the offsets job last folded it, else as groups were looked at.
 
-    What the look at groups says beside (course, rates, members) is put with it.
+    What the look at groups says beside (course, rates, members) is put with it. `internal`: also
+    those that commands make for themselves.
     """
     trends = {(t["group"], t["topic"]): t for t in (advice or {}).get("trends", ())}
     lags: dict[tuple[str, str], int] = {place: int(t["lag"]) for place, t in trends.items()}
@@ -88,7 +102,11 @@ def group_lags(
             said = dict(labels)
             lags[said["group"], said["topic"]] = int(value)
     members = {group["group"]: group.get("members") for group in groups}
-    found = [_lag(group, topic, lag, trends, members) for (group, topic), lag in lags.items()]
+    found = [
+        _lag(group, topic, lag, trends, members)
+        for (group, topic), lag in lags.items()
+        if internal or not is_internal_group(group)
+    ]
     return sorted(found, key=lambda row: (-row.lag, row.group, row.topic))
 
 

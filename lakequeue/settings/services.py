@@ -197,6 +197,9 @@ class ConsoleSettings(Slice):
     drivers: tuple[str, ...] = Field(
         (), description="base URLs of the drivers' endpoints, which it shows. A JSON list"
     )
+    gateways: tuple[str, ...] = Field(
+        (), description="base URLs of SQS gateways, which it shows. A JSON list"
+    )
     read_only: bool = Field(False, description="whether it only shows, and changes nothing")
     mask: tuple[str, ...] = Field(
         (),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 import signal
 import sys
 import threading
@@ -14,7 +13,14 @@ import typer
 
 from lakequeue.client.admin import Admin
 from lakequeue.errors import UnknownGroup, WrongUsage
-from lakequeue.wire import GroupDescription, PauseAnswer, RecordStatus, parse_place, place_of
+from lakequeue.wire import (
+    GroupDescription,
+    PauseAnswer,
+    RecordStatus,
+    is_internal_group,
+    parse_place,
+    place_of,
+)
 from lakequeue_cli.options import AsJson, ConsumerUrl, TimeoutS, admin, position_of
 from lakequeue_cli.output import note, print_json, print_table
 
@@ -76,7 +82,7 @@ def list_(
 ) -> None:
     """List the groups: topics, members, and how many records each has not settled yet."""
     with admin(None, service, timeout_s) as client:
-        groups = [g for g in client.groups() if internal or not is_internal(g.group)]
+        groups = [g for g in client.groups() if internal or not is_internal_group(g.group)]
         described = [found for g in groups if (found := _described(client, g.group)) is not None]
     if as_json:
         print_json([summary_of(found) for found in described])
@@ -95,11 +101,6 @@ def _described(client: Admin, group: str) -> GroupDescription | None:
         return client.group(group)
     except UnknownGroup:
         return None  # deleted since it was listed
-
-
-def is_internal(group: str) -> bool:
-    """Whether a command made the group, for itself: a redrive, or `consume` without -g. Pure."""
-    return group.startswith("redrive.") or re.fullmatch(r"cli-[0-9a-f]{12}", group) is not None
 
 
 def summary_of(group: GroupDescription) -> dict[str, Any]:

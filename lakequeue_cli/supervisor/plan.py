@@ -226,8 +226,10 @@ class Layout:
 
     def console_at(self, place: Place) -> ChildSpec:
         """The console, listening there."""
-        drivers = ("--driver-url", ",".join(self.driver_urls))
-        started = self._of_services("console", "console", place, *drivers)
+        sqs = self.beside_url(self.sqs)
+        gateways = () if sqs is None else ("--sqs-url", sqs)
+        shown = ("--driver-url", ",".join(self.driver_urls), *gateways)
+        started = self._of_services("console", "console", place, *shown)
         probe = HttpReady(f"{self.beside_url(place)}/healthz")
         return ChildSpec(
             "console",

@@ -12,6 +12,8 @@ from lakequeue.wire.calls.topics import VALUE_FAULT_HEADER
 _MARK: Final = "q"
 _RECEIPT: Final = re.compile(rf"{_MARK}\.([^.]+)" + r"\.([0-9]{1,19})" * 5)
 
+_OF_CONSUME: Final = re.compile(r"cli-[0-9a-f]{12}")
+
 
 class QueueReceipt(NamedTuple):
     """What a consumer of a queue group acknowledges by; opaque to it.
@@ -101,6 +103,11 @@ def dead_letter_id(
 def redrive_group(topic: str) -> str:
     """The group that consumes a dead-letter topic for its redrive."""
     return f"redrive.{topic}"
+
+
+def is_internal_group(group: str) -> bool:
+    """Whether a command made the group, for itself: a redrive, or `consume` without -g. Pure."""
+    return group.startswith(redrive_group("")) or _OF_CONSUME.fullmatch(group) is not None
 
 
 def redrive_id(dlq_topic_id: str, partition: int, offset: int) -> str:

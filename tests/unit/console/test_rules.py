@@ -150,6 +150,35 @@ def test_lag_is_that_of_the_fold_and_else_that_of_the_look() -> None:
     ]
 
 
+def test_groups_with_records_and_nobody_to_get_them_are_named() -> None:
+    row = flow.GroupLag
+    lags = [
+        row("mails", "t", 5, members=0),
+        row("mails", "u", 2, members=0),
+        row("busy", "t", 9, members=1),
+        row("done", "t", 0, members=0),
+        row("unknown", "t", 9),
+        row("reports", "t", 3, members=0),
+    ]
+    groups = [{"group": "mails", "mode": "queue"}, {"group": "reports", "mode": "stream"}]
+    found = list(attention.of_idle(lags, groups))
+    assert [(c.level, c.what, c.about) for c in found] == [
+        ("warn", "the queue mails has no worker, and 7 records wait", "/groups/mails"),
+        ("note", "the group reports has no consumer, and is 3 records behind", "/groups/reports"),
+    ]
+
+
+def test_groups_that_commands_make_for_themselves_do_not_count() -> None:
+    names = ["lakequeue_group_lag_records"]
+    text = 'lakequeue_group_lag_records{group="%s",topic="t.dlq"} 4.0\n'
+    own = One(scrape=read(text % "redrive.t.dlq" + text % "cli-0123456789ab", names))
+    assert flow.levels([own])["lag"] == 0
+    assert flow.group_lags([own], None, ()) == []
+    assert len(flow.group_lags([own], None, (), internal=True)) == 2
+    assert flow.levels([own, One(scrape=read(text % "g", names))])["lag"] == 4
+    assert flow.levels([One()])["lag"] is None
+
+
 def test_what_was_asked_for_just_now_is_no_failure_yet() -> None:
     assert late("storage", 0.1).code == ASKING
     assert not list(attention.of_parts([("tables", late("storage", 0.1)), ("x", None)]))

@@ -20,13 +20,19 @@ from lakequeue.errors import (
     WrongUsage,
 )
 from lakequeue.records import Format
-from lakequeue.wire import DeadLetterPlace, GroupDescription, PartitionState, RecordStatus, to_bytes
+from lakequeue.wire import (
+    DeadLetterPlace,
+    GroupDescription,
+    PartitionState,
+    RecordStatus,
+    is_internal_group,
+    to_bytes,
+)
 from lakequeue_cli.app import app
 from lakequeue_cli.commands.config import source_of
 from lakequeue_cli.commands.consume import End, as_document, checked_format, render
 from lakequeue_cli.commands.group import (
     STATUS_COLUMNS,
-    is_internal,
     lag_of,
     rows_of,
     status_row_of,
@@ -115,10 +121,10 @@ def test_a_letter_that_is_no_part_of_a_record_is_refused(pattern: str) -> None:
 
 
 def test_groups_that_commands_make_for_themselves_are_internal() -> None:
-    assert is_internal("redrive.orders.dlq")
-    assert is_internal("cli-0123456789ab")
-    assert not is_internal("cli-tools")
-    assert not is_internal("orders.redrive.all")
+    assert is_internal_group("redrive.orders.dlq")
+    assert is_internal_group("cli-0123456789ab")
+    assert not is_internal_group("cli-tools")
+    assert not is_internal_group("orders.redrive.all")
 
 
 def test_the_lag_of_a_group_is_told_by_topic() -> None:

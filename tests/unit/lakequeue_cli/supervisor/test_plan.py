@@ -87,6 +87,14 @@ def test_nodes_have_urls_by_name() -> None:
     }
 
 
+def test_the_console_is_told_of_the_gateway() -> None:
+    both = replace(layout(), console=("127.0.0.1", 8083), sqs=("127.0.0.1", 9324))
+    commands = {child.name: " ".join(child.command) for child in both.children()}
+    assert "--sqs-url http://127.0.0.1:9324" in commands["console"]
+    alone = replace(layout(), console=("127.0.0.1", 8083))
+    assert "--sqs-url" not in " ".join(alone.children()[-1].command)
+
+
 def test_an_sqs_gateway_is_a_child_if_it_has_a_place() -> None:
     (child,) = [c for c in replace(layout(), sqs=("127.0.0.1", 9324)).children() if c.name == "sqs"]
     command = " ".join(child.command)
