@@ -1,6 +1,6 @@
 """SQL over a queue in DuckDB, while it runs: no Spark, no service.
 
-    con = lakequeue.duck.connect("s3://bucket/queue")
+    con = lakequeue.duck.connect()  # or connect("s3://bucket/queue")
     con.sql("SELECT * FROM lag")
     con.sql("SELECT * FROM backlog('billing') LIMIT 10")
 
@@ -10,6 +10,7 @@ last `refresh`.
 
 from __future__ import annotations
 
+from lakequeue.calling.addresses import root_to_read
 from lakequeue.extras import brought_by
 
 with brought_by("duckdb"):
@@ -30,19 +31,27 @@ with brought_by("duckdb"):
     from queue_tables.topics import TopicStore
 
 
-def connect(root: str) -> duckdb.DuckDBPyConnection:
-    """A connection to a database in memory with the views of the queue at `root`."""
+def connect(root: str | None = None) -> duckdb.DuckDBPyConnection:
+    """A connection to a database in memory with the views of the queue at `root`.
+
+    Without `root` it is the queue that `LAKEQUEUE_ROOT` or the settings file names, or the one in
+    `lakequeue-data`. Raises `RootUnusable` if there is none.
+    """
+    root = root_to_read(root)
     connection = duckdb.connect()
     connection.execute("SET TimeZone = 'UTC'")
     refresh(connection, root)
     return connection
 
 
-def refresh(connection: duckdb.DuckDBPyConnection, root: str) -> None:
+def refresh(connection: duckdb.DuckDBPyConnection, root: str | None = None) -> None:
     """Let the views of `connection` show the tables as they are now; made if they are not there.
+
+    `root` as in `connect`.
 
     The tables are `lakequeue_log` and so on, the views as `docs/spark.md` lists them.
     """
+    root = root_to_read(root)
     for name in TABLES:
         connection.register(_table(name), dataset(root, name))
     connection.register(_table("journal"), shards_dataset(root, "journal"))

@@ -23,7 +23,7 @@ from typing import Literal
 
 from lakequeue.calling.stopped_queue import check_default
 from lakequeue.clock import boot_seconds
-from lakequeue.errors import NotReady
+from lakequeue.errors import NotReady, RootUnusable
 from lakequeue.processes.folders import local_root
 from lakequeue.settings import Settings
 from lakequeue.wire import DEFAULT_CONSUMER_URL, DEFAULT_INGEST_URL
@@ -73,6 +73,21 @@ def queue_root() -> str | None:
     if "root" not in settings.model_fields_set and not (folder / _PATH).parent.is_dir():
         return None
     return str(folder)
+
+
+def root_to_read(given: str | None) -> str:
+    """The root that is given, else that of `queue_root`.
+
+    Raises `InvalidSetting`; `RootUnusable` if there is none.
+    """
+    found = given or queue_root()
+    if found is None:
+        folder = Path(Settings().root).absolute()
+        raise RootUnusable(
+            f"no root is given or set, and there is no queue in {folder}",
+            hint="give the root of the queue (`lakequeue up` prints it), or set LAKEQUEUE_ROOT",
+        )
+    return found
 
 
 def write_addresses(

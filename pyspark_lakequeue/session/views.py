@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.errors import AnalysisException, PySparkException
 
+from lakequeue.calling.addresses import root_to_read
 from lakequeue.errors import LakequeueError
 from lakequeue.records import checked_name
 from queue_tables.delta.declared import lacking_columns
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 _NOT_LOADED = "NOT_LOADED_SQL_FUNCTIONS_UNUSABLE"
 
 
-def create_views(spark: SparkSession, root: str, schema: str) -> list[str]:
+def create_views(spark: SparkSession, root: str | None = None, schema: str = "queue") -> list[str]:
     """Create the SQL views of a queue.
 
     Views of the same names are replaced. The view `who_acked_what` covers the consumer-service
@@ -37,21 +38,23 @@ def create_views(spark: SparkSession, root: str, schema: str) -> list[str]:
 
     Args:
         spark: The session.
-        root: Root of the queue.
+        root: Root of the queue. By default the queue that `LAKEQUEUE_ROOT` or the settings file
+            names, or the one in `lakequeue-data`.
         schema: Schema of the views (`sales` or `main.sales`). It is created if it is missing.
 
     Returns:
         The names of the views and functions.
 
     Raises:
-        RootUnusable: There is no queue at `root`.
+        RootUnusable: There is no queue at `root`, or none is given and none is found.
         InvalidName: The schema is not a valid name.
 
     Example:
-        create_views(spark, root, "queue_views")
-        spark.sql("SELECT * FROM queue_views.lag").show()
+        create_views(spark)
+        spark.sql("SELECT * FROM queue.lag").show()
     """
     target = ".".join(f"`{checked_name(part, 'schema')}`" for part in schema.split("."))
+    root = root_to_read(root)
     queue = QueueRoot.existing(root, replica_too=True)
     base = str(queue.store.local_path or root).rstrip("/").replace("`", "``")
     journals = [f"{base}/journal/{shard}" for shard in queue.shards("journal")]
@@ -123,7 +126,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "the nodes that there are then.",
         epilog="exit codes: 0 done, 1 failed, 2 usage",
     )
-    parser.add_argument("--root", required=True, help="root URI or directory of the queue")
+    parser.add_argument("--root", help="root URI or directory of the queue; by default it is found")
     parser.add_argument("--schema", required=True, help="schema, or catalog.schema")
     args = parser.parse_args(argv)
     from pyspark.sql import SparkSession

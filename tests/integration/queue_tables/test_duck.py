@@ -62,6 +62,20 @@ def test_the_columns_of_the_log_come_with_the_readable_ones_first(tmp_path: Path
     assert shown[:5] == ["topic", "partition", "offset", "key", "value"]
 
 
+def test_a_root_that_is_not_given_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = QueueRoot.open(str(tmp_path))
+    log = LogBuilder(root)
+    topic = log.topic("orders", partitions=1)
+    log.append(topic, ["a"])
+    monkeypatch.setenv("LAKEQUEUE_ROOT", root.uri)
+    connection = lakequeue.duck.connect()
+    log.append(topic, ["b"])
+    count = "SELECT count(*) FROM records"
+    assert connection.sql(count).fetchall() == [(1,)]
+    lakequeue.duck.refresh(connection)
+    assert connection.sql(count).fetchall() == [(2,)]
+
+
 def test_the_end_waits_for_a_read_under_way_and_refuses_the_next() -> None:
     gate = Gate()
     ended = threading.Event()

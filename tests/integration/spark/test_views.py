@@ -193,10 +193,11 @@ COLUMNS = dict.fromkeys(("records", "group_backlog", "dead_letters"), "* EXCEPT 
 
 
 def test_every_view_answers_the_same_in_spark_and_duckdb(
-    spark: SparkSession, queue: QueueRoot
+    spark: SparkSession, queue: QueueRoot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert lakequeue.spark.create_views(spark, queue.uri, "queue_views") == [*VIEWS, *FUNCTIONS]
-    connection = lakequeue.duck.connect(queue.uri)
+    monkeypatch.setenv("LAKEQUEUE_ROOT", queue.uri)
+    assert lakequeue.spark.create_views(spark, schema="queue_views") == [*VIEWS, *FUNCTIONS]
+    connection = lakequeue.duck.connect()
     for name in VIEWS:
         columns = COLUMNS.get(name, "*")
         in_spark = by_spark(spark, f"SELECT {columns} FROM queue_views.{name}")

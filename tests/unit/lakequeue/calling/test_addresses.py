@@ -16,9 +16,10 @@ from lakequeue.calling.addresses import (
     ingest_urls,
     queue_root,
     remove_addresses,
+    root_to_read,
     write_addresses,
 )
-from lakequeue.errors import InvalidSetting, NotReady
+from lakequeue.errors import InvalidSetting, NotReady, RootUnusable
 
 INGEST, CONSUMER = "http://127.0.0.1:7001", "http://127.0.0.1:7002"
 
@@ -176,3 +177,12 @@ def test_a_queue_that_ends_while_it_starts_is_an_error(folder: Path) -> None:
     waits.join(30)
     assert "ended while it was starting" in str(caught[0])
     assert ingest_urls() == "http://127.0.0.1:8080"
+
+
+def test_a_reader_of_tables_takes_the_root_that_is_given_or_found(folder: Path) -> None:
+    assert root_to_read("s3://bucket/queue") == "s3://bucket/queue"
+    assert root_to_read(None) == str(folder / "lakequeue-data")
+    (folder / "lakequeue-data" / "_lakequeue").rmdir()
+    with pytest.raises(RootUnusable, match=r"no queue in .*lakequeue-data") as none:
+        root_to_read(None)
+    assert "LAKEQUEUE_ROOT" in none.value.hint
