@@ -101,12 +101,14 @@ def _check(given: Any) -> None:
         value = todo.pop()
         if isinstance(value, float) and not math.isfinite(value):
             raise InvalidRequest(
-                f"{value} cannot be sent: JSON has no such number", hint='None, or the text "NaN"'
+                f"{value} cannot be sent{_at(_place_of(given, value))}: JSON has no such number",
+                hint='None, or the text "NaN"',
             )
         if isinstance(value, dict):
             odd = next((name for name in value if not isinstance(name, str)), None)
             if odd is not None:
-                raise _refusal(odd, "a name in an object must be text")
+                why = "a name in an object must be text"
+                raise _refusal(odd, why, _place_of(given, value))
             todo.extend(value.values())
         elif isinstance(value, list | tuple):
             todo.extend(value)
@@ -116,7 +118,53 @@ def _check(given: Any) -> None:
             todo.extend(part for _, part in _fields(value))
 
 
-def _refusal(given: Any, why: str) -> InvalidRequest:
+def _place_of(given: Any, culprit: Any) -> str:
+    return next((place for place, value in _parts(given) if value is culprit), "")
+
+
+def _parts(given: Any) -> Iterator[tuple[str, Any]]:
+    """Every value within `given` and itself, in the order of its text, with the way to it."""
+    todo: list[tuple[str, Any]] = [("", given)]
+    seen: set[int] = set()
+    while todo:
+        place, value = todo.pop()
+        yield place, value
+        inner: list[tuple[str, Any]] = []
+        if isinstance(value, dict):
+            inner = [(f"{place}.{name}" if place else str(name), v) for name, v in value.items()]
+        elif isinstance(value, list | tuple):
+            inner = [(f"{place}[{n}]", part) for n, part in enumerate(value)]
+        elif isinstance(value, Enum):
+            inner = [(place, value.value)]
+        elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+            inner = [(f"{place}.{n}" if place else n, part) for n, part in _fields(value)]
+        if inner and id(value) not in seen:
+            # What holds itself has no end.
+            seen.add(id(value))
+            todo.extend(reversed(inner))
+
+
+def _place_of_refused(given: Any) -> str:
+    """The way to the first value within `given` that JSON cannot hold by itself; "" if none is."""
+    for place, value in _parts(given):
+        if isinstance(value, dict) and not all(isinstance(name, str) for name in value):
+            return place
+        holds = isinstance(value, dict | list | tuple | Enum) or dataclasses.is_dataclass(value)
+        try:
+            if place and not holds:
+                orjson.dumps(value)
+        except (orjson.JSONEncodeError, TypeError) as e:
+            if "64-bit" not in str(e):
+                return place
+    return ""
+
+
+def _at(place: str) -> str:
+    return f" (at {place})" if place else ""
+
+
+def _refusal(given: Any, why: str, place: str | None = None) -> InvalidRequest:
+    place = _place_of_refused(given) if place is None else place
     kind = type(given).__name__
     # orjson names the type that it met within the value.
     inner = why.rpartition(": ")[2].rpartition(".")[2] if "not JSON serializable" in why else kind
@@ -125,4 +173,4 @@ def _refusal(given: Any, why: str) -> InvalidRequest:
         hint = 'model.model_dump(mode="json") for a model within another value'
     elif "numpy" in why and inner != "ndarray":
         hint = "x.item(), which is Python's own number"
-    return InvalidRequest(f"a {kind} cannot be sent: {why}", hint=hint)
+    return InvalidRequest(f"a {kind} cannot be sent{_at(place)}: {why}", hint=hint)
