@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from lakequeue.clock import Micros
 from lakequeue.errors import InvalidRequest, OffsetOutOfRange, UnknownRecord
 from lakequeue.partitioner import partition_of
@@ -22,6 +24,7 @@ from lakequeue.wire import (
     SeekAnswer,
     SeekMove,
     SeekRequest,
+    TopicCounts,
     record_to_json,
 )
 from memory_queue.groups import NODE, Group, Groups, ModelPartition, options_of, refuse_if_active
@@ -37,8 +40,9 @@ from queue_rules.groups.status_responses import (
 )
 from queue_rules.predicates.of_group import check_new, predicate_of
 from queue_rules.streams.cursor import Cursor
+from queue_tables.groups.backlog import LOOKED_AT, Counts, unseen_at
 from queue_tables.groups.facts import Key
-from queue_tables.groups.offset_ranges import count_from
+from queue_tables.groups.offset_ranges import NO_RANGES, count_from, ranges_of
 from queue_tables.schema.topic_rules import Topic
 
 
@@ -112,6 +116,31 @@ def status(
     return response_of(
         key, topic.topic, offset, found, "tables" if owned.owner is None else "owner"
     )
+
+
+def counts(groups: Groups, log: Log, name: str, topic: Topic, now: Micros) -> TopicCounts:
+    """What a group has to do in a topic, as of now; see `TopicCounts`. Raises `InvalidName`."""
+    checked_name(name, "group")
+    group = groups.by_name.get(name)
+    total = Counts(0, 0, 0, 0)
+    for number in range(topic.partitions):
+        key = Key(name, topic.topic_id, Partition(number))
+        owned = None if group is None else group.owned.get(key)
+        rows = log.of(*key[1:])
+        if group is not None and not group.is_queue:
+            committed = 0 if owned is None else owned.committed or 0
+            total = total.plus(Counts(len(rows) - committed, 0, 0, 0))
+            continue
+        start, seen = 0, NO_RANGES
+        if owned is not None and owned.queue is not None:
+            seen = ranges_of(owned.queue.seen)
+            start = owned.queue.seen.first_gap
+            total = total.plus(owned.queue.counts(now))
+        looked_at = rows[max(start, len(rows) - LOOKED_AT) :]
+        new = np.array([row.new(keys=False) for row in looked_at], np.int64).reshape(-1, 4)
+        dues = new[:, 0], new[:, 2], new[:, 3]
+        total = total.plus(unseen_at(seen, start, len(rows), dues, now))
+    return TopicCounts(group=name, topic=topic.topic, **total._asdict())
 
 
 def seek(topics: Topics, groups: Groups, log: Log, name: str, request: SeekRequest) -> SeekAnswer:

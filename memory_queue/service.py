@@ -99,6 +99,7 @@ class Service:
                 ("DELETE", f"/v1/groups/{_NAME}", self._delete_group),
                 ("PUT", f"/v1/groups/{_NAME}", self._create_group),
                 ("GET", f"/v1/groups/{_NAME}{_RECORD}", self._status),
+                ("GET", f"/v1/groups/{_NAME}/topics/{_NAME}/counts", self._counts),
                 ("POST", f"/v1/groups/{_NAME}/seek", self._seek),
                 ("POST", f"/v1/groups/{_NAME}/(pause|resume)", self._pause),
                 ("POST", f"/v1/groups/{_NAME}/purge", self._purge),
@@ -249,6 +250,10 @@ class Service:
         group = self._groups.get(name)
         where = self._groups, self.log, group, found, int(partition), int(offset)
         return 200, positions.status(*where, self.clock.micros())
+
+    def _counts(self, _call: Call, name: str, topic: str) -> tuple[int, Any]:
+        where = self._groups, self.log, name, self._topics.get(topic)
+        return 200, positions.counts(*where, self.clock.micros())
 
     def _delete_group(self, _call: Call, name: str) -> tuple[int, Any]:
         self._groups.delete(name)

@@ -156,6 +156,7 @@ CONSUMER: tuple[CallRight, ...] = (
         "any",
         Kind.GROUP,
     ),
+    CallRight("GET", _G + "/topics/{topic}/counts", "any", Kind.GROUP),
     CallRight("GET", _T + "/records", Right.READ, Kind.TOPIC, reads=True),
     CallRight(
         "GET", _T + "/partitions/{partition}/records/{offset}", Right.READ, Kind.TOPIC, reads=True

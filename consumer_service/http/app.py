@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from consumer_service.calls.advising import Advising
 from consumer_service.calls.anonymous_members import AnonymousMembers
 from consumer_service.calls.browse import Browse
+from consumer_service.calls.counting import Counting
 from consumer_service.calls.groups import Groups
 from consumer_service.calls.pause import Pausing
 from consumer_service.calls.purge import Purges
@@ -23,7 +24,14 @@ from consumer_service.calls.status import Statuses
 from consumer_service.http import openapi
 from consumer_service.http.delivering import Settle, acked, counting_refusals, polled, received
 from consumer_service.http.doors import may_begin, may_send, pauses_of, tell_what_was
-from consumer_service.http.paths import GroupPath, MemberPath, RecordPath, StatusPath, TopicPath
+from consumer_service.http.paths import (
+    CountsPath,
+    GroupPath,
+    MemberPath,
+    RecordPath,
+    StatusPath,
+    TopicPath,
+)
 from consumer_service.http.sse import Unlimited, event_stream
 from consumer_service.members import Member
 from consumer_service.metrics import Metrics
@@ -83,6 +91,7 @@ def create_app(node: Node, metrics: Metrics, audit: Sink | None = None) -> OpenA
     _purge(app, Purges(node, seeks))
     _redrive(app, Redrives(node))
     _status(app, Statuses(node))
+    _counts(app, Counting(node))
     _load(app, Advising(node, groups))
     _webhooks(app, node, node.webhooks)
     _browse(app, Browse(node.topics, node.tailer, node.settings.consumer.max_poll_bytes))
@@ -261,6 +270,17 @@ def _status(app: OpenAPI, statuses: Statuses) -> None:
         if isinstance(found, str):
             return Response(status=307, headers={"Location": found})
         return _answer(found)
+
+
+def _counts(app: OpenAPI, counting: Counting) -> None:
+    @app.get(
+        "/v1/groups/<group>/topics/<topic>/counts",
+        summary="How many records of a topic a group has to do",
+        **openapi.COUNTS,
+    )
+    def counts(path: CountsPath) -> Response:
+        must_know(Kind.TOPIC, [path.topic])
+        return _answer(counting.count(path.group, path.topic))
 
 
 def _load(app: OpenAPI, advising: Advising) -> None:

@@ -76,6 +76,7 @@ RECORD = _call(
 )
 STATUS = _call({200: wire.RecordStatus, 307: None}, 404, 422, 503)
 STATUS["openapi_extensions"] = _query(wire.StatusQuery)
+COUNTS = _call({200: wire.TopicCounts}, 404, 422, 503)
 ADVICE = _call({200: wire.AdviceAnswer}, 422, 503)
 ADVICE["openapi_extensions"] = _query(wire.AdviceQuery)
 PUT_WEBHOOK = _call(

@@ -24,6 +24,10 @@ class GroupPath(BaseModel):
     group: str = Field(description="1 to 249 characters of A-Z a-z 0-9 . _ -")
 
 
+class CountsPath(GroupPath, TopicPath):
+    """A topic, as a group sees it."""
+
+
 class StatusPath(GroupPath, RecordPath):
     """One record, as a group sees it."""
 

@@ -123,6 +123,17 @@ class Tailer:
             where.topic_id, where.partition, Offset(offset), max_rows, max_bytes
         )
 
+    def due_times(self, where: TopicPartition, start: int) -> pa.Table:
+        """`offset`, `deliver_at` and `expires_at` of the records from `start` on.
+
+        Values are not read. Raises as `read`, and `FileNotFoundError` if files are rewritten
+        meanwhile.
+        """
+        end, names = self.end(where), ["offset", "deliver_at", "expires_at"]
+        spans = self._reader.spans(where.topic_id, where.partition, Offset(start), end)
+        parts = [self._reader.columns_of(span, names) for span in spans]
+        return pa.concat_tables(parts) if parts else LOG.file_arrow.empty_table().select(names)
+
     def cut(self, where: TopicPartition, offset: int, max_rows: int, max_bytes: int) -> Cut | None:
         """The records from `offset` on as they leave, if memory has them, see `Segments.cut`."""
         return self._segments.cut(where, offset, max_rows, max_bytes)

@@ -98,6 +98,7 @@ if TYPE_CHECKING:
         RecordStatus,
         StatusName,
         StatusQuery,
+        TopicCounts,
         parse_place,
         place_of,
     )
@@ -290,6 +291,7 @@ __all__ = [
     "StatusQuery",
     "TopicChanges",
     "TopicConfig",
+    "TopicCounts",
     "TopicDescription",
     "TopicList",
     "UNDECODABLE",

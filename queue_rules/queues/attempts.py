@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, Literal, NamedTuple
 
-from queue_rules.queues.delayed import DelayedRecord
+from queue_rules.queues.delayed import DelayedRecord, DelayedRecords
+from queue_tables.groups.backlog import Counts
 from queue_tables.groups.facts import Kind
 from queue_tables.groups.record_states import NEVER, reason_with
 from queue_tables.groups.record_status import Status
@@ -194,3 +195,17 @@ class InFlight:
             and one.deadline == deadline
             and one.standing is Standing.IN_FLIGHT
         )
+
+
+def counts_of(attempts: Iterable[Attempt], delayed: DelayedRecords, now: int) -> Counts:
+    """At `now`: an attempt that has timed out, or was returned, is pending again."""
+    held = dying = other = 0
+    for one in attempts:
+        if one.standing is Standing.DYING:
+            dying += 1
+        elif one.standing is not Standing.RETURNED and one.deadline > now:
+            held += 1
+        else:
+            other += 1
+    parked = delayed.later_than(now)
+    return Counts(other + len(delayed) - parked, held, parked, dying)

@@ -90,6 +90,14 @@ class DelayedRecords:
         front = self._front()
         return None if front is None else front.due
 
+    def later_than(self, now: int) -> int:
+        """How many are not due at `now`."""
+        resting = sum(record.due > now for record in self._heap)
+        for _, _, run in self._runs:
+            dues = run.rows["due"][run.at :]
+            resting += len(dues) - int(np.searchsorted(dues, now, side="right"))
+        return resting
+
     def pop_due(self, now: int) -> DelayedRecord | None:
         """Take the one that is due for longest, if any is."""
         front = self._front()

@@ -36,6 +36,7 @@ from queue_rules.queues.attempts import (
     Standing,
     Taken,
     attempt_of,
+    counts_of,
     move_of,
     status_of_attempt,
     status_of_delayed,
@@ -44,6 +45,7 @@ from queue_rules.queues.delayed import DelayedRecord, DelayedRecords
 from queue_rules.queues.key_order import KeyOrder, Waiting
 from queue_rules.queues.outcomes import Outcomes
 from queue_rules.queues.retry_policy import RetryPolicy, backoff_ms
+from queue_tables.groups.backlog import Counts
 from queue_tables.groups.facts import Kind
 from queue_tables.groups.offset_ranges import OffsetSet
 from queue_tables.groups.record_states import (
@@ -111,6 +113,10 @@ class QueuePartition:
     def waiting(self) -> int:
         """Records that wait for their key."""
         return self._keys.waiting
+
+    def counts(self, now: int) -> Counts:
+        """What is open, as it is at `now`."""
+        return counts_of(self._open.values(), self._delayed, now)
 
     def held_by(self, member: str) -> int:
         """How many records are in flight at a member."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from lakequeue.errors import OffsetOutOfRange
 from queue_tables.log.index import PartitionKey
 
 
@@ -21,6 +22,16 @@ def gaps(spans: Iterable[tuple[int, int]], first: int, end: int) -> Iterator[tup
         at = max(at, last + 1)
     if at < end:
         yield at, end
+
+
+def out_of_range(place: str, offset: int, first: int, end: int) -> OffsetOutOfRange:
+    """That a partition has no such offset."""
+    return OffsetOutOfRange(
+        f"offset {offset} of {place} is outside {first} to {end}",
+        hint="seek to an offset that exists",
+        first_offset=first,
+        end_offset=end,
+    )
 
 
 class GapsSeen:

@@ -27,7 +27,7 @@ from queue_tables.files.stats import newest_micros
 from queue_tables.log.contested import Contested, differing
 from queue_tables.log.decoded import Pieces, of_span, prefix_of
 from queue_tables.log.files import LogFiles
-from queue_tables.log.gaps import GapsSeen, gaps
+from queue_tables.log.gaps import GapsSeen, gaps, out_of_range
 from queue_tables.log.index import Double, LogIndex, PartitionKey, Span
 from queue_tables.root import QueueRoot
 from queue_tables.schema.marks import next_offsets_in, offset_mark
@@ -174,8 +174,7 @@ class LogReader:
                 span = next(spans, None)
             if span is None:
                 return self.end_offset(topic_id, partition)
-            times = self._files.rows(span.path, span.row_group, [column, "offset"])
-            times = times.slice(span.start, span.end - span.start)
+            times = self.columns_of(span, [column, "offset"])
             later = pc.greater_equal(times.column(column).cast(pa.int64()), at)
             found = pc.index(later, True).as_py()
             if found >= 0:
@@ -257,6 +256,10 @@ class LogReader:
         """How many offsets without a record reads have come upon, each counted once."""
         with self._lock:
             return self._gaps.offsets
+
+    def columns_of(self, span: Span, columns: Sequence[str]) -> pa.Table:
+        """Some columns of a span, `offset` among them; nothing is kept of what was decoded."""
+        return of_span(self._files.rows(span.path, span.row_group, columns), span)
 
     def mixed_up(self, path: str, row_group: int) -> bool:
         """Whether the rows of a row group that was located are to be put in order."""
@@ -361,12 +364,7 @@ class LogReader:
     ) -> OffsetOutOfRange:
         first = self.first_offset(topic_id, partition)
         end = self.end_offset(topic_id, partition)
-        return OffsetOutOfRange(
-            f"offset {offset} of {topic_id}/{partition} is outside {first} to {end}",
-            hint="seek to an offset that exists",
-            first_offset=first,
-            end_offset=end,
-        )
+        return out_of_range(f"{topic_id}/{partition}", offset, first, end)
 
     def _empty(self) -> pa.Table:
         return LOG.file_arrow.empty_table().select(self._columns)

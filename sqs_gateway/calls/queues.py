@@ -244,17 +244,13 @@ class Queues:
     def counts(self, name: str) -> dict[str, str]:
         """About how many messages wait, are with somebody, and are delayed."""
         try:
-            partitions = self._services.admin.group(name).partitions
-        except UnknownGroup:
-            partitions = []
-        mine = [one for one in partitions if one.topic == name]
-        held = sum((one.in_flight or 0) + (one.dying or 0) for one in mine)
-        delayed = sum(one.parked or 0 for one in mine)
-        waiting = max(0, sum(one.lag for one in mine) - held - delayed)
+            counts = self._services.admin.counts(name, name)
+        except UnknownTopic:
+            raise no_such_queue() from None
         return {
-            "ApproximateNumberOfMessages": str(waiting),
-            "ApproximateNumberOfMessagesNotVisible": str(held),
-            "ApproximateNumberOfMessagesDelayed": str(delayed),
+            "ApproximateNumberOfMessages": str(counts.pending),
+            "ApproximateNumberOfMessagesNotVisible": str(counts.in_flight + counts.dying),
+            "ApproximateNumberOfMessagesDelayed": str(counts.parked),
         }
 
 

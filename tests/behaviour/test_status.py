@@ -82,3 +82,35 @@ def test_what_does_not_exist_has_no_status(backend: Backend) -> None:
             admin.status(topic, other, 0, 0)
         with pytest.raises(UnknownGroup, match="does not exist"):
             admin.status("nobody", topic, 0, 0)
+
+
+def counts(backend: Backend, group: str, topic: str) -> tuple[int, int, int, int]:
+    """Pending, in flight, parked, dying."""
+    with backend.admin() as admin:
+        found = admin.counts(group, topic)
+    return found.pending, found.in_flight, found.parked, found.dying
+
+
+def test_counts_need_nobody_who_consumes(backend: Backend) -> None:
+    topic = backend.topic(partitions=2)
+    backend.send(topic, 1, 2, 3)
+    backend.send(topic, "later", delay_s=3_600)
+    backend.send(topic, "soon", delay_s=3)
+    assert counts(backend, topic, topic) == (3, 0, 2, 0)
+    queue = backend.queue(topic)
+    held = [*queue.receive(1, visibility_timeout_s=3)]
+    held += queue.receive(1, visibility_timeout_s=600)
+    assert len(held) == 2
+    assert counts(backend, topic, topic) == (1, 2, 2, 0)
+    backend.pass_time(3.1)
+    assert counts(backend, topic, topic) == (3, 1, 1, 0), "nobody has looked since"
+    queue.delete(held[1])
+    assert counts(backend, topic, topic) == (3, 0, 1, 0)
+    queue.purge()
+    assert counts(backend, topic, topic) == (0, 0, 0, 0)
+    assert counts(backend, "nobody", topic) == (4, 0, 1, 0), "a new group begins at the beginning"
+    with backend.consumer(topic, "stream") as consumer:
+        take(consumer, 1)
+        assert counts(backend, "stream", topic)[1:] == (0, 0, 0)
+    with backend.admin() as admin, pytest.raises(UnknownTopic):
+        admin.counts("nobody", "nothing")

@@ -18,7 +18,7 @@ from lakequeue.client.admin.calls import (
     path_of_topic,
 )
 from lakequeue.client.record import Record
-from lakequeue.wire import BrowseAnswer, BrowseQuery, RecordStatus, loads_exactly
+from lakequeue.wire import BrowseAnswer, BrowseQuery, RecordStatus, TopicCounts, loads_exactly
 
 if TYPE_CHECKING:
     from lakequeue.client.redriven import DeadLetters, Redriven, Wanted
@@ -118,6 +118,24 @@ class RecordCalls(ServiceCalls):
         path = f"{path_of_group(group)}{path_of_topic(topic).removeprefix('/v1')}"
         path += f"/partitions/{partition}/records/{offset}"
         return answer_of(RecordStatus, self._call(self._consumer, "GET", path))
+
+    def counts(self, group: str, topic: str) -> TopicCounts:
+        """Count the records of a topic that a group has not settled.
+
+        It counts as of now, whether anybody consumes or not.
+
+        Args:
+            group: Name of the group. If it does not exist, it is counted as a new one.
+            topic: Name of the topic.
+
+        Returns:
+            How many are pending, in flight, parked and dying, about.
+
+        Raises:
+            UnknownTopic: There is no such topic.
+        """
+        path = f"{path_of_group(group)}{path_of_topic(topic).removeprefix('/v1')}/counts"
+        return answer_of(TopicCounts, self._call(self._consumer, "GET", path))
 
     def dead_letters(self, topic: str) -> list[DeadLetters]:
         """Count the dead letters of a topic that no redrive has sent back yet.

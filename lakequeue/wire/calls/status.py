@@ -1,4 +1,4 @@
-"""What became of one record in one group."""
+"""What became of one record in one group, and how many are still to be done."""
 
 from __future__ import annotations
 
@@ -75,3 +75,23 @@ class RecordStatus(AnswerShape):
     source: Literal["owner", "tables"] = Field("tables")
     """owner: from the memory of the node that has the partition. tables: from what is durable;
     what a stream group's member holds and has not acked is pending there."""
+
+
+class TopicCounts(AnswerShape):
+    """`GET /v1/groups/{group}/topics/{topic}/counts`: records that the group has not settled.
+
+    As of now, whether anybody consumes or not. A group that does not exist is counted as one that
+    begins at the first record. About: a delay is looked at of the newest 100,000 records of each
+    partition that the group has never looked at.
+    """
+
+    group: str
+    topic: str
+    pending: int
+    """To be delivered, for the first time or again."""
+    in_flight: int
+    """Queue groups: with a consumer, whose visibility timeout is not over."""
+    parked: int
+    """Queue groups: rest until they are due."""
+    dying: int
+    """Queue groups: on their way to the dead-letter topic."""

@@ -37,6 +37,13 @@ def real_sqs(cluster_gateway: GatewayProcess) -> Any:
 def test_a_message_goes_all_the_way(real_sqs: Any, name: Name) -> None:
     queue = real_sqs.create_queue(QueueName=name())["QueueUrl"]
     sent = real_sqs.send_message(QueueUrl=queue, MessageBody="x")
+    counted = ["ApproximateNumberOfMessages"]
+
+    def waits() -> bool:
+        told = real_sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=counted)
+        return bool(told["Attributes"]["ApproximateNumberOfMessages"] == "1")
+
+    wait_for(waits, "it is counted, though nobody has ever received")
     (got,) = received(real_sqs, queue, AttributeNames=["All"], VisibilityTimeout=600)
     assert got["MessageId"] == sent["MessageId"]
     counts = real_sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["All"])["Attributes"]

@@ -102,3 +102,13 @@ def test_of_a_key_the_lowest_goes_first_and_others_go_on() -> None:
     keys.free(7)
     assert keys.pop_freed() == records[1]
     assert not keys.admit(Waiting(9, 7, 0, NEVER))
+
+
+@given(st.lists(st.integers(0, 30), max_size=40), st.integers(0, 30), st.integers(0, 30))
+def test_those_that_are_not_due_are_counted(dues: list[int], taken: int, now: int) -> None:
+    records = DelayedRecords()
+    for offset, due in enumerate(dues):
+        records.push(DelayedRecord(due, offset, 1))
+    while records.pop_due(taken) is not None:
+        pass
+    assert records.later_than(now) == sum(due > max(taken, now) for due in dues)

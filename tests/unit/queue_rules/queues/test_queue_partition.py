@@ -15,6 +15,7 @@ from queue_rules.queues.receipt_actions import ReceiptAction
 from queue_rules.queues.receipts import Begun, begin
 from queue_rules.queues.record_facts import runs_of
 from queue_rules.queues.retry_policy import RetryPolicy
+from queue_tables.groups.backlog import Counts
 from queue_tables.groups.facts import Kind, fold
 from queue_tables.groups.record_states import OpenRecord
 from queue_tables.groups.record_status import status_of_open
@@ -294,3 +295,19 @@ def test_what_an_earlier_nack_said_is_not_said_of_a_later_attempt() -> None:
     queue.member_gone("b")
     (move,) = queue.take_again(4, "c", 1).moves
     assert (move.kind, move.reason) == (Kind.DYING, "max_attempts")
+
+
+def test_counts_are_as_of_now_in_memory_and_say_what_was_returned() -> None:
+    queue = QueuePartition(RetryPolicy(visibility_ms=10, max_attempts=1))
+    new = [*news(4), NewRecord(4, deliver_at=20 * MS)]
+    first, second, third, _ = queue.take_new(0, "a", 10, new).deliver
+    assert queue.counts(1 * MS) == Counts(pending=0, in_flight=4, parked=1, dying=0)
+    queue.give_back([(first.offset, 1)])
+    begun = queue.begin(second.offset, 1, 1 * MS)
+    assert isinstance(begun, Attempt)
+    queue.finish_nack(begun, queue.nack(begun, 1 * MS, None, Random(1)))
+    begun = queue.begin(third.offset, 1, 1 * MS)
+    assert begun is third
+    assert queue.counts(9 * MS) == Counts(pending=1, in_flight=2, parked=1, dying=1)
+    assert queue.counts(10 * MS) == Counts(pending=3, in_flight=0, parked=1, dying=1)
+    assert queue.counts(20 * MS) == Counts(pending=4, in_flight=0, parked=0, dying=1)
