@@ -22,7 +22,7 @@ from lakequeue.wire import (
     place_of,
 )
 from lakequeue_cli.options import AsJson, ConsumerUrl, TimeoutS, admin, position_of
-from lakequeue_cli.output import note, print_json, print_table
+from lakequeue_cli.output import note, plain_table, print_json, print_table
 
 app = typer.Typer(
     help="List, describe, watch, pause, move and delete consumer groups.", no_args_is_help=True
@@ -37,11 +37,13 @@ COLUMNS = (
     "LOG-END-OFFSET",
     "LAG",
     "MEMBER",
-    "HOST",
+    "NAME",
     "LEASE-EPOCH",
     "LEASE-EXPIRES",
     "PAUSED",
 )
+
+LAG_COLUMNS = ("TIME", "TOPIC", "LAG", "CHANGE")
 
 QUEUE_COLUMNS = (
     "GROUP",
@@ -135,7 +137,7 @@ def lag(
     with admin(None, service, timeout_s) as client:
         for turn in itertools.count(1):
             now = lag_of(client.group(group))
-            _say_lag(now, before, watch, as_json)
+            _say_lag(now, before if turn > 1 else None, watch, as_json)
             before = now
             if watch is None or turn == count or ended.wait(watch):
                 return
@@ -150,16 +152,23 @@ def lag_of(group: GroupDescription) -> dict[str, int]:
 
 
 def _say_lag(
-    now: dict[str, int], before: dict[str, int], every_s: float | None, as_json: bool
+    now: dict[str, int], before: dict[str, int] | None, every_s: float | None, as_json: bool
 ) -> None:
+    """`before` is None at first: then the names of the columns are printed."""
     at = datetime.now(UTC).isoformat(timespec="seconds")
+    cells: list[list[str]] = []
     for topic, lag in sorted(now.items()):
-        change = None if topic not in before else (lag - before[topic]) / (every_s or 1)
+        change = None
+        if before is not None and topic in before:
+            change = (lag - before[topic]) / (every_s or 1)
         if as_json:
             print_json({"at": at, "topic": topic, "lag": lag, "change_per_s": change})
         else:
-            moved = "" if change is None else f"  {change:+.1f}/s"
-            print(f"{at}  {topic}  {lag}{moved}")
+            cells.append([at, topic, str(lag), "-" if change is None else f"{change:+.1f}/s"])
+    if not as_json:
+        columns = LAG_COLUMNS[:3] if every_s is None else LAG_COLUMNS
+        lines = plain_table(columns, [row[: len(columns)] for row in cells])
+        print(lines if before is None else lines.partition("\n")[2], end="")
     sys.stdout.flush()
 
 
@@ -211,7 +220,7 @@ def queue_rows_of(group: GroupDescription) -> list[tuple[object, ...]]:
 
 def rows_of(group: GroupDescription) -> list[tuple[object, ...]]:
     """The rows of `describe`. Pure."""
-    hosts = {m.member_id: m.host for m in group.members}
+    names = {m.member_id: m.host for m in group.members}
     return [
         (
             group.group,
@@ -221,7 +230,7 @@ def rows_of(group: GroupDescription) -> list[tuple[object, ...]]:
             p.end_offset,
             p.lag,
             p.owner,
-            hosts.get(p.owner or "") or p.node,
+            names.get(p.owner or "") or None,
             p.epoch,
             None if p.lease_expires_ms is None else f"{p.lease_expires_ms / 1000:.1f}s",
             "yes" if p.paused else None,
