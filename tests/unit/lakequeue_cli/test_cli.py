@@ -31,14 +31,9 @@ from lakequeue.wire import (
 from lakequeue_cli.app import app
 from lakequeue_cli.commands.config import source_of
 from lakequeue_cli.commands.consume import End, as_document, checked_format, render
-from lakequeue_cli.commands.group import (
-    STATUS_COLUMNS,
-    lag_of,
-    rows_of,
-    status_row_of,
-    summary_of,
-)
+from lakequeue_cli.commands.group import summary_of
 from lakequeue_cli.commands.produce import As, at_line, line_of
+from lakequeue_cli.group_tables import STATUS_COLUMNS, lag_of, rows_of, status_row_of
 from lakequeue_cli.options import Position, position_of
 from lakequeue_cli.output import plain_table
 
