@@ -12,7 +12,7 @@ from consumer_service.ownership.owned_partition import OwnedPartition
 from consumer_service.polls.matching import FIND_S, find_matching
 from consumer_service.polls.poll_batch import PartitionBatch, picked
 from consumer_service.reading.encode import new_records_of
-from consumer_service.reading.segments import prefix_within
+from consumer_service.reading.runs import prefix_within
 from consumer_service.reading.tailer import Tailer
 from consumer_service.reading.undecodable import OnUndecodable
 from lakequeue.clock import boot_seconds

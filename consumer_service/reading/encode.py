@@ -150,9 +150,9 @@ def _one_of(row: pa.Table) -> dict[str, Any]:
 
 
 def _all_of(rows: pa.Table) -> list[dict[str, Any]]:
-    partition = rows["partition"][0].as_py()
     columns = zip(
         texts_of(rows["topic"]),
+        rows["partition"].to_pylist(),
         rows["offset"].to_pylist(),
         rows["key"].to_pylist(),
         rows["key_format"].to_pylist(),
@@ -164,7 +164,18 @@ def _all_of(rows: pa.Table) -> list[dict[str, Any]]:
         strict=True,
     )
     out: list[dict[str, Any]] = []
-    for topic, offset, key, key_format, value, value_format, headers, timestamp, mid in columns:
+    for (
+        topic,
+        partition,
+        offset,
+        key,
+        key_format,
+        value,
+        value_format,
+        headers,
+        timestamp,
+        mid,
+    ) in columns:
         record: dict[str, Any] = {"topic": topic, "partition": partition, "offset": offset}
         put_key_value(record, "key", key, key_format)
         put_key_value(record, "value", value, value_format)

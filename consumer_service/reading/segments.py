@@ -13,11 +13,10 @@ oldest part meanwhile is searched again.
 from __future__ import annotations
 
 import threading
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import OrderedDict, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from operator import attrgetter
 from typing import Any, Final
 
@@ -26,6 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from consumer_service.reading.encode import plain_records
+from consumer_service.reading.runs import Run, prefix_within, value_bytes
 from lakequeue.records import TopicPartition
 from lakequeue.wire import UNDECODABLE
 
@@ -46,10 +46,22 @@ class Cut:
 
 @dataclass(slots=True)
 class _Made:
-    """The records of a segment, and how many bytes the first 1, 2, … of them have."""
+    """The records of a block, and how many bytes the first 1, 2, … of them have."""
 
     records: list[dict[str, Any]]
     totals: list[int]
+    unreadable: list[int]
+    """Places of records that cannot be read."""
+
+
+@dataclass(slots=True, eq=False)
+class _Block:
+    """Rows of one commit that are made into records together: few rows cost as much as many."""
+
+    rows: pa.Table
+    held: int = 0
+    """How many segments of it are in their windows still."""
+    made: _Made | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -57,13 +69,22 @@ class _Segment:
     where: TopicPartition
     first: int
     following: int
-    rows: pa.Table
+    block: _Block
+    start: int
+    """Its first row in the block."""
     bytes: int
-    plain: bool = True
+    plain: bool
     """Whoever reads gets all of it: nothing expires, and nothing is known to be unreadable."""
-    held: bool = True
-    """It is in its window still."""
-    made: _Made | None = None
+
+    @property
+    def end(self) -> int:
+        """The row after its last one in the block."""
+        return self.start + self.following - self.first
+
+    @property
+    def rows(self) -> pa.Table:
+        """All that it holds."""
+        return self.block.rows.slice(self.start, self.following - self.first)
 
 
 _FIRST: Final = attrgetter("first")
@@ -72,40 +93,13 @@ _READY_SHARE: Final = 0.25
 _RECORD_BYTES: Final = 512
 """What a record takes beside what stands in it: a dictionary, and its numbers."""
 _HEADER_BYTES: Final = 320
+_BLOCK_ROWS: Final = 256
+"""A block has more only if one partition has."""
 
 
 @dataclass(slots=True)
 class _Window:
     segments: list[_Segment] = field(default_factory=list)
-
-
-def split_partitions(rows: pa.Table) -> Iterator[pa.Table]:
-    """Cut a table sorted by (topic, partition, offset) into runs of one partition each."""
-    if rows.num_rows == 0:
-        return
-    topics = rows["topic_id"].combine_chunks().dictionary_encode().indices.to_numpy()
-    partitions = rows["partition"].to_numpy()
-    changes = (np.diff(topics) != 0) | (np.diff(partitions) != 0)
-    borders = [0, *(np.flatnonzero(changes) + 1).tolist(), rows.num_rows]
-    for start, end in pairwise(borders):
-        yield rows.slice(start, end - start)
-
-
-def value_bytes(rows: pa.Table) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Bytes of key and value of the first 1, 2, … rows."""
-    key, value = (
-        pc.fill_null(pc.binary_length(rows[name]), 0).to_numpy() for name in ("key", "value")
-    )
-    return np.cumsum(key.astype(np.int64) + value)
-
-
-def prefix_within(rows: pa.Table, max_rows: int, max_bytes: int) -> pa.Table:
-    """The first rows of `rows` within both bounds (key + value), at least one of them."""
-    rows = rows.slice(0, max_rows)
-    if rows.num_rows <= 1:
-        return rows
-    fits = int(np.searchsorted(value_bytes(rows), max_bytes, side="right"))
-    return rows.slice(0, max(1, fits))
 
 
 class Segments:
@@ -117,7 +111,7 @@ class Segments:
         self._lock = threading.Lock()
         self._windows: dict[TopicPartition, _Window] = {}
         self._order: deque[_Segment] = deque()
-        self._made: OrderedDict[_Segment, int] = OrderedDict()
+        self._made: OrderedDict[_Block, int] = OrderedDict()
         """Those whose records are there, in the order in which they were made; their bytes."""
         self._made_bytes = 0
 
@@ -126,20 +120,37 @@ class Segments:
         """Bytes held now."""
         return self._bytes
 
-    def append(self, where: TopicPartition, rows: pa.Table) -> None:
-        """Add the newest rows of a partition; a hole before them starts the window anew.
+    def append(self, rows: pa.Table, runs: Sequence[Run]) -> None:
+        """Add the newest rows of partitions: `runs` of `rows`, in their order there.
 
-        Rows that do not follow each other are not held: positions are counted in a window.
+        A hole before a run starts the window of its partition anew.
         """
-        offsets = rows["offset"]
-        first, following = offsets[0].as_py(), offsets[rows.num_rows - 1].as_py() + 1
-        if not bool((np.diff(offsets.to_numpy()) == 1).all()):
+        if not runs:
             return
-        expires = rows["expires_at"].null_count < rows.num_rows
-        segment = _Segment(where, first, following, rows, rows.nbytes, plain=not expires)
+        values = np.concatenate([[0], value_bytes(rows)])
+        each = max(0, rows.nbytes - int(values[-1])) / rows.num_rows
+        expires = np.concatenate([[0], np.cumsum(pc.is_valid(rows["expires_at"]).to_numpy())])
+        for some in _blocks(runs):
+            start, end = some[0].start, some[-1].start + some[-1].length
+            block = _Block(rows.slice(start, end - start))
+            for run in some:
+                stop = run.start + run.length
+                segment = _Segment(
+                    run.where,
+                    run.first,
+                    run.first + run.length,
+                    block,
+                    run.start - start,
+                    int(values[stop] - values[run.start] + each * run.length),
+                    plain=bool(expires[stop] == expires[run.start]),
+                )
+                self._append(segment)
+
+    def _append(self, segment: _Segment) -> None:
+        where = segment.where
         with self._lock:
             window = self._windows.get(where)
-            if window is None or window.segments[-1].following != first:
+            if window is None or window.segments[-1].following != segment.first:
                 if window is not None:
                     for old in window.segments:
                         self._forget(old)
@@ -147,6 +158,7 @@ class Segments:
                 self._windows[where] = _Window([segment])
             else:
                 window.segments.append(segment)
+            segment.block.held += 1
             self._order.append(segment)
             self._bytes += segment.bytes
             while self._bytes > self._max_bytes and len(self._order) > 1:
@@ -161,14 +173,16 @@ class Segments:
             self._order.clear()
 
     def _forget(self, segment: _Segment) -> None:
-        """It is held no more: nothing of it stays, whoever makes its records just now."""
-        segment.held = False
+        """It is held no more. Of a block of which none is held nothing stays, whoever makes its
+        records just now."""
         self._bytes -= segment.bytes
-        self._unmake(segment)
+        segment.block.held -= 1
+        if not segment.block.held:
+            self._unmake(segment.block)
 
-    def _unmake(self, segment: _Segment) -> None:
-        segment.made = None
-        self._made_bytes -= self._made.pop(segment, 0)
+    def _unmake(self, block: _Block) -> None:
+        block.made = None
+        self._made_bytes -= self._made.pop(block, 0)
 
     def _drop(self, oldest: _Segment) -> None:
         window = self._windows[oldest.where]
@@ -206,16 +220,16 @@ class Segments:
             made = self._records_of(segment)
             if made is None:
                 break
-            start = max(0, offset - segment.first)
+            start = segment.start + max(0, offset - segment.first)
             before = made.totals[start - 1] if start else 0
-            end = min(len(made.records), start + max_rows - len(records))
+            end = min(segment.end, start + max_rows - len(records))
             end = bisect_right(made.totals, before + max_bytes - used, start, end)
             if end == start and not records:
                 end = start + 1
             records += made.records[start:end]
             if end > start:
                 used += made.totals[end - 1] - before
-            if end < len(made.records) or len(records) >= max_rows:
+            if end < segment.end or len(records) >= max_rows:
                 break
         return Cut(records, offset + len(records), used) if records else None
 
@@ -242,24 +256,44 @@ class Segments:
             following, at = segment.following, at + 1
 
     def _records_of(self, segment: _Segment) -> _Made | None:
-        made = segment.made
-        if made is not None or not segment.plain:
-            return made
-        records = plain_records(segment.rows)
-        if any(UNDECODABLE in record for record in records):
-            segment.plain = False
+        """Those of its whole block; None if some of its own have to be looked at one by one."""
+        if not segment.plain:
             return None
-        made = _Made(records, value_bytes(segment.rows).tolist())
-        size = _bytes_made(segment.rows)
+        made = segment.block.made or self._make(segment.block)
+        if made.unreadable:
+            at = bisect_left(made.unreadable, segment.start)
+            if at < len(made.unreadable) and made.unreadable[at] < segment.end:
+                segment.plain = False
+                return None
+        return made
+
+    def _make(self, block: _Block) -> _Made:
+        records = plain_records(block.rows)
+        unreadable = [at for at, record in enumerate(records) if UNDECODABLE in record]
+        made = _Made(records, value_bytes(block.rows).tolist(), unreadable)
+        size = _bytes_made(block.rows)
         with self._lock:
-            if segment.made is not None or not segment.held:
-                return segment.made or made
-            segment.made = made
-            self._made[segment] = size
+            if block.made is not None or not block.held:
+                return block.made or made
+            block.made = made
+            self._made[block] = size
             self._made_bytes += size
             while self._made_bytes > self._max_bytes * _READY_SHARE and len(self._made) > 1:
                 self._unmake(next(iter(self._made)))
         return made
+
+
+def _blocks(runs: Sequence[Run]) -> Iterator[list[Run]]:
+    """Runs that lie beside each other, so many that a block of them is worth its making."""
+    some: list[Run] = []
+    for run in runs:
+        if some:
+            end = some[-1].start + some[-1].length
+            if run.start != end or run.start + run.length - some[0].start > _BLOCK_ROWS:
+                yield some
+                some = []
+        some.append(run)
+    yield some
 
 
 def _bytes_made(rows: pa.Table) -> int:

@@ -15,7 +15,8 @@ import pyarrow as pa
 import structlog
 
 from consumer_service.reading.encode import COLUMNS
-from consumer_service.reading.segments import Cut, Segments, split_partitions
+from consumer_service.reading.runs import runs_of
+from consumer_service.reading.segments import Cut, Segments
 from coordination.zookeeper.notifications import NotificationListener
 from coordination.zookeeper.session import Session
 from lakequeue.clock import boot_seconds
@@ -201,11 +202,13 @@ class Tailer:
             except FileNotFoundError:
                 # Compacted and vacuumed since: cursors catch up from the files that replaced it.
                 continue
-            for part in split_partitions(rows):
-                where = TopicPartition(part["topic_id"][0].as_py(), part["partition"][0].as_py())
-                # Rows that no commit of the leader has numbered are for the files to tell.
-                if wanted(where.topic_id) and part["offset"][-1].as_py() < ends.get(where, -1):
-                    self._segments.append(where, part)
+            # Rows that no commit of the leader has numbered are for the files to tell.
+            runs = [
+                run
+                for run in runs_of(rows)
+                if wanted(run.where.topic_id) and run.first + run.length <= ends.get(run.where, 0)
+            ]
+            self._segments.append(rows, runs)
 
     def _run(self) -> None:
         while not self._stopping.is_set():

@@ -16,7 +16,7 @@ from consumer_service.polls.matching import find_matching
 from consumer_service.polls.waiting import begin, wait_for_records
 from consumer_service.reading.encode import delivered as delivered_records
 from consumer_service.reading.encode import records_of, unreadable_among
-from consumer_service.reading.segments import prefix_within
+from consumer_service.reading.runs import prefix_within
 from consumer_service.reading.tailer import Tailer
 from consumer_service.reading.undecodable import OnUndecodable, ignore
 from lakequeue.clock import boot_seconds, wall_micros

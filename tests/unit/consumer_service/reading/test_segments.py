@@ -14,7 +14,8 @@ import pytest
 
 from consumer_service.reading import encode
 from consumer_service.reading.encode import COLUMNS, records_of
-from consumer_service.reading.segments import Segments, prefix_within, split_partitions
+from consumer_service.reading.runs import prefix_within, runs_of
+from consumer_service.reading.segments import Segments
 from lakequeue.records import Format, Offset, Partition, Record, TopicId, TopicPartition
 from lakequeue.wire import receipt_of, record_to_json
 from queue_tables.schema.schemas import LOG
@@ -37,6 +38,10 @@ def rows(first: int, count: int, partition: int = 0, size: int = 10) -> pa.Table
     return rows_of(LOG, columns, without=("hour",)).select(COLUMNS)
 
 
+def append(segments: Segments, some: pa.Table) -> None:
+    segments.append(some, runs_of(some))
+
+
 def read(segments: Segments, offset: int, max_rows: int = 100) -> list[int] | None:
     found = segments.read(WHERE, offset, max_rows, 1 << 20)
     return None if found is None else found["offset"].to_pylist()
@@ -44,8 +49,8 @@ def read(segments: Segments, offset: int, max_rows: int = 100) -> list[int] | No
 
 def test_a_cursor_in_the_window_is_served_from_memory() -> None:
     segments = Segments(1 << 20)
-    segments.append(WHERE, rows(5, 3))
-    segments.append(WHERE, rows(8, 2))
+    append(segments, rows(5, 3))
+    append(segments, rows(8, 2))
     assert read(segments, 5) == [5, 6, 7, 8, 9]
     assert read(segments, 7, 2) == [7, 8]
     assert read(segments, 4) is None
@@ -54,8 +59,8 @@ def test_a_cursor_in_the_window_is_served_from_memory() -> None:
 
 def test_a_hole_starts_the_window_anew() -> None:
     segments = Segments(1 << 20)
-    segments.append(WHERE, rows(0, 3))
-    segments.append(WHERE, rows(9, 2))
+    append(segments, rows(0, 3))
+    append(segments, rows(9, 2))
     assert read(segments, 0) is None
     assert read(segments, 9) == [9, 10]
 
@@ -63,7 +68,7 @@ def test_a_hole_starts_the_window_anew() -> None:
 def test_memory_is_bounded_and_the_oldest_goes_first() -> None:
     segments = Segments(3 * rows(0, 10, size=1_000).nbytes)
     for n in range(20):
-        segments.append(WHERE, rows(n * 10, 10, size=1_000))
+        append(segments, rows(n * 10, 10, size=1_000))
     assert segments.bytes <= 3 * rows(0, 10, size=1_000).nbytes
     assert read(segments, 0) is None
     assert read(segments, 199) == [199]
@@ -71,8 +76,10 @@ def test_memory_is_bounded_and_the_oldest_goes_first() -> None:
 
 def test_rows_are_split_by_partition() -> None:
     both = pa.concat_tables([rows(0, 2, 0), rows(7, 3, 1)])
-    assert [p["offset"].to_pylist() for p in split_partitions(both)] == [[0, 1], [7, 8, 9]]
-    assert list(split_partitions(both.slice(0, 0))) == []
+    one, two = runs_of(both)
+    assert (one.where, one.start, one.first, one.length) == (WHERE, 0, 0, 2)
+    assert (two.where.partition, two.start, two.first, two.length) == (1, 2, 7, 3)
+    assert runs_of(both.slice(0, 0)) == []
 
 
 def test_a_prefix_is_within_both_bounds_and_never_empty() -> None:
@@ -127,8 +134,8 @@ def test_records_have_the_shape_of_the_wire() -> None:
 
 def test_rows_that_do_not_follow_each_other_are_not_held() -> None:
     segments = Segments(1 << 20)
-    segments.append(WHERE, rows(5, 3))
-    segments.append(WHERE, pa.concat_tables([rows(8, 1), rows(10, 1)]))
+    append(segments, rows(5, 3))
+    append(segments, pa.concat_tables([rows(8, 1), rows(10, 1)]))
     assert read(segments, 5) == [5, 6, 7]
     assert read(segments, 8) is None
 
@@ -143,8 +150,8 @@ def cut(segments: Segments, offset: int, max_rows: int = 100, max_bytes: int = 1
 
 def test_records_are_made_once_and_cut_within_both_bounds() -> None:
     segments = Segments(1 << 20)
-    segments.append(WHERE, rows(5, 3, size=100))
-    segments.append(WHERE, rows(8, 4, size=100))
+    append(segments, rows(5, 3, size=100))
+    append(segments, rows(8, 4, size=100))
     assert cut(segments, 5) == list(range(5, 12))
     assert cut(segments, 6, max_rows=4) == [6, 7, 8, 9]
     assert cut(segments, 6, max_bytes=350) == [6, 7, 8]
@@ -158,11 +165,11 @@ def test_records_are_made_once_and_cut_within_both_bounds() -> None:
 
 def test_a_cut_ends_before_records_that_have_to_be_looked_at() -> None:
     segments = Segments(1 << 20)
-    segments.append(WHERE, rows(0, 2))
+    append(segments, rows(0, 2))
     later = rows(2, 2)
     at = COLUMNS.index("expires_at")
     until = pa.array([None, 1], later.schema.field("expires_at").type)
-    segments.append(WHERE, later.set_column(at, later.schema.field("expires_at"), until))
+    append(segments, later.set_column(at, later.schema.field("expires_at"), until))
     assert cut(segments, 0) == [0, 1]
     assert cut(segments, 2) is None
 
@@ -171,7 +178,7 @@ def test_the_records_made_are_bounded_too() -> None:
     size = rows(0, 10, size=1_000).nbytes
     segments = Segments(12 * size)
     for n in range(10):
-        segments.append(WHERE, rows(n * 10, 10, size=1_000))
+        append(segments, rows(n * 10, 10, size=1_000))
     (first,) = segments.cut(WHERE, 0, 1, 1).records  # type: ignore[union-attr]
     assert cut(segments, 0) == list(range(100))
     (again,) = segments.cut(WHERE, 0, 1, 1).records  # type: ignore[union-attr]
@@ -206,7 +213,7 @@ def test_readers_beside_a_writer_that_drops_the_oldest_get_every_record_in_order
         thread.start()
     reading.wait()
     for first in range(0, last, 10):
-        segments.append(WHERE, rows(first, 10))
+        append(segments, rows(first, 10))
         written[0] = first
     for thread in threads:
         thread.join()
@@ -217,7 +224,7 @@ def test_what_is_made_takes_no_more_memory_than_its_share() -> None:
     """Small records take several times the memory of their columns."""
     segments = Segments(16 << 20)
     for first in range(0, 50_000, 500):
-        segments.append(WHERE, rows(first, 500))
+        append(segments, rows(first, 500))
     tracemalloc.start()
     for first in range(0, 50_000, 500):
         assert cut(segments, first, 1) == [first]
@@ -231,7 +238,7 @@ def test_those_that_make_the_same_records_at_once_have_them_once(
 ) -> None:
     """What was made last stays, however many were at it: else nobody would find it again."""
     segments = Segments(1 << 10)
-    segments.append(WHERE, rows(0, 10, size=1_000))
+    append(segments, rows(0, 10, size=1_000))
     both = threading.Barrier(2, timeout=10)
     makes = encode.plain_records
 
@@ -264,16 +271,16 @@ def test_nothing_is_kept_of_what_is_not_held_any_more(
     segments = Segments(1 << 20)
     held = rows(0, 10, size=1_000)
     gone = weakref.ref(held)
-    segments.append(WHERE, held)
+    append(segments, held)
     del held
 
     def ends() -> None:
         if how == "cleared":
             segments.clear()
         elif how == "dropped":
-            segments.append(WHERE, rows(10, 1_000, size=1_100))
+            append(segments, rows(10, 1_000, size=1_100))
         else:
-            segments.append(WHERE, rows(99, 1))
+            append(segments, rows(99, 1))
 
     def makes(some: pa.Table) -> list[dict[str, Any]]:
         if not made:
@@ -286,3 +293,49 @@ def test_nothing_is_kept_of_what_is_not_held_any_more(
         ends()
     gc.collect()
     assert gone() is None
+
+
+def test_partitions_with_few_rows_are_made_into_records_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[int] = []
+
+    def counted(some: pa.Table) -> list[dict[str, Any]]:
+        made.append(some.num_rows)
+        return encode.plain_records(some)
+
+    monkeypatch.setattr("consumer_service.reading.segments.plain_records", counted)
+    segments = Segments(1 << 22)
+    append(segments, pa.concat_tables([rows(0, 1, number) for number in range(300)]))
+    for number in range(300):
+        where = TopicPartition(TopicId("t"), Partition(number))
+        (one,) = segments.cut(where, 0, 10, 1 << 20).records  # type: ignore[union-attr]
+        assert (one["partition"], one["offset"]) == (number, 0)
+    assert made == [256, 44]
+
+
+def test_a_record_that_cannot_be_read_holds_up_its_own_partition_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read_all = encode._all_of
+
+    def unforeseen(some: pa.Table) -> list[dict[str, Any]]:
+        if 1 in some["partition"].to_pylist():
+            raise KeyError("nobody thought of it")
+        return read_all(some)
+
+    monkeypatch.setattr(encode, "_all_of", unforeseen)
+    segments = Segments(1 << 20)
+    append(segments, pa.concat_tables([rows(0, 2, number) for number in range(3)]))
+    found = [
+        segments.cut(TopicPartition(TopicId("t"), Partition(number)), 0, 10, 1 << 20)
+        for number in range(3)
+    ]
+    assert [None if one is None else len(one.records) for one in found] == [2, None, 2]
+
+
+def test_runs_leave_out_what_does_not_follow_each_other() -> None:
+    hole = pa.concat_tables([rows(5, 1, 1), rows(7, 1, 1)])
+    twice = pa.concat_tables([rows(4, 1, 2), rows(4, 1, 2), rows(6, 1, 2)])  # first + 2 = last
+    found = runs_of(pa.concat_tables([rows(0, 2, 0), hole, twice, rows(9, 1, 3)]))
+    assert [(run.where.partition, run.start, run.length) for run in found] == [(0, 0, 2), (3, 7, 1)]

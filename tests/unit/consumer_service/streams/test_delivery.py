@@ -15,6 +15,7 @@ from consumer_service.ownership.partition_states import PartitionState
 from consumer_service.polls.served import take_back
 from consumer_service.reading import encode
 from consumer_service.reading.encode import COLUMNS
+from consumer_service.reading.runs import runs_of
 from consumer_service.reading.segments import Segments
 from consumer_service.streams.delivery import Delivery, StreamPollResult
 from lakequeue.errors import StorageUnavailable, UndecodableRecord
@@ -196,7 +197,7 @@ def test_a_stream_that_stops_says_where_and_goes_on_when_it_can(
 def test_groups_share_the_records_of_memory_and_each_has_its_own_receipts() -> None:
     segments = Segments(1 << 20)
     where = TopicPartition(TopicId("t"), Partition(0))
-    segments.append(where, log_rows(0, 4))
+    segments.append(log_rows(0, 4), runs_of(log_rows(0, 4)))
     tailer = SimpleNamespace(end=lambda _: 4, cut=segments.cut)  # it never reads for itself
     answers = []
     for epoch in (1, 2):
@@ -221,7 +222,7 @@ def test_a_record_that_is_over_is_not_shared() -> None:
         pa.array([None, 1, None], LOG.arrow.field("expires_at").type),
     )
     segments = Segments(1 << 20)
-    segments.append(TopicPartition(TopicId("t"), Partition(0)), rows)
+    segments.append(rows, runs_of(rows))
     one = owned(0)
     one.lease = cast("Any", SimpleNamespace(epoch=1, trusted=lambda: True))
     tailer = SimpleNamespace(end=lambda _: 3, cut=segments.cut, read=segments.read)

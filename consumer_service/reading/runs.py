@@ -1,0 +1,65 @@
+"""Rows of `log` by partition: runs whose offsets follow each other. Pure."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakequeue.records import Partition, TopicId, TopicPartition
+
+
+class Run(NamedTuple):
+    """Rows of a table that are of one partition and follow each other."""
+
+    where: TopicPartition
+    start: int
+    """The first of them in the table."""
+    first: int
+    """Its offset."""
+    length: int
+
+
+def runs_of(rows: pa.Table) -> list[Run]:
+    """The runs in a table sorted by (topic, partition, offset).
+
+    Without those partitions whose rows do not follow each other: positions are counted in a window.
+    """
+    if rows.num_rows == 0:
+        return []
+    topics = rows["topic_id"].combine_chunks().dictionary_encode()
+    numbers, partitions = topics.indices.to_numpy(), rows["partition"].to_numpy()
+    offsets, names = rows["offset"].to_numpy(), topics.dictionary.to_pylist()
+    borders = np.flatnonzero((np.diff(numbers) != 0) | (np.diff(partitions) != 0)) + 1
+    # How many times, up to each row, one did not follow the one before.
+    breaks = np.concatenate([[0], np.cumsum(np.diff(offsets) != 1)])
+    return [
+        Run(
+            TopicPartition(TopicId(names[numbers[start]]), Partition(int(partitions[start]))),
+            start,
+            int(offsets[start]),
+            end - start,
+        )
+        for start, end in pairwise([0, *borders.tolist(), rows.num_rows])
+        if breaks[end - 1] == breaks[start]
+    ]
+
+
+def value_bytes(rows: pa.Table) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Bytes of key and value of the first 1, 2, … rows."""
+    key, value = (
+        pc.fill_null(pc.binary_length(rows[name]), 0).to_numpy() for name in ("key", "value")
+    )
+    return np.cumsum(key.astype(np.int64) + value)
+
+
+def prefix_within(rows: pa.Table, max_rows: int, max_bytes: int) -> pa.Table:
+    """The first rows of `rows` within both bounds (key + value), at least one of them."""
+    rows = rows.slice(0, max_rows)
+    if rows.num_rows <= 1:
+        return rows
+    fits = int(np.searchsorted(value_bytes(rows), max_bytes, side="right"))
+    return rows.slice(0, max(1, fits))
