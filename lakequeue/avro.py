@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from lakequeue.errors import InvalidRequest, MissingDependency
+from lakequeue.extras import pip_install
 
 SINGLE_OBJECT: Final = b"\xc3\x01"
 _HEAD = len(SINGLE_OBJECT) + 8
@@ -49,7 +50,7 @@ class Avro:
             import fastavro.schema
         except ModuleNotFoundError as e:
             raise MissingDependency(
-                "lakequeue.avro needs fastavro", hint="pip install 'lakequeue[avro]'"
+                "lakequeue.avro needs fastavro", hint=pip_install("avro")
             ) from e
         self._fastavro = fastavro
         self._schema, self.fingerprint = self._parsed(schema)

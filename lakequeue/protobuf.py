@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 
 from lakequeue.errors import InvalidRequest, MissingDependency
+from lakequeue.extras import pip_install
 
 
 def schema_of(message: Any) -> str:
@@ -39,7 +40,7 @@ def schema_of(message: Any) -> str:
         from google.protobuf.descriptor_pb2 import FileDescriptorSet
     except ModuleNotFoundError as e:
         raise MissingDependency(
-            "lakequeue.protobuf needs protobuf", hint="pip install 'lakequeue[protobuf]'"
+            "lakequeue.protobuf needs protobuf", hint=pip_install("protobuf")
         ) from e
     descriptor = getattr(message, "DESCRIPTOR", None)
     file = getattr(descriptor, "file", None)

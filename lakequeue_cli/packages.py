@@ -8,17 +8,17 @@ from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, requires
 
 from lakequeue.errors import MissingDependency
+from lakequeue.extras import pip_install
 
 NODE = ("deltalake", "flask", "httptools", "kazoo", "obstore", "pyarrow")
 """What a service or a job without Spark runs on, of the extra `server`."""
 SERVER = (*NODE, "pandas", "pyspark")
 """What runs the queue itself, of the extras `server` and `spark`."""
-ALL = "lakequeue[all]"
 
 
 def need_server() -> None:
     """Raise `MissingDependency` unless everything is there that the queue itself runs on."""
-    need(SERVER, f"pip install '{ALL}', or make setup")
+    need(SERVER, f"{pip_install('all')}, or make setup")
 
 
 def need(packages: Iterable[str], hint: str | None = None) -> None:
@@ -32,7 +32,7 @@ def need(packages: Iterable[str], hint: str | None = None) -> None:
         extras = "server,spark" if "pyspark" in names else "server"
         raise MissingDependency(
             f"not installed: {', '.join(missing)}",
-            hint=hint or f"pip install 'lakequeue[{extras}]'",
+            hint=hint or pip_install(extras),
         )
 
 
@@ -47,10 +47,10 @@ def missing_package(module: str, arguments: list[str]) -> MissingDependency | No
         return None
     said = f"lakequeue {arguments[0]}" if arguments else "lakequeue"
     # Whoever needs more than the command line runs a queue here, and needs all the rest, too.
-    wanted = "lakequeue[cli]" if extra == "cli" else ALL
+    wanted = "cli" if extra == "cli" else "all"
     return MissingDependency(
         f"`{said}` needs the package {package}, which is not installed",
-        hint=f"pip install '{wanted}'",
+        hint=pip_install(wanted),
     )
 
 

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lakequeue.errors import LakequeueError, MissingDependency
+from lakequeue.extras import pip_install
 from lakequeue.processes.java import cache_dir, java_command
 
 _FETCH_TIMEOUT_S = 540.0
@@ -225,7 +226,7 @@ def ivy_jar() -> Path:
             return jar
     raise MissingDependency(
         "PySpark is not installed, and it carries what fetches the Delta jars",
-        hint="pip install 'lakequeue[spark]'",
+        hint=pip_install("spark"),
     )
 
 

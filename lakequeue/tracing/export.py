@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
+from lakequeue.extras import pip_install
+
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
 
@@ -81,7 +83,7 @@ def start(service: str, node: str) -> Exporting:
         log.warning(
             "tracing.skipped",
             module=error.name,
-            hint="pip install 'lakequeue[otel]', or unset OTEL_*",
+            hint=f"{pip_install('otel')}, or unset OTEL_*",
         )
     except Exception as error:  # noqa: BLE001 -- a setting of OpenTelemetry's, and not ours
         log.warning("tracing.failed", error=str(error))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakequeue.errors import InvalidRequest, MissingDependency, UnknownName
+from lakequeue.extras import pip_install
 from lakequeue.settings import Settings
 from lakequeue_cli.audited import operator
 from lakequeue_cli.key_files import handing_over
@@ -381,7 +382,7 @@ def _open(root: str | None, *, create: bool = False) -> QueueRoot:
     except ImportError as error:
         raise MissingDependency(
             f"this works on the root itself, and {error.name} is not installed",
-            hint="pip install 'lakequeue[server]'",
+            hint=pip_install("server"),
         ) from error
     settings = Settings(**({} if root is None else {"root": root}))
     if create:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import shlex
+import shutil
 import signal
 import sys
 from collections.abc import Sequence
@@ -163,13 +164,24 @@ def banner(cluster: Cluster, took_s: float) -> str:
         f"  logs        {cluster.log_dir}",
         "",
     ]
+    lakequeue = called()
     tries = [
         *exports(cluster.root, cluster.ingest_urls, cluster.consumer_urls),
-        "lakequeue topic create hello && echo hi | lakequeue produce hello",
-        "lakequeue consume hello -g me -o earliest",
+        f"{lakequeue} topic create hello && echo hi | {lakequeue} produce hello",
+        f"{lakequeue} consume hello -g me -o earliest",
     ]
     lines += [f"  {word:<12}{line}" for word, line in zip_longest(["try"], tries, fillvalue="")]
     return "\n".join([*lines, "  stop        Ctrl-C"])
+
+
+def called() -> str:
+    """How a shell in this folder calls this very `lakequeue`."""
+    ours = Path(sys.executable).with_name("lakequeue")
+    found = shutil.which("lakequeue")
+    if not ours.exists() or (found is not None and Path(found).absolute() == ours):
+        return "lakequeue"
+    here = Path.cwd()
+    return shlex.quote(str(ours.relative_to(here) if ours.is_relative_to(here) else ours))
 
 
 def _console(settings: Settings, port: int | None) -> tuple[str, int]:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from lakequeue.clock import MAX_SKEW_S
 from lakequeue.errors import LakequeueError, RootUnusable
+from lakequeue.extras import pip_install
 from lakequeue.processes.folders import local_root, nearest_existing
 from lakequeue.processes.java import cache_dir, find_java
 from lakequeue.settings import Settings
@@ -98,7 +99,7 @@ def _packages() -> Iterator[Finding]:
             "packages",
             Level.FAIL,
             f"not installed: {', '.join(missing)}",
-            "make setup, or: pip install 'lakequeue[all]'",
+            f"make setup, or: {pip_install('all')}",
         )
         return
     yield Finding("packages", Level.OK, "storage, service and Spark packages are installed")

@@ -10,10 +10,12 @@ import tomllib
 from collections.abc import Iterator
 from importlib.metadata import packages_distributions
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import lakequeue
+from lakequeue.extras import command_for, pip_install
 from lakequeue_cli.packages import NODE, SERVER
 
 REPOSITORY = Path(__file__).parents[2]
@@ -143,7 +145,32 @@ def test_what_is_imported_without_its_extra_names_it(facade: str, package: str) 
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
     )
     extra = "duckdb" if facade == "duck" else facade
-    assert done.stderr.strip().endswith(f"pip install 'lakequeue[{extra}]'")
+    assert done.stderr.strip().endswith(pip_install(extra))
+
+
+@pytest.mark.parametrize(
+    ("origin", "command"),
+    [
+        ({}, "pip install 'lakequeue[duckdb]'"),
+        (
+            {"url": "file:///d/lakequeue-0.1.0-py3-none-any.whl", "archive_info": {}},
+            "pip install 'lakequeue[duckdb] @ file:///d/lakequeue-0.1.0-py3-none-any.whl'",
+        ),
+        (
+            {"url": "file:///my%20src/lakequeue", "dir_info": {"editable": True}},
+            "pip install -e '/my src/lakequeue[duckdb]'",
+        ),
+        (
+            {"url": "file:///src/lakequeue", "dir_info": {}},
+            "pip install 'lakequeue[duckdb] @ file:///src/lakequeue'",
+        ),
+    ],
+)
+def test_an_extra_comes_from_where_lakequeue_came_from(
+    origin: dict[str, Any], command: str
+) -> None:
+    """It is on no package index: the name alone would not be found there."""
+    assert command_for("duckdb", origin) == command
 
 
 def test_the_version_needs_no_extra() -> None:

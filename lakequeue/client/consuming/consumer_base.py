@@ -30,6 +30,7 @@ from lakequeue.errors import (
     LakequeueError,
     MissingDependency,
 )
+from lakequeue.extras import pip_install
 from lakequeue.records import checked_name
 from lakequeue.results.restores import Restores
 from lakequeue.wire import HOST_HEADER, JoinRequest
@@ -49,7 +50,7 @@ def delta_module() -> ModuleType:
         return import_module("lakequeue.client.consuming.transaction")
     except ImportError as error:
         raise MissingDependency(
-            f"transactions need deltalake: {error}", hint="pip install 'lakequeue[delta]'"
+            f"transactions need deltalake: {error}", hint=pip_install("delta")
         ) from error
 
 

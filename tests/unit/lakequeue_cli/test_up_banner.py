@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
 
 from lakequeue.calling.addresses import write_addresses
-from lakequeue_cli.commands.up import exports
+from lakequeue_cli.commands.up import called, exports
 
 INGEST, CONSUMER = ["http://127.0.0.1:7001"], ["http://127.0.0.1:7002"]
 DEFAULT = ["http://127.0.0.1:8080"], ["http://127.0.0.1:8081"]
@@ -51,3 +52,21 @@ def test_a_shell_whose_own_root_has_no_running_queue_is_told_the_new_one(
 ) -> None:
     monkeypatch.setenv("LAKEQUEUE_ROOT", str(folder / "stopped"))
     assert exports(f"{folder}/new", *DEFAULT) == [f"export LAKEQUEUE_ROOT={folder}/new"]
+
+
+def test_the_command_is_spelled_as_this_shell_finds_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs = folder / "my venv" / "bin"
+    programs.mkdir(parents=True)
+    monkeypatch.setattr(sys, "executable", str(programs / "python"))
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert called() == "lakequeue", "there is none beside this Python"
+    (programs / "lakequeue").touch(mode=0o755)
+    assert called() == "'my venv/bin/lakequeue'"
+    monkeypatch.chdir(programs)
+    monkeypatch.setenv("PATH", str(programs))
+    assert called() == "lakequeue"
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.chdir("/")
+    assert called() == f"'{str(programs / 'lakequeue').removeprefix('/')}'"
