@@ -203,7 +203,7 @@ def test_the_workflow_runs_commands_that_exist() -> None:
         for line in step.get("run", "").splitlines()
     ]
     made = {line[1] for line in lines if line[0] == "make"}
-    assert {"check", "audit", "services", "faults", "wheel", "site"} == made <= targets
+    assert {"check", "audit", "services", "wheel", "site"} == made <= targets
     for line in lines:
         if "compose" in line:
             assert (REPOSITORY / line[line.index("-f") + 1]).exists()
