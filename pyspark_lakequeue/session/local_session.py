@@ -22,6 +22,9 @@ from pyspark_lakequeue.session.registration import register
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+AVRO_LIMITS = {"bytes": 64 << 20, "string": 64 << 20, "collectionItems": 4 << 20}
+"""How long a part of a value in Avro may be. A value says so of itself, and Spark believes it: five
+bytes that are not of their schema would take all memory."""
 _LOCAL = {
     "spark.master": "local[*]",
     # This machine's own address may be none that it can reach itself by.
@@ -31,6 +34,9 @@ _LOCAL = {
     "spark.ui.showConsoleProgress": "false",
     # 200 tasks for each join or sort of a few records are most of a query's time.
     "spark.sql.shuffle.partitions": "4",
+    "spark.driver.extraJavaOptions": " ".join(
+        f"-Dorg.apache.avro.limits.{what}.maxLength={most}" for what, most in AVRO_LIMITS.items()
+    ),
 }
 
 

@@ -11,14 +11,20 @@ import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import PySparkException
 
 from lakequeue.calling.addresses import root_to_read
 from lakequeue.errors import LakequeueError
 from lakequeue.records import checked_name
 from queue_tables.delta.declared import lacking_columns
 from queue_tables.delta.table import TableLog
-from queue_tables.querying.typed_views import VALUE, spark_value, template_of, typed_views
+from queue_tables.querying.typed_views import (
+    VALUE,
+    is_for_spark,
+    spark_value,
+    template_of,
+    typed_views,
+)
 from queue_tables.querying.views import FUNCTIONS, SPARK, VIEWS, render
 from queue_tables.root import QueueRoot
 from queue_tables.schema.schemas import JOURNAL, TABLES
@@ -82,21 +88,40 @@ def _typed(spark: SparkSession, queue: QueueRoot, target: str) -> list[str]:
     """
     made = []
     for view in typed_views(TopicStore(queue).list()):
+        if not is_for_spark(view):
+            _warn(f"no view {view.name}: the schema has more parts than Spark has columns for")
+            continue
         sql = render(template_of(view), SPARK, str, lambda name: f"{target}.`{name}`")
         sql = sql.replace(VALUE, spark_value(view))
         try:
             spark.sql(f"CREATE OR REPLACE VIEW {target}.`{view.name}` AS {sql}")
-        except AnalysisException as error:
-            if view.kind == "json" or _NOT_LOADED not in (error.getCondition() or ""):
+        except _failures() as error:
+            if view.kind == "json":
                 raise
-            warnings.warn(
-                f"no view {view.name}: Spark reads {view.kind} with the package "
-                f"org.apache.spark:spark-{view.kind}_2.13:{spark.version}, which is not loaded",
-                stacklevel=3,
-            )
+            _warn(f"no view {view.name}: {_reason(spark, view.kind, error)}")
             continue
         made.append(view.name)
     return made
+
+
+def _failures() -> tuple[type[Exception], ...]:
+    """What Spark raises for a schema that it cannot make a column of, also from within the JVM."""
+    try:
+        from py4j.protocol import Py4JError
+    except ImportError:  # a client of Spark Connect alone
+        return (PySparkException,)
+    return PySparkException, Py4JError
+
+
+def _reason(spark: SparkSession, kind: str, error: Exception) -> str:
+    if isinstance(error, PySparkException) and _NOT_LOADED in (error.getCondition() or ""):
+        package = f"org.apache.spark:spark-{kind}_2.13:{spark.version}"
+        return f"Spark reads {kind} with the package {package}, which is not loaded"
+    return f"Spark does not take the schema: {' '.join(str(error).split())[:300]}"
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, stacklevel=4)  # where `create_views` is called
 
 
 def _table(queue: QueueRoot, base: str, name: str) -> str:

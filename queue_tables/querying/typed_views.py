@@ -21,6 +21,8 @@ from queue_tables.querying.value_types import (
     Type,
     duckdb_structure,
     duckdb_type,
+    is_small_avro,
+    is_small_protobuf,
     of_avro,
     of_json_schema,
     of_protobuf,
@@ -98,8 +100,17 @@ def template_of(view: TypedView) -> str:
 # -- expressions --------------------------------------------------------------------------------
 
 
+def is_for_spark(view: TypedView) -> bool:
+    """Whether Spark can make a column of its type: a schema of a few lines may have millions of
+    parts when each is written out wherever it is used."""
+    text = view.topic.value_schema or ""
+    if view.kind == "avro":
+        return is_small_avro(AvroSchema(text))
+    return view.kind == "json" or is_small_protobuf(schema_of(text))
+
+
 def spark_value(view: TypedView) -> str:
-    """The value of a row of `records`, in Spark."""
+    """The value of a row of `records`, in Spark. A field of a type within itself is left out."""
     if view.kind == "json":
         return _of_text(
             view.type,
@@ -109,7 +120,8 @@ def spark_value(view: TypedView) -> str:
     if view.kind == "protobuf":
         text = view.topic.value_schema or ""
         name, files = schema_of(text).root.name, parts_of(text)[1]
-        return f"from_protobuf(value, '{name}', X'{files.hex()}', map('mode', 'PERMISSIVE'))"
+        options = "map('mode', 'PERMISSIVE', 'recursive.fields.max.depth', '1')"
+        return f"from_protobuf(value, '{name}', X'{files.hex()}', {options})"
     return "".join(_avro_branches(view.topic))
 
 
@@ -143,15 +155,16 @@ def _of_text(kind: Type, text: str, parsed: Callable[[Type], str]) -> str:
 
 
 def _avro_branches(topic: Topic) -> Iterator[str]:
-    present = topic.value_schema or ""
+    present = _literal(topic.value_schema or "")
+    options = "'mode', 'PERMISSIVE', 'recursiveFieldMaxDepth', '1'"
     yield "CASE"
     for text in texts_of("avro", schemas_of(topic)):
         mark = (SINGLE_OBJECT + AvroSchema(text).fingerprint).hex()
         yield (
             f" WHEN substring(value, 1, 10) = X'{mark}' THEN from_avro(substring(value, 11), "
-            f"'{_literal(text)}', map('mode', 'PERMISSIVE', 'avroSchema', '{_literal(present)}'))"
+            f"'{_literal(text)}', map({options}, 'avroSchema', '{present}'))"
         )
-    yield f" ELSE from_avro(value, '{_literal(present)}', map('mode', 'PERMISSIVE')) END"
+    yield f" ELSE from_avro(value, '{present}', map({options})) END"
 
 
 def _literal(schema: str) -> str:

@@ -231,6 +231,27 @@ def _of_avro(
     return _OF_AVRO.get(node.kind, Scalar.JSON)
 
 
+def is_small_avro(schema: AvroSchema) -> bool:
+    """Whether it has no more than `_MOST_TYPES` parts, each written out wherever it is used.
+
+    Spark makes a column of all of them, also of the branches of unions.
+    """
+    return _is_small(schema, schema.root, frozenset(), _MOST_DEPTH, _Room())
+
+
+def _is_small(
+    schema: AvroSchema, node: Node, within: frozenset[str], depth: int, room: _Room
+) -> bool:
+    if node.kind == "ref":
+        if node.name in within:
+            return True
+        within |= {node.name}
+        node = schema.resolved(node)
+    if depth == 0 or room.is_full():
+        return False
+    return all(_is_small(schema, part, within, depth - 1, room) for _, part in node.parts)
+
+
 # -- Protobuf -----------------------------------------------------------------------------------
 
 _OF_PROTOBUF: Final = {
@@ -278,3 +299,25 @@ def _of_field(
         return entries_of(value) if text else Scalar.JSON
     kind = _of_message(schema, message, within, depth, room)
     return Items(kind) if field.repeated else kind
+
+
+def is_small_protobuf(schema: ProtobufSchema) -> bool:
+    """The same of a message."""
+    return _is_small_message(schema, schema.root, frozenset(), _MOST_DEPTH, _Room())
+
+
+def _is_small_message(
+    schema: ProtobufSchema, message: Message, within: frozenset[str], depth: int, room: _Room
+) -> bool:
+    if message.name in within:
+        return True
+    if depth == 0:
+        return False
+    within |= {message.name}
+    for one in message.fields.values():
+        of = schema.messages.get(one.of)
+        if room.is_full() or (
+            of is not None and not _is_small_message(schema, of, within, depth - 1, room)
+        ):
+            return False
+    return True

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from lakequeue.processes.jars import jar_paths
 from queue_tables.root import QueueRoot
 from tests.support.data.log_builder import LogBuilder
+from tests.support.spark.spark_session import SPARK_AVRO
 
 PROGRAM = """
 import sys
@@ -26,6 +28,10 @@ print("table", spark.sql(f"SELECT count(*) FROM delta.`{sys.argv[1]}/log`").firs
 print("same", lakequeue.spark.session() is spark, spark.sparkContext.appName)
 print("zone", spark.conf.get("spark.sql.session.timeZone"))
 worker = spark.sparkContext.parallelize([0], 1).map(lambda _: (sys.executable, pyspark.__file__))
+spark.sql(f"ADD JAR '{sys.argv[2]}'")
+said = '{"type": "record", "name": "R", "fields": [{"name": "text", "type": "string"}]}'
+long = f"from_avro(X'8080808008', '{said}', map('mode', 'PERMISSIVE'))"
+print("a text of a gigabyte in five bytes", spark.sql(f"SELECT {long}.text").first()[0])
 print("worker", worker.first() == (sys.executable, pyspark.__file__))
 """
 
@@ -40,7 +46,7 @@ def test_a_session_needs_no_activated_environment(
     log.append(topic, ["a", "b"])
     kept = {name: os.environ[name] for name in ("HOME", "XDG_CACHE_HOME") if name in os.environ}
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, root.uri],
+        [sys.executable, "-c", PROGRAM, root.uri, jar_paths(jars=(SPARK_AVRO,))[0]],
         env=kept | {"PATH": "/usr/bin:/bin"},
         cwd=tmp_path,
         capture_output=True,
@@ -56,5 +62,6 @@ def test_a_session_needs_no_activated_environment(
         "table 2",
         "same True report",
         "zone Asia/Tokyo",
+        "a text of a gigabyte in five bytes None",
         "worker True",
     ]

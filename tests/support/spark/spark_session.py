@@ -10,7 +10,16 @@ from types import MappingProxyType
 
 from pyspark.sql import SparkSession
 
+from lakequeue.processes.jars import Jar
 from lakequeue.processes.spark_sessions import delta_settings, worker_python
+
+SPARK_AVRO = Jar(
+    "org.apache.spark",
+    "spark-avro_2.13",
+    "4.2.0",
+    "4c186cedc03cbe4ee356a94b32232b347ef48611c3209400b3a77e4fe4abff4f",
+)
+"""Reads values in Avro, with the Avro that PySpark ships; a session takes it by `ADD JAR`."""
 
 
 def settings(folder: Path) -> dict[str, str]:

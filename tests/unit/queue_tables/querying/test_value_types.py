@@ -16,6 +16,8 @@ from queue_tables.querying.value_types import (
     Type,
     duckdb_structure,
     duckdb_type,
+    is_small_avro,
+    is_small_protobuf,
     of_avro,
     of_json_schema,
     of_protobuf,
@@ -23,7 +25,7 @@ from queue_tables.querying.value_types import (
 )
 from queue_tables.schema.topic_rules import Topic, checked_config
 from queue_tables.schema.values.avro_schema import AvroSchema
-from queue_tables.schema.values.protobuf_schema import schema_of
+from queue_tables.schema.values.protobuf_schema import ProtobufSchema, schema_of
 from tests.unit.queue_tables.schema.values.protobufs import field, file, text_of
 
 LEVELS = 25
@@ -43,23 +45,31 @@ def json_tree() -> Type:
 
 
 def avro_tree() -> Type:
+    return of_avro(doubling_avro(LEVELS))
+
+
+def doubling_avro(levels: int) -> AvroSchema:
     schema: Any = "int"
-    for n in range(LEVELS):
+    for n in range(levels):
         named = schema if isinstance(schema, str) else schema["name"]
         fields = [
             {"name": "a", "type": {"type": "array", "items": schema}},
             {"name": "b", "type": {"type": "array", "items": named}},
         ]
         schema = {"type": "record", "name": f"R{n}", "fields": fields}
-    return of_avro(AvroSchema(json.dumps(schema)))
+    return AvroSchema(json.dumps(schema))
 
 
 def protobuf_tree() -> Type:
+    return of_protobuf(doubling_protobuf(LEVELS))
+
+
+def doubling_protobuf(levels: int) -> ProtobufSchema:
     messages = {
-        f"M{n}": [field(1, "a", f"M{n + 1}"), field(2, "b", f"M{n + 1}")] for n in range(LEVELS)
+        f"M{n}": [field(1, "a", f"M{n + 1}"), field(2, "b", f"M{n + 1}")] for n in range(levels)
     }
-    messages[f"M{LEVELS}"] = [field(1, "x", "bool")]
-    return of_protobuf(schema_of(text_of(file(messages), message="shop.M0")))
+    messages[f"M{levels}"] = [field(1, "x", "bool")]
+    return schema_of(text_of(file(messages), message="shop.M0"))
 
 
 @pytest.mark.parametrize("tree", [json_tree, avro_tree, protobuf_tree])
@@ -68,6 +78,25 @@ def test_a_schema_that_doubles_at_each_level_does_not_make_millions_of_types(tre
     kind = tree()
     assert len(spark_type(kind)) < 200_000
     assert time.process_time() - began < 2
+
+
+@pytest.mark.parametrize(("levels", "small"), [(4, True), (12, False), (25, False), (40, False)])
+def test_spark_is_asked_for_schemas_alone_that_stay_small_when_they_are_written_out(
+    levels: int, small: bool
+) -> None:
+    began = time.process_time()
+    assert is_small_avro(doubling_avro(levels)) is small
+    assert is_small_protobuf(doubling_protobuf(levels)) is small
+    assert time.process_time() - began < 2
+
+
+def test_a_type_within_itself_is_small() -> None:
+    tree = {"type": "array", "items": "T"}
+    fields = [{"name": "parts", "type": tree}, {"name": "or", "type": ["null", "int", "T"]}]
+    schema = {"type": "record", "name": "T", "fields": fields}
+    assert is_small_avro(AvroSchema(json.dumps(schema)))
+    messages = {"M": [field(1, "a", "M"), field(2, "b", "M")]}
+    assert is_small_protobuf(schema_of(text_of(file(messages), message="shop.M")))
 
 
 def test_a_type_is_named_in_both_languages() -> None:
