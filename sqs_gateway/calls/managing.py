@@ -31,6 +31,7 @@ def create_queue(asked: Asked) -> Output:
     given = asked.given.get("Attributes") or {}
     name = checked_new_name(asked.given["QueueName"], fifo=_wants_fifo(given))
     attributes = rules.checked(given, fifo=is_fifo(name), new=True)
+    rules.check_together(attributes)
     tags = with_tags({}, asked.given.get("tags") or {})
     config = _config(asked, name, attributes)
     now = int(time.time())
@@ -177,6 +178,7 @@ def set_queue_attributes(asked: Asked) -> Output:
     config = _config(asked, queue.name, attributes)
     gone = {name for name, text in attributes.items() if not text}
     kept = {n: t for n, t in queue.kept.attributes.items() if n not in gone} | _kept(attributes)
+    rules.check_together(kept)
     changed = Kept(kept, queue.kept.tags, queue.kept.created_s, queue.kept.modified_s)
     asked.caller.queues.change(queue, changed, config)
     return {}

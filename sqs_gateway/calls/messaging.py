@@ -11,8 +11,10 @@ from typing import Final
 
 from lakequeue.clock import boot_seconds
 from lakequeue.errors import LakequeueError, UnknownGroup, UnknownTopic
+from lakequeue.wire import parse_queue_receipt
 from serving.front.parking import Done, Steps, Until
 from sqs_gateway.calls.asked import Asked, DoSteps, Output, result_of
+from sqs_gateway.calls.queues import Queue
 from sqs_gateway.calls.receiving import Ticket
 from sqs_gateway.calls.refusals import refusal_of
 from sqs_gateway.calls.settling import DONE, Action
@@ -164,10 +166,16 @@ def _together(given: Input, *names: str) -> list[str]:
 def delete_message(asked: Asked) -> Steps[Output]:
     """It is never received again, if nobody else has it by now."""
     queue = asked.queue()
-    settling = asked.caller.settling.begin(queue.name, [_ack(asked.given, queue.name)])
-    (outcome,) = yield from result_of(settling)
-    _check_deleted(outcome, queue.fifo)
+    action = _ack(asked.given, queue.name)
+    (outcome,) = yield from result_of(asked.caller.settling.begin(queue.name, [action]))
+    _check_deleted(_seen_by(queue, action, outcome), queue.fifo)
     return {}
+
+
+def _seen_by(queue: Queue, action: Action, outcome: str | Exception) -> str | Exception:
+    """A receipt of a deleted queue is one of another queue, if the same name was made anew."""
+    anew = parse_queue_receipt(action.receipt).topic_id != queue.topic.topic_id
+    return "other_group" if outcome in _GONE and anew else outcome
 
 
 def _check_settled(outcome: str | Exception) -> None:
@@ -203,7 +211,7 @@ def change_message_visibility(asked: Asked) -> Steps[Output]:
     queue = asked.queue()
     action = _hide(asked.given, queue.name)
     (outcome,) = yield from result_of(asked.caller.settling.begin(queue.name, [action]))
-    _check_hidden(outcome, queue.fifo)
+    _check_hidden(_seen_by(queue, action, outcome), queue.fifo)
     return {}
 
 
@@ -251,9 +259,9 @@ def _each_receipt(
     if found:
         settling = asked.caller.settling.begin(queue.name, list(found.values()))
         settled = yield from result_of(settling)
-    for entry_id, outcome in zip(found, settled, strict=True):
+    for (entry_id, action), outcome in zip(found.items(), settled, strict=True):
         try:
-            check_outcome(outcome, queue.fifo)
+            check_outcome(_seen_by(queue, action, outcome), queue.fifo)
         except SqsError as error:
             outcomes.failed_by(entry_id, error)
         except LakequeueError as error:

@@ -116,7 +116,8 @@ def _value(field: Field, params: Params) -> Any:
         return _number(field, params.get(name))
     parts = _numbered(name, params)
     if not parts:
-        return None
+        # SQS takes a list of one without its number, too.
+        return [params[name]] if field.kind is Kind.TEXTS and name in params else None
     if field.kind is Kind.TEXTS:
         return [part.get("", "") for part in parts]
     if field.kind is Kind.ENTRIES:

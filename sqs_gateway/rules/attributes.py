@@ -108,6 +108,14 @@ def checked(given: Mapping[str, str], *, fifo: bool, new: bool) -> dict[str, str
     return {name: _checked(name, value, fifo=fifo, new=new) for name, value in given.items()}
 
 
+def check_together(attributes: Mapping[str, str]) -> None:
+    """What may not be beside each other in a queue. Raises `SqsError`."""
+    per_group = attributes.get("FifoThroughputLimit") == "perMessageGroupId"
+    if per_group and attributes.get("DeduplicationScope") != "messageGroup":
+        said = "perMessageGroupId needs the DeduplicationScope messageGroup."
+        raise invalid_value("FifoThroughputLimit", said)
+
+
 def _checked(name: str, value: str, *, fifo: bool, new: bool) -> str:
     one = DECLARED.get(name)
     if one is None or not one.settable or (one.of_fifo and not fifo):

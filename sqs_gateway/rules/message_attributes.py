@@ -55,6 +55,8 @@ def system_attributes_of(given: Mapping[str, Mapping[str, Any]]) -> dict[str, At
     for name in given:
         if name != TRACE_HEADER:
             raise invalid("MessageSystemAttributes", name, "Invalid MessageSystemAttributeName.")
+        if given[name].get("DataType") != "String":
+            raise _wrong(f"The message system attribute '{name}' must be of the type String.")
     return {name: _attribute(name, one) for name, one in given.items()}
 
 

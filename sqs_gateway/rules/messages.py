@@ -284,7 +284,10 @@ def _system(
     now_ms: int,
     arn: Callable[[str], str],
 ) -> dict[str, str]:
+    # Of a dead message, over all queues that it was received from.
+    before = _text(headers.get(DeadLetterHeader.ATTEMPTS, "0"))
     attempt = int(record.get("attempt") or 1)
+    attempt += int(before) if before.isascii() and before.isdigit() and len(before) < 10 else 0
     first_us = record.get("first_delivered_at")
     found = {
         "SenderId": account,

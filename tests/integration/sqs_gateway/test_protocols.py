@@ -74,6 +74,8 @@ def test_a_message_by_the_older_protocol(http: httpx2.Client, name: Name) -> Non
     assert texts(got, f"{message}/MessageAttribute/Value/StringValue") == ["5"]
     assert "SentTimestamp" in texts(got, f"{message}/Attribute/Name")
     (handle,) = texts(got, f"{message}/ReceiptHandle")
+    one = queried(http, "GetQueueAttributes", {"QueueUrl": url, "AttributeName": "DelaySeconds"})
+    assert texts(one, "GetQueueAttributesResult/Attribute/Name") == ["DelaySeconds"]
     told = queried(http, "GetQueueAttributes", {"QueueUrl": url, "AttributeName.1": "All"})
     attributes = "GetQueueAttributesResult/Attribute"
     pairs = zip(texts(told, f"{attributes}/Name"), texts(told, f"{attributes}/Value"), strict=True)

@@ -154,6 +154,7 @@ def test_a_message_that_was_received_too_often_goes_to_the_dead_letters(
     assert (got["Body"], got["MessageAttributes"]) == ("x", attribute)
     source = attributes_of(sqs, queue, "QueueArn")["QueueArn"]
     assert got["Attributes"]["DeadLetterQueueSourceArn"] == source
+    assert got["Attributes"]["ApproximateReceiveCount"] == "3", "over both queues"
     assert nothing(sqs, queue)
     sqs.set_queue_attributes(QueueUrl=queue, Attributes={"RedrivePolicy": ""})
     assert "RedrivePolicy" not in attributes_of(sqs, queue)
