@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
 
+from pyspark_lakequeue.plain_errors import plainly
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -32,12 +34,14 @@ class DefaultSource(DataSource):
         """What `format` takes."""
         return "lakequeue"
 
+    @plainly
     def schema(self) -> str:
         """The columns, as the Kafka source has them. Raises `InvalidRequest` for wrong options."""
         from pyspark_lakequeue.source.declared import declared
 
         return declared(self._given())
 
+    @plainly
     def reader(self, schema: StructType) -> BatchReader:
         """For `spark.read`."""
         from pyspark_lakequeue.source.batch_reader import BatchReader
@@ -67,6 +71,7 @@ class DefaultSource(DataSource):
             return RefusedStream(error)
         return StreamReader(options, schema)
 
+    @plainly
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         """For `df.write`."""
         from pyspark_lakequeue.sink.options import sink_options
@@ -74,6 +79,7 @@ class DefaultSource(DataSource):
 
         return BatchWriter(sink_options(self._given()), schema, overwrite)
 
+    @plainly
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802 -- Spark's name
         """For `df.writeStream`."""
         from pyspark_lakequeue.sink.options import sink_options

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from pyspark_lakequeue.plain_errors import plainly
 from pyspark_lakequeue.source.losses import report_loss
 from pyspark_lakequeue.source.options import ReadOptions
 from pyspark_lakequeue.source.planning import Piece, plan_tasks
@@ -29,6 +30,7 @@ class BatchReader(DataSourceReader):
         self._options = options
         self._schema = schema
 
+    @plainly
     def partitions(self) -> Sequence[InputPartition]:
         """One task for each range of offsets of files, at least one.
 

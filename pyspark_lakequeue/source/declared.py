@@ -100,7 +100,7 @@ class RefusedStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._error = error
 
     def _refuse(self) -> NoReturn:
-        raise self._error
+        raise self._error.with_traceback(None) from None
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 -- Spark's name
         """Raises the error."""

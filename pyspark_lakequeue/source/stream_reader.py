@@ -22,6 +22,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from lakequeue.clock import boot_seconds
+from pyspark_lakequeue.plain_errors import plainly
 from pyspark_lakequeue.source.batch_reader import wanted_ranges
 from pyspark_lakequeue.source.losses import report_loss
 from pyspark_lakequeue.source.options import ReadOptions
@@ -69,6 +70,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # -- in the planning process ------------------------------------------------------------------
 
+    @plainly
     def initialOffset(self) -> Json:  # noqa: N802 -- Spark's name
         """Where `startingOffsets` and its like say; only a new query asks."""
         topics, starts = self._view().starts(self._options)
