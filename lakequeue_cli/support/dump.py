@@ -39,7 +39,15 @@ def parts(settings: Settings, shown: dict[str, Any]) -> Iterator[Part]:
     yield from _one("topics.json", lambda: _asked(settings, _topics))
     yield from _one("groups.json", lambda: _asked(settings, _groups))
     yield from _tables(settings.root)
-    yield from _logs(settings)
+    try:
+        from lakequeue_cli.supervisor.preflight import default_work_dir
+    except ImportError as error:
+        # Without the packages of the services no process of a queue has written a log here.
+        yield "logs/unknown.txt", f"{error}\n"
+        return
+    work_dir = settings.work_dir or default_work_dir(settings.root)
+    yield from _beside(settings, work_dir)
+    yield from _logs(work_dir / "logs")
 
 
 def about(root: str) -> dict[str, Any]:
@@ -83,7 +91,31 @@ def _nodes(settings: Settings) -> Iterator[Part]:
         urls["consumer"] += [node.url for node in listed.consumer]
     except Exception as error:  # noqa: BLE001 -- as above
         yield "nodes/unknown.txt", f"{type(error).__name__}: {error}\n"
-    auth = Bearer(credentials_of())
+    urls |= {"driver": list(settings.console.drivers), "sqs": list(settings.console.gateways)}
+    yield from _answers(urls, Bearer(credentials_of()))
+
+
+def _beside(settings: Settings, work_dir: Path) -> Iterator[Part]:
+    """Drivers and gateways of `lakequeue up`. It may have ended, and somebody else may listen
+    there: no key goes to them."""
+    file = work_dir / "prometheus-targets.json"
+    if not file.exists() or settings.console.drivers:
+        return
+    try:
+        urls = {
+            str(said["labels"]["role"]): [
+                f"{said['labels'].get('__scheme__', 'http')}://{target}"
+                for target in said["targets"]
+            ]
+            for said in json.loads(file.read_text(encoding="utf-8"))
+        }
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        yield "nodes/beside.txt", f"{file}: {type(error).__name__}: {error}\n"
+        return
+    yield from _answers({role: urls.get(role, []) for role in ("driver", "sqs")}, None)
+
+
+def _answers(urls: dict[str, list[str]], auth: Bearer | None) -> Iterator[Part]:
     with httpx2.Client(
         timeout=PATIENCE_S, auth=auth, verify=credentials_of().trust(), trust_env=False
     ) as http:
@@ -135,14 +167,7 @@ def _tables(root: str) -> Iterator[Part]:
         yield "tables/left_out.txt", "\n".join(sorted(left_out)) + "\n"
 
 
-def _logs(settings: Settings) -> Iterator[Part]:
-    try:
-        from lakequeue_cli.supervisor.preflight import default_work_dir
-    except ImportError as error:
-        # Without the packages of the services no process of a queue has written a log here.
-        yield "logs/unknown.txt", f"{error}\n"
-        return
-    folder = (settings.work_dir or default_work_dir(settings.root)) / "logs"
+def _logs(folder: Path) -> Iterator[Part]:
     for file in sorted(folder.glob("*")):
         if file.is_file():
             yield from _one(f"logs/{file.name}", partial(_end_of, file))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import zipfile
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -55,6 +57,42 @@ def test_a_dump_has_what_finds_a_fault_and_no_content_of_records(
     assert json.loads(found["settings.json"])["consumer.url"] == node.url
     assert "pyarrow" in json.loads(found["about.json"])["packages"]
     assert isinstance(json.loads(found["doctor.json"]), list)
+
+
+def test_drivers_of_this_machine_are_asked_and_get_no_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, str | None]] = []
+
+    class Driver(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append((self.path, self.headers.get("authorization")))
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"leads")
+
+        def log_message(self, *_: object) -> None:
+            """Nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Driver) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        port = server.server_port
+        told = [{"targets": [f"127.0.0.1:{port}"], "labels": {"role": "driver"}}]
+        (tmp_path / "prometheus-targets.json").write_text(json.dumps(told))
+        found = dumped(
+            tmp_path / "dump.zip",
+            monkeypatch,
+            ROOT=str(tmp_path / "none"),
+            WORK_DIR=str(tmp_path),
+            API_KEY=KEY,
+            INGEST__URL="http://127.0.0.1:1",
+            CONSUMER__URL="http://127.0.0.1:1",
+        )
+        server.shutdown()
+        thread.join()
+    assert found[f"nodes/driver-127.0.0.1-{port}/readyz.txt"] == "200\nleads\n"
+    assert asked == [("/healthz", None), ("/readyz", None), ("/metrics", None)]
 
 
 def test_without_a_queue_each_part_says_why_it_could_not_be_had(
