@@ -11,10 +11,11 @@ import threading
 from contextlib import ExitStack
 from pathlib import Path
 
-from lakequeue import Consumer, Producer
+from lakequeue import Admin, Consumer, Producer
 from lakequeue_cli.supervisor.cluster import Cluster, ClusterOptions
 from tests.support.console.browser import chromium, emulate
 from tests.support.console.running import fill
+from tests.support.services.endpoint import Endpoint, status
 
 PICTURES = {
     "overview": ("/", 1280, 1000, "light"),
@@ -23,6 +24,7 @@ PICTURES = {
     "topic": ("/topics/orders", 1280, 1000, "light"),
     "records": ("/topics/orders/records", 1280, 900, "light"),
     "group": ("/groups/billing", 1280, 900, "light"),
+    "webhooks": ("/webhooks", 1280, 480, "light"),
     "dead-letters": ("/dead-letters/payments.dlq", 1280, 620, "light"),
 }
 LOAD_S = 75.0
@@ -32,11 +34,18 @@ def main(folder: Path) -> None:
     """Start a queue, load it, take the pictures."""
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as place, ExitStack() as stack:
-        options = ClusterOptions(root=f"{place}/queue", console=("127.0.0.1", 0))
+        options = ClusterOptions(
+            root=f"{place}/queue",
+            console=("127.0.0.1", 0),
+            environ={"LAKEQUEUE_CONSUMER__WEBHOOK_ALLOW_PRIVATE": "true"},
+        )
         cluster = stack.enter_context(Cluster(options))
         cluster.wait_ready()
         ingest, consumer = cluster.ingest_urls[0], cluster.consumer_urls[0]
         fill(ingest, consumer)
+        endpoint = stack.enter_context(Endpoint(status(200)))
+        with Admin(ingest, consumer) as admin:
+            admin.set_webhook("invoices", f"{endpoint.url}/invoices", ["payments"], concurrency=4)
         over = threading.Event()
         threads = [
             threading.Thread(target=_send, args=(ingest, over)),
@@ -50,7 +59,8 @@ def main(folder: Path) -> None:
         over.wait(LOAD_S)
         with chromium() as browser:
             # What takes longer than a page may take is there when it is looked at again.
-            browser.get(str(cluster.console_url))
+            for path in {path for path, *_ in PICTURES.values()}:
+                browser.get(f"{cluster.console_url}{path}")
             over.wait(10)
             for name, (path, width, height, scheme) in PICTURES.items():
                 emulate(browser, width, height, scheme)
