@@ -29,6 +29,8 @@ _DECLARED = (
     metrics.driver.GROUP_LAG,
     metrics.consumer.DELIVERED_RECORDS,
     metrics.consumer.MEMBERS,
+    metrics.consumer.DEAD_LETTERS,
+    metrics.ingest.INGEST_FAULTY,
     metrics.consumer.LEASES_HELD,
     metrics.every.LEADING,
 )

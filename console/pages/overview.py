@@ -66,6 +66,7 @@ def seen(context: Context, desk: Desk, within_s: float = PATIENCE_S) -> dict[str
         *attention.of_order(point),
         *attention.of_groups(advice.value),
         *attention.of_idle(lags, groups.value or ()),
+        *attention.of_deaths(each),
         *(_of_tables(context, until) if may_read else ()),
         *attention.of_parts((("topics", topics.failed), ("groups", groups.failed))),
     ]

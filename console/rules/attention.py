@@ -6,9 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+from console.rules.exposition import Scrape
 from console.rules.flow import GroupLag
 from console.rules.found import ASKING, Failed
 from console.rules.rates import Point
+from lakequeue.metrics.consumer import DEAD_LETTERS
+from lakequeue.metrics.ingest import INGEST_FAULTY
 
 Level = Literal["stuck", "warn", "note"]
 _LITTLE = 0.05
@@ -52,6 +55,14 @@ class Looked(Protocol):
     @property
     def leads(self) -> tuple[str, ...]:
         """Which elections it has won."""
+
+
+class Counted(Protocol):
+    """A process and what it counts."""
+
+    @property
+    def scrape(self) -> Scrape:
+        """Its metrics."""
 
 
 def of_processes(each: Sequence[Looked]) -> Iterator[Concern]:
@@ -107,6 +118,28 @@ def of_groups(advice: Mapping[str, Any] | None) -> Iterator[Concern]:
             what = f"{trend['group']} on {trend['topic']} {said}; lag {trend['lag']}"
             fix = "look at its members and at what they do with the records"
             yield Concern(level, what, fix, f"/groups/{trend['group']}")
+
+
+def of_deaths(each: Iterable[Counted]) -> Iterator[Concern]:
+    """Records that died, as far as the processes that run now have counted them."""
+    died: dict[str, float] = {}
+    faulty = 0.0
+    for one in each:
+        faulty += one.scrape.total(INGEST_FAULTY.name) or 0
+        for labels, count in one.scrape.all(DEAD_LETTERS.name).items():
+            group = dict(labels).get("group", "")
+            died[group] = died.get(group, 0) + count
+    for group, count in sorted(died.items()):
+        if count:
+            what = f"{count:.0f} records of the group {group} have died since its nodes started"
+            yield Concern("note", what, _DEAD, "/dead-letters")
+    if faulty:
+        what = f"{faulty:.0f} values that were sent are not of the schemas of their topics"
+        fix = "mend who sends them; `lakequeue dlq list` has those that went to dead letters"
+        yield Concern("note", what, fix, "/dead-letters")
+
+
+_DEAD = "`lakequeue dlq list` says why; send them back when that is mended"
 
 
 def of_idle(lags: Iterable[GroupLag], groups: Iterable[Mapping[str, Any]]) -> Iterator[Concern]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from console.asking.processes import WANTED
 from console.rules import attention, flow
 from console.rules.charts import chart, short
 from console.rules.exposition import Scrape, read
@@ -165,6 +166,24 @@ def test_groups_with_records_and_nobody_to_get_them_are_named() -> None:
     assert [(c.level, c.what, c.about) for c in found] == [
         ("warn", "the queue mails has no worker, and 7 records wait", "/groups/mails"),
         ("note", "the group reports has no consumer, and is 3 records behind", "/groups/reports"),
+    ]
+
+
+def test_records_that_died_are_told_by_group() -> None:
+    text = """lakequeue_consumer_dead_letters_total{group="mails"} 2.0
+lakequeue_consumer_dead_letters_total{group="quiet"} 0.0
+lakequeue_ingest_faulty_values_total 1.0
+"""
+    scrape = read(text, WANTED)
+    each = [One("consumer", scrape=scrape), One("consumer", scrape=scrape), One("ingest")]
+    found = list(attention.of_deaths(each))
+    assert [(c.level, c.what, c.about) for c in found] == [
+        ("note", "4 records of the group mails have died since its nodes started", "/dead-letters"),
+        (
+            "note",
+            "2 values that were sent are not of the schemas of their topics",
+            "/dead-letters",
+        ),
     ]
 
 
