@@ -61,6 +61,7 @@ def page(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Itera
     reader = Reader(folder, root.uri, "", "")
     with pytest.MonkeyPatch.context() as patch, ordering(root, epoch=9):
         patch.setattr(SparkSession, "_instantiatedSession", session)
+        patch.setenv("LAKEQUEUE_ROOT", root.uri)
         yield Page(session, reader)
         for query in session.streams.active:
             query.stop()
