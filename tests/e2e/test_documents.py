@@ -75,7 +75,7 @@ def test_the_readme(reader: Reader) -> None:
         for statement in block.text.split(";")
         if statement.strip()
     ]
-    assert len(statements) == 4
+    assert len(statements) == 3
     also = f"spark.sql('USE queue')\nfor one in {statements!r}:\n    spark.sql(one).collect()"
     assert ROW in run(reader, f"{spark}\n{also}\nprint('every SQL is run')", "every SQL is run")
 

@@ -83,18 +83,16 @@ def status(url: str) -> int:
         return int(answer.status)
 
 
-def tried(said: str, folder: Path) -> str:
-    """What the lines that the banner offers print, in a shell of `folder`."""
+def tried(said: str) -> str:
+    """What the lines that the banner offers print, in a shell of the folder in which `up` runs."""
     offered = said.partition("  try")[2].partition("  stop")[0].strip()
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith("LAKEQUEUE_")
     }
-    path = f"{Path(sys.executable).parent}:{environment['PATH']}"
     shell = ["bash", "-euo", "pipefail", "-c", f"{offered} -n 1"]
     return subprocess.run(
         shell,
-        cwd=folder,
-        env=environment | {"PATH": path},
+        env=environment,
         capture_output=True,
         text=True,
         check=True,
@@ -117,7 +115,7 @@ def test_killed_it_leaves_nothing_and_starts_again_at_once(tmp_path: Path) -> No
         with up(root, *ports) as second:
             said = banner(second)
             assert all_gone(children)
-            assert tried(said, tmp_path) == "hi\n"
+            assert tried(said) == "hi\n"
             later = descendants(second.pid)
             second.send_signal(signal.SIGTERM)
             second.communicate(timeout=120)
