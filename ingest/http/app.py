@@ -276,7 +276,7 @@ def _config(node: IngestNode) -> dict[str, Any]:
         )
     body = _body(_MAX_CONFIG_BYTES, lambda _: None)
     says(body)
-    if not body.strip():
+    if not body:
         return {}
     try:
         with room(node.parsing, body):
