@@ -6,6 +6,7 @@ from pathlib import Path
 
 from bench import machine, readme
 from bench.figures import Figure, Line, spread, table
+from tests.support.data.machine import idle_machine
 
 LINE = Line(
     "ready",
@@ -54,21 +55,7 @@ def test_a_part_of_a_page_is_replaced_between_its_marks(tmp_path: Path) -> None:
 
 
 def test_a_busy_machine_is_named_in_the_sentence() -> None:
-    where: machine.Machine = {
-        "measured_at": "2026-11-30T00:00:00+00:00",
-        "cores": 2,
-        "memory_gib": 23.5,
-        "kernel": "6.1",
-        "python": "3.11",
-        "versions": {},
-        "speed": {
-            "loop_s": 0.25,
-            "fdatasync_p50_ms": 0.2,
-            "fdatasync_p99_ms": 1.0,
-            "copy_gb_per_s": 9.0,
-            "load": 0.1,
-        },
-    }
+    where = idle_machine()
     assert "Others used the machine" not in machine.sentence(where)
     where["speed"]["load"] = 3.0
     assert "do not quote" in machine.sentence(where)

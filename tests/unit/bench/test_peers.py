@@ -17,22 +17,9 @@ from bench.peers.plots import draw
 from bench.peers.report import Found, Results, readme, render
 from bench.peers.systems.registry import SYSTEMS
 from bench.peers.usage import used
+from tests.support.data.machine import idle_machine
 
-MACHINE: Any = {
-    "measured_at": "2026-11-30T00:00:00+00:00",
-    "cores": 2,
-    "memory_gib": 23.5,
-    "kernel": "6.1",
-    "python": "3.11",
-    "versions": {},
-    "speed": {
-        "loop_s": 0.25,
-        "fdatasync_p50_ms": 0.2,
-        "fdatasync_p99_ms": 1.0,
-        "copy_gb_per_s": 9.0,
-        "load": 0.1,
-    },
-}
+MACHINE: Any = idle_machine()
 
 
 def _found(scale: float, *, sql: bool = False) -> dict[str, Any]:
