@@ -6,7 +6,7 @@ from pathlib import Path
 
 from bench import machine, readme
 from bench.figures import Figure, Line, spread, table
-from tests.support.data.machine import idle_machine
+from tests.support.machine import idle_machine
 
 LINE = Line(
     "ready",

@@ -17,7 +17,7 @@ from bench.peers.plots import draw
 from bench.peers.report import Found, Results, readme, render
 from bench.peers.systems.registry import SYSTEMS
 from bench.peers.usage import used
-from tests.support.data.machine import idle_machine
+from tests.support.machine import idle_machine
 
 MACHINE: Any = idle_machine()
 
