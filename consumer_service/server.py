@@ -24,6 +24,7 @@ from lakequeue.settings import Settings
 from lakequeue.steps import arm
 from queue_tables.audit import Audit
 from queue_tables.entries import AccessWatch, must_be_locked
+from queue_tables.files.import_guard import keep_pandas_out
 from queue_tables.root import QueueRoot
 from queue_tables.schema.schemas import LOG, TOPICS
 from serving.doors.gate import ServiceGate, names_of
@@ -46,6 +47,7 @@ def run(settings: Settings, name: str, parent: int | None) -> None:
 
 def _start(settings: Settings, name: str, url: str) -> Served:
     """Become a node."""
+    keep_pandas_out()
     must_be_locked(settings.root, settings.consumer.host, settings.access)
     # Asked for when a client calls: until then nothing is read.
     keys: list[OwnKey] = []

@@ -5,13 +5,13 @@ from __future__ import annotations
 from ingest.http.app import create_app
 from ingest.http.producing import Producing
 from ingest.http.ways import Ways
-from ingest.import_guard import keep_pandas_out
 from ingest.metrics import Metrics
 from ingest.node import IngestNode
 from lakequeue.settings import Settings
 from lakequeue.steps import arm
 from queue_tables.audit import Audit
 from queue_tables.entries import AccessWatch, must_be_locked
+from queue_tables.files.import_guard import keep_pandas_out
 from serving.doors.gate import ServiceGate, names_of
 from serving.doors.issuers import Issuers
 from serving.host_samples import HostSamples

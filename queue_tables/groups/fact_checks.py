@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from functools import reduce
+from functools import cache, reduce
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -28,8 +28,8 @@ MOST_RUN: Final = 1_000_000
 """Offsets that one fact opens or says to be dead, at most: each takes memory by itself."""
 _MOST_ATTEMPTS: Final = 1 << 30
 _NAME: Final = re.compile(rb"[A-Za-z0-9._-]{1,249}\Z")
-_NEED_OFFSET: Final = pa.array([k.encode() for k in (*RECORD_KINDS, "committed")], pa.binary())
-_TAKE_MEMORY: Final = pa.array([k.encode() for k in (*STAGE_OF, "dead")], pa.binary())
+_NEED_OFFSET: Final = (*RECORD_KINDS, "committed")
+_TAKE_MEMORY: Final = (*STAGE_OF, "dead")
 _KINDS: Final = {kind.value.encode() for kind in Kind}
 _FREE_TEXTS: Final = ("member", "reason", "dead_letter")
 """Nothing is decided by them: odd bytes are escaped, and the fact counts."""
@@ -74,6 +74,12 @@ def set_aside_of(table: pa.Table, at: int, shard: ShardName, reason: str) -> Set
 _WHAT: Final = ("kind", "group", "topic")
 
 
+@cache
+def _set_of(kinds: tuple[str, ...]) -> pa.Array:
+    """As Arrow wants a set to look in; not made at import, for Arrow's first array loads pandas."""
+    return pa.array([kind.encode() for kind in kinds], pa.binary())
+
+
 def _odd(table: pa.Table) -> Iterator[tuple[str, Mask]]:
     """For each rule that is broken the column that it is about, and the rows that break it.
 
@@ -93,7 +99,7 @@ def _odd(table: pa.Table) -> Iterator[tuple[str, Mask]]:
 def _odd_runs(table: pa.Table) -> Iterator[tuple[str, Mask]]:
     kinds, offset, end = (table[name].combine_chunks() for name in ("kind", "offset", "end_offset"))
     if offset.null_count:
-        needs = pc.is_in(kinds.cast(pa.binary()), _NEED_OFFSET)
+        needs = pc.is_in(kinds.cast(pa.binary()), _set_of(_NEED_OFFSET))
         yield "offset", pc.and_(needs, pc.is_null(offset))
     if end.null_count == len(end):
         return
@@ -102,7 +108,7 @@ def _odd_runs(table: pa.Table) -> Iterator[tuple[str, Mask]]:
     if bounds["min"].as_py() < 1:
         yield "end_offset", pc.fill_null(pc.less(length, 1), False)
     if bounds["max"].as_py() > MOST_RUN:
-        each = pc.is_in(kinds.cast(pa.binary()), _TAKE_MEMORY)
+        each = pc.is_in(kinds.cast(pa.binary()), _set_of(_TAKE_MEMORY))
         yield "end_offset", pc.and_(each, pc.fill_null(pc.greater(length, MOST_RUN), False))
 
 

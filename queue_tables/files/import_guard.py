@@ -1,7 +1,8 @@
-"""Keep pandas out of this process: pyarrow imports it at its first array, and ingest has no use.
+"""Keep pandas out of this process: pyarrow imports it at its first array; services have no use.
 
-Where pandas is installed (it comes with PySpark) that costs the first request half a second, and
-the process tens of MiB for good. pyarrow asks once, and goes without if it is not to be had.
+Where pandas is installed (it comes with PySpark) that costs the start or the first request a
+quarter of a second of CPU, and the process tens of MiB for good. pyarrow asks once, and goes
+without if it is not to be had.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ class _NoPandas(MetaPathFinder):
     ) -> ModuleSpec | None:
         """Refuse pandas, leave everything else to the finders behind."""
         if fullname == "pandas":
-            raise ImportError("pandas is kept out of the ingest node")
+            raise ImportError("pandas is kept out of this process")
         return None
 
 
