@@ -31,7 +31,7 @@ import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import BinaryIO
@@ -52,6 +52,7 @@ _CHOSEN = {"--faults": "faults", "--with-faults": "not matrix", "--matrix": "mat
 _OF_EACH_KIND = "not faults and not matrix"
 _ALSO_UNITS = "tests/behaviour"
 """What of it needs no service are unit tests as well: those are run there."""
+_DEAREST_PLUGIN = "schemathesis"
 _PASSED, _TESTS_FAILED, _NO_TESTS = 0, 1, 5
 """pytest's exit codes; the others are about the run itself."""
 _SHOWING = threading.Lock()
@@ -175,7 +176,8 @@ def _run(*what: str, mark: str, longest_s: float) -> tuple[int, list[str]]:
     began = time.monotonic()
     print(f"begun: {what[0]}{' and more' * (len(what) > 1)} ({mark})", flush=True)
     with tempfile.TemporaryDirectory() as cache, tempfile.TemporaryFile() as said:
-        command = [sys.executable, "-m", "pytest", "-o", f"cache_dir={cache}", *what, "-m", mark]
+        command = [sys.executable, "-m", "pytest", "-o", f"cache_dir={cache}", *_plugins(what)]
+        command += [*what, "-m", mark]
         try:
             code = subprocess.run(
                 command,
@@ -193,6 +195,12 @@ def _run(*what: str, mark: str, longest_s: float) -> tuple[int, list[str]]:
         _SEEDS.update(seeds_in(said.read().decode(errors="replace"), failed))
     died = code < 0 or (code == _TESTS_FAILED and not failed)
     return (_TESTS_FAILED, list(what)) if died else (code, failed)
+
+
+def _plugins(what: Iterable[str]) -> list[str]:
+    """Without the dearest plugin, a second of each start, where no test asks for it."""
+    needed = any(_names(Path(one.partition("::")[0]), _DEAREST_PLUGIN) for one in what)
+    return [] if needed else ["-p", f"no:{_DEAREST_PLUGIN}"]
 
 
 def _show(said: BinaryIO, more: str = "") -> None:

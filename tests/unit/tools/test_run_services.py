@@ -206,3 +206,14 @@ def test_with_faults_runs_what_either_call_runs(capfd: pytest.CaptureFixture[str
     for options, passed in (([], 1), (["--faults"], 1), (["--with-faults"], 2)):
         assert main([*options, "test_all.py"]) == 0
         assert f"{passed} passed" in capfd.readouterr().out
+
+
+def test_a_plugin_that_is_slow_to_load_is_loaded_for_tests_that_name_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD")
+    test = "def test_it(pytestconfig):\n    assert pytestconfig.pluginmanager.hasplugin({}) is {}\n"
+    Path("test_plain.py").write_text(test.format("'schema' + 'thesis'", False))
+    Path("test_user.py").write_text(test.format("'schemathesis'", True))
+    # One that fails is run once more by its id.
+    assert main(["test_plain.py", "test_user.py", "test_user.py::test_it"]) == 0
