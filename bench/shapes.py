@@ -2,10 +2,13 @@
 
     python -m bench.shapes [--axis groups …] [--seconds 10] [--before DIR] [--json FILE]
 
-A consumer-service node alone. The commits of `log` are made here, as the order job makes them, ten
-a second; the members are one more process on the same cores. Each row says how late records
-arrived and what the node's CPU was; `p50_ratio` and `cpu_ratio` are to the first row of its axis.
+A consumer-service node without the rest. The commits of `log` are made here, as the order job makes
+them, ten a second; the members are one more process on the same cores. Each row says how late
+records arrived, what the CPU of the busiest node was, and when all nodes were ready. `p50_ratio`
+and the like are to the first row of its axis.
 Along `groups` each row has as many deliveries a second: with more groups there are fewer records.
+Along `records` the log is so long before the node starts. Along `nodes` there are so many of them
+on this machine; members find them by the first one's URL, and spread.
 `--before`: an older checkout, measured in turn with this one.
 """
 
@@ -21,9 +24,11 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import psutil
 
 from bench.http.front import HERE, Crowd, started
@@ -39,6 +44,7 @@ from tests.support.data.log_builder import LogBuilder
 
 COMMITS_PER_S = 10
 BYTES = 1_000
+OLD_BYTES, OLD_A_COMMIT = 100, 100_000
 WARM_S, DRAIN_S = 4.0, 3.0
 
 
@@ -53,6 +59,9 @@ class Shape:
     """Polls that find nothing, beside the others."""
     deliveries: int = 500
     """A second, of all groups together."""
+    records: int = 0
+    """In the log before the node starts."""
+    nodes: int = 1
 
 
 PLAIN = Shape()
@@ -61,6 +70,8 @@ AXES: dict[str, Sequence[Shape]] = {
     "topics": [replace(PLAIN, topics=n, partitions=1) for n in (1, 10, 100, 1_000)],
     "groups": [replace(PLAIN, groups=n, deliveries=10_000) for n in (1, 20, 100, 500)],
     "idle_polls": [replace(PLAIN, idle_polls=n) for n in (0, 500, 2_000)],
+    "records": [replace(PLAIN, records=n) for n in (0, 1_000_000, 10_000_000)],
+    "nodes": [replace(PLAIN, nodes=n, groups=100, deliveries=10_000) for n in (1, 2)],
 }
 
 
@@ -94,6 +105,14 @@ class Feeder:
             rows.setdefault(topic, {}).setdefault(partition, []).append(b"x" * BYTES)
         self._log.append_all(rows)
 
+    def fill(self, records: int) -> None:
+        """So many small records, over all partitions of the first topic, in large commits."""
+        topic, partitions = self._places[0][0], 1 + max(number for _, number in self._places)
+        value = b"x" * OLD_BYTES
+        for _ in range(records // OLD_A_COMMIT):
+            share = [value] * (OLD_A_COMMIT // partitions)
+            self._log.append_many(topic, dict.fromkeys(range(partitions), share))
+
     def once_each(self) -> None:
         """One commit with a record for each partition."""
         self._at = 0
@@ -125,7 +144,16 @@ def measured(
     """One row."""
     with ExitStack() as stack:
         root, feeder = stack.enter_context(feeding(folder, zookeeper, shape))
-        url, pid = stack.enter_context(started("consumer_service", root.uri, zookeeper, place))
+        feeder.fill(shape.records)
+        began = time.monotonic()
+        nodes = [
+            stack.enter_context(started("consumer_service", root.uri, zookeeper, place, number))
+            for number in range(shape.nodes)
+        ]
+        for url, _ in nodes:
+            _wait_ready(url)
+        ready_s = time.monotonic() - began
+        url = nodes[0][0]
         if shape.idle_polls:
             stack.enter_context(Crowd("polls", url, shape.idle_polls))
         command = [sys.executable, "-m", "bench.http.group_members", url]
@@ -145,18 +173,28 @@ def measured(
         feeder.feed(per_s, WARM_S)
         members.stdin.write("begin\n")
         members.stdin.flush()
-        node = psutil.Process(pid)
-        before = sum(node.cpu_times()[:2])
+        before = _cpu_s(nodes)
         sent = feeder.feed(per_s, seconds)
-        used = sum(node.cpu_times()[:2]) - before
+        used = [now - then for now, then in zip(_cpu_s(nodes), before, strict=True)]
         time.sleep(DRAIN_S)
         members.stdin.close()
         found: dict[str, Any] = json.loads(members.stdout.readline())
     return {
         "delivered_share": round(found["deliveries"] / (sent * shape.groups), 3),
-        "node_cpu": round(used / seconds, 3),
-        "node_us_a_delivery": round(used / (sent * shape.groups) * 1e6, 1),
+        "ready_s": round(ready_s, 2),
+        "node_cpu": round(max(used) / seconds, 3),
+        "node_us_a_delivery": round(sum(used) / (sent * shape.groups) * 1e6, 1),
     } | found
+
+
+def _wait_ready(url: str) -> None:
+    with httpx2.Client(base_url=url) as http:
+        while http.get("/readyz").status_code != HTTPStatus.OK:
+            time.sleep(0.02)
+
+
+def _cpu_s(nodes: Sequence[tuple[str, int]]) -> list[float]:
+    return [sum(psutil.Process(pid).cpu_times()[:2]) for _, pid in nodes]
 
 
 def main() -> None:
@@ -184,6 +222,7 @@ def main() -> None:
                     row = measured(place, where, server.hosts, shape, args.seconds)
                     begun = first.setdefault(name, row)
                     ratios = {
+                        "ready_ratio": round(row["ready_s"] / begun["ready_s"], 2),
                         "p50_ratio": round(row["p50_ms"] / begun["p50_ms"], 2),
                         "p99_ratio": round(row["p99_ms"] / begun["p99_ms"], 2),
                         "cpu_ratio": round(row["node_cpu"] / begun["node_cpu"], 2),

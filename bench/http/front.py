@@ -61,11 +61,11 @@ CONSUMER = {
 
 @contextmanager
 def started(
-    module: str, root: str, zookeeper: str, place: Path = HERE
+    module: str, root: str, zookeeper: str, place: Path = HERE, number: int = 0
 ) -> Iterator[tuple[str, int]]:
-    """URL and process id of a node."""
+    """URL and process id of a node, the one of this number."""
     command = [sys.executable, "-m", module, "--root", root, "--zookeeper", zookeeper]
-    command += ["--port", "0", "--node", f"bench-{module}", "--log-level", "warning"]
+    command += ["--port", "0", "--node", f"bench-{module}-{number}", "--log-level", "warning"]
     node = subprocess.Popen(
         [*command, "--die-with-parent"],
         stdout=subprocess.PIPE,

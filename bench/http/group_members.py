@@ -25,6 +25,7 @@ import orjson
 
 from bench.http.probes import Client
 from lakequeue.clock import wall_micros
+from lakequeue.wire import NodeList
 
 JOINING = 8
 COMMIT_EVERY_S = 1.0
@@ -82,7 +83,7 @@ class Members:
     """All of them, in one thread."""
 
     def __init__(self, url: str, topics: int, partitions: int, groups: int) -> None:
-        parts = urlsplit(url)
+        nodes = _nodes(url)
         self._poll = select.epoll()
         self._members: dict[int, Member] = {}
         self.took_ms: list[float] = []
@@ -92,9 +93,10 @@ class Members:
         """Path → of how many partitions nothing has come yet."""
         self._seen: set[tuple[str, str, int]] = set()
         with ThreadPoolExecutor(JOINING) as pool:
-            paths = list(pool.map(partial(_joined, url, topics), range(groups)))
-        for path in paths:
+            paths = list(pool.map(partial(_joined, nodes, topics), range(groups)))
+        for number, path in enumerate(paths):
             self.missing[path] = topics * partitions
+            parts = urlsplit(nodes[number % len(nodes)])
             link = socket.create_connection((parts.hostname or "", parts.port or 80))
             link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             member = Member(path, link)
@@ -144,9 +146,17 @@ class Members:
             print(json.dumps({"reading": len(self._members)}), flush=True)
 
 
-def _joined(url: str, topics: int, number: int) -> str:
-    """The path of a new member of a group of its own."""
+def _nodes(url: str) -> list[str]:
+    """Those of the consumer service, as clients find them."""
     client = Client(url)
+    found = NodeList.model_validate(client.ask("GET", "/v1/nodes"))
+    client.close()
+    return [node.url for node in found.consumer] or [url]
+
+
+def _joined(nodes: list[str], topics: int, number: int) -> str:
+    """The path of a new member of a group of its own, at a node of its turn."""
+    client = Client(nodes[number % len(nodes)])
     base = f"/v1/groups/fan-{number:04}/members"
     names = [f"bench-{topic:04}" for topic in range(topics)]
     joined = client.ask(

@@ -59,6 +59,7 @@ class Server:
         log: Path,
         environ: Mapping[str, str] | None = None,
         user: str | None = None,
+        cwd: Path = REPOSITORY,
     ) -> None:
         self._log = log
         with log.open("wb") as out:
@@ -68,7 +69,7 @@ class Server:
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 env=os.environ | dict(environ or {}),
-                cwd=REPOSITORY if user is None else "/",
+                cwd=cwd if user is None else "/",
             )
 
     def wait_for(self, ready: Callable[[], bool], within_s: float = 60.0) -> None:

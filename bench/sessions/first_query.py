@@ -1,13 +1,13 @@
-"""Ten records by `availableNow`: by `format("lakequeue")`, and by a source of Spark itself.
+"""Ten records by `availableNow`: by `format("lakequeue")`, and by two sources of Spark itself.
 
     python -m bench.sessions.first_query [--rounds 5]
 
-Two sessions of `lakequeue.spark.session()`, each in a process of its own, read the same ten
-records: out of a queue, and out of a text file by the source `text`. One session begins with the
-queue, the other with the file, so that the beginnings can be compared: what they have in common is
-Spark's own. Then both take turns, warm. Times go up with the load of a machine, so read the ratios;
-processor time is that of the session and of all its processes.
-Writes bench/sessions/first_query.json.
+Three sessions of `lakequeue.spark.session()`, each in a process of its own, read the same ten
+records: out of a queue, out of a topic of Apache Kafka by Spark's source for it, and out of a text
+file by the source `text`. Each session begins with another one, so that the beginnings can be
+compared: what they have in common is Spark's own. Then all take turns, warm. Times go up with the
+load of a machine, so read the ratios; processor time is that of the session and of all its
+processes. Writes bench/sessions/first_query.json.
 """
 
 from __future__ import annotations
@@ -20,23 +20,48 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack, contextmanager
+from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import psutil
 
 from bench import machine
 from queue_tables.root import QueueRoot
 from tests.support.data.log_builder import LogBuilder
+from tests.support.spark.kafka import kafka_broker, source_jars
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 TOPIC, RECORDS = "bench", 10
-OURS, TEXT = "lakequeue", "text"
-KINDS = (OURS, TEXT)
+OURS, KAFKA, TEXT = "lakequeue", "kafka", "text"
+KINDS = (OURS, KAFKA, TEXT)
+
+
+class Places(NamedTuple):
+    """Where the records are."""
+
+    root: str
+    servers: str
+    """Of Kafka."""
+
+    @property
+    def text(self) -> Path:
+        """A folder with one file."""
+        return Path(f"{self.root}-text")
+
+    def options(self, kind: str, streaming: bool) -> dict[str, str]:
+        """What a reader of this kind is given."""
+        if kind == TEXT:
+            return {"path": str(self.text)}
+        place = {OURS: {"root": self.root}, KAFKA: {"kafka.bootstrap.servers": self.servers}}[kind]
+        begin = {"startingOffsets": "earliest"} if streaming else {}
+        return {"subscribe": TOPIC} | place | begin
+
 
 Took = dict[str, list[tuple[float, float]]]
 """Of each step, in order: seconds, and processor seconds."""
@@ -70,19 +95,11 @@ class Clock:
         return sum(self._seen.values())
 
 
-def _place(kind: str, root: str, streaming: bool) -> dict[str, str]:
-    if kind == OURS:
-        return {"root": root, "subscribe": TOPIC} | (
-            {"startingOffsets": "earliest"} if streaming else {}
-        )
-    return {"path": f"{root}-text"}
-
-
-def _stream(spark: SparkSession, kind: str, root: str, folder: Path, number: int) -> None:
+def _stream(spark: SparkSession, kind: str, places: Places, folder: Path, number: int) -> None:
     """One query that takes all there is and ends; its checkpoint is its own."""
     query = (
         spark.readStream.format(kind)
-        .options(**_place(kind, root, streaming=True))
+        .options(**places.options(kind, streaming=True))
         .load()
         .writeStream.format("noop")
         .option("checkpointLocation", str(folder / f"{kind}-{number}"))
@@ -94,37 +111,57 @@ def _stream(spark: SparkSession, kind: str, root: str, folder: Path, number: int
     assert rows == RECORDS, f"{kind} took {rows} records of {RECORDS}"
 
 
-def _batch(spark: SparkSession, kind: str, root: str) -> None:
-    frame: DataFrame = spark.read.format(kind).options(**_place(kind, root, streaming=False)).load()
-    assert len(frame.collect()) == RECORDS
+def _batch(spark: SparkSession, kind: str, places: Places) -> None:
+    reader = spark.read.format(kind).options(**places.options(kind, streaming=False))
+    assert len(reader.load().collect()) == RECORDS
 
 
-def one_session(root: str, folder: Path, first: str, rounds: int) -> Took:
+def _send_to_kafka(servers: str, values: list[str]) -> None:
+    """By Spark's own sink, in a process of its own."""
+    spark = _session()
+    frame = spark.createDataFrame([(value,) for value in values], "value string")
+    frame.coalesce(1).write.format("kafka").option("kafka.bootstrap.servers", servers).option(
+        "topic", TOPIC
+    ).save()
+    spark.stop()
+
+
+def _session() -> SparkSession:
+    import lakequeue.spark
+    from lakequeue.processes.spark_sessions import delta_settings
+
+    delta = delta_settings()["spark.driver.extraClassPath"]
+    path = ":".join((delta, *map(str, source_jars())))
+    return lakequeue.spark.session(conf={"spark.driver.extraClassPath": path})
+
+
+def one_session(places: Places, folder: Path, first: str, rounds: int) -> Took:
     """In a process of its own: what each step takes."""
     clock = Clock()
     with clock.step("import"):
-        import lakequeue.spark
+        import lakequeue.spark  # noqa: F401 -- what a script begins with
     with clock.step("session"):
-        spark = lakequeue.spark.session()
+        spark = _session()
     for kind in (first, *(kind for kind in KINDS if kind != first)):
         with clock.step(f"first {kind}"):
-            _stream(spark, kind, root, folder, 0)
+            _stream(spark, kind, places, folder, 0)
     for number in range(1, rounds + 1):
         for kind in KINDS:
             with clock.step(f"warm {kind}"):
-                _stream(spark, kind, root, folder, number)
+                _stream(spark, kind, places, folder, number)
     for number in range(rounds + 1):
         for kind in KINDS:
             with clock.step(f"batch {kind}" if number else f"first batch {kind}"):
-                _batch(spark, kind, root)
+                _batch(spark, kind, places)
     spark.stop()
     return clock.took
 
 
-def _in_its_own_process(root: str, folder: Path, first: str, rounds: int) -> Took:
+def _in_its_own_process(places: Places, folder: Path, first: str, rounds: int) -> Took:
     command = [sys.executable, "-m", "bench.sessions.first_query", "--rounds", str(rounds)]
+    command += ["--root", places.root, "--servers", places.servers]
     done = subprocess.run(
-        [*command, "--session", first, "--root", root, "--folder", str(folder / first)],
+        [*command, "--session", first, "--folder", str(folder / first)],
         check=True,
         stdout=subprocess.PIPE,
         text=True,
@@ -134,18 +171,22 @@ def _in_its_own_process(root: str, folder: Path, first: str, rounds: int) -> Too
 
 
 def measure(rounds: int) -> dict[str, Any]:
-    """Both sessions, one after the other."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+    """All sessions, one after the other."""
+    with ExitStack() as running:
+        folder = Path(running.enter_context(tempfile.TemporaryDirectory()))
         root = QueueRoot.open(str(folder / "queue"))
         log = LogBuilder(root)
         values = [f"record {i}" for i in range(RECORDS)]
         log.append(log.topic(TOPIC, 1), values)
-        text = folder / "queue-text"
-        text.mkdir()
-        (text / "records.txt").write_text("\n".join(values))
+        (folder / "kafka").mkdir()
+        broker = running.enter_context(kafka_broker(folder / "kafka", partitions=1))
+        places = Places(root.uri, broker.address)
+        places.text.mkdir()
+        (places.text / "records.txt").write_text("\n".join(values))
+        with ProcessPoolExecutor(1, get_context("spawn")) as other:
+            other.submit(_send_to_kafka, broker.address, values).result()
         load = os.getloadavg()[0]
-        sessions = {kind: _in_its_own_process(root.uri, folder, kind, rounds) for kind in KINDS}
+        sessions = {kind: _in_its_own_process(places, folder, kind, rounds) for kind in KINDS}
     found: dict[str, Any] = {"machine": machine.describe(), "load": [load, os.getloadavg()[0]]}
     for step in ("warm", "batch"):
         found[step] = {}
@@ -168,10 +209,15 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--session", choices=KINDS, help=argparse.SUPPRESS)
     parser.add_argument("--root", help=argparse.SUPPRESS)
+    parser.add_argument("--servers", help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.session:
-        print(json.dumps(one_session(args.root, args.folder, args.session, args.rounds)))
+        print(
+            json.dumps(
+                one_session(Places(args.root, args.servers), args.folder, args.session, args.rounds)
+            )
+        )
         return
     found = json.dumps(measure(args.rounds), indent=1)
     (Path(__file__).parent / "first_query.json").write_text(found + "\n")
