@@ -8,6 +8,7 @@ the truth for texts full of commas, never lower.
 from __future__ import annotations
 
 from lakequeue.errors import TooLarge
+from queue_rules.produce.byte_search import count, has_pair
 from serving.front.limits.budget import Budget, Lease
 
 _VALUE = 64
@@ -23,9 +24,9 @@ MOST_PER_BYTE = _WIDE + _OBJECT + _VALUE
 
 def becomes(body: bytes) -> int:
     """Bytes that parsing `body` takes beside it."""
-    values = body.count(b",") + body.count(b":") + 1
-    text = _ASCII if body.isascii() and b"\\u" not in body else _WIDE
-    lists, objects = body.count(b"["), body.count(b"{")
+    values = count(body, b",") + count(body, b":") + 1
+    text = _ASCII if body.isascii() and not has_pair(body, b"\\u") else _WIDE
+    lists, objects = count(body, b"["), count(body, b"{")
     return len(body) * text + values * _VALUE + lists * _LIST + objects * _OBJECT
 
 

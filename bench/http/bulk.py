@@ -18,7 +18,7 @@ import os
 import tempfile
 import threading
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from http import HTTPStatus
@@ -85,9 +85,9 @@ class Queue:
             return "http" in self._server.output()
         return False
 
-    def cpu(self) -> Counter[str]:
+    def cpu(self) -> dict[str, float]:
         """Seconds of each kind of process so far."""
-        found: Counter[str] = Counter()
+        found: dict[str, float] = defaultdict(float)
         for process in tree([self._server.process.pid]):
             with suppress(psutil.NoSuchProcess):
                 found[_role(process)] += cpu_s([process.pid])
@@ -177,8 +177,8 @@ def _read(url: str, records: int) -> None:
             asks("POST", f"{path}/acks", orjson.dumps(body))
 
 
-def _per_million(now: Counter[str], before: Counter[str], records: int) -> dict[str, float]:
-    used = {role: round((now[role] - before[role]) / records * 1e6, 2) for role in now}
+def _per_million(now: dict[str, float], before: dict[str, float], records: int) -> dict[str, float]:
+    used = {role: round((now[role] - before.get(role, 0.0)) / records * 1e6, 2) for role in now}
     return {"all": round(sum(used.values()), 2)} | {role: s for role, s in used.items() if s}
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from queue_rules.produce.byte_search import count
+
 _TEXT: Final = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 _WHOLE: Final = (  # nothing in it opens: passed over as one
     _TEXT + rb'|\[[^][{}"]*+\]|\{(?:[^][{}"]++|' + _TEXT + rb")*+\}"
@@ -30,7 +32,7 @@ def has_more(body: bytes, most: int, *, at: int) -> bool:
     `at`: 1 for a body that is a list, 2 for lists in a body that is an object. Of a body that is no
     JSON it may say either.
     """
-    usual = body.count(b",") < most * _USUAL_FIELDS and body.count(b"{") <= most + 1
+    usual = count(body, b",") < most * _USUAL_FIELDS and count(body, b"{") <= most + 1
     return not usual and _passes(body, most, at)
 
 

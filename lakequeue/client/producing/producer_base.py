@@ -16,6 +16,8 @@ from lakequeue.client.producing.record_options import RecordOptions
 from lakequeue.client.producing.sender import Acks, OnAck, OnError, Sender
 from lakequeue.errors import InvalidRequest, OrderTimeout
 
+_USUAL = Limits()
+
 
 class ProducerOptions(TypedDict, total=False):
     """Options of both producers."""
@@ -26,9 +28,10 @@ class ProducerOptions(TypedDict, total=False):
     linger_ms: float
     """How long a batch waits for more records; 5."""
     batch_size: int
-    """A request has at most this many records; 500."""
+    """A request has at most this many records; 5,000. It gets so large only if records have to
+    wait."""
     batch_bytes: int
-    """A request has at most this many bytes; 4 MiB."""
+    """A request has at most this many bytes; 2 MiB."""
     producer_id: str
     """Name of the producer in the log. Generated message ids begin with it, and are new in each
     run. Random by default. If a record must be there only once although the program starts again,
@@ -74,10 +77,10 @@ class ProducerBase(ABC):
             named or uuid.uuid4().hex,
             options.get("acks", "committed"),
             Limits(
-                options.get("batch_size", 500),
-                options.get("batch_bytes", 4 << 20),
-                options.get("linger_ms", 5.0) / 1000,
-                options.get("max_buffered_bytes", 32 << 20),
+                options.get("batch_size", _USUAL.batch_size),
+                options.get("batch_bytes", _USUAL.batch_bytes),
+                options.get("linger_ms", _USUAL.linger_s * 1_000) / 1_000,
+                options.get("max_buffered_bytes", _USUAL.max_buffered_bytes),
             ),
             options.get("delivery_timeout_s", 120.0),
             time.monotonic,

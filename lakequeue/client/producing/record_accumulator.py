@@ -185,10 +185,14 @@ class ProducerBatch:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """When a batch is closed, and how much may wait."""
+    """When a batch is closed, and how much may wait.
 
-    batch_size: int = 500
-    batch_bytes: int = 4 << 20
+    A request costs a node and the order job more than the records in it, so a producer that sends
+    without a pause should send few and large ones. They grow only while records have to wait.
+    """
+
+    batch_size: int = 5_000
+    batch_bytes: int = 2 << 20
     linger_s: float = 0.005
     max_buffered_bytes: int = 32 << 20
 
