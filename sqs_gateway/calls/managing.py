@@ -31,6 +31,7 @@ def create_queue(asked: Asked) -> Output:
     given = asked.given.get("Attributes") or {}
     name = checked_new_name(asked.given["QueueName"], fifo=_wants_fifo(given))
     attributes = rules.checked(given, fifo=is_fifo(name), new=True)
+    rules.check_encryption(attributes)
     rules.check_together(attributes)
     tags = with_tags({}, asked.given.get("tags") or {})
     config = _config(asked, name, attributes)
@@ -175,8 +176,9 @@ def set_queue_attributes(asked: Asked) -> Output:
     """Change what is given."""
     queue = asked.caller.queues.newest(asked.queue_name)
     attributes = rules.checked(asked.given["Attributes"], fifo=queue.fifo, new=False)
+    rules.check_encryption(attributes)
     config = _config(asked, queue.name, attributes)
-    gone = {name for name, text in attributes.items() if not text}
+    gone = {name for name, text in attributes.items() if not text} | rules.replaced_by(attributes)
     kept = {n: t for n, t in queue.kept.attributes.items() if n not in gone} | _kept(attributes)
     rules.check_together(kept)
     changed = Kept(kept, queue.kept.tags, queue.kept.created_s, queue.kept.modified_s)

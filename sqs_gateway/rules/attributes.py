@@ -13,6 +13,8 @@ from sqs_gateway.rules.operations import MAX_DELAY_S, MAX_VISIBILITY_S, MAX_WAIT
 
 MAX_MESSAGE_BYTES: Final = 1 << 20
 MAX_RECEIVES: Final = 1_000
+KMS_KEY: Final = "KmsMasterKeyId"
+SQS_KEYS: Final = "SqsManagedSseEnabled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +68,9 @@ DECLARED: Final = {
             words=("perQueue", "perMessageGroupId"),
             of_fifo=True,
         ),
-        QueueAttribute("KmsMasterKeyId"),
+        QueueAttribute(KMS_KEY),
         QueueAttribute("KmsDataKeyReusePeriodSeconds", None, 60, 86_400),
-        QueueAttribute("SqsManagedSseEnabled", "false", words=_FLAG),
+        QueueAttribute(SQS_KEYS, "false", words=_FLAG),
         _told("ApproximateNumberOfMessages"),
         _told("ApproximateNumberOfMessagesNotVisible"),
         _told("ApproximateNumberOfMessagesDelayed"),
@@ -114,6 +116,23 @@ def check_together(attributes: Mapping[str, str]) -> None:
     if per_group and attributes.get("DeduplicationScope") != "messageGroup":
         said = "perMessageGroupId needs the DeduplicationScope messageGroup."
         raise invalid_value("FifoThroughputLimit", said)
+
+
+def check_encryption(given: Mapping[str, str]) -> None:
+    """A request may ask for one kind of encryption. Raises `SqsError`."""
+    if given.get(KMS_KEY) and given.get(SQS_KEYS) == "true":
+        raise SqsError(
+            INVALID_ATTRIBUTE_NAME,
+            "You can use one type of server-side encryption (SSE) at one time. You can either"
+            " enable KMS SSE or SQS SSE.",
+        )
+
+
+def replaced_by(given: Mapping[str, str]) -> frozenset[str]:
+    """What these attributes end: the other kind of encryption."""
+    if given.get(KMS_KEY):
+        return frozenset({SQS_KEYS})
+    return frozenset({KMS_KEY}) if given.get(SQS_KEYS) == "true" else frozenset()
 
 
 def _checked(name: str, value: str, *, fifo: bool, new: bool) -> str:

@@ -7,6 +7,7 @@ import binascii
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, Final
 
 from sqs_gateway.rules.characters import allowed
@@ -16,6 +17,8 @@ MOST: Final = 10
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\Z")
 _TYPE: Final = re.compile(r"(String|Number|Binary)(\..+)?\Z", re.DOTALL)
 _NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?\Z", re.ASCII)
+_MOST_DIGITS: Final = 38
+_LEAST, _MOST_NUMBER = Decimal("1e-128"), Decimal("1e126")
 _RESERVED: Final = ("aws.", "amazon.")
 TRACE_HEADER: Final = "AWSTraceHeader"
 
@@ -96,9 +99,19 @@ def _attribute(name: str, given: Mapping[str, Any]) -> Attribute:
         )
     if not allowed(text):
         raise SqsError(INVALID_CONTENTS, f"Message attribute '{name}' has invalid characters.")
-    if kind.startswith("Number") and not _NUMBER.match(text):
+    if kind.startswith("Number") and not _is_number(text):
         raise _wrong(f"Can't cast the value of message (user) attribute '{name}' to a number.")
     return Attribute(kind, text)
+
+
+def _is_number(text: str) -> bool:
+    """Whether SQS has room for it; zeros at its ends are no digits that count."""
+    if not _NUMBER.match(text):
+        return False
+    digits = text.lower().partition("e")[0].lstrip("+-").replace(".", "").strip("0")
+    if len(digits) > _MOST_DIGITS:
+        return False
+    return not digits or _LEAST <= Decimal(text).copy_abs() <= _MOST_NUMBER
 
 
 def _bytes(name: str, encoded: Any) -> bytes:

@@ -92,6 +92,23 @@ def test_attributes_are_set_and_told(sqs: Any, queue: str) -> None:
     assert "Policy" not in attributes_of(sqs, queue)
 
 
+def test_a_queue_has_one_kind_of_encryption(sqs: Any, queue: str, name: Name) -> None:
+    key, keys = {"KmsMasterKeyId": "alias/a"}, {"SqsManagedSseEnabled": "true"}
+    with pytest.raises(ClientError) as error:
+        sqs.set_queue_attributes(QueueUrl=queue, Attributes=key | keys)
+    assert code_of(error) == "InvalidAttributeName"
+    with pytest.raises(ClientError) as error:
+        sqs.create_queue(QueueName=name(), Attributes=key | keys)
+    assert code_of(error) == "InvalidAttributeName"
+    sqs.set_queue_attributes(QueueUrl=queue, Attributes=keys)
+    sqs.set_queue_attributes(QueueUrl=queue, Attributes=key)
+    told = attributes_of(sqs, queue)
+    assert (told["KmsMasterKeyId"], told["SqsManagedSseEnabled"]) == ("alias/a", "false")
+    sqs.set_queue_attributes(QueueUrl=queue, Attributes=keys)
+    told = attributes_of(sqs, queue)
+    assert ("KmsMasterKeyId" in told, told["SqsManagedSseEnabled"]) == (False, "true")
+
+
 @pytest.mark.parametrize(
     ("attributes", "code"),
     [

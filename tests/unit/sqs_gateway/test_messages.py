@@ -11,7 +11,7 @@ from sqs_gateway.rules import digests
 from sqs_gateway.rules.characters import allowed
 from sqs_gateway.rules.errors import SqsError
 from sqs_gateway.rules.kept import Kept, kept_in, with_kept
-from sqs_gateway.rules.message_attributes import Attribute
+from sqs_gateway.rules.message_attributes import Attribute, attributes_of
 from sqs_gateway.rules.messages import attributes_in, body_of, message_id_of
 
 
@@ -91,3 +91,33 @@ def test_characters_are_those_of_xml() -> None:
     assert allowed("\t\n\r ~\u00e9\ud7ff\ue000\ufffd\U00010000\U0010ffff")
     for wrong in ("\0", "\x0b", "\x1f", "\ud800", "\udfff", "\ufffe", "\uffff"):
         assert not allowed(f"a{wrong}b")
+
+
+@pytest.mark.parametrize(
+    ("text", "good"),
+    [
+        ("0", True),
+        ("-0.000e999", True),
+        ("1e126", True),
+        ("-1E+126", True),
+        ("1.0000000001e126", False),
+        ("1e127", False),
+        ("1e-128", True),
+        ("0.9e-128", False),
+        ("9" * 38, True),
+        ("-" + "9" * 39, False),
+        ("1" + "0" * 100, True),
+        (f"0.{'0' * 50}{'7' * 38}00", True),
+        ("7" * 1_000_000, False),
+        ("1e9999", False),
+        ("\u0661", False),
+        ("", False),
+    ],
+)
+def test_a_number_has_38_digits_at_most_and_an_end(text: str, good: bool) -> None:
+    given = {"n": {"DataType": "Number", "StringValue": text}}
+    if good:
+        assert attributes_of(given) == {"n": Attribute("Number", text)}
+    else:
+        with pytest.raises(SqsError):
+            attributes_of(given)
