@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self
@@ -171,11 +171,14 @@ class IngestNode:
         topics: Sequence[Topic],
         numbers: Sequence[int],
         query: wire.ProduceQuery,
+        sender: Hashable = None,
     ) -> Steps[dict[str, Any]]:
         """Commit a request, and wait for its offsets if it says so; the body of the 200.
 
         One part a topic. `numbers`: where in the request the records of the parts stood, one part
-        after the other. Blocks only where the request is `judged`.
+        after the other. `sender`: see `GroupCommitter.submit`. Blocks only where the request is
+        `judged`.
+
         Raises `ClockSkew`, `TooLarge`, `Overloaded`, `NotReady`, storage errors, `OrderTimeout`.
         """
         request, now = parts[0], self._wall()
@@ -186,13 +189,17 @@ class IngestNode:
             part.request_id = request.request_id
         waits = query.wait == "ordered" or request.judged
         timeout_s = query.timeout_ms / 1_000 if waits else None
-        stamp, outcomes = yield from self.submit(parts, size, timeout_s)
+        stamp, outcomes = yield from self.submit(parts, size, timeout_s, sender)
         if request.judged and outcomes is not None:
             refuse_if_judged_so(request, outcomes, self.marks)
         return answer_of(parts, numbers, stamp, outcomes)
 
     def submit(
-        self, parts: Sequence[Request], size: int, timeout_s: float | None
+        self,
+        parts: Sequence[Request],
+        size: int,
+        timeout_s: float | None,
+        sender: Hashable = None,
     ) -> Steps[tuple[Stamp, list[Outcome] | None]]:
         """Commit a complete request of `size` bytes; with a timeout, wait for what becomes of it.
 
@@ -200,7 +207,7 @@ class IngestNode:
         """
         ticket = None if timeout_s is None else Ticket(sum(len(part.rows) for part in parts))
         deadline = 0.0 if timeout_s is None else time.monotonic() + timeout_s
-        future = self.committer.submit(Submission(parts, ticket), size)
+        future = self.committer.submit(Submission(parts, ticket), size, sender)
         while True:
             yield Until(Done(future), FOREVER, minds=False)
             if future.done():

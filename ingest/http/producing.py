@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -36,6 +36,7 @@ from serving.front.parking import Steps
 from serving.json_cost import room, take
 
 _EVENT, _PARENT, _STATE = b"ce-specversion", TRACEPARENT.encode(), TRACESTATE.encode()
+_GATHERED = wire.GATHERED.encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,8 @@ class Asked:
     """Attributes of a CloudEvent in binary mode."""
     caller: Caller = ANYBODY
     trace: TraceContext | None = None
+    gathered: bool = False
+    """See `wire.GATHERED`."""
 
 
 @dataclass(slots=True)
@@ -62,6 +65,8 @@ class Parsed:
     started: float
     size: int
     trace: TraceContext | None = None
+    sender: Hashable = None
+    """Its connection, if its sender has gathered it."""
 
     @property
     def waits(self) -> bool:
@@ -92,6 +97,7 @@ Tell = Callable[[Mapping[str, int], LakequeueError | None], None]
 def asked_of(request: Request) -> Asked:
     """What a request says beside its body."""
     kind = encoding = event = parent = state = None
+    gathered = False
     for name, value in request.headers:
         if name == b"content-type" and kind is None:
             kind = value.decode("latin-1")
@@ -102,6 +108,8 @@ def asked_of(request: Request) -> Asked:
             parent = value if parent is None else parent + value
         elif name == _STATE:
             state = value if state is None else state + b"," + value
+        elif name == _GATHERED:
+            gathered = True
         elif name == _EVENT:
             event = {n.decode("latin-1"): v.decode("latin-1") for n, v in reversed(request.headers)}
     query: dict[str, str] = {}
@@ -110,7 +118,7 @@ def asked_of(request: Request) -> Asked:
             query.setdefault(said, text)
     attributes = None if event is None else attributes_of(event.items())
     trace = None if parent is None else context_of(parent, state)
-    return Asked(query, kind or "", encoding or "", attributes, request.caller, trace)
+    return Asked(query, kind or "", encoding or "", attributes, request.caller, trace, gathered)
 
 
 class Producing:
@@ -149,7 +157,7 @@ class Producing:
         """Commit, wait for the order if that was asked for, and answer."""
         try:
             answer = yield from self._node.steps(
-                parsed.parts, parsed.topics, parsed.numbers, parsed.query
+                parsed.parts, parsed.topics, parsed.numbers, parsed.query, parsed.sender
             )
         except LakequeueError as error:
             taken(parsed, error)

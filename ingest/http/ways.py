@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from functools import partial
 
 from ingest.fresh_topics import NotInMemory
@@ -74,6 +74,7 @@ class Ways:
     def _produce(self, call: Call, name: str | None) -> None:
         asked, request = asked_of(call.request), call.request
         lease = call.lease = call.lease or self._node.budget.lease()
+        sender = id(request.seat) if asked.gathered else None
         request.headers = []
         body, request.body = request.body, b""
         if len(body) <= _INLINE_BYTES and not asked.encoding:
@@ -82,13 +83,14 @@ class Ways:
             except NotInMemory:
                 pass
             else:
-                self._commit(call, len(body), parsed)
+                self._commit(call, len(body), sender, parsed)
                 return
         # Either it takes long, or it has to read from storage, which may hang.
         work = partial(self._producing.parse, name, asked, body, lease)
-        call.in_thread(work, partial(self._commit, call, len(body)))
+        call.in_thread(work, partial(self._commit, call, len(body), sender))
 
-    def _commit(self, call: Call, received: int, parsed: Parsed) -> None:
+    def _commit(self, call: Call, received: int, sender: Hashable, parsed: Parsed) -> None:
+        parsed.sender = sender
         records = sum(len(part.rows) for part in parsed.parts)
         self._gate.sends(call.request.caller, records, parsed.size - received)
         tell = None

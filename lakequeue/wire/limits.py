@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 JSON: Final = "application/json"
+GATHERED: Final = "lakequeue-gathered"
+"""Header of a send whose sender has waited for more records already, and sends the next by the same
+connection: its commit does not wait for more, if nobody else sends."""
 NDJSON: Final = "application/x-ndjson"
 """One record object a line; the envelope fields then come as query parameters."""
 ARROW_STREAM: Final = "application/vnd.apache.arrow.stream"

@@ -5,6 +5,11 @@ or at once when the committer has been idle: a lone record never waits for compa
 commit runs the next group fills, so under load groups grow by themselves. While requests are just
 being read (a rush) a group waits for the end of that, a little longer than the linger: a commit
 beside it would take time from the reading, and those who come next would need one of their own.
+
+The linger is for company, and a pace for whoever sends again as soon as it is answered. A sender
+that says who it is needs neither: it has gathered what it sends. If all who were committed just
+before have said so, and have come again, the group does not wait. Not so with a long linger:
+whoever sets one wants few commits, not quick ones.
 """
 
 from __future__ import annotations
@@ -12,7 +17,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Generic, Self, TypeVar
@@ -24,6 +29,8 @@ T = TypeVar("T")
 _RETRY_AFTER_S = (0.05, 5.0)
 _RUSH_S = 0.02
 """A rush holds a group for so much longer than the linger at most."""
+_SHORT_S = 0.02
+"""A linger up to this is cut short when nobody else is expected."""
 
 
 def _under_way() -> Future[Any]:
@@ -41,6 +48,8 @@ class Group(Generic[T]):
     items: list[T] = field(default_factory=list)
     size: int = 0
     """Bytes."""
+    senders: set[Hashable] = field(default_factory=set)
+    """Whose items they are; None among them: of somebody who has not said so."""
     end: Future[Any] = field(default_factory=_under_way)
     """How its commit ended: one for all, since one each would cost more than what it tells."""
 
@@ -53,6 +62,8 @@ class Batcher(Generic[T]):
         self._max_group = max_group_bytes
         self._max_pending = max_pending_bytes
         self._groups: deque[Group[T]] = deque()
+        self._before: set[Hashable] = set()
+        """The senders of the group that was taken last."""
         self._committing: Group[T] | None = None
         self._busy_until = float("-inf")
         self._bytes_per_s = 0.0
@@ -60,7 +71,9 @@ class Batcher(Generic[T]):
         self.pending_bytes = 0
         """Bytes accepted and not yet committed: open, closed and committing groups."""
 
-    def add(self, item: T, size: int, now: float) -> tuple[Future[Any], bool]:
+    def add(
+        self, item: T, size: int, now: float, sender: Hashable = None
+    ) -> tuple[Future[Any], bool]:
         """Put `item` whole into the open group. Raises `Overloaded` past the bound.
 
         One item larger than the bound is taken when nothing else is pending. Returns the end of the
@@ -80,6 +93,7 @@ class Batcher(Generic[T]):
             last = Group(opened_at=now)
             self._groups.append(last)
         last.items.append(item)
+        last.senders.add(sender)
         last.size += size
         self.pending_bytes += size
         return last.end, opened or last.size >= self._max_group
@@ -96,11 +110,19 @@ class Batcher(Generic[T]):
             return 0.0
         if first.opened_at - self._busy_until >= self._linger_s:
             return 0.0  # idle before it came: nothing suggests that more is coming
+        if not rush and self._all_again(first):
+            return 0.0
         return first.opened_at + self._linger_s + (_RUSH_S if rush else 0.0) - now
+
+    def _all_again(self, group: Group[T]) -> bool:
+        before = self._before
+        short = self._linger_s <= _SHORT_S
+        return short and bool(before) and None not in before and before <= group.senders
 
     def take(self, now: float) -> Group[T]:
         """Close the oldest group, for committing. `done` must follow before the next `take`."""
         self._committing = taken = self._groups.popleft()
+        self._before = taken.senders
         self._started_at = now
         return taken
 
@@ -155,9 +177,10 @@ class GroupCommitter(Generic[T]):
         """Bytes accepted and not yet committed."""
         return self._batcher.pending_bytes
 
-    def submit(self, item: T, size: int) -> Future[Any]:
+    def submit(self, item: T, size: int, sender: Hashable = None) -> Future[Any]:
         """Have `item`, of `size` bytes, committed; it is never split over two groups.
 
+        `sender`: who has gathered it, waits for its end, and may come again then.
         The future is that of its group, and cannot be cancelled. Raises `Overloaded` (with
         `retry_after_s`) past the bound, `NotReady` while draining.
         """
@@ -169,7 +192,7 @@ class GroupCommitter(Generic[T]):
                     stored="no",
                     retry_after_s=1.0,
                 )
-            end, sooner = self._batcher.add(item, size, time.monotonic())
+            end, sooner = self._batcher.add(item, size, time.monotonic(), sender)
             if sooner:
                 # Else the committer would wake up for each record, only to wait on.
                 self._changed.notify()

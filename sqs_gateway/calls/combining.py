@@ -3,7 +3,7 @@
 A node of the services makes one commit for what comes together, and an HTTP request costs more than
 what is in it. So a gateway sends ten requests at once as one, and a single one at once. Those who
 were answered together come again together, but one after the other. So when the first of them has
-come, its request waits a moment for as many as there were.
+come, its request waits for all who asked a moment ago, as long as one after the other comes.
 """
 
 from __future__ import annotations
@@ -24,8 +24,12 @@ R = TypeVar("R")
 SLOW_S = 0.2
 """What takes longer holds up nobody who comes later."""
 _MOST_SLOW = 8
-GATHER_S = 0.003
-"""For so long a request waits for company."""
+GATHER_S = 0.006
+"""For so long a request waits for company at most,"""
+GAP_S = 0.002
+"""and for so long when nobody comes."""
+AGAIN_S = 0.02
+"""Whoever was answered longer ago is not waited for: it does something else."""
 
 
 @dataclass(slots=True)
@@ -98,9 +102,16 @@ class Combined(Generic[A, R]):
             self._ask_for(some)
 
     def _gather(self) -> None:
-        """Wait for as many as were answered a moment ago, if some are there."""
-        if self._waiting and time.monotonic() - self._ended_at < GATHER_S:
-            self._company.wait_for(lambda: len(self._waiting) >= self._expected, GATHER_S)
+        """Wait for as many as asked a moment ago, if some are there."""
+        now = time.monotonic()
+        end = now + GATHER_S
+        if now - self._ended_at >= AGAIN_S:
+            return
+        while 0 < (there := len(self._waiting)) < self._expected and now < end:
+            self._company.wait(min(GAP_S, end - now))
+            if len(self._waiting) == there:
+                return
+            now = time.monotonic()
 
     def _take(self) -> list[_Ticket[A, R]]:
         some: list[_Ticket[A, R]] = []
@@ -119,7 +130,9 @@ class Combined(Generic[A, R]):
         except Exception as error:  # noqa: BLE001 -- each caller gets it
             results = [error] * len(items)
         with self._lock:
-            self._expected, self._ended_at = len(some), time.monotonic()
+            # Those who were too late for it have asked as well.
+            self._expected = len(some) + len(self._waiting)
+            self._ended_at = time.monotonic()
         at = 0
         for one in some:
             one.future.set_result(results[at : at + len(one.items)])

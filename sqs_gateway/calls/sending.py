@@ -12,7 +12,7 @@ import orjson
 
 from lakequeue.calling.nodes import Nodes
 from lakequeue.errors import LakequeueError, NotOrdered, Rejected
-from lakequeue.wire import headers_to_json
+from lakequeue.wire import GATHERED, headers_to_json
 from serving.front.limits.shares import Pool
 from sqs_gateway.calls.combining import Combined
 from sqs_gateway.calls.services import CALL_S, Services
@@ -22,6 +22,7 @@ _AT_ONCE = 1
 """Each request is a part of a commit, and costs more than what is in it: rather few and large."""
 _ORDERED_AT_ONCE = 4
 """They wait for the order job as well."""
+_GATHERED = {GATHERED: "true"}
 _MOST_BYTES = 4 << 20
 _ENVELOPE = 200
 """Bytes of a record's JSON beside its body, about."""
@@ -106,7 +107,8 @@ class Sending:
     ) -> list[int | Exception | None]:
         body = orjson.dumps({"records": [record.json() for record in records]})
         path = f"/v1/records?wait=ordered&timeout_ms={_ORDER_MS}" if ordered else "/v1/records"
-        answer = self._services.reply(self._nodes, "POST", path, body, 30.0, CALL_S).json()
+        reply = self._services.reply(self._nodes, "POST", path, body, 30.0, CALL_S, _GATHERED)
+        answer = reply.json()
         return [_outcome(one, ordered=ordered) for one in answer["records"]]
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import httpx2
 import orjson
@@ -19,6 +19,7 @@ from lakequeue.wire import loads_exactly
 
 CALL_S = 20.0
 """For so long a call is repeated while the services say that repeating helps."""
+NO_HEADERS: Final[Mapping[str, str]] = {}
 _CONNECTIONS = httpx2.Limits(max_connections=2_048, max_keepalive_connections=256)
 
 
@@ -63,9 +64,10 @@ class Services:
         body: bytes,
         reads_s: float,
         within_s: float,
+        headers: Mapping[str, str] = NO_HEADERS,
     ) -> Reply:
         """The answer as it came."""
-        request = Request(method, path, body=body, read_timeout_s=reads_s)
+        request = Request(method, path, body=body, read_timeout_s=reads_s, headers=headers)
         policy = CallPolicy(within_s, lambda: self._closing)
         script = call(nodes, request, time.monotonic, policy)
         return blocking_runner.run(script, self._http, self._signal).reply

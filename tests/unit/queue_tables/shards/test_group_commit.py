@@ -52,6 +52,46 @@ def test_a_group_waits_for_a_rush_to_end_and_not_for_ever() -> None:
     assert (b.due_in(0.027, rush=True) or 0) <= 0
 
 
+def committed_before(b: Batcher[Any], *senders: str | None) -> None:
+    """A group of theirs, committed from 0.0 to 0.010."""
+    for sender in senders:
+        b.add("a", 1, 0.0, sender)
+    b.take(0.0)
+    b.done(0.010)
+
+
+def test_a_group_does_not_wait_when_all_of_the_one_before_have_come_again() -> None:
+    b = batcher()
+    committed_before(b, "ada", "ben")
+    b.add("b", 1, 0.011, "ada")
+    assert b.due_in(0.011) == pytest.approx(0.005), "ben may come"
+    b.add("c", 1, 0.012, "cem")
+    b.add("d", 1, 0.012, "ben")
+    assert b.due_in(0.012) == 0.0
+    assert b.due_in(0.012, rush=True) == pytest.approx(0.024), "more is just being read"
+    assert b.take(0.012).items == ["b", "c", "d"]
+    b.done(0.020)
+    b.add("e", 1, 0.021, "ada")
+    b.add("f", 1, 0.021, "ben")
+    assert b.due_in(0.021) == pytest.approx(0.005), "now cem may come as well"
+
+
+@pytest.mark.parametrize("before", [(None,), (None, "ada")])
+def test_a_group_waits_after_one_of_others(before: tuple[str | None, ...]) -> None:
+    b = batcher()
+    committed_before(b, *before)
+    b.add("b", 1, 0.011, "ada")
+    b.add("c", 1, 0.011)
+    assert b.due_in(0.011) == pytest.approx(0.005)
+
+
+def test_a_long_linger_is_never_cut_short() -> None:
+    b = batcher(linger_s=0.1)
+    committed_before(b, "ada")
+    b.add("b", 1, 0.011, "ada")
+    assert b.due_in(0.011) == pytest.approx(0.1)
+
+
 def test_a_rush_does_not_hold_the_first_item_after_idleness() -> None:
     b = batcher()
     b.add("a", 1, 0.0)
