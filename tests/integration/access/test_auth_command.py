@@ -1,12 +1,9 @@
-"""`lakequeue auth`, as people run it."""
+"""`lakequeue auth`, as people type it. As a process it runs in `tests/e2e/test_locked_up.py`."""
 
 from __future__ import annotations
 
 import json
-import os
 import stat
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -18,17 +15,14 @@ from queue_access.registry import Registry
 from queue_tables.entries import AccessTable
 from queue_tables.root import QueueRoot
 from tests.support.access.locked import secret_of
+from tests.support.command import lakequeue
 
 
 def run(root: Path, *words: str, code: int = 0) -> str:
     """Standard output of a command."""
-    done = subprocess.run(
-        [sys.executable, "-m", "lakequeue_cli.app", "auth", *words, "--root", str(root)],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"COLUMNS": "200"},
-        check=False,
-    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", "200")
+        done = lakequeue("auth", *words, "--root", str(root))
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout if code == 0 else done.stderr
 

@@ -2,53 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
-import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from lakequeue import Admin
 from lakequeue.records import Format
-from lakequeue_cli.app import main
 from tests.integration.client.conftest import IngestProcess
+from tests.support.command import lakequeue
 from tests.support.services.consumer_node import HttpMember, NodeProcess, Queue
 
 HERE = Path(__file__).parents[3]
-
-
-@dataclass
-class Done:
-    """How a command ended."""
-
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-def lakequeue(*args: str, stdin: str = "") -> Done:
-    """Run the command in this process, not on a terminal: a process of its own is slow."""
-    out, err = io.StringIO(), io.StringIO()
-    handlers = {s: signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)}
-    before = sys.argv, sys.stdin
-    sys.argv, sys.stdin = ["lakequeue", *args], io.StringIO(stdin)
-    code: object = 0
-    try:
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            main()
-    except SystemExit as end:
-        code = end.code
-    finally:
-        sys.argv, sys.stdin = before
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-    return Done(code if isinstance(code, int) else 0, out.getvalue(), err.getvalue())
 
 
 def test_the_command_runs_as_a_process() -> None:

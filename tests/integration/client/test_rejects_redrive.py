@@ -8,15 +8,14 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from typer.testing import CliRunner
 
 from lakequeue import Admin
 from lakequeue.records import ShardName
-from lakequeue_cli.app import app
 from queue_tables.log.marks import LogMarks
 from queue_tables.root import QueueRoot
 from queue_tables.schema.marks import WATERMARKS
 from queue_tables.schema.schemas import INBOX
+from tests.support.command import lakequeue
 from tests.support.data.foreign_shard import ForeignShard, records
 from tests.support.data.order_truth import log_rows, reject_rows
 from tests.support.services.small_cluster import Cluster
@@ -33,8 +32,8 @@ def wait_until_ordered(root: QueueRoot, shard: str, stamp: int) -> None:
 
 def redrive(cluster: Cluster, *args: str, code: int = 0) -> dict[str, Any]:
     where = ("--root", cluster.queue.root.uri, "--url", cluster.ingest_url)
-    done = CliRunner().invoke(app, ["rejects", "redrive", "--json", *args, *where])
-    assert done.exit_code == code, done.output
+    done = lakequeue("rejects", "redrive", "--json", *args, *where)
+    assert done.returncode == code, done.stdout + done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 
@@ -49,9 +48,10 @@ def values_of(root: QueueRoot, topic: str) -> list[bytes]:
 
 
 @pytest.fixture
-def rejected(cluster: Cluster) -> Cluster:
+def rejected(own_cluster: Cluster) -> Cluster:
     """Of topic `late`: five rows whose message ids are no UTF-8, one of them JSON, one bytes; one
     of a partition that is not there; and one that is ordered."""
+    cluster = own_cluster
     topic_id = cluster.ingest.create("late", partitions=1)["topic_id"]
     rows = records(
         topic_id,
@@ -128,16 +128,17 @@ def test_a_record_without_a_topic_needs_one(rejected: Cluster) -> None:
 
 
 @pytest.mark.parametrize("reason", ["duplicate", "no_record", "unreadable"])
-def test_what_is_no_missing_record_is_not_sent(cluster: Cluster, reason: str) -> None:
-    args = ["rejects", "redrive", "--reason", reason, "--root", cluster.queue.root.uri]
-    done = CliRunner().invoke(app, args)
-    assert done.exit_code != 0
-    assert "is not a missing record" in str(done.exception or done.output)
+def test_what_is_no_missing_record_is_not_sent(tmp_path: Path, reason: str) -> None:
+    root = QueueRoot.open(str(tmp_path / "queue"))
+    args = ["rejects", "redrive", "--reason", reason, "--root", root.uri]
+    done = lakequeue(*args)
+    assert done.returncode != 0
+    assert "is not a missing record" in done.stderr
 
 
 def test_records_go_to_no_other_queue(rejected: Cluster, tmp_path: Path) -> None:
     other = QueueRoot.open(str(tmp_path / "other"))
     args = ["rejects", "redrive", "--execute", "--root", other.uri, "--url", rejected.ingest_url]
-    done = CliRunner().invoke(app, args)
-    assert done.exit_code != 0
-    assert "serves another queue" in str(done.exception or done.output)
+    done = lakequeue(*args)
+    assert done.returncode != 0
+    assert "serves another queue" in done.stderr

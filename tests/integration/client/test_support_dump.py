@@ -10,7 +10,7 @@ from threading import Thread
 
 import pytest
 
-from tests.integration.client.test_cli_real import lakequeue
+from tests.support.command import lakequeue
 from tests.support.services.consumer_node import HttpMember, NodeProcess, Queue
 
 pytestmark = pytest.mark.zookeeper

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +11,13 @@ from deltalake import DeltaTable
 
 from queue_tables.delta.tail import commit_versions
 from queue_tables.upkeep.health import look, table_paths
+from tests.support.command import Done, lakequeue
 from tests.support.faults.foreign import CALLS, unguarded
 from tests.support.faults.queue_in_hand import QueueInHand
 
 
-def command(root: str, *args: str) -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, "-m", "lakequeue_cli.app", "repair", "--root", root, *args]
-    return subprocess.run(line, capture_output=True, text=True, check=False)
+def command(root: str, *args: str) -> Done:
+    return lakequeue("repair", "--root", root, *args)
 
 
 def in_json(root: str, *args: str) -> tuple[int, dict[str, Any]]:

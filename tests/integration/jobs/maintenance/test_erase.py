@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +24,7 @@ from queue_tables.log.writer import write_log_file
 from queue_tables.root import QueueRoot
 from queue_tables.schema.topic_rules import Topic
 from queue_tables.topics import TopicStore
+from tests.support.command import Done, lakequeue
 from tests.support.data.order_truth import Inbox, reject_rows, rows_in
 from tests.support.data.secrets_on_disk import files_with
 from tests.support.runs.erase_process import run_erase
@@ -240,9 +239,8 @@ def test_compaction_in_between_is_planned_around(
 
 
 def test_the_command_reports_in_json(root: QueueRoot, topic: Topic) -> None:
-    def command(*args: str) -> subprocess.CompletedProcess[str]:
-        line = [sys.executable, "-m", "lakequeue_cli.app", "erase", *args, "--root", root.uri]
-        return subprocess.run(line, capture_output=True, text=True, check=False)
+    def command(*args: str) -> Done:
+        return lakequeue("erase", *args, "--root", root.uri)
 
     where = ("--where", "key = 'alice'")
     done = command("orders", *where, "--dry-run", "--json")
@@ -272,9 +270,8 @@ def test_a_file_that_could_not_be_read_is_named_and_goes_if_one_says_so(
     assert reject_rows(root)[-1]["value"] == torn
 
     def command(*args: str) -> tuple[int, dict[str, Any], str]:
-        line = [sys.executable, "-m", "lakequeue_cli.app", "erase", "orders", "--json", *args]
-        line += ["--where", "key = 'alice'", "--root", root.uri]
-        done = subprocess.run(line, capture_output=True, text=True, check=False)
+        where = ("--where", "key = 'alice'", "--root", root.uri)
+        done = lakequeue("erase", "orders", "--json", *args, *where)
         return done.returncode, json.loads(done.stdout), done.stderr
 
     for mode, code in (("--dry-run", 0), ("--yes", 1)):
