@@ -16,10 +16,18 @@ from queue_tables.delta.table import TableLog
 from queue_tables.files.parquet import read_data_file
 from queue_tables.root import QueueRoot
 from tests.support.services.consumer_node import node, own_queue, queue, start_node
-from tests.support.services.small_cluster import cluster
+from tests.support.services.small_cluster import cluster, own_cluster, shared_cluster
 from tests.support.services.zookeeper import wait_for
 
-__all__ = ["cluster", "node", "own_queue", "queue", "start_node"]
+__all__ = [
+    "cluster",
+    "node",
+    "own_cluster",
+    "own_queue",
+    "queue",
+    "shared_cluster",
+    "start_node",
+]
 
 HERE = Path(__file__).parents[3]
 

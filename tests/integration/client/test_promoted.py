@@ -36,8 +36,9 @@ def consume(urls: str, count: int) -> list[int]:
 
 
 def test_groups_and_producers_go_on_in_a_promoted_replica_and_in_the_source(
-    cluster: Cluster, start_node: Callable[..., NodeProcess], tmp_path: Path
+    own_cluster: Cluster, start_node: Callable[..., NodeProcess], tmp_path: Path
 ) -> None:
+    cluster = own_cluster
     source = cluster.queue.root
     before = consume(cluster.node.url, 25)
     to = str(tmp_path / "replica")

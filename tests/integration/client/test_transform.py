@@ -10,6 +10,7 @@ from lakequeue import Admin, Consumer, Producer
 from lakequeue.errors import ConsumedElsewhere
 from lakequeue.steps import Step
 from tests.support.data.order_truth import judge
+from tests.support.kinds import one_now
 from tests.support.services.small_cluster import COUNT, Cluster
 from tests.support.services.zookeeper import wait_for
 
@@ -20,15 +21,16 @@ STEPS = [step for step in Step if step.startswith("transform.")]
 def start(cluster: Cluster, *args: str) -> int:
     """A transformer; its process id."""
     urls = ("--ingest", cluster.ingest_url, "--consumer", cluster.node.url)
-    return cluster.start("transform_process", *urls, *args).pid
+    group = ("--group", cluster.group)
+    return cluster.start("transform_process", *urls, *group, *args).pid
 
 
 def wait_consumed(cluster: Cluster, count: int) -> None:
-    wait_for(lambda: cluster.consumed("squares") == count, f"{count} consumed", 120)
+    wait_for(lambda: cluster.consumed(cluster.group) == count, f"{count} consumed", 120)
 
 
-@pytest.mark.parametrize("count", [1, 3])
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("count", one_now([1, 3]))
+@pytest.mark.parametrize("step", one_now(STEPS))
 def test_killed_at_a_step_the_output_is_there_once(
     cluster: Cluster, step: Step, count: int
 ) -> None:

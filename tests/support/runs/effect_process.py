@@ -1,7 +1,7 @@
 """Exactly-once effects as users write them: numbers of `in` into a Delta table.
 
-    python -m tests.support.runs.effect_process --consumer URL --table DIR [--crash-at STEP]
-        [--merge | --asyncio]
+    python -m tests.support.runs.effect_process --consumer URL --table DIR [--group NAME]
+        [--crash-at STEP] [--merge | --asyncio]
 
 Prints `round N` for each round that is written; runs until it is killed.
 """
@@ -22,6 +22,7 @@ def main() -> int:
     """Never returns by itself."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--consumer", required=True)
+    parser.add_argument("--group", default="report")
     parser.add_argument("--table", required=True)
     parser.add_argument("--crash-at")
     parser.add_argument("--merge", action="store_true")
@@ -29,9 +30,9 @@ def main() -> int:
     args = parser.parse_args()
     arm(args.crash_at)
     if args.asyncio:
-        asyncio.run(_asyncio(args.consumer, args.table))
+        asyncio.run(_asyncio(args.consumer, args.group, args.table))
     rounds = 0
-    with Consumer("in", "report", urls=args.consumer, session_timeout_ms=2_000) as consumer:
+    with Consumer("in", args.group, urls=args.consumer, session_timeout_ms=2_000) as consumer:
         while True:
             with consumer.transaction(args.table, max_records=7) as tx:
                 rows = _rows(tx.messages)
@@ -50,9 +51,9 @@ def main() -> int:
                 _say(rounds)
 
 
-async def _asyncio(url: str, table: str) -> None:
+async def _asyncio(url: str, group: str, table: str) -> None:
     rounds = 0
-    async with AsyncConsumer("in", "report", urls=url, session_timeout_ms=2_000) as consumer:
+    async with AsyncConsumer("in", group, urls=url, session_timeout_ms=2_000) as consumer:
         while True:
             async with consumer.transaction(table, max_records=7) as tx:
                 if tx.messages:

@@ -1,6 +1,7 @@
 """Consume, transform, produce as users write it: `in` to `out`, the squares of even numbers.
 
-    python -m tests.support.runs.transform_process --ingest URL --consumer URL [--crash-at STEP]
+    python -m tests.support.runs.transform_process --ingest URL --consumer URL [--group NAME]
+        [--crash-at STEP]
 
 Prints `round N` for each round that counts; runs until it is killed.
 """
@@ -19,12 +20,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--ingest", required=True)
     parser.add_argument("--consumer", required=True)
+    parser.add_argument("--group", default="squares")
     parser.add_argument("--crash-at")
     args = parser.parse_args()
     arm(args.crash_at)
     rounds = 0
     with (
-        Consumer("in", "squares", urls=args.consumer, session_timeout_ms=2_000) as consumer,
+        Consumer("in", args.group, urls=args.consumer, session_timeout_ms=2_000) as consumer,
         Producer(args.ingest) as producer,
     ):
         while True:

@@ -26,6 +26,8 @@ FAST = CoordinationSettings(session_timeout_s=4.0, lease_margin_s=0.5)
 """A session timeout short enough for tests that wait for its end."""
 DEADLINE_S = 60.0
 """Generous: it is only ever waited for in full by a test that fails."""
+SELDOM_S = 0.1
+"""Between two looks at what takes more than a second."""
 
 T = TypeVar("T")
 MakeSession = Callable[..., Session]
@@ -39,14 +41,16 @@ def wait_for(
 ) -> T:
     """The first true value of `condition`; fails the test after `timeout_s`.
 
-    Ask less often (`every_s`) what is dear to answer: else the asking is the load.
+    Ask less often (`every_s`) what is dear to answer: else the asking is the load. What takes long
+    is asked less often by itself, so that it is found a tenth too late at most.
     """
-    deadline = boot_seconds() + timeout_s
+    began = boot_seconds()
     pause = threading.Event()
     while not (value := condition()):
-        if boot_seconds() > deadline:
+        waited = boot_seconds() - began
+        if waited > timeout_s:
             pytest.fail(f"not within {timeout_s:g} s: {what or condition}")
-        pause.wait(every_s)
+        pause.wait(max(every_s, min(waited / 10, SELDOM_S)))
     return value
 
 

@@ -29,7 +29,7 @@ def test_the_most_partitions_under_a_long_name_stop_no_other_group(
             assert answer.status_code == 200, answer.text
             return len(answer.json()["assignment"]) == MAX_PARTITIONS
 
-        wait_for(assigned, "all partitions are assigned", timeout_s=180)
+        wait_for(assigned, "all partitions are assigned", timeout_s=180, every_s=0.5)
         with HttpMember(node.url, small, group_of(small)) as other:
             records = other.poll_until(1)
             assert other.ack(records).status_code == 200
