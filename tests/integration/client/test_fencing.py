@@ -17,6 +17,7 @@ from lakequeue.errors import InvalidRequest, NotOrdered, ProducerFenced, Unknown
 from queue_tables.root import QueueRoot
 from tests.integration.client.conftest import HERE, IngestProcess
 from tests.support.data.order_truth import judge, log_rows
+from tests.support.kinds import one_now
 from tests.support.services.order_thread import ordering
 
 pytestmark = pytest.mark.timeout(300)
@@ -54,7 +55,7 @@ def ready(start_ingest: Start) -> tuple[IngestProcess, QueueRoot]:
     return node, QueueRoot.open(str(node.root))
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", one_now([1, 2]))
 def test_a_producer_that_is_killed_goes_on_where_the_log_ends(
     start_ingest: Start, seed: int
 ) -> None:

@@ -26,6 +26,7 @@ from queue_tables.upkeep.health import table_paths
 from queue_tables.upkeep.upgrade import changes_of
 from tests.integration.upgrade.conftest import SENT
 from tests.support.data.order_truth import log_rows
+from tests.support.kinds import one_now
 from tests.support.services.ingest_service import IngestService
 from tests.support.services.order_thread import ordering
 from tests.support.services.zookeeper import wait_for
@@ -103,7 +104,15 @@ def test_the_command_tells_does_it_and_shuts_the_release_before_out(
 
 @pytest.mark.parametrize(
     "crash",
-    [Step.UPGRADE_GUARDED, f"{Step.UPGRADE_GUARDED}:3", Step.UPGRADE_RAISED, Step.UPGRADE_WIDENED],
+    one_now(
+        [
+            Step.UPGRADE_GUARDED,
+            f"{Step.UPGRADE_GUARDED}:3",
+            Step.UPGRADE_RAISED,
+            Step.UPGRADE_WIDENED,
+        ],
+        Step.UPGRADE_RAISED,
+    ),
 )
 def test_killed_at_a_step_the_queue_works_and_the_next_run_ends_it(
     old_root: Path, crash: str

@@ -35,6 +35,7 @@ from tests.support.data.replicas import (
     second_life,
 )
 from tests.support.data.wall import HOUR
+from tests.support.kinds import one_now
 from tests.support.services.zookeeper import wait_for
 
 PROJECT = Path(__file__).parents[4]
@@ -176,14 +177,17 @@ def hours_ago() -> float:
 
 @pytest.mark.parametrize(
     "crash",
-    [
-        Step.MIRROR_CUT,
-        Step.MIRROR_TOPICS_COMMITTED,
-        Step.MIRROR_DATA_WRITTEN,
+    one_now(
+        [
+            Step.MIRROR_CUT,
+            Step.MIRROR_TOPICS_COMMITTED,
+            Step.MIRROR_DATA_WRITTEN,
+            Step.MIRROR_ROWS_COMMITTED,
+            Step.MIRROR_GROUPS_COMMITTED,
+            Step.MIRROR_FENCED,
+        ],
         Step.MIRROR_ROWS_COMMITTED,
-        Step.MIRROR_GROUPS_COMMITTED,
-        Step.MIRROR_FENCED,
-    ],
+    ),
 )
 def test_a_restore_that_was_killed_is_ended_by_the_same_call(
     source: QueueRoot, target: str, fresh: str, crash: str
