@@ -37,6 +37,14 @@ STREAMING = {
 }
 """What a running session can be given, too (a notebook, `spark-submit`)."""
 
+_OURS_ALONE = {
+    # Each batch is planned anew, and the driver reads nearly all batches by itself: code that Spark
+    # makes for a plan would run for no row, and costs a sixth of the JVM's work in a batch.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.ui.explainMode": "simple",
+}
+"""Not for a session in which others ask as well."""
+
 
 def running_session(app: str) -> SparkSession | None:
     """The session of whoever runs this: `spark-submit`, a cluster of Databricks, a notebook."""
@@ -73,7 +81,7 @@ def start_session(
     log4j = work_dir / "log4j2.properties"
     log4j.write_text(log4j_settings("warn", _QUIET))
     builder = SparkSession.builder.appName(app).master("local[2]")
-    settings = STREAMING | _launch(log4j, work_dir, driver_memory) | dict(more or {})
+    settings = STREAMING | _OURS_ALONE | _launch(log4j, work_dir, driver_memory) | dict(more or {})
     for name, value in settings.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
