@@ -1,4 +1,4 @@
-"""The README and the tutorial, as they are printed, on one queue that `lakequeue up` runs."""
+"""The README on the queue of this folder, and the tutorial on one that `lakequeue up` runs."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from lakequeue_cli.supervisor.cluster import Cluster
 from tests.e2e.test_up import banner, up
 from tests.support.documents.blocks import REPOSITORY, blocks_of
 from tests.support.documents.pages import PAGES
 from tests.support.documents.running import Reader, reader_at, run_page
+from tests.support.spark.notebook import found
 
 pytestmark = [
     pytest.mark.spark,
@@ -24,14 +27,20 @@ pytestmark = [
 ROW = 'customer-4│{"id":17,"total":99.5}'
 
 
-@pytest.fixture(scope="module")
-def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
+@pytest.fixture
+def reader(cluster: Cluster, tmp_path: Path) -> Iterator[Reader]:
+    """Somebody who has the root of a queue that runs."""
+    with found(cluster):
+        yield reader_at(Path(cluster.options.root), tmp_path)
+
+
+@pytest.fixture
+def beginner(tmp_path: Path) -> Iterator[Reader]:
     """Somebody in the folder in which `lakequeue up` was started."""
-    folder = tmp_path_factory.mktemp("reader")
-    root = folder / "lakequeue-data"
+    root = tmp_path / "lakequeue-data"
     with up(root, 0, 0) as queue:
         banner(queue)
-        yield reader_at(root, folder)
+        yield reader_at(root, tmp_path)
 
 
 def run(reader: Reader, program: str, until: str) -> str:
@@ -81,5 +90,5 @@ def test_the_readme(reader: Reader) -> None:
 
 
 @pytest.mark.faults
-def test_the_tutorial(reader: Reader) -> None:
-    run_page(reader, blocks_of(REPOSITORY / "docs" / "tutorial.md"))
+def test_the_tutorial(beginner: Reader) -> None:
+    run_page(beginner, blocks_of(REPOSITORY / "docs" / "tutorial.md"))
