@@ -78,7 +78,7 @@ def groups_are_joined_by_who_may(http: httpx2.Client, key: str, topic: str, othe
     joined = join("billing-1", topic)
     assert joined.status_code == 201, joined.text
     member = f"/v1/groups/billing-1/members/{joined.json()['member_id']}"
-    assert http.get(f"{member}/records", headers=as_(key)).status_code == 200
+    assert http.get(f"{member}/records?wait_ms=0", headers=as_(key)).status_code == 200
     assert http.get(f"{member}/records").status_code == 401
     listed = http.get("/v1/groups", headers=as_(key)).json()["groups"]
     assert [one["group"] for one in listed] == ["billing-1"]
@@ -144,7 +144,7 @@ def nodes_ask_each_other_by_keys_of_their_own(
         ]
 
     wait_for(
-        lambda: owned() or http.get(f"{path}/records", headers=who).status_code != 200, "owned"
+        lambda: owned() or http.get(f"{path}/records?wait_ms=500", headers=who).is_error, "owned"
     )
     for each in (http, http2):
         answer = each.post("/v1/groups/purged/purge", json={"topics": [topic]}, headers=who)

@@ -117,7 +117,10 @@ def test_a_poll_ends_when_the_right_over_its_topic_is_taken(
     def poll() -> None:
         answers.append(http.get(f"{member}/records?wait_ms=20000", headers=worker).status_code)
 
-    wait_for(lambda: http.get(f"{member}/records", headers=worker).json()["assignment"], "owned")
+    wait_for(
+        lambda: http.get(f"{member}/records?wait_ms=0", headers=worker).json()["assignment"],
+        "owned",
+    )
     waiting = threading.Thread(target=poll)
     waiting.start()
     admin = as_(locks.keys["admin"])
@@ -131,7 +134,8 @@ def test_a_poll_ends_when_the_right_over_its_topic_is_taken(
     )
     locks.take_back("worker", "consume", "topic", "orders")
     wait_for(
-        lambda: http.get(f"{member}/records", headers=worker).status_code == 403, "it is taken"
+        lambda: http.get(f"{member}/records?wait_ms=0", headers=worker).status_code == 403,
+        "it is taken",
     )
     waiting.join()
     assert answers == [403]
