@@ -7,12 +7,12 @@ from functools import partial
 
 from ingest.fresh_topics import NotInMemory
 from ingest.http.producing import Parsed, Producing, asked_of
-from ingest.http.rush import Rush
 from ingest.node import IngestNode
 from lakequeue.settings import Settings
 from serving.doors.gate import ServiceGate
 from serving.front.call import Call
 from serving.front.limits.shares import Kind
+from serving.front.mailbox import Rush
 from serving.front.messages import json_of
 from serving.front.routes import Way
 

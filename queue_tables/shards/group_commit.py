@@ -27,7 +27,7 @@ from lakequeue.errors import NotReady, Overloaded
 T = TypeVar("T")
 
 _RETRY_AFTER_S = (0.05, 5.0)
-_RUSH_S = 0.02
+RUSH_S = 0.02
 """A rush holds a group for so much longer than the linger at most."""
 _SHORT_S = 0.02
 """A linger up to this is cut short when nobody else is expected."""
@@ -57,8 +57,15 @@ class Group(Generic[T]):
 class Batcher(Generic[T]):
     """The rules, without threads or clock: `now` is in seconds of any rising clock."""
 
-    def __init__(self, linger_s: float, max_group_bytes: int, max_pending_bytes: int) -> None:
+    def __init__(
+        self,
+        linger_s: float,
+        max_group_bytes: int,
+        max_pending_bytes: int,
+        rush_s: float = RUSH_S,
+    ) -> None:
         self._linger_s = linger_s
+        self._rush_s = rush_s
         self._max_group = max_group_bytes
         self._max_pending = max_pending_bytes
         self._groups: deque[Group[T]] = deque()
@@ -112,7 +119,7 @@ class Batcher(Generic[T]):
             return 0.0  # idle before it came: nothing suggests that more is coming
         if not rush and self._all_again(first):
             return 0.0
-        return first.opened_at + self._linger_s + (_RUSH_S if rush else 0.0) - now
+        return first.opened_at + self._linger_s + (self._rush_s if rush else 0.0) - now
 
     def _all_again(self, group: Group[T]) -> bool:
         before = self._before
@@ -155,13 +162,16 @@ class GroupCommitter(Generic[T]):
         max_group_bytes: int,
         max_pending_bytes: int,
         name: str = "committer",
+        rush_s: float = RUSH_S,
     ) -> None:
         """`commit` is called in the committer's thread with the items of one group, in order.
 
         What it returns is the result of every submission of the group; what it raises, likewise.
         """
         self._commit = commit
-        self._batcher: Batcher[T] = Batcher(linger_ms / 1_000, max_group_bytes, max_pending_bytes)
+        self._batcher: Batcher[T] = Batcher(
+            linger_ms / 1_000, max_group_bytes, max_pending_bytes, rush_s
+        )
         self._changed = threading.Condition()
         self._stopping = False
         self._rush = False

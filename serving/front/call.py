@@ -8,40 +8,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from http import HTTPStatus
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from lakequeue.errors import LakequeueError
 from serving.front import wsgi
-from serving.front.hub import Hub
+from serving.front.hub import Caller, Hub
 from serving.front.limits.budget import Lease
 from serving.front.limits.refusals import not_known_within
 from serving.front.limits.shares import Share
 from serving.front.messages import Answer, Request, problem_of
-from serving.front.parking import FOREVER, Pieces, Steps, Until
+from serving.front.parking import BLOCKS, FOREVER, Pieces, Steps, Until
 
 T = TypeVar("T")
 MOST_LOOKS_PER_S = 200
 """Of all calls of a kind that wait, in case a signal was lost."""
 _END = object()
-
-
-class Caller(Protocol):
-    """The connection of a call, as the call sees it."""
-
-    def answer(self, answer: Answer, request: Request, share: Share) -> None:
-        """Write the answer of the call under way; it is over with this."""
-
-    def begin_pieces(self, answer: Answer, request: Request) -> None:
-        """The head of an answer in pieces; the call goes on."""
-
-    def piece(self, piece: bytes, request: Request, share: Share) -> bool:
-        """A piece; False: the call hears `drained` when it has left."""
-
-    def end_pieces(self, request: Request) -> None:
-        """The answer in pieces is complete."""
-
-    def drop(self) -> None:
-        """End it now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +168,7 @@ class Call:
         return self._hub.failed(error, self.request.path)
 
     def follow(self, steps: Steps[Answer], *, inline: bool = False) -> None:
-        """Run these steps: in threads of the kind, or, if they never block, in the loop."""
+        """Run these steps: in threads of the kind, or `inline` in the loop, up to `BLOCKS`."""
         self._steps = steps
         self._inline = inline
         self._go_on()
@@ -226,12 +207,19 @@ class Call:
 
     def _go_on(self) -> None:
         if self._inline:
-            self._came(self._step())
+            declared = self.request.call
+            reads = declared is not None and declared.reads
+            self._came(self._measured() if reads else self._step())
         else:
             self._submit(self._work)
 
     def _work(self) -> None:
         """In a thread of the kind."""
+        got = self._measured()
+        self._hub.mailbox.post(lambda: self._came(got))
+
+    def _measured(self) -> Any:
+        """A step, if there is room for an answer."""
         built = self._built = self.route.share.answers.lease()
         try:
             if not self._wrote:
@@ -247,7 +235,7 @@ class Call:
             built.become(len(got.body if isinstance(got, Answer) else got))
         else:
             built.shrink_to(0)
-        self._hub.mailbox.post(lambda: self._came(got))
+        return got
 
     def _step(self) -> Any:
         """`Until`, a piece, an `Answer`, or `_END` of pieces."""
@@ -270,7 +258,10 @@ class Call:
             if self._refusal is not None:
                 # So that the call gives back what it holds, in a thread where it may wait.
                 return self._steps.throw(self._refusal)
-            return next(self._steps)
+            got = next(self._steps)
+            while got is BLOCKS and not self._inline:
+                got = next(self._steps)
+            return got
         except StopIteration as end:
             return _END if end.value is None else end.value
         except Exception as error:  # noqa: BLE001 -- answered, and logged
@@ -284,6 +275,9 @@ class Call:
         self._works = False
         if self._over:
             self._came_late(got)
+        elif got is BLOCKS:
+            self._inline = False
+            self._go_on()
         elif isinstance(got, Until):
             self._park(got)
         elif isinstance(got, bytes):

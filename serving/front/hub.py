@@ -80,6 +80,25 @@ class Peer(Due, Protocol):
         """End it now."""
 
 
+class Caller(Protocol):
+    """The connection of a call, as the call sees it."""
+
+    def answer(self, answer: Answer, request: Request, share: Share) -> None:
+        """Write the answer of the call under way; it is over with this."""
+
+    def begin_pieces(self, answer: Answer, request: Request) -> None:
+        """The head of an answer in pieces; the call goes on."""
+
+    def piece(self, piece: bytes, request: Request, share: Share) -> bool:
+        """A piece; False: the call hears `drained` when it has left."""
+
+    def end_pieces(self, request: Request) -> None:
+        """The answer in pieces is complete."""
+
+    def drop(self) -> None:
+        """End it now."""
+
+
 REFUSALS = (
     "unauthenticated",
     "forbidden",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Generator
 from concurrent.futures import Future, wait
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 T = TypeVar("T")
 FOREVER = float("inf")
@@ -76,6 +76,26 @@ class Wake(threading.Event):
         """See `Signal`."""
         with self._changing:
             self._listeners = tuple(one for one in self._listeners if one != listener)
+
+
+class _Passed:
+    """It has happened already."""
+
+    def listen(self, _listener: Listener) -> bool:
+        """See `Signal`."""
+        return True
+
+    def forget(self, _listener: Listener) -> None:
+        """See `Signal`."""
+
+    def wait(self, _timeout: float | None = None) -> object:
+        """See `Signal`."""
+        return True
+
+
+BLOCKS: Final = Until(_Passed(), 0.0, minds=False)
+"""What a call yields before it does what may block: if an event loop runs it, it goes on in a
+thread."""
 
 
 class Done:

@@ -12,6 +12,7 @@ from serving.front.connection import MAX_AHEAD_BYTES, Connection
 from serving.front.hub import Everybody
 from serving.front.limits.turns import SOON_S
 from serving.front.messages import Request
+from serving.front.parking import BLOCKS, Steps, finish
 from tests.support.services.fronts import Running, alive, posted
 from tests.support.services.small_app import App
 from tests.support.services.zookeeper import wait_for
@@ -28,6 +29,22 @@ def test_waiting_takes_no_thread(app: App, front: Running) -> None:
     assert [raw.read().status for raw in waits] == [200] * 40
     assert share.parked == share.busy == 0
     assert front.front.calls == 0
+
+
+def test_a_call_of_the_loop_goes_on_in_a_thread_before_it_does_what_may_block(
+    app: App, front: Running
+) -> None:
+    loop = front.call(lambda: threading.current_thread().name)
+    app.wake.set()
+    at = front.connect().get("/works").json()
+    assert at[:2] == [loop, loop]
+    assert at[2].startswith("works-")
+    assert finish(_blocks()) == "done", "a thread that runs it itself just goes on"
+
+
+def _blocks() -> Steps[str]:
+    yield BLOCKS
+    return "done"
 
 
 def test_what_comes_ahead_of_an_answer_is_left_to_the_system_and_not_lost(

@@ -11,7 +11,7 @@ from serving.front import wsgi
 from serving.front.call import Call
 from serving.front.limits.shares import Kind
 from serving.front.messages import Answer, json_of
-from serving.front.parking import Pieces, Steps, Until, Wake
+from serving.front.parking import BLOCKS, Pieces, Steps, Until, Wake
 from serving.front.routes import Way
 
 BIG = 8 << 20
@@ -119,8 +119,20 @@ class App:
         def healthz(call: Call) -> None:
             call.done(json_of({"status": "alive"}))
 
+        def works(call: Call) -> None:
+            def steps() -> Steps[Answer]:
+                at = [threading.current_thread().name]
+                yield Until(self.wake, 20.0)
+                at.append(threading.current_thread().name)
+                yield BLOCKS
+                at.append(threading.current_thread().name)
+                return json_of(at)
+
+            call.follow(steps(), inline=True)
+
         return [
             Way("GET", "/healthz", state, 0, healthz),
+            Way("GET", "/works", Kind("works", 1, 4, 4), 0, works),
             Way("GET", "/slow-state", Kind("slow", 1, 4), 0, within_s=0.3),
             Way("GET", "/(wait|write|pieces|endless)", Kind("wait", 2, 100, 50), 0),
             Way("GET", "/hold", Kind("hold", 1, 1), 0),

@@ -92,6 +92,15 @@ def test_a_long_linger_is_never_cut_short() -> None:
     assert b.due_in(0.011) == pytest.approx(0.1)
 
 
+def test_how_long_a_rush_holds_a_group_is_its_owners_to_say() -> None:
+    b: Batcher[str] = Batcher(0.005, 10, 100, rush_s=0.003)
+    b.add("a", 1, 0.0)
+    b.take(0.0)
+    b.add("b", 1, 0.001)
+    b.done(0.010)
+    assert b.due_in(0.001, rush=True) == pytest.approx(0.008)
+
+
 def test_a_rush_does_not_hold_the_first_item_after_idleness() -> None:
     b = batcher()
     b.add("a", 1, 0.0)
