@@ -53,6 +53,7 @@ from queue_tables.root import QueueRoot
 from queue_tables.schema.formats import NUMBER
 from queue_tables.topics import TopicStore
 from queue_tables.upkeep.health import TablesWatch
+from serving.front.limits.shares import Pool
 
 log = structlog.get_logger()
 
@@ -111,6 +112,7 @@ class Node:
             consumer.max_poll_bytes,
             self.dead_letters.wake,
             self.undecodable.found,
+            Pool("take", max(2, consumer.threads // 4)).submit,
         )
         self.queue_acks = QueueAcks(
             self.journal,

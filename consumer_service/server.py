@@ -9,6 +9,7 @@ import structlog
 
 from consumer_service.clients import Clients
 from consumer_service.http.app import create_app
+from consumer_service.http.native import Native
 from consumer_service.http.ways import ways_of
 from consumer_service.memory import return_what_is_free
 from consumer_service.metrics import Metrics
@@ -86,7 +87,7 @@ def _start(settings: Settings, name: str, url: str) -> Served:
         {"shard": node.journal.shard},
         on_term=drain,
         close=close,
-        ways=ways_of(settings, alive),
+        ways=ways_of(settings, alive, Native(node, metrics)),
         gate=gate,
         on_front=metrics.front.began,
     )

@@ -67,10 +67,12 @@ class Queues:
         They are kept for `keep_ms`, or as long as the group says.
         """
         mine = list(_queues(group.in_turn(member)))
-        demand = Demand(member.member_id, group.waiting | {member.member_id}, now)
+        demand = Demand(group.waiting | {member.member_id}, now)
         for owned, queue in mine:
-            demand.count(queue, self._log.end(*owned.key[1:]))
-        room = demand.room(member.request.max_in_flight or DEFAULT_MAX_IN_FLIGHT, most)
+            demand.count(owned.key, queue, self._log.end(*owned.key[1:]))
+        room = demand.room(
+            member.member_id, member.request.max_in_flight or DEFAULT_MAX_IN_FLIGHT, most
+        )
         records: list[dict[str, Any]] = []
         take_new = partial(self._take_new, predicate_of(group.config.options))
         for look in (self._take_again, take_new):

@@ -50,6 +50,7 @@ class TopicStore:
         self._newest: dict[str, dict[str, Any]] = {}
         self._topics: dict[str, Topic] = {}
         self._by_id: dict[TopicId, Topic] = {}
+        self._names: dict[str, str] = {}
         self._schemas: dict[TopicId, dict[int, EarlierSchema]] = {}
         """Schemas in Avro, by the version of the topic that they came with."""
         self._behind = True
@@ -100,6 +101,11 @@ class TopicStore:
         """Every topic, sorted by name; as of the last refresh."""
         # No lock: a look at the table that hangs holds it, and acks come here.
         return sorted(self._topics.values(), key=lambda topic: topic.topic)
+
+    @property
+    def names(self) -> Mapping[str, str]:
+        """Topic id → name, as of the last refresh."""
+        return self._names
 
     def create(self, name: str, /, **config: Any) -> tuple[Topic, bool]:
         """Create the topic, or find the same: (topic, created).
@@ -225,6 +231,7 @@ class TopicStore:
             if not row["deleted"]
         }
         self._by_id = {topic.topic_id: topic for topic in self._topics.values()}
+        self._names = {str(topic.topic_id): topic.topic for topic in self._topics.values()}
 
     def _earlier(self, row: Mapping[str, Any]) -> tuple[EarlierSchema, ...]:
         schemas = self._schemas.get(row["topic_id"], {})

@@ -17,7 +17,7 @@ from lakequeue import wire
 from lakequeue.errors import LakequeueError, SentOn
 from lakequeue.tracing.context import TraceContext
 from serving.front.messages import Answer, json_of
-from serving.front.parking import Steps
+from serving.front.parking import BLOCKS, Steps
 
 
 def polled(
@@ -42,17 +42,19 @@ def polled(
         take_back(member, delivered)
         return Answer(204)
     if idle and not delivered.records:
+        yield BLOCKS
         groups.send_on(member)
     mode.before_leaving(member, delivered)
     if not member.active and not delivered.records:
         node.members.get(member.group, member.member_id)
-    if not delivered.records:
+    told = groups.assigned(member)
+    if not (delivered.records or told):
+        yield BLOCKS
         groups.check_topics(member)
-    told = groups.assignment(member)
-    delivered.keep_only({(a.topic, a.partition): a.epoch for a in told})
+    delivered.keep_only({(a["topic"], a["partition"]): a["epoch"] for a in told})
     beside = {
         "poll": delivered.number,
-        "assignment": [a.model_dump() for a in told],
+        "assignment": told,
         "assignment_version": node.reconciler.assignment_version(member.group),
     }
     took = time.perf_counter() - began
@@ -111,6 +113,7 @@ def received(
             take_back(member, delivered)
             return Answer(204)
         if idle and not delivered.records:
+            yield BLOCKS
             try:
                 groups.send_on(member)
             except SentOn as e:

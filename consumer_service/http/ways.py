@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from lakequeue.settings import Settings
 from serving.front.call import Call
@@ -20,7 +21,17 @@ _GROUP = r"/v1/groups/[^/]+"
 _MEMBER = rf"{_GROUP}/members/[^/]+"
 
 
-def ways_of(settings: Settings, alive: Callable[[], dict[str, str]]) -> Sequence[Way]:
+class Plain(Protocol):
+    """Answers plain calls in the event loop."""
+
+    def poll(self, call: Call) -> None:
+        """Of a member."""
+
+    def acks(self, call: Call) -> None:
+        """By a member, or by receipts alone."""
+
+
+def ways_of(settings: Settings, alive: Callable[[], dict[str, str]], plain: Plain) -> Sequence[Way]:
     """Health first, then the calls of each kind; `alive` is the answer of `/healthz`."""
     most = settings.consumer.threads
     # One that hangs stops neither of the others.
@@ -39,9 +50,10 @@ def ways_of(settings: Settings, alive: Callable[[], dict[str, str]]) -> Sequence
         Way("GET", "/healthz/?", state, _NO_BODY, healthz),
         Way("GET", "/readyz/?", Kind("ready", 4, 64), _NO_BODY, within_s=_STATE_S),
         Way("GET", "/metrics/?", Kind("metrics", 4, 64), _NO_BODY, within_s=_STATE_S),
-        Way("GET", rf"{_MEMBER}/(records|events)/?", poll, _NO_BODY),
+        Way("GET", rf"{_MEMBER}/records/?", poll, _NO_BODY, plain.poll),
+        Way("GET", rf"{_MEMBER}/events/?", poll, _NO_BODY),
         Way("POST", rf"{_GROUP}/receive/?", poll, MAX_BODY_BYTES),
-        Way("POST", rf"({_MEMBER}|{_GROUP})/acks/?", ack, MAX_BODY_BYTES),
+        Way("POST", rf"({_MEMBER}|{_GROUP})/acks/?", ack, MAX_BODY_BYTES, plain.acks),
         Way("", rf"{_GROUP}/members(/.*)?", member, MAX_BODY_BYTES),
         Way("GET", "/v1/topics/.*", browse, _NO_BODY),
         Way("", ".*", admin, MAX_BODY_BYTES),

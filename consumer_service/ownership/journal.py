@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -44,6 +45,8 @@ FACT_BYTES = 200
 """What one fact is counted as, against the bound of the group committer."""
 MAX_GROUP_BYTES = 1 << 20
 MAX_PENDING_BYTES = 8 << 20
+RUSH_S = 0.005
+"""For so much longer than the linger a commit waits for acks that are just being read."""
 
 
 COMMIT_TIMEOUT_S = 60.0
@@ -63,12 +66,17 @@ def committed(
     try:
         return future.result(0)
     except TimeoutError:
-        raise StorageUnavailable(
-            f"the journal did not commit within {COMMIT_TIMEOUT_S:g} s",
-            hint=hint,
-            stored=stored,
-            retry_after_s=1.0,
-        ) from None
+        raise hangs(hint, stored) from None
+
+
+def hangs(hint: str, stored: Stored | None) -> StorageUnavailable:
+    """A commit takes longer than `COMMIT_TIMEOUT_S`."""
+    return StorageUnavailable(
+        f"the journal did not commit within {COMMIT_TIMEOUT_S:g} s",
+        hint=hint,
+        stored=stored,
+        retry_after_s=1.0,
+    )
 
 
 def wait_committed(future: Future[T], hint: str, stored: Stored | None = "unknown") -> T:
@@ -138,6 +146,7 @@ class Journal:
         self._clock = HybridClock(at_least=highest_stamp(root, "journal", node))
         self._writer = ShardWriter.create(root, "journal", node)
         self._lock = threading.Lock()
+        self._rushes = 0
         self.timed: Callable[[str, float], None] = lambda _phase, _seconds: None
         """Told how long each phase of a commit took, in the committer's thread."""
         self._committer: GroupCommitter[Entry] = GroupCommitter(
@@ -146,6 +155,7 @@ class Journal:
             max_group_bytes=MAX_GROUP_BYTES,
             max_pending_bytes=MAX_PENDING_BYTES,
             name="journal",
+            rush_s=RUSH_S,
         )
 
     def start(self) -> None:
@@ -156,6 +166,25 @@ class Journal:
     def shard(self) -> ShardName:
         """The shard that facts go to now; a new name after a seal."""
         return self._writer.name
+
+    def rush(self, on: bool) -> None:
+        """More facts are just being made, which had better come into one commit; or these no more.
+
+        Several may say so at once.
+        """
+        with self._lock:
+            self._rushes += 1 if on else -1
+            rushes = self._rushes
+        self._committer.rush(rushes > 0)
+
+    @contextmanager
+    def soon(self) -> Iterator[None]:
+        """Facts are submitted within: a commit waits a moment for them."""
+        self.rush(True)
+        try:
+            yield
+        finally:
+            self.rush(False)
 
     def submit(self, facts: list[Fact]) -> tuple[Entry, Future[object]]:
         """Queue `facts`. The future ends when they are durable, or with the error.

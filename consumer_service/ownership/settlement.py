@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
-from contextlib import ExitStack
 from functools import partial
 from types import TracebackType
 from typing import Self
@@ -48,11 +47,10 @@ class Settlement:
         self._settle: Callable[[Future[object]], None] = lambda _: None
         self._settled: Future[None] | None = None
         """Ends when all of it is settled here, and not only durable."""
-        self._locks = ExitStack()
 
     def __enter__(self) -> Self:
         for owned in self._held:
-            self._locks.enter_context(owned.lock)
+            owned.lock.acquire()
         return self
 
     def __exit__(
@@ -61,7 +59,8 @@ class Settlement:
         error: BaseException | None,
         tb: TracebackType | None,
     ) -> None:
-        self._locks.close()
+        for owned in reversed(self._held):
+            owned.lock.release()
         settle, self._settle = self._settle, lambda _: None
         if self._durable is not None:
             # Not before: it may be durable by now, and would be settled in the midst of a change.
@@ -84,6 +83,13 @@ class Settlement:
         """The same, of records of a queue group."""
         base = fact_of(Kind.TAKEN, owned, owned.generation, None, wall_micros())
         self.submit(record_facts(base, moves), then)
+
+    def then(self, ended: Callable[[BaseException | None], object]) -> None:
+        """Call `ended` when all is settled, with what it failed with, if there were any facts."""
+        # As in `steps`.
+        self._durable = None
+        if self._settled is not None:
+            self._settled.add_done_callback(lambda settled: ended(settled.exception()))
 
     @property
     def submitted(self) -> bool:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
-
-import pyarrow as pa
 
 from consumer_service.ownership.owned_partition import OwnedPartition
 from consumer_service.ownership.settlement import Settlement
@@ -46,13 +44,21 @@ class PartitionBatch:
 
     owned: OwnedPartition
     epoch: int
+    queue: QueuePartition | None
+    """What it was taken of. A purge puts another in its place."""
     deliver: list[Attempt] = field(default_factory=list)
-    rows: list[pa.Table] = field(default_factory=list)
-    """Of `deliver`, in the same order."""
+    records: list[dict[str, Any]] = field(default_factory=list)
+    """Of `deliver`, in the same order, as they are without a delivery."""
     moves: list[Move] = field(default_factory=list)
     more: bool = False
     bytes: int = 0
     settlement: Settlement | None = None
+    """Where its facts are on their way; None: they are not."""
+
+    @property
+    def stands(self) -> bool:
+        """Whether the partition is still what it was taken of. Its lock is held."""
+        return self.owned.epoch == self.epoch and self.owned.queue is self.queue
 
     def keep_until(self, queue: QueuePartition, deadline: int) -> None:
         """Before it is committed: kept until then (µs), and not as the policy says."""
@@ -62,17 +68,9 @@ class PartitionBatch:
             for move in self.moves
         ]
 
-    def add(self, taken: Taken, rows: pa.Table) -> None:
+    def add(self, taken: Taken, records: Iterable[dict[str, Any]], size: int) -> None:
+        """Records of these deliveries, of so many bytes."""
         self.deliver += taken.deliver
         self.moves += taken.moves
-        if rows.num_rows:
-            # A slice of no rows would keep all that it is a slice of.
-            self.rows.append(rows)
-            self.bytes += rows.nbytes
-
-
-def picked(rows: pa.Table, places: list[int]) -> pa.Table:
-    """The rows at these places, which rise."""
-    if not places or places[-1] - places[0] + 1 == len(places):
-        return rows.slice(places[0] if places else 0, len(places))
-    return rows.take(pa.array(places, pa.int64()))
+        self.records += records
+        self.bytes += size

@@ -36,7 +36,7 @@ from queue_rules.queues.receipt_actions import (
 )
 from queue_rules.queues.receipts import Begun, begin
 from queue_tables.groups.facts import Key, Kind
-from serving.front.parking import Steps
+from serving.front.parking import BLOCKS, Steps
 
 NodeOf = Callable[[Key], str | None]
 """Base URL of the node that has a partition; None while nobody has it."""
@@ -76,25 +76,21 @@ class QueueAcks:
     def settle(
         self, group: str, request: AckRequest, topics: Mapping[str, str]
     ) -> Steps[SettleAnswer]:
-        """Do what is asked; `topics` maps topic ids to names, for the answer.
+        """Do what is asked; `topics` maps topic ids to names, for what is refused.
 
         Raises `AttemptSuperseded` with `settled` and `refused` when any receipt is not good;
         `CoordinationUnavailable` or `StorageUnavailable` with `stored` "unknown".
         """
         answer = SettleAnswer()
-        by_key: dict[Key, list[ReceiptAction]] = {}
-        for action in receipt_actions_of(request):
-            receipt = action.receipt
-            if receipt.group != group_checksum(group):
-                answer.refused.append(refused_of(action, topics, "other_group"))
-                continue
-            key = Key(group, TopicId(receipt.topic_id), Partition(receipt.partition))
-            by_key.setdefault(key, []).append(action)
+        by_key = _by_key(group, request, answer, topics)
         changes: list[_Change] = []
         try:
             for key, some in by_key.items():
                 change = self._begin(key, some, answer, topics)
-                if change is not None and change.settlement.submitted:
+                if change is None:
+                    yield BLOCKS
+                    self._elsewhere(key, some, answer, topics)
+                elif change.settlement.submitted:
                     changes.append(change)
             yield from self._settled(changes)
         except LakequeueError as error:
@@ -103,7 +99,12 @@ class QueueAcks:
                 error.stored = "unknown"
             raise
         for change in changes:
-            self._answer(change, answer, topics)
+            if change.settlement.newer_epoch(change.owned) is None:
+                answer.settled += [one.settled for one in change.begun]
+                continue
+            yield BLOCKS
+            actions = [one.action for one in change.begun]
+            self._elsewhere(change.owned.key, actions, answer, topics)
         if not answer.settled and (gone := all_gone(group, answer.refused)) is not None:
             raise gone
         if answer.refused:
@@ -117,15 +118,14 @@ class QueueAcks:
         answer: SettleAnswer,
         topics: Mapping[str, str],
     ) -> _Change | None:
+        """None: the partition is not here, or not any more."""
         owned = self._owned_partitions.get(key)
         if owned is None:
-            self._elsewhere(key, actions, answer, topics)
             return None
         change = _Change(owned, Settlement(self._journal, [owned]))
         with change.settlement:
             if owned.queue is None or not owned.accepts_acks:
-                self._elsewhere(key, actions, answer, topics)
-                return change
+                return None
             now = wall_micros()
             try:
                 for action in actions:
@@ -199,8 +199,18 @@ class QueueAcks:
             "it may be stored or not; send it again once polls work again",
         )
 
-    def _answer(self, change: _Change, answer: SettleAnswer, topics: Mapping[str, str]) -> None:
-        if change.settlement.newer_epoch(change.owned) is not None:
-            self._elsewhere(change.owned.key, [one.action for one in change.begun], answer, topics)
-            return
-        answer.settled += [one.settled for one in change.begun]
+
+def _by_key(
+    group: str, request: AckRequest, answer: SettleAnswer, topics: Mapping[str, str]
+) -> dict[Key, list[ReceiptAction]]:
+    """What is asked, by partition; those of another group are refused."""
+    by_key: dict[Key, list[ReceiptAction]] = {}
+    checksum = group_checksum(group)
+    for action in receipt_actions_of(request):
+        receipt = action.receipt
+        if receipt.group != checksum:
+            answer.refused.append(refused_of(action, topics, "other_group"))
+            continue
+        key = Key(group, TopicId(receipt.topic_id), Partition(receipt.partition))
+        by_key.setdefault(key, []).append(action)
+    return by_key

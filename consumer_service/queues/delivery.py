@@ -6,35 +6,44 @@ whoever takes the partition over knows every attempt that a consumer can have se
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any
 
-import pyarrow as pa
-
 from consumer_service.members import Member
-from consumer_service.ownership.journal import Journal
+from consumer_service.ownership.journal import COMMIT_TIMEOUT_S, Journal, hangs
 from consumer_service.ownership.owned_partition import OwnedPartition, OwnedPartitions
 from consumer_service.ownership.settlement import Settlement
-from consumer_service.polls.poll_batch import PartitionBatch, QueuePollResult, picked
+from consumer_service.ownership.takeover import fact_of
+from consumer_service.polls.poll_batch import PartitionBatch, QueuePollResult
 from consumer_service.polls.waiting import begin, wait_for_records
 from consumer_service.queues.due_timer import DueTimer
-from consumer_service.queues.fetch import fetch_again, fetch_new, skip_expired
-from consumer_service.queues.settling import condemn, owed_of, pass_unread, settle
+from consumer_service.queues.rounds import Round, Rounds, Ticket
+from consumer_service.queues.settling import (
+    condemn,
+    done_of,
+    give_back,
+    hold,
+    may_leave,
+    next_due,
+    pass_unread,
+    settle,
+)
+from consumer_service.queues.taking import Taking
 from consumer_service.queues.waiters import Waiters
-from consumer_service.reading.encode import queue_records_of
+from consumer_service.reading.encode import queue_delivered
 from consumer_service.reading.tailer import Tailer
 from consumer_service.reading.undecodable import OnUndecodable, ignore
-from lakequeue.clock import wall_micros
-from lakequeue.errors import OffsetOutOfRange
+from lakequeue.clock import boot_seconds, wall_micros
 from lakequeue.steps import Step, reach
 from lakequeue.wire import UNDECODABLE
-from lakequeue.wire.limits import DEFAULT_MAX_IN_FLIGHT
+from queue_rules.predicates.of_group import predicate_in
 from queue_rules.queues.attempts import Attempt
-from queue_rules.queues.fair_share import FULL, Demand
+from queue_rules.queues.record_facts import record_facts
 from queue_rules.queues.undecodable_policy import policy_in
-from queue_tables.groups.facts import Kind
-from serving.front.parking import Steps
+from queue_tables.groups.facts import Fact, Kind
+from serving.front.parking import Done, Steps, Until
 
 
 class QueueDelivery:
@@ -50,7 +59,9 @@ class QueueDelivery:
         max_poll_bytes: int,
         on_dying: Callable[[], None],
         on_undecodable: OnUndecodable = ignore,
+        run: Callable[[Callable[[], object]], object] = lambda work: work(),
     ) -> None:
+        """`run` does what may block: elsewhere, so that polls never do."""
         self._tailer = tailer
         self._owned_partitions = owned_partitions
         self._journal = journal
@@ -59,6 +70,9 @@ class QueueDelivery:
         self._max_poll_bytes = max_poll_bytes
         self._on_dying = on_dying
         self._on_undecodable = on_undecodable
+        self._rounds = Rounds(self._serve, run)
+        self.rush = self._rounds.rush
+        """Whether more polls are just being read."""
 
     def steps(
         self,
@@ -100,141 +114,98 @@ class QueueDelivery:
 
     def _gather(self, member: Member, max_records: int) -> Steps[QueuePollResult]:
         news = partial(self._waiters.news, member.group)
-        mine = [
-            owned
-            for owned in self._owned_partitions.of_group(member.group)
-            if owned.delivers
-            and not owned.paused
-            and owned.queue is not None
-            and owned.topic in member.request.topics
-        ]
-        if not mine:
-            return QueuePollResult()
-        room = self._room(member, mine, max_records)
-        if room <= 0:
-            if room == FULL and any(self._has_more(owned) for owned in mine):
-                news()  # it was for somebody who holds less
-            return QueuePollResult()
-        member.turn += 1
-        turn = member.turn % len(mine)
-        batches: list[PartitionBatch] = []
-        try:
-            self._take_all(mine[turn:] + mine[:turn], member, room, batches)
-            if any(self._has_more(owned) for owned in mine):
+        while True:
+            kind: Hashable = member.group, *member.request.topics
+            if predicate_in(member.options) is not None:
+                # A look can take long, and holds up nobody.
+                kind = object()
+            joined, ticket = self._rounds.join(kind, member, max_records)
+            try:
+                yield from self._served(joined, ticket)
+                if not ticket.again:
+                    return self._handed_out(ticket, news)
+            except BaseException:
+                self._rounds.leave(ticket)
+                for batch in ticket.batches:
+                    give_back(batch)
                 news()
-            return (yield from self._commit(member, batches, news))
-        except BaseException:
-            for batch in batches:
-                self._give_back(batch)
-            news()
-            raise
-
-    def _take_all(
-        self, order: list[OwnedPartition], member: Member, room: int, batches: list[PartitionBatch]
-    ) -> None:
-        """Fill `batches`, in two rounds: what is due anywhere would else wait for its turn."""
-        left_bytes = self._max_poll_bytes
-        for new in (False, True):
-            for owned in order if new else filter(_is_due, order):
-                if room <= 0 or left_bytes <= 0:
-                    return
-                batch = self._take(owned, member, room, left_bytes, new=new)
-                if batch is not None:
-                    batches.append(batch)
-                    room -= len(batch.deliver)
-                    left_bytes -= batch.bytes
-
-    def _room(self, member: Member, mine: list[OwnedPartition], most: int) -> int:
-        """How many records this poll may take: its own bound, and a fair share; `FULL`: none."""
-        limit = member.request.max_in_flight or DEFAULT_MAX_IN_FLIGHT
-        asking = self._waiters.members(member.group) | {member.member_id}
-        demand = Demand(member.member_id, asking, wall_micros())
-        for owned in mine:
-            with owned.lock:
-                if owned.queue is not None:
-                    demand.count(owned.queue, self._tailer.end(owned.where))
-        return demand.room(limit, most)
-
-    def _has_more(self, owned: OwnedPartition) -> bool:
-        with owned.lock:
-            queue = owned.queue
-            if queue is None:
-                return False
-            new = queue.held_back is None and queue.scan < self._tailer.end(owned.where)
-            return new or queue.next_due() == 0
-
-    def _take(
-        self, owned: OwnedPartition, member: Member, most: int, max_bytes: int, *, new: bool
-    ) -> PartitionBatch | None:
-        with owned.fetching:
-            epoch, queue = owned.epoch, owned.queue
-            if queue is None:
-                return None
-            batch = PartitionBatch(owned, epoch)
-            with owned.lock:
-                batch.moves, owned.unflushed = owned.unflushed, []
-            name = member.member_id
-            now = wall_micros()
-            try:
-                fetch_again(self._tailer, batch, queue, now, name, most, max_bytes)
-                if new:
-                    bad = self._on_undecodable
-                    fetch_new(self._tailer, batch, queue, now, name, most, max_bytes, bad)
-            except OffsetOutOfRange as expired:
-                skip_expired(batch, queue, expired)
-            except BaseException:
-                self._give_back(batch, unsaid=True)
                 raise
-            if not batch.moves:
-                return batch if batch.more else None
-            if member.visibility_ms is not None:
-                with owned.lock:
-                    batch.keep_until(queue, now + member.visibility_ms * 1_000)
-            try:
-                submitted = self._submit(batch, member)
-            except BaseException:
-                self._give_back(batch, unsaid=True)
-                raise
-            if not submitted:
-                self._give_back(batch, unsaid=True)
-            return batch if submitted else None
 
-    # -- making it durable ------------------------------------------------------------------------
+    @staticmethod
+    def _served(joined: Round, ticket: Ticket) -> Steps[None]:
+        """Until what it has got is durable."""
+        # At most once: they are done with this, and nobody else would get them.
+        gives_back = ticket.member.request.delivery != "at_most_once"
+        while not joined.end.done():
+            since = joined.submitted_at
+            left = COMMIT_TIMEOUT_S if since is None else since + COMMIT_TIMEOUT_S - boot_seconds()
+            if left <= 0:
+                raise hangs("nothing was delivered; poll again", None)
+            yield Until(Done(joined.end), left, minds=False, gives_back=gives_back)
+        if ticket.error is not None:
+            raise ticket.error
 
-    def _submit(self, batch: PartitionBatch, member: Member) -> bool:
-        owned = batch.owned
-        once = member.request.delivery == "at_most_once"
-        moves = batch.moves
-        if once:
-            moves = [m._replace(kind=Kind.ACKED) if m.kind is Kind.DELIVERED else m for m in moves]
-        with Settlement(self._journal, [owned]) as settlement:
-            # Whoever leaves has had his records returned under this lock: none may follow.
-            idle = owned.paused or not owned.delivers or not member.active
-            if idle or owned.epoch != batch.epoch or not owned.trusted():
-                # Mostly the partition goes away, and this state with it; but trust can come back.
+    # -- a round, in a thread of its own ----------------------------------------------------------
+
+    def _serve(self, served: Round) -> None:
+        """Take for all who have come, and have it committed."""
+        try:
+            with self._journal.soon():
+                Taking(
+                    self._tailer,
+                    self._waiters,
+                    self._on_undecodable,
+                    self._max_poll_bytes,
+                    self._owned_partitions,
+                    served.tickets,
+                ).all(self._rounds.keeps)
+                submitted = self._submit(served)
+        except BaseException as error:  # noqa: BLE001 -- each of its polls raises it
+            submitted = False
+            for ticket in served.tickets:
+                ticket.error = ticket.error or error
+                for batch in ticket.batches:
+                    give_back(batch, unsaid=True)
+        if not submitted:
+            served.end.set_result(None)
+
+    def _submit(self, served: Round) -> bool:
+        """Have all that the polls take committed, by one submission; False: it is nothing."""
+        given = [(one, batch) for one in served.tickets for batch in one.batches if batch.moves]
+        facts: list[Fact] = []
+        about: dict[OwnedPartition, list[tuple[PartitionBatch, bool]]] = {}
+        with Settlement(self._journal, {batch.owned for _, batch in given}) as settlement:
+            at = wall_micros()
+            for ticket, batch in given:
+                owned, once = batch.owned, ticket.once
+                if not may_leave(batch, ticket.member):
+                    # Mostly it goes away, and this state with it; but trust can come back.
+                    give_back(batch, unsaid=True)
+                    ticket.batches = [one for one in ticket.batches if one is not batch]
+                    continue
+                base = fact_of(Kind.TAKEN, owned, owned.generation, None, at)
+                facts += record_facts(base, done_of(batch.moves) if once else batch.moves)
+                about.setdefault(owned, []).append((batch, once))
+            if not facts:
                 return False
-            settlement.submit_moves(owned, moves, partial(settle, batch, once))
-            batch.settlement = settlement
-            if once and owned.queue is not None:
-                # They may be done by now: if their consumer goes meanwhile, no other gets them.
-                for one in batch.deliver:
-                    owned.queue.begin(one.offset, one.attempt, 0)
-        for move in moves:
-            if move.kind in {Kind.DELIVERED, Kind.PARKED}:
-                self._timer.expect(move.until)
+            settlement.submit(facts, partial(_settle_all, about))
+            for batch, once in chain.from_iterable(about.values()):
+                batch.settlement = settlement
+                if once:
+                    hold(batch)
+        served.submitted_at = boot_seconds()
+        settlement.then(partial(_ended, served))
+        for batch, _ in chain.from_iterable(about.values()):
+            if (due := next_due(batch)) is not None:
+                self._timer.expect(due)
         return True
 
-    def _commit(
-        self, member: Member, batches: list[PartitionBatch], news: Callable[[], object]
-    ) -> Steps[QueuePollResult]:
-        """Wait for the facts; the records whose delivery is durable and still ours."""
+    # -- back at the poll -------------------------------------------------------------------------
+
+    def _handed_out(self, ticket: Ticket, news: Callable[[], object]) -> QueuePollResult:
+        """The records whose delivery is durable and still ours."""
+        batches = ticket.batches
         delivered = QueuePollResult(news=news, more=any(batch.more for batch in batches))
-        once = member.request.delivery == "at_most_once"
-        hint = "nothing was delivered; poll again"
-        for batch in batches:
-            if batch.settlement is not None:
-                # At most once: they are done with this, and nobody else would get them.
-                yield from batch.settlement.steps(hint, stored=None, gives_back=not once)
         if any(batch.deliver for batch in batches):
             reach(Step.QUEUE_DELIVERED)
         for batch in batches:
@@ -245,17 +216,17 @@ class QueueDelivery:
                 or settlement.newer_epoch(owned) is not None
                 or not owned.trusted()
             ):
-                self._give_back(batch)
+                give_back(batch)
                 continue
             if any(move.kind is Kind.DYING for move in batch.moves):
                 self._on_dying()
             if batch.deliver:
-                self._hand_out(batch, delivered, once=once)
+                self._hand_out(batch, delivered, once=ticket.once)
         return delivered
 
     def _hand_out(self, batch: PartitionBatch, delivered: QueuePollResult, *, once: bool) -> None:
         """Add the records, but for those that went to another while the commit was awaited."""
-        owned, rows = batch.owned, pa.concat_tables(batch.rows)
+        owned = batch.owned
         with owned.lock:
             queue = owned.queue
             kept = [
@@ -268,8 +239,8 @@ class QueueDelivery:
                 queue.give_back((one.offset, one.attempt) for one in batch.deliver)
                 return
         some = [batch.deliver[place] for place in kept]
-        rows = picked(rows, kept)
-        records = queue_records_of(rows, owned.key, owned.generation, some)
+        plain = [batch.records[place] for place in kept]
+        records = queue_delivered(plain, owned.key, owned.generation, some)
         if any(UNDECODABLE in record for record in records):
             self._on_undecodable(owned.key.group, records)
             records, some = self._without_unread(owned, records, some, once=once)
@@ -298,19 +269,20 @@ class QueueDelivery:
         readable = [at for at, record in enumerate(records) if UNDECODABLE not in record]
         return [records[at] for at in readable], [some[at] for at in readable]
 
-    @staticmethod
-    def _give_back(batch: PartitionBatch, *, unsaid: bool = False) -> None:
-        """No answer has these records; `unsaid`: and its facts are not on their way."""
-        owned = batch.owned
-        with owned.lock:
-            if owned.epoch == batch.epoch and owned.queue is not None:
-                owned.queue.never_left(batch.deliver)
-                if unsaid:
-                    owned.unflushed += owed_of(batch)
+
+def _settle_all(
+    about: Mapping[OwnedPartition, Sequence[tuple[PartitionBatch, bool]]],
+    owned: OwnedPartition,
+    stands: bool,
+) -> None:
+    for batch, once in about[owned]:
+        settle(batch, once, owned, stands)
 
 
-def _is_due(owned: OwnedPartition) -> bool:
-    """Whether something that was seen before can be delivered again now."""
-    with owned.lock:
-        due = None if owned.queue is None else owned.queue.next_due()
-    return due is not None and due <= wall_micros()
+def _ended(served: Round, failure: BaseException | None) -> None:
+    """In the committer's thread: all of a round is settled."""
+    if failure is not None:
+        for ticket in served.tickets:
+            if any(batch.settlement is not None for batch in ticket.batches):
+                ticket.error = ticket.error or failure
+    served.end.set_result(None)

@@ -5,27 +5,33 @@ Their facts are not durable yet: `queues/delivery.py` commits them and hands the
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 
 from consumer_service.ownership.owned_partition import OwnedPartition
 from consumer_service.polls.matching import FIND_S, find_matching
-from consumer_service.polls.poll_batch import PartitionBatch, picked
-from consumer_service.reading.encode import new_records_of
-from consumer_service.reading.runs import prefix_within
+from consumer_service.polls.poll_batch import PartitionBatch
+from consumer_service.reading.encode import new_records_of, plain_records
+from consumer_service.reading.runs import value_bytes
 from consumer_service.reading.tailer import Tailer
 from consumer_service.reading.undecodable import OnUndecodable
 from lakequeue.clock import boot_seconds
 from lakequeue.errors import OffsetOutOfRange
 from queue_rules.predicates.expressions import Condition
 from queue_rules.predicates.of_group import predicate_in
-from queue_rules.queues.attempts import MOST_MOVES
+from queue_rules.queues.attempts import MOST_MOVES, NewRecord, Taken
 from queue_rules.queues.partition import QueuePartition
 from queue_rules.queues.skip import fetch_matching, settle_gone, skip
 from queue_tables.groups.facts import Kind
 
 READ_AHEAD_ROWS = 20_000
 READ_AHEAD_BYTES = 8 << 20
+_SPARSE = 4
+"""If less than one of so many rows goes out, the others are not made into records."""
 _AGAIN_AT_ONCE = 16
 """Records that were seen before are read from anywhere: in steps, to stay near the byte bound."""
 
@@ -60,12 +66,74 @@ def fetch_again(
             gone = [o for o, row in zip(taken.deliver, rows, strict=True) if row is None]
             with batch.owned.lock:
                 settle_gone(queue, taken, gone)
-        if there:
-            batch.add(taken, pa.concat_tables(there))
-        else:
-            batch.moves += taken.moves
+        found = pa.concat_tables(there) if there else None
+        size = 0 if found is None else found.nbytes
+        batch.add(taken, [] if found is None else plain_records(found), size)
         if len(taken.deliver) < _AGAIN_AT_ONCE and len(taken.moves) < MOST_MOVES:
             return
+
+
+class Chunk:
+    """The next rows of a partition, made into records together: few cost as much as many.
+
+    It serves the polls of one round, one after the other. Whoever has `fetching` may use it.
+    """
+
+    def __init__(self, ahead: pa.Table, following: int, most: int, max_bytes: int) -> None:
+        """Of the rows `ahead` at most so many rows and bytes, but one. `following` is the offset
+        after `ahead`, or behind it: nothing in between is the group's."""
+        rows = ahead.slice(0, most)
+        values = value_bytes(rows)
+        rows = rows.slice(0, max(1, int(np.searchsorted(values, max_bytes, side="right"))))
+        count = rows.num_rows
+        values = values[:count]
+        each = max(0, rows.nbytes - int(values[-1])) // count
+        self._ahead, self._rows = ahead, rows
+        self.rest: pa.Table | None = ahead
+        """What of `ahead` was not looked at yet."""
+        self._totals = [0, *(values + each * np.arange(1, count + 1)).astype(np.int64).tolist()]
+        self._offsets: list[int] = rows["offset"].to_pylist()
+        self._offsets.append(
+            following if count == ahead.num_rows else ahead["offset"][count].as_py()
+        )
+        self._new: list[NewRecord] = []
+        self._made: list[dict[str, Any]] | None = None
+        self._at = 0
+
+    def stands(self, owned: OwnedPartition, scan: int) -> bool:
+        """Whether it has what comes next there."""
+        rest = owned.read_ahead()
+        more = self._at < self._rows.num_rows
+        return more and rest is self.rest and self._offsets[self._at] == scan
+
+    def next(self, max_bytes: int, *, keys: bool) -> tuple[list[NewRecord], int]:
+        """Within so many bytes, but one at least; and the offset of the one after them."""
+        if not self._new:
+            self._new = new_records_of(self._rows, keys=keys)
+        begin = self._at
+        end = bisect_right(self._totals, self._totals[begin] + max_bytes) - 1
+        end = min(max(begin + 1, end), self._rows.num_rows)
+        return self._new[begin:end], self._offsets[end]
+
+    def take(self, batch: PartitionBatch, taken: Taken, scan: int) -> None:
+        """These of its records are taken; all before `scan` were looked at."""
+        offsets, totals = self._offsets, self._totals
+        last = self._rows.num_rows
+        before, self._at = self._at, bisect_left(offsets, scan, self._at, last)
+        self.rest = self._ahead.slice(self._at) if self._at < self._ahead.num_rows else None
+        batch.owned.rows = self.rest
+        places = [bisect_left(offsets, one.offset, 0, last) for one in taken.deliver]
+        size = sum([totals[place + 1] - totals[place] for place in places])
+        sparse = len(places) * _SPARSE < self._at - before
+        batch.add(taken, self._records(places, sparse=sparse), size)
+
+    def _records(self, places: list[int], *, sparse: bool) -> Iterator[dict[str, Any]]:
+        if self._made is None and sparse:
+            yield from plain_records(picked(self._rows, places)) if places else ()
+            return
+        made = self._made = self._made or plain_records(self._rows)
+        for place in places:
+            yield made[place]
 
 
 def fetch_new(
@@ -77,12 +145,15 @@ def fetch_new(
     most: int,
     max_bytes: int,
     on_undecodable: OnUndecodable,
+    chunks: dict[OwnedPartition, Chunk],
+    share: int = 0,
 ) -> None:
     """Records from the scan position on: those that may go out, until there are enough.
 
     Of a group with a predicate for about `LOOK_S` at a time: others want to be served too.
+    `chunks` are those of the round; its other polls want about `share` records of the partition.
     """
-    owned, step = batch.owned, max(64, most)
+    owned, step = batch.owned, max(most, share)
     predicate = predicate_in(owned.options)
     until = boot_seconds() + FIND_S
     while len(batch.deliver) < most and batch.bytes < max_bytes and queue.held_back is None:
@@ -91,29 +162,26 @@ def fetch_new(
         if len(batch.moves) >= MOST_MOVES or (predicate and boot_seconds() > until):
             batch.more = True
             return
-        ahead, following = _ahead(tailer, owned, queue.scan, predicate, on_undecodable)
-        if ahead is None:
-            if following == queue.scan:
-                return
-            with owned.lock:
-                batch.moves += skip(queue, following)
-            continue
-        rows = prefix_within(ahead, step, max_bytes - batch.bytes)
-        if rows.num_rows < ahead.num_rows:
-            following = ahead["offset"][rows.num_rows].as_py()
-        records = new_records_of(rows, keys=queue.policy.key_order)
+        chunk = chunks.get(owned)
+        if chunk is None or not chunk.stands(owned, queue.scan):
+            ahead, following = _ahead(tailer, owned, queue.scan, predicate, on_undecodable)
+            if ahead is None:
+                if following == queue.scan:
+                    return
+                with owned.lock:
+                    batch.moves += skip(queue, following)
+                continue
+            owned.rows = ahead
+            chunk = chunks[owned] = Chunk(ahead, following, step, max_bytes - batch.bytes)
+            step = min(max(64, step * 2), 4_096)
+        records, following = chunk.next(max_bytes - batch.bytes, keys=queue.policy.key_order)
         left = most - len(batch.deliver)
         with owned.lock:
-            if rows.num_rows == following - queue.scan:
+            if len(records) == following - queue.scan:
                 taken = queue.take_new(now, name, left, records)
             else:
                 taken = fetch_matching(queue, now, name, left, records, following)
-        offsets = rows["offset"].to_numpy()
-        looked_at = int(np.searchsorted(offsets, queue.scan))
-        owned.rows = ahead.slice(looked_at) if looked_at < ahead.num_rows else None
-        places = np.searchsorted(offsets, [one.offset for one in taken.deliver])
-        batch.add(taken, picked(rows, places.tolist()))
-        step = min(step * 2, 4_096)
+        chunk.take(batch, taken, queue.scan)
 
 
 def _ahead(
@@ -146,3 +214,10 @@ def skip_expired(batch: PartitionBatch, queue: QueuePartition, expired: OffsetOu
     if move is not None:
         batch.moves.append(move)
     batch.more = True
+
+
+def picked(rows: pa.Table, places: list[int]) -> pa.Table:
+    """The rows at these places, which rise."""
+    if places[-1] - places[0] + 1 == len(places):
+        return rows.slice(places[0], len(places))
+    return rows.take(pa.array(places, pa.int64()))

@@ -85,8 +85,7 @@ class Queues:
 
     def settle(self, group: str, request: AckRequest) -> Steps[SettleAnswer]:
         """Acks, nacks and extensions; see `QueueAcks.settle` for the errors."""
-        names = {str(topic.topic_id): topic.topic for topic in self._topics.list()}
-        return self._acks.settle(group, request, names)
+        return self._acks.settle(group, request, self._topics.names)
 
     def before_leaving(self, _member: Member, _delivered: Answered) -> None:
         """At most once: they were committed as acked when they were taken."""

@@ -76,11 +76,13 @@ def delivered(records: Iterable[dict[str, Any]], topic_id: str, epoch: int) -> l
     ]
 
 
-def queue_records_of(
-    rows: pa.Table, key: Key, generation: int, attempts: Iterable[Attempt]
+def queue_delivered(
+    records: list[dict[str, Any]], key: Key, generation: int, attempts: Iterable[Attempt]
 ) -> list[dict[str, Any]]:
-    """As `records_of`, for a queue group: `attempts` are those of `rows`, one by one."""
-    records = plain_records(rows)
+    """As `delivered`, for a queue group: `attempts` are those of the records, one by one.
+
+    Nobody else gets them, so these are no copies.
+    """
     group = group_checksum(key.group)
     where = (key.topic_id, key.partition)
     for record, one in zip(records, attempts, strict=True):

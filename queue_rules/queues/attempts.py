@@ -152,6 +152,11 @@ class InFlight:
         """How many records are in flight at a member."""
         return self._held[member]
 
+    @property
+    def held(self) -> Mapping[str, int]:
+        """The same of every member that has any."""
+        return self._held
+
     def hold(self, one: Attempt) -> None:
         """It is with its member until its deadline."""
         one.standing = Standing.IN_FLIGHT

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Hashable
+from typing import NamedTuple
 
 from queue_rules.queues.partition import QueuePartition
 
@@ -23,30 +23,66 @@ FULL = -1
 """Room of a member that has its fair share already: others may take what is there."""
 
 
-@dataclass(slots=True)
+class _Counted(NamedTuple):
+    """What one partition has."""
+
+    available: int
+    due: bool
+    held: dict[str, int]
+    """Member that asks → records in flight at it."""
+
+
 class Demand:
-    """What is there for a poll, and who else asks, counted partition by partition."""
+    """What is there for polls, and who asks, counted partition by partition.
 
-    member: str
-    asking: Collection[str]
-    """The members that wait for records, `member` among them."""
-    now: int
-    available: int = 0
-    has: int = 0
-    others: int = 0
-    late: bool = False
+    It serves several polls, one after the other: what one of them has changed in a partition is
+    counted anew, and nothing else.
+    """
 
-    def count(self, queue: QueuePartition, end: int) -> None:
-        """A partition that ends at `end`."""
-        self.has += queue.held_by(self.member)
-        self.others += sum(queue.held_by(one) for one in self.asking if one != self.member)
+    def __init__(self, asking: Collection[str], now: int) -> None:
+        """`asking`: the members that wait for records, those of the polls among them."""
+        self._asking = asking
+        self._now = now
+        self._of: dict[Hashable, _Counted] = {}
+        self._available = 0
+        self._held = 0
+
+    def count(self, place: Hashable, queue: QueuePartition, end: int) -> None:
+        """The partition at this place ends at `end`. A second count replaces the first."""
+        before = self._of.get(place)
+        if before is not None:
+            self._available -= before.available
+            self._held -= sum(before.held.values())
         due = queue.next_due()
-        is_due = due is not None and due <= self.now
-        self.late |= is_due
-        self.available += queue.returned + (queue.delayed if is_due else 0)
-        self.available += max(0, end - queue.scan)
+        is_due = due is not None and due <= self._now
+        available = queue.returned + (queue.delayed if is_due else 0) + max(0, end - queue.scan)
+        held = {one: many for one, many in queue.held.items() if one in self._asking}
+        self._of[place] = _Counted(available, is_due, held)
+        self._available += available
+        self._held += sum(held.values())
 
-    def room(self, limit: int, most: int) -> int:
-        """How many records the poll may take: `most`, its member's limit, a fair share."""
-        share = fair_share(self.available, self.has, self.others, len(self.asking), due=self.late)
-        return FULL if share <= 0 < limit - self.has else min(most, limit - self.has, share)
+    def took(
+        self, place: Hashable, queue: QueuePartition, end: int, member: str, many: int
+    ) -> None:
+        """A poll of this member has taken so many there, all of them new; nothing was due."""
+        before = self._of[place]
+        before.held[member] = before.held.get(member, 0) + many
+        self._held += many
+        available = queue.returned + max(0, end - queue.scan)
+        self._available += available - before.available
+        self._of[place] = before._replace(available=available)
+
+    def is_due(self, place: Hashable) -> bool:
+        """Whether something that was seen before could be delivered again when it was counted."""
+        return self._of[place].due
+
+    def room(self, member: str, limit: int, most: int) -> int:
+        """How many records a poll may take: `most`, its member's limit, a fair share; `FULL`: none.
+
+        The member has to be one of those that ask.
+        """
+        parts = self._of.values()
+        has = sum([part.held.get(member, 0) for part in parts])
+        late = any(part.due for part in parts)
+        share = fair_share(self._available, has, self._held - has, len(self._asking), due=late)
+        return FULL if share <= 0 < limit - has else min(most, limit - has, share)

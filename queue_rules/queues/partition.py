@@ -18,8 +18,7 @@ so that nothing rests on a fact that did not become durable.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
 from random import Random
 
 from queue_rules.queues import bounds
@@ -122,6 +121,11 @@ class QueuePartition:
         """How many records are in flight at a member."""
         return self._in_flight.held_by(member)
 
+    @property
+    def held(self) -> Mapping[str, int]:
+        """The same of every member that has any."""
+        return self._in_flight.held
+
     def status(self, offset: int, now: int) -> Status:
         """What the record of that offset is to the group."""
         if (one := self._open.get(offset)) is not None:
@@ -207,13 +211,9 @@ class QueuePartition:
             taken.moves.append(self._die(one, MAX_ATTEMPTS, now))
             return
         # A new object: whoever made the attempt before may still be waiting for its commit.
-        one = replace(
-            one,
-            attempt=one.attempt + 1,
-            first_at=one.first_at or now,
-            deadline=now + self.policy.visibility_ms * 1_000,
-            member=member,
-            nack_reason="",
+        until, first = now + self.policy.visibility_ms * 1_000, one.first_at or now
+        one = Attempt(
+            one.offset, one.attempt + 1, until, first, one.key_hash, one.expires_at, member
         )
         self._open[one.offset] = one
         self._in_flight.hold(one)

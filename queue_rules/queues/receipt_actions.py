@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from lakequeue.errors import (
     AttemptSuperseded,
@@ -24,8 +23,7 @@ from lakequeue.wire import (
 from queue_rules.queues.attempts import Refusal
 
 
-@dataclass(frozen=True, slots=True)
-class ReceiptAction:
+class ReceiptAction(NamedTuple):
     """What a request says about one receipt."""
 
     text: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 
 import pytest
 
@@ -21,7 +22,8 @@ from lakequeue.settings import Settings
     ],
 )
 def test_calls_that_wait_have_places_for_it_and_no_more(method: str, path: str) -> None:
-    ways = ways_of(Settings(), dict)
+    plain = SimpleNamespace(poll=lambda _: None, acks=lambda _: None)
+    ways = ways_of(Settings(), dict, plain)
     kind = next(
         way.kind for way in ways if way.method in ("", method) and re.fullmatch(way.path, path)
     )

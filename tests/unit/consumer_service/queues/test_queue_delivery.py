@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, cast
@@ -16,16 +17,15 @@ from consumer_service.members import Member
 from consumer_service.ownership.journal import Entry
 from consumer_service.ownership.owned_partition import OwnedPartition, OwnedPartitions
 from consumer_service.ownership.partition_states import PartitionState
-from consumer_service.polls.poll_batch import PartitionBatch, QueuePollResult
+from consumer_service.polls.poll_batch import QueuePollResult
 from consumer_service.queues.delivery import QueueDelivery
 from consumer_service.queues.due_timer import DueTimer
 from consumer_service.queues.waiters import Waiters
 from consumer_service.reading import encode
 from lakequeue.errors import Overloaded, StorageUnavailable
-from lakequeue.records import Epoch, Format, Partition, TopicId
+from lakequeue.records import Format, Partition, TopicId
 from lakequeue.wire import JoinRequest
 from queue_rules.groups.member_states import Liveness, MemberState
-from queue_rules.queues.attempts import Taken
 from queue_rules.queues.partition import QueuePartition
 from queue_rules.queues.retry_policy import RetryPolicy
 from queue_tables.groups.facts import Fact, Key, Kind
@@ -69,6 +69,9 @@ class Journal:
     """Happens while the commit is awaited."""
     later: list[Future[object]] | None = None
     """Where commits end when the test says so."""
+
+    def soon(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def submit(self, facts: list[Fact]) -> tuple[Entry, Future[object]]:
         self.meanwhile()
@@ -146,13 +149,6 @@ def test_what_is_due_goes_before_what_is_new_of_every_partition() -> None:
     again = world.poll().records
     assert [r["offset"] for r in again if r["attempt"] == 2] == [0, 0, 0]
     assert [r["attempt"] for r in again[:3]] == [2, 2, 2]
-
-
-def test_a_batch_without_records_keeps_none_alive() -> None:
-    world = World()
-    batch = PartitionBatch(world.owned, Epoch(1))
-    batch.add(Taken(), rows(0, 4, 0).slice(0, 0))
-    assert batch.rows == []
 
 
 def test_what_is_being_committed_when_a_pause_is_heard_does_not_leave_and_its_attempt_counts() -> (

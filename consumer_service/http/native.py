@@ -1,0 +1,115 @@
+"""Polls and acks of queue groups, answered by the event loop without the application.
+
+Only the plain ones, and nearly all are: whatever says more than that, or may have to wait for
+storage or ZooKeeper, goes to a thread.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import orjson
+
+from consumer_service.calls.groups import Groups
+from consumer_service.http.delivering import acked, counting_refusals, polled
+from consumer_service.members import Member
+from consumer_service.metrics import Metrics
+from consumer_service.node import Node
+from lakequeue import wire
+from lakequeue.errors import MalformedBody
+from lakequeue.tracing import spans
+from lakequeue.wire.cloud_events import BATCH, wants
+from lakequeue.wire.parsing import valid
+from queue_access.rights import Kind, Right
+from serving.front.call import Call
+from serving.front.mailbox import Rush
+
+MOST_BODY: Final = 16 << 10
+"""A body up to this is parsed by the event loop: to hand it to a thread would cost as much."""
+_QUERY = re.compile(r"(max|wait_ms|after)=(\d{1,18})(?:&|$)")
+_GROUP, _MEMBERS, _MEMBER = 3, 4, 5
+"""Places in a path."""
+
+
+class Native:
+    """For the event loop's thread."""
+
+    def __init__(self, node: Node, metrics: Metrics) -> None:
+        self._node = node
+        self._groups = Groups(node)
+        self._metrics = metrics
+        self._acks = Rush(node.journal.rush)
+        self._polls = Rush(node.queue_delivery.rush)
+
+    def poll(self, call: Call) -> None:
+        """`GET …/records`."""
+        request = call.request
+        query = _query_of(request.query) if request.method == "GET" else None
+        member = None if query is None or b"%" in request.target else self._member(request.path)
+        if query is None or member is None or self._node.tailer.failing_since is not None:
+            call.to_application()
+            return
+        for topic in member.request.topics:  # its rights may have changed since it joined
+            request.caller.must(Right.CONSUME, Kind.TOPIC, topic)
+            request.also.append((Right.CONSUME, Kind.TOPIC, topic))
+        asked = valid(wire.PollQuery, query, texts=True)
+        events = wants(request.header(b"accept") or None, BATCH)
+        request.headers, request.body = [], b""
+        limit = min(asked.max, self._node.settings.consumer.max_poll_records)
+        self._polls.came(call.loop)
+        steps = polled(
+            self._node, self._groups, self._metrics, member, limit, asked, call.gone, events=events
+        )
+        call.follow(steps, inline=True)
+
+    def acks(self, call: Call) -> None:
+        """`POST …/acks`."""
+        request = call.request
+        parts = request.path.split("/")
+        group = parts[_GROUP]
+        if (
+            len(request.body) > MOST_BODY
+            or b"%" in request.target
+            or spans.tracer() is not None
+            or not _says_json(request.header(b"content-type"))
+            or not self._is_queue(group)
+            or (parts[_MEMBERS] == "members" and self._member(request.path) is None)
+        ):
+            call.to_application()
+            return
+        body, request.body, request.headers = request.body, b"", []
+        with counting_refusals(self._metrics):
+            try:
+                given = orjson.loads(body)
+            except orjson.JSONDecodeError as e:
+                raise MalformedBody(
+                    f"the body is not JSON: {e}", hint="send a JSON object"
+                ) from None
+            asked = valid(wire.AckRequest, given)
+        self._acks.came(call.loop)
+        settle = self._groups.settle(group, asked)
+        call.follow(acked(self._metrics, group, None, lambda: settle), inline=True)
+
+    def _member(self, path: str) -> Member | None:
+        """The member of a queue group that is active here; the application says what else is so."""
+        parts = path.split("/")
+        member = self._node.members.find(parts[_GROUP], parts[_MEMBER])
+        return None if member is None or member.request.mode != "queue" else member
+
+    def _is_queue(self, group: str) -> bool:
+        owned = self._node.owned_partitions.of_group(group)
+        return bool(owned) and owned[0].mode == "queue"
+
+
+def _query_of(text: str) -> dict[str, str] | None:
+    """What stands in a query, if it is plain: each name once, and numbers."""
+    found = _QUERY.findall(text)
+    given = dict(found)
+    if len(given) != len(found) or len(text) != sum(len(k) + len(v) + 2 for k, v in found) - 1:
+        return {} if not text else None
+    return given
+
+
+def _says_json(content_type: str) -> bool:
+    return (content_type or wire.JSON).partition(";")[0].strip().lower() == wire.JSON
