@@ -9,7 +9,8 @@ from serving.front.limits.deadlines import body_due
 from serving.front.limits.shares import Share
 from serving.front.messages import Answer, head_of
 
-_LONG = 16 << 10
+_LONG = 64 << 10
+"""A shorter body is written with its head: the second write costs more than to copy it."""
 _STALLED_S = 1.0
 """An answer that has waited to be read for so long makes room for others when it has to."""
 

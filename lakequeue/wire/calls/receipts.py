@@ -30,7 +30,8 @@ class QueueReceipt(NamedTuple):
     group: int
 
     def __str__(self) -> str:
-        return ".".join((_MARK, *map(str, self)))
+        topic_id, partition, offset, generation, attempt, group = self
+        return f"{_MARK}.{topic_id}.{partition}.{offset}.{generation}.{attempt}.{group}"
 
 
 def group_checksum(group: str) -> int:
@@ -41,8 +42,8 @@ def group_checksum(group: str) -> int:
 def parse_queue_receipt(receipt: str) -> QueueReceipt:
     """Read it back. Raises `InvalidRequest` for anything else."""
     if found := _RECEIPT.fullmatch(receipt):
-        topic_id, *numbers = found.groups()
-        return QueueReceipt(topic_id, *map(int, numbers))
+        topic_id, one, two, three, four, five = found.groups()
+        return QueueReceipt(topic_id, int(one), int(two), int(three), int(four), int(five))
     raise InvalidRequest(
         f"receipt {receipt[:80]!r} is not of a queue group",
         hint="send back the receipt of the record as it was delivered",

@@ -37,3 +37,13 @@ def test_what_is_written_to_a_connection_that_was_reset_has_not_left() -> None:
         return [writing.send(b"head"), writing.send(b"head", b"x" * 100_000)]
 
     assert asyncio.run(run()) == [True, False]
+
+
+def test_an_answer_of_ten_records_of_a_kilobyte_leaves_by_one_write() -> None:
+    async def run() -> int:
+        hub = Hub(lambda *_: [], [], LIMITS, Budget(1), ("", 0), asyncio.get_running_loop())
+        transport = Reset()
+        Writing(hub, Late([], [0]), transport).send(b"head", b"x" * 17_000)
+        return transport.pieces
+
+    assert asyncio.run(run()) == 1
