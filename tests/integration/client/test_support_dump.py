@@ -10,6 +10,7 @@ from threading import Thread
 
 import pytest
 
+from lakequeue_cli.support import dump
 from tests.support.command import lakequeue
 from tests.support.services.consumer_node import HttpMember, NodeProcess, Queue
 
@@ -62,6 +63,7 @@ def test_a_dump_has_what_finds_a_fault_and_no_content_of_records(
 def test_drivers_of_this_machine_are_asked_and_get_no_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(dump, "PATIENCE_S", 2.0)
     asked: list[tuple[str, str | None]] = []
 
     class Driver(BaseHTTPRequestHandler):
@@ -98,6 +100,7 @@ def test_drivers_of_this_machine_are_asked_and_get_no_key(
 def test_without_a_queue_each_part_says_why_it_could_not_be_had(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(dump, "PATIENCE_S", 1.0)
     file = tmp_path / "dump.zip"
     nobody = "http://127.0.0.1:1"
     root = str(tmp_path / "none")

@@ -19,6 +19,7 @@ import yaml
 
 import lakequeue.duck
 from lakequeue.calling.addresses import consumer_urls, ingest_urls, named
+from lakequeue.processes.java import cache_dir
 from lakequeue.settings import Settings
 from tests.support.documents.blocks import REPOSITORY, SHELLS, Block, commands
 
@@ -56,12 +57,16 @@ class Reader:
 
     @property
     def environment(self) -> dict[str, str]:
-        """A shell in which `lakequeue` is installed, and which knows nothing else of a queue."""
+        """A shell in which `lakequeue` is installed, and which knows nothing else of a queue.
+
+        The jars of Spark are there: to fetch them again would take ten seconds.
+        """
         own = {n: v for n, v in os.environ.items() if not n.startswith("LAKEQUEUE_")}
         return own | {
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "PYTHONPATH": str(REPOSITORY),
             "HOME": str(self.folder),
+            "XDG_CACHE_HOME": str(cache_dir(os.environ).parent),
             "LAKEQUEUE_ROOT": self.root,
         }
 
