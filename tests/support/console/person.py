@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 
 import httpx2
+from selenium.common.exceptions import StaleElementReferenceException, WebDriverException
 from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
-from selenium.webdriver.support.expected_conditions import staleness_of
+from selenium.webdriver.remote.webelement import WebElement
 
 from tests.support.services.zookeeper import wait_for
 
@@ -35,7 +36,20 @@ def press(browser: Chrome, name: str) -> None:
     """Press a button that sends a form, and wait for the page that answers."""
     page = browser.find_element(By.TAG_NAME, "html")
     browser.find_element(By.XPATH, f"//button[contains(., '{name}')]").click()
-    wait_for(lambda: staleness_of(page)(browser), "another page")
+    wait_for(lambda: _is_left(page), "another page")
+
+
+def _is_left(page: WebElement) -> bool:
+    """Whether the browser has another page than this element's."""
+    try:
+        page.is_enabled()
+    except StaleElementReferenceException:
+        return True
+    except WebDriverException as error:
+        # In the middle between two pages the driver says so, and a moment later that it is stale.
+        if "does not belong to the document" not in str(error):
+            raise
+    return False
 
 
 def write(browser: Chrome, form: str, **fields: str) -> None:

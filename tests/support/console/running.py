@@ -108,7 +108,7 @@ def fill(ingest: str, consumer: str) -> None:
     with Producer(ingest, acks="ordered") as producer:
         for number in range(20):
             value = {"order": number, "card": {"number": f"4111-{number}"}, "city": "Łódź"}
-            headers = [("trace", b"abc"), ("raw", b"\x00\xff"), ("none", None)]
+            headers = [("trace", b"not-for-all"), ("raw", b"\x00\xff"), ("none", None)]
             producer.send("orders", value, key=f"key-{number % 5}", partition=0, headers=headers)
         producer.send("orders", "<script>alert(1)</script> [/x] \x1b[31m", key="evil", partition=1)
         producer.send("orders", b"\x00\x01\xfe\xff" * 8, key=b"\xff\x00", partition=1)
