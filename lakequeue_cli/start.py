@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 
 from lakequeue import __version__
+from lakequeue.processes.quick_start import importing
 from lakequeue_cli.packages import missing_package
 
 
@@ -17,7 +18,8 @@ def main() -> None:
         print(f"lakequeue {__version__}")
         return
     try:
-        from lakequeue_cli.app import main as run
+        with importing():
+            from lakequeue_cli.app import main as run
 
         run()
     except ModuleNotFoundError as missing:
